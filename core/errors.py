@@ -1,0 +1,42 @@
+"""The family of errors that a user may meet.
+
+Every error carries one clear sentence; the command line and the window show it as it is.
+Anything else that is raised is a defect of the program.
+"""
+
+
+class LlmLiteError(Exception):
+    """Base of all expected errors: its text is a sentence for the user."""
+
+
+class FileError(LlmLiteError):
+    """A file cannot be used: the text names the file, the field or tensor, expected and found."""
+
+    def __init__(self, path: object, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = str(path)
+        self.problem = problem
+
+
+class UnsupportedError(LlmLiteError):
+    """The input is well formed but the program does not know this architecture or format."""
+
+
+class RequestError(LlmLiteError):
+    """A request cannot be served as asked: prompt too long, invalid option, unknown model name."""
+
+
+class DeviceError(LlmLiteError):
+    """No usable device, or a device call failed for good."""
+
+
+class DeviceLostError(DeviceError):
+    """The device was lost (reset, unplugged, watchdog): work moves to the C++ executor."""
+
+
+class OutOfDeviceMemoryError(DeviceError):
+    """The device has not enough memory for the request."""
+
+
+class CancelledError(LlmLiteError):
+    """The user cancelled the work; not a failure."""
