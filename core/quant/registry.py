@@ -62,13 +62,13 @@ FORMATS: Mapping[str, QuantFormat] = MappingProxyType(
     )
 )
 
-# Runs of type numbers that GGUF files carry (ggml.h, enum ggml_type), so that an error can name them.
+# Runs of the type numbers of GGUF files (ggml.h, enum ggml_type), so that an error can name them.
 _GGML_TYPE_RUNS = {
     0: "f32 f16 q4_0 q4_1",
     6: "q5_0 q5_1 q8_0 q8_1 q2_k q3_k q4_k q5_k q6_k q8_k iq2_xxs iq2_xs iq3_xxs iq1_s iq4_nl",
     21: "iq3_s iq2_s iq4_xs i8 i16 i32 i64 f64 iq1_m bf16",
     34: "tq1_0 tq2_0",
-    39: "mxfp4 nvfp4",
+    39: "mxfp4 nvfp4 q1_0",
 }
 GGML_TYPES: Mapping[int, str] = MappingProxyType(
     {
