@@ -48,7 +48,7 @@ def resolve(source: str | None) -> Path:
         if known.name == name.lower():
             return _installed(known)
     if _looks_like_path(name):
-        return Path(name).expanduser()
+        return _expanded(name)
     names = ", ".join(known.name for known in _KNOWN)
     raise RequestError(f"unknown model {name!r}: expected the path of a GGUF file, or {names}")
 
@@ -57,9 +57,16 @@ def _looks_like_path(text: str) -> bool:
     if "/" in text or "\\" in text or text.lower().endswith(".gguf"):
         return True
     try:
-        return Path(text).exists()
+        return text != "" and Path(text).exists()
     except (OSError, ValueError):  # too long for a file name, or with a null character
         return False
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # ~name of nobody
+        raise FileError(text, "no such file: the home directory is unknown") from error
 
 
 def _installed(known: _Known) -> Path:
