@@ -1,4 +1,4 @@
-"""What every executor offers. `exec/reference.py` is the definition; the others must agree with it."""
+"""What every executor offers; `exec/reference.py` is the definition that the others agree with."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class PlanBuilder:
         return self._op("rms_norm", (x, weight), self._like(x, label), label, eps=eps)
 
     def matmul(self, x: Tensor, weight: Tensor, label: str) -> Tensor:
-        """x . weight^T; x is quantized first where the plan uses int8 activations and both allow."""
+        """x . weight^T; x is quantized first where the plan says a8 and its blocks allow it."""
         outputs, inputs = weight.shape
         _expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
         y = self._scratch(label, outputs, rows=x.rows)

@@ -10,7 +10,7 @@ ALIGNMENT = 256  # bytes; the largest minStorageBufferOffsetAlignment that Vulka
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A tensor of `size` bytes, needed from op `first` (which writes it) to op `last`, inclusive."""
+    """A tensor of `size` bytes, in use from op `first`, which writes it, through op `last`."""
 
     size: int
     first: int

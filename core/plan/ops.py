@@ -34,7 +34,7 @@ _TABLE = (
         ("x", "factors?"),
         ("y",),
         ("head_dim", "rotary_dim", "theta", "scale", "half_split"),
-        "y[T,H*d] = x rotated by its position * scale; half_split pairs (i, i+dim/2), else (2i, 2i+1)",
+        "y = x[T,H*d] turned by its position; half_split pairs (i, i+dim/2), else (2i, 2i+1)",
     ),
     OpSpec("kv_store", ("k", "v"), ("k_cache", "v_cache"), (), "cache[position of t] = k[t], v[t]"),
     OpSpec(
@@ -42,7 +42,7 @@ _TABLE = (
         ("q", "k_cache", "v_cache"),
         ("y",),
         ("heads", "kv_heads", "head_dim", "scale", "window"),
-        "y[T,H*d] = softmax(q.k * scale) . v over cached positions <= own (> own - window if window)",
+        "y[T,H*d] = softmax(q.k * scale) . v, causal; the last `window` positions only if > 0",
     ),
     OpSpec("silu_mul", ("gate", "up"), ("y",), (), "y = gate * sigmoid(gate) * up"),
     OpSpec("add", ("a", "b"), ("y",), (), "y = a + b"),

@@ -14,7 +14,7 @@ N_TOKENS, START, KV_LENGTH, FIRST_OUTPUT, N_OUTPUTS = range(5)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Tokens that enter the cache at positions start, start+1, ...; logits of the last `outputs`."""
+    """Tokens that enter the cache at position start and on; logits for the last `outputs`."""
 
     tokens: NDArray[np.int32]
     start: int
