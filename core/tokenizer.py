@@ -7,17 +7,28 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from core.errors import FileError, RequestError, UnsupportedError
 from core.pretokenizers import RULES, Rule
 from core.sentencepiece import SPACE, PieceEncoder
 from core.vocabulary import BYTE_LEVEL_BPE, TokenType, Vocabulary, read_vocabulary
 
+if TYPE_CHECKING:
+    from tokenizers.pre_tokenizers import PreTokenizer
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # Tokens that end a turn in one family of models or another, when they are not ordinary text.
-_END_TOKENS = frozenset(
-    ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|end|>", "<|return|>", "<|EOT|>", "<|end_of_turn|>", "<end_of_turn>", "<|END_OF_TURN_TOKEN|>", "<｜end▁of▁sentence｜>", "</s>", "<eos>", "<EOT>"]
+_END_TOKENS = _names(
+    "<|im_end|> <|endoftext|> <|eot_id|> <|eom_id|> <|end_of_text|> <|end|> <|return|> "
+    "<|EOT|> <|end_of_turn|> <end_of_turn> <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> </s> "
+    "<eos> <EOT>"
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _LOOKS_LIKE_CONTROL = re.compile(r"<[|｜].*[|｜]>|</?(s|bos|eos|pad|unk)>|<(start|end)_of_turn>")
 
 
@@ -222,12 +233,12 @@ def _make_byte_level_encoder(vocabulary: Vocabulary, control: frozenset[str]) ->
             f"(tokenizer.ggml.pre); known are {', '.join(sorted(RULES))}"
         )
     for i, token in enumerate(vocabulary.tokens):
-        if any("\ud800" <= char <= "\udfff" for char in token) if not token.isascii() else False:
+        if _SURROGATE.search(token):
             raise FileError(vocabulary.path, f"tokenizer.ggml.tokens[{i}] is not valid UTF-8")
     return _ByteLevelEncoder(vocabulary, rule, control)
 
 
-def _splitter(rule: Rule) -> object:
+def _splitter(rule: Rule) -> PreTokenizer:
     from tokenizers import Regex, pre_tokenizers
 
     steps = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in rule.patterns]
