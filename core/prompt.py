@@ -35,11 +35,17 @@ def encode_chat(
     spoken = [m for m in turns if m.role == "assistant" and m.tokens]
     rendered = [{"role": m.role, "content": m.content} for m in turns]
     ids: list[int] = []
-    for text, trusted in template.render_segments(rendered, add_generation_prompt=True):
+    written: list[tuple[str, bool]] = []  # encoded together: words may cross their borders
+    for text, trusted in template.render_segments(
+        rendered, add_generation_prompt=True, control_tokens=tokenizer.control_tokens
+    ):
         if not trusted and spoken and text == spoken[0].content:
+            ids += tokenizer.encode_segments(written)
             ids += _without_end(tokenizer, spoken.pop(0).tokens)
+            written = []
         else:
-            ids += tokenizer.encode(text, parse_special=trusted)
+            written.append((text, trusted))
+    ids += tokenizer.encode_segments(written)
     prefix = tokenizer.encode("", add_special=True)
     if ids[: len(prefix)] != prefix:
         ids = prefix + ids
