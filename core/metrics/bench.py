@@ -66,7 +66,7 @@ def bench(
 
 
 def _run(runner: Runner, prompt_tokens: int, new_tokens: int, *, depth: int) -> tuple[float, float]:
-    """Prefill and decode rates. The prompt is read into an empty cache, the decode starts at depth."""
+    """Prefill rate from an empty cache, decode rate from `depth` on."""
     session = runner.session
     vocabulary = runner.model_info.vocabulary
     random = np.random.default_rng(1)
@@ -84,7 +84,7 @@ def _run(runner: Runner, prompt_tokens: int, new_tokens: int, *, depth: int) -> 
 
 
 def _read_bytes_per_token(runner: Runner, cached_tokens: int) -> int:
-    """Bytes that a decoded token must read: every weight but the embedding's other rows, the cache."""
+    """Bytes a decoded token must read: the weights, less an untied embedding, and the cache."""
     info = runner.model_info
     weights = runner.model_file.file.tensors
     untied = "output.weight" in weights

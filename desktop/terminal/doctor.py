@@ -49,7 +49,7 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _device(info: DeviceInfo) -> dict[str, Any]:
-    row = {
+    return {
         "index": info.index,
         "name": info.name,
         "kind": info.kind,
@@ -63,7 +63,6 @@ def _device(info: DeviceInfo) -> dict[str, Any]:
         "usable": info.usable,
         "why_not": info.why_not,
     }
-    return row
 
 
 def _print(report: dict[str, Any]) -> None:
