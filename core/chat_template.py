@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from core.errors import FileError, RequestError, UnsupportedError
+from core.errors import RequestError, UnsupportedError
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -58,31 +57,21 @@ class ChatTemplate:
         self._template = self._compile()
 
     @classmethod
-    def from_gguf(
-        cls, metadata: Mapping[str, object], tokenizer: Tokenizer, path: Path
-    ) -> ChatTemplate:
+    def from_gguf(cls, metadata: Mapping[str, object], tokenizer: Tokenizer) -> ChatTemplate:
         """The file's own template, or a default that its vocabulary allows.
 
-        Errors: FileError naming `path` when the template is broken.
+        Errors: UnsupportedError when the template is broken.
         """
         ids = (tokenizer.bos_id, tokenizer.eos_id)
         bos, eos = ("" if i is None else tokenizer.token_text(i) for i in ids)
         source = metadata.get("tokenizer.chat_template", "")
         if not isinstance(source, str):
-            raise FileError(path, "tokenizer.chat_template is not a string")
-        try:
-            if source.strip():
-                return cls(source, bos_token=bos, eos_token=eos)
-        except UnsupportedError as error:
-            raise FileError(path, f"tokenizer.chat_template: {error}") from error
+            raise UnsupportedError(f"expected a text, found {repr(source)[:40]}")
+        if source.strip():
+            return cls(source, bos_token=bos, eos_token=eos)
         if tokenizer.has_token("<|im_start|>"):
             return cls(CHATML, bos_token=bos, eos_token=eos, origin="default (ChatML)")
         return cls(PLAIN, bos_token=bos, eos_token=eos, origin="default (plain)")
-
-    @property
-    def from_model(self) -> bool:
-        """Whether the model brought the template, rather than a default standing in."""
-        return self.origin == "model"
 
     def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
         """The prompt for messages of `role` and `content`."""

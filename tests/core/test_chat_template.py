@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from core.catalog import resolve
 from core.chat_template import CHATML, MAX_SECONDS, MAX_SOURCE_CHARS, PLAIN, ChatTemplate
-from core.errors import FileError, RequestError, UnsupportedError
+from core.errors import RequestError, UnsupportedError
 from core.formats.gguf import open_gguf
 from core.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
@@ -48,7 +48,7 @@ def smollm2() -> tuple[Tokenizer, ChatTemplate]:
     path = resolve("smollm2-135m-instruct")
     metadata = open_gguf(path).metadata
     tokenizer = Tokenizer.from_gguf(metadata, path)
-    return tokenizer, ChatTemplate.from_gguf(metadata, tokenizer, path)
+    return tokenizer, ChatTemplate.from_gguf(metadata, tokenizer)
 
 
 @pytest.mark.parametrize("chat", FIXTURE["chats"], ids=lambda c: c["messages"][-1]["content"])
@@ -57,7 +57,7 @@ def test_prompts_equal_the_reference(
 ) -> None:
     tokenizer, template = smollm2
     messages, prompt = chat["messages"], bool(chat["add_generation_prompt"])
-    assert template.from_model
+    assert template.origin == "model"
     assert template.render(messages, add_generation_prompt=prompt) == chat["text"]
     segments = template.render_segments(messages, add_generation_prompt=prompt)
     assert tokenizer.encode_segments(segments) == chat["token_ids"]
@@ -156,13 +156,13 @@ def test_a_template_may_refuse() -> None:
 def test_defaults_follow_the_vocabulary() -> None:
     metadata = tokenizer_metadata(300)
     del metadata["tokenizer.chat_template"]
-    chatml = ChatTemplate.from_gguf(metadata, TINY, PATH)
-    assert (chatml.from_model, chatml.origin) == (False, "default (ChatML)")
+    chatml = ChatTemplate.from_gguf(metadata, TINY)
+    assert chatml.origin == "default (ChatML)"
     expected = "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
     assert chatml.render(HELLO) == expected
     metadata["tokenizer.ggml.token_type"] = [1] * 300
-    plain = ChatTemplate.from_gguf(metadata, Tokenizer.from_gguf(metadata, PATH), PATH)
-    assert (plain.from_model, plain.origin) == (False, "default (plain)")
+    plain = ChatTemplate.from_gguf(metadata, Tokenizer.from_gguf(metadata, PATH))
+    assert plain.origin == "default (plain)"
     assert plain.render(HELLO) == "User: hello\nAssistant:"
 
 
@@ -170,14 +170,13 @@ def test_defaults_follow_the_vocabulary() -> None:
 def test_broken_templates_are_named(source: str) -> None:
     with pytest.raises(UnsupportedError, match="chat template is broken: line 1"):
         ChatTemplate(source)
-    metadata = {"tokenizer.chat_template": source}
-    with pytest.raises(FileError, match=r"model\.gguf: tokenizer\.chat_template"):
-        ChatTemplate.from_gguf(metadata, TINY, PATH)
+    with pytest.raises(UnsupportedError, match="chat template is broken"):
+        ChatTemplate.from_gguf({"tokenizer.chat_template": source}, TINY)
 
 
 def test_a_template_that_is_no_text_is_named() -> None:
-    with pytest.raises(FileError, match=r"tokenizer\.chat_template is not a string"):
-        ChatTemplate.from_gguf({"tokenizer.chat_template": 3}, TINY, PATH)
+    with pytest.raises(UnsupportedError, match="expected a text, found 3"):
+        ChatTemplate.from_gguf({"tokenizer.chat_template": 3}, TINY)
 
 
 def doubling(step: str) -> str:
