@@ -1,0 +1,250 @@
+"""What the engine is told and what it says: frozen dataclasses, nothing else.
+
+Commands go in, events come out. The engine keeps no conversation: each `Generate` carries the whole
+of it, and the session reuses what its cache already holds, so edits, branches and regenerations
+need no messages of their own. Times are in seconds, sizes in bytes, rates in tokens per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+Backend = Literal["auto", "vulkan", "cpu", "numpy"]
+Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]
+Activations = Literal["auto", "a32", "a8"]
+KvType = Literal["fp16", "fp32"]
+Role = Literal["system", "user", "assistant"]
+StopReason = Literal["end", "length", "stopped", "context", "error"]
+Level = Literal["info", "warning", "error"]
+
+BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
+MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
+ACTIVATIONS: tuple[Activations, ...] = ("auto", "a32", "a8")
+KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How a model is run. 0 means: let the program choose."""
+
+    backend: Backend = "auto"
+    device: int | None = None  # index of the Vulkan device for inference; None: the shared one
+    mode: Mode = "as-stored"
+    activations: Activations = "auto"
+    kv: KvType = "fp16"
+    threads: int = 0
+    context: int = 0  # tokens
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingOptions:
+    """How the next token is chosen; temperature 0 is greedy: only the penalty counts then."""
+
+    temperature: float = 0.7
+    top_k: int = 40  # 0: off
+    top_p: float = 0.95  # 1: off
+    min_p: float = 0.05  # 0: off
+    repetition_penalty: float = 1.1  # 1: off
+    penalty_window: int = 64  # how many last tokens the penalty looks at
+    seed: int | None = None  # None: a new one each time
+    max_new_tokens: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    role: Role
+    content: str
+    tokens: tuple[int, ...] = ()  # an assistant's ids as generated; () where unknown
+
+
+# Commands
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel:
+    """Load a model file or catalogue name; None is the default model."""
+
+    source: str | None
+    options: EngineOptions = EngineOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class CancelLoad:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """Run the loaded model otherwise: another executor, device, mode, cache type or context."""
+
+    options: EngineOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Answer the conversation. `request` is the caller's number and comes back in every event.
+
+    With `continue_last`, the last message is an assistant's and is continued where it ended.
+    With `raw`, the messages' text goes to the model as it is, without a chat template.
+    """
+
+    request: int
+    messages: tuple[ChatMessage, ...]
+    sampling: SamplingOptions = SamplingOptions()
+    continue_last: bool = False
+    raw: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop the running answer; what was said stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    pass
+
+
+Command = LoadModel | CancelLoad | Reconfigure | Generate | Stop | Shutdown
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorInfo:
+    """Who multiplies, and why: shown in the status bar."""
+
+    backend: Literal["vulkan", "cpu", "numpy"]
+    device: str  # "AMD Ryzen 5 4500U, 6 threads, AVX2" or the Vulkan device's name
+    reason: str  # one sentence: why auto chose it, or what failed; "" when asked for
+    mode: Mode
+    activations: Literal["a32", "a8"]
+    kv: KvType
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    name: str
+    path: str
+    architecture: str
+    parameters: int
+    file_bytes: int
+    weight_bytes: int  # as loaded
+    kv_bytes: int  # reserved for the whole context
+    context: int  # tokens available
+    trained_context: int
+    vocabulary: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    width: int
+    feed_forward: int
+    has_chat_template: bool
+    stored_formats: Mapping[str, int] = field(  # format -> bytes, as in the file
+        default_factory=lambda: MappingProxyType({})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStarted:
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    stage: str  # "reading", "converting weights", "uploading weights", ...
+    fraction: float  # 0..1 of the whole load
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLoaded:
+    model: ModelInfo
+    executor: ExecutorInfo
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """The load ended without a model; one that was loaded before stays in use."""
+
+    source: str
+    message: str
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorChanged:
+    """The executor changed under a loaded model: asked for, or because the device failed."""
+
+    executor: ExecutorInfo
+    model: ModelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStarted:
+    request: int
+    prompt_tokens: int  # tokens of the whole prompt
+    reused_tokens: int  # of these, already in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillProgress:
+    request: int
+    done: int  # tokens
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDecoded:
+    request: int
+    token: int
+    text: str  # what became whole characters with this token; may be ""
+    probability: float  # of the chosen token, at temperature 1, before any filter
+    context_used: int  # tokens
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStats:
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    new_tokens: int = 0
+    prefill_tok_s: float = 0.0
+    decode_tok_s: float = 0.0
+    ttft_ms: float = 0.0  # request to first token
+    context_used: int = 0
+    peak_rss_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationFinished:
+    request: int
+    stop_reason: StopReason
+    stats: GenerationStats
+    message: str = ""  # a sentence, for stop_reason "error" and "context"
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    level: Level
+    text: str
+    time: float  # seconds since the epoch
+
+
+Event = (
+    LoadStarted
+    | LoadProgress
+    | ModelLoaded
+    | LoadFailed
+    | ExecutorChanged
+    | GenerationStarted
+    | PrefillProgress
+    | TokenDecoded
+    | GenerationFinished
+    | Logged
+)
