@@ -50,11 +50,13 @@ class _Merged:
     shift: float = 0.0  # downwards, fraction of the size
 
 
-_ICONS = _Merged("Lucide-Subset.ttf", FreeTypeFlags(0), scale=1.0, shift=0.14)
-_EMOJI = _Merged("Twemoji-Subset.ttf", FreeTypeFlags.LOAD_COLOR)
+# Dear ImGui sizes a face by ascent + descent: Pretendard's em is 0.84 of that, Noto's 0.69.
+_HAN_SCALE = 1.21
+_ICONS = _Merged("Lucide-Subset.ttf", FreeTypeFlags(0), scale=0.94, shift=0.18)
+_EMOJI = _Merged("Twemoji-Subset.ttf", FreeTypeFlags.LOAD_COLOR, scale=0.96)
 _HAN: dict[Han, _Merged] = {
-    "sc": _Merged("NotoSansSC-Subset.otf", FreeTypeFlags.LIGHT_HINTING),
-    "jp": _Merged("NotoSansJP-Subset.otf", FreeTypeFlags.LIGHT_HINTING),
+    "sc": _Merged("NotoSansSC-Subset.otf", FreeTypeFlags.LIGHT_HINTING, _HAN_SCALE),
+    "jp": _Merged("NotoSansJP-Subset.otf", FreeTypeFlags.LIGHT_HINTING, _HAN_SCALE),
 }
 _KOREAN = _Merged("Pretendard-Regular.otf", FreeTypeFlags.LIGHT_HINTING)
 
