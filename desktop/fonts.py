@@ -94,5 +94,5 @@ def _add(source: _Merged, *, merge: bool) -> imgui.ImFont:
     config.merge_mode = merge
     config.font_loader_flags = int(source.flags)
     config.extra_size_scale = source.scale
-    config.glyph_offset = (0.0, source.shift * BASE_SIZE)
+    config.glyph_offset = imgui.ImVec2(0.0, source.shift * BASE_SIZE)
     return imgui.get_io().fonts.add_font_from_file_ttf(str(path), BASE_SIZE, config)

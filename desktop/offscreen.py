@@ -61,8 +61,8 @@ class OffscreenTarget:
         now = time.perf_counter()
         elapsed, self._last_time = now - self._last_time, now
         io.delta_time = max(elapsed if self._delta_s is None else self._delta_s, 1e-5)
-        io.display_size = (float(self.width), float(self.height))
-        io.display_framebuffer_scale = (1.0, 1.0)
+        io.display_size = imgui.ImVec2(self.width, self.height)
+        io.display_framebuffer_scale = imgui.ImVec2(1.0, 1.0)
 
     def begin_frame(self) -> Frame | None:
         return Frame(self._render_pass, self._framebuffer, (self.width, self.height))

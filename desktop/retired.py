@@ -1,4 +1,4 @@
-"""Destroy later: what a frame in flight may still read is closed when the timeline has passed it."""
+"""Destroy later: what a frame in flight may read is closed once the timeline has passed it."""
 
 from __future__ import annotations
 

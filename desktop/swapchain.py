@@ -142,12 +142,14 @@ class Presenter:
             with vulkan_errors("vkAcquireNextImageKHR"):
                 acquire(*arguments, self._acquiring, None, index)
         except (vk.VkTimeout, vk.VkNotReady):
-            return self._give_up()
+            self._give_up()
+            return None
         except vk.VkSuboptimalKhr:
             self._stale = True  # the image is ours all the same: draw it, then replace
         except DeviceError as error:
             self._learn(error.__cause__, error)
-            return self._give_up()
+            self._give_up()
+            return None
         return int(index[0])
 
     def _give_up(self) -> None:

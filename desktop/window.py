@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import imgui_bundle  # noqa: F401  (first: it tells glfw which library both must share)
-import glfw
 import numpy as np
-from imgui_bundle import imgui
+from imgui_bundle import imgui  # before glfw: it says which library both must share
+from numpy.typing import NDArray
+
+# isort: split
+import glfw
 
 from core.errors import DeviceError
 from core.gpu.create import vk
@@ -59,10 +61,9 @@ class Window:
         self._set_icon()
 
     def _start_glfw(self) -> None:
-        def remember(code: int, description: bytes) -> None:
-            self._errors.append(description.decode("utf-8", "replace"))
+        def remember(_code: int, description: Any) -> None:  # bytes, whatever the stubs say
+            self._errors.append(bytes(description).decode("utf-8", "replace"))
 
-        self._remember = remember
         glfw.set_error_callback(remember)
         if not glfw.init():
             raise DeviceError(f"No window can be opened: {self._last_error()}.")
@@ -87,7 +88,7 @@ class Window:
         return handle
 
     def _set_callbacks(self) -> None:
-        def drop(_window: Any, paths: Sequence[str]) -> None:
+        def drop(_window: Any, paths: list[str]) -> None:
             if self.on_drop is not None:
                 self.on_drop([Path(path) for path in paths])
 
@@ -95,7 +96,8 @@ class Window:
             if self.on_refresh is not None:
                 self.on_refresh()
 
-        glfw.set_drop_callback(self.handle, drop)
+        listener: Any = drop  # the stubs give a wrong signature
+        glfw.set_drop_callback(self.handle, listener)
         glfw.set_window_refresh_callback(self.handle, refresh)
 
     def _set_icon(self) -> None:
@@ -103,7 +105,8 @@ class Window:
             return  # these take the icon from the desktop entry or the bundle
         full = read_png(ICON_FILE)  # 256 pixels; glfw copies texel by texel, so only small ones
         sizes = [_shrunk(full, step) for step in (4, 8, 16)]
-        glfw.set_window_icon(self.handle, len(sizes), [_glfw_image(pixels) for pixels in sizes])
+        images: list[Any] = [_glfw_image(pixels) for pixels in sizes]
+        glfw.set_window_icon(self.handle, len(images), images)
 
     @property
     def extensions(self) -> tuple[str, ...]:
@@ -130,7 +133,7 @@ class Window:
 
     def connect_imgui(self) -> None:
         """Feed keyboard, mouse, clipboard and cursors into the current ImGui context."""
-        address = ctypes.cast(self.handle, ctypes.c_void_p).value
+        address = ctypes.cast(self.handle, ctypes.c_void_p).value or 0
         self._imgui_connected = bool(imgui.backends.glfw_init_for_vulkan(address, True))
 
     def disconnect_imgui(self) -> None:
@@ -176,9 +179,9 @@ class Window:
         """What to remember for the next start."""
         width, height = glfw.get_window_size(self.handle)
         hidden = _platform_is("PLATFORM_WAYLAND")  # clients there do not know where they are
-        position = None if hidden else tuple(glfw.get_window_pos(self.handle))
+        x, y = (0, 0) if hidden else glfw.get_window_pos(self.handle)
         maximized = bool(glfw.get_window_attrib(self.handle, glfw.MAXIMIZED))
-        return Geometry(width, height, position, maximized)
+        return Geometry(width, height, None if hidden else (x, y), maximized)
 
     def set_title(self, title: str) -> None:
         glfw.set_window_title(self.handle, title)
@@ -239,13 +242,14 @@ def _on_a_monitor(position: tuple[int, int]) -> bool:
     return False
 
 
-def _shrunk(pixels: np.ndarray, step: int) -> np.ndarray:
+def _shrunk(pixels: NDArray[np.uint8], step: int) -> NDArray[np.uint8]:
     """The mean over step x step blocks, uint8 [h / step, w / step, 4]."""
     height, width = pixels.shape[0] // step, pixels.shape[1] // step
     blocks = pixels[: height * step, : width * step].reshape(height, step, width, step, 4)
-    return blocks.mean(axis=(1, 3)).round().astype(np.uint8)
+    mean: NDArray[np.float64] = blocks.mean(axis=(1, 3))
+    return mean.round().astype(np.uint8)
 
 
-def _glfw_image(pixels: np.ndarray) -> tuple[int, int, list[list[tuple[int, ...]]]]:
+def _glfw_image(pixels: NDArray[np.uint8]) -> tuple[int, int, list[list[tuple[int, ...]]]]:
     height, width, _ = pixels.shape
     return width, height, [[tuple(texel) for texel in row] for row in pixels.tolist()]
