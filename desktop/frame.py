@@ -12,6 +12,7 @@ from imgui_bundle import imgui
 from core.gpu.commands import CommandPool
 from core.gpu.device import Device
 from desktop.imgui_renderer import BLACK, Color, ImguiRenderer
+from desktop.retired import finish
 from desktop.surface import Frame, Surface
 
 DEFAULT_HISTORY = 600
@@ -102,5 +103,5 @@ class FrameLoop:
             self._device.queue.wait(last)
 
     def close(self) -> None:
-        self.wait()
+        finish(self.wait)
         self._pool.close()

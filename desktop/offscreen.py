@@ -13,6 +13,7 @@ from core.gpu.commands import CommandPool
 from core.gpu.create import vk
 from core.gpu.device import Device
 from core.gpu.memory import Buffer, Image2D
+from desktop.retired import finish
 from desktop.surface import Frame
 from desktop.targets import create_framebuffer, create_render_pass
 
@@ -109,7 +110,7 @@ class OffscreenTarget:
 
     def close(self) -> None:
         """Destroy everything; waits for the last frame."""
-        self._wait()
+        finish(self._wait)
         self._close_image()
         vk.vkDestroyRenderPass(self._device.handle, self._render_pass, None)
         self._pool.close()

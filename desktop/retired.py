@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
+from core.errors import DeviceLostError
 from core.gpu.queue import Queue
+
+log = logging.getLogger(__name__)
+
+
+def finish(wait: Callable[[], None]) -> None:
+    """Wait before destroying; a lost device has nothing left to wait for."""
+    try:
+        wait()
+    except DeviceLostError as error:
+        log.warning("%s Its objects are destroyed without waiting.", error)
 
 
 class Retired:

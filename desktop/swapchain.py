@@ -13,6 +13,7 @@ from typing import Any
 from core.errors import DeviceError
 from core.gpu.create import create, vk, vulkan_errors
 from core.gpu.device import Device
+from desktop.retired import finish
 from desktop.surface import Frame
 from desktop.targets import create_framebuffer, create_render_pass
 
@@ -234,15 +235,13 @@ class Presenter:
 
     def close(self) -> None:
         """Destroy everything. Frames and presents are waited for, unless the device is lost."""
-        try:
-            self._device.queue.wait_idle()
-        finally:
-            self._close_swapchains()
-            for semaphore in (self._acquiring, *(free for free, _ in self._free)):
-                if semaphore is not None:
-                    vk.vkDestroySemaphore(self._device.handle, semaphore, None)
-            vk.vkDestroyRenderPass(self._device.handle, self._render_pass, None)
-            self._destroy_surface()
+        finish(self._device.queue.wait_idle)
+        self._close_swapchains()
+        for semaphore in (self._acquiring, *(free for free, _ in self._free)):
+            if semaphore is not None:
+                vk.vkDestroySemaphore(self._device.handle, semaphore, None)
+        vk.vkDestroyRenderPass(self._device.handle, self._render_pass, None)
+        self._destroy_surface()
 
 
 def surface_extent(device: Device, surface: Any, extent: Extent) -> Extent:

@@ -74,7 +74,7 @@ def _x_server():
     if shutil.which("Xvfb") is None:
         pytest.skip("Xvfb is not installed")
     for number in range(90, 200):
-        screen = ["-screen", "0", "1600x1000x24", "-nolisten", "tcp"]
+        screen = ["-screen", "0", "1600x1000x24", "-nolisten", "tcp", "-noreset"]
         server = subprocess.Popen(["Xvfb", f":{number}", *screen], stderr=subprocess.DEVNULL)
         if _is_listening(server, number):
             yield f":{number}"
