@@ -37,6 +37,11 @@ def entries() -> list[CatalogueEntry]:
     return [_entry(known) for known in _KNOWN]
 
 
+def title_of(path: Path) -> str | None:
+    """The title of a known model whose file this is."""
+    return next((entry.title for entry in entries() if entry.path == path), None)
+
+
 def resolve(source: str | None) -> Path:
     """The file of a catalogue name or path; None means the default model.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core import backends, loading
+from core import backends, catalog, loading
 from core.errors import CancelledError, DeviceError, DeviceLostError, LlmLiteError
 from core.generation import Generation
 from core.messages import (
@@ -154,7 +154,7 @@ class Engine:
             self._emit(LoadFailed(str(self._file.path) if self._file else "", message))
 
     def _load(self, number: int, command: LoadModel) -> None:
-        source = command.source or loading.catalog.DEFAULT
+        source = command.source or catalog.DEFAULT
         self._emit(LoadStarted(source))
         started = time.perf_counter()
         progress = self._progress(number)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from core import backends, catalog
 from core.chat_template import ChatTemplate
-from core.errors import FileError, RequestError
+from core.errors import FileError, RequestError, UnsupportedError
 from core.exec.executor import Executor
 from core.formats.gguf import GgufFile, open_gguf
 from core.formats.tensor import TensorData, find_non_finite
@@ -82,13 +82,20 @@ def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
                 f"tokenizer.ggml.tokens: expected {model.shape.vocabulary} entries, one a row of "
                 f"token_embd.weight, found {tokenizer.vocab_size}",
             )
-        template = ChatTemplate.from_gguf(file.metadata, tokenizer, path)
+        template = _read_template(file, tokenizer)
         progress("checking the weights", 0.25)
         _warn_of_bad_weights(file, progress, warn)
     except BaseException:
         file.close()
         raise
     return ModelFile(path, file, model, tokenizer, template)
+
+
+def _read_template(file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate:
+    try:
+        return ChatTemplate.from_gguf(file.metadata, tokenizer)
+    except UnsupportedError as error:
+        raise FileError(file.path, f"tokenizer.chat_template: {error}") from None
 
 
 def start(
@@ -171,10 +178,9 @@ def _model_info(
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
     metadata = model_file.file.metadata
-    name = metadata.get("general.name")
     kv_bytes_value = {"fp16": 2, "fp32": 4}[options.kv]
     return ModelInfo(
-        name=name if isinstance(name, str) and name else model_file.path.stem,
+        name=catalog.title_of(model_file.path) or _own_name(model_file),
         path=str(model_file.path),
         architecture=str(metadata.get("general.architecture")),
         parameters=sum(math.prod(t.shape) for t in tensors.values()),
@@ -190,9 +196,14 @@ def _model_info(
         head_dim=shape.head_dim,
         width=shape.width,
         feed_forward=shape.feed_forward,
-        has_chat_template=model_file.template.from_model,
+        has_chat_template=model_file.template.origin == "model",
         stored_formats=MappingProxyType(dict(formats)),
     )
+
+
+def _own_name(model_file: ModelFile) -> str:
+    name = model_file.file.metadata.get("general.name")
+    return name if isinstance(name, str) and name.strip() else model_file.path.stem
 
 
 def _executor_info(choice: backends.Choice, options: EngineOptions) -> ExecutorInfo:

@@ -35,15 +35,24 @@ def encode_chat(
     spoken = [m for m in turns if m.role == "assistant" and m.tokens]
     rendered = [{"role": m.role, "content": m.content} for m in turns]
     ids: list[int] = []
-    for text, trusted in template.render_segments(rendered, add_generation_prompt=True):
-        if not trusted and spoken and text == spoken[0].content:
-            ids += _without_end(tokenizer, spoken.pop(0).tokens)
-        else:
-            ids += tokenizer.encode(text, parse_special=trusted)
-    prefix = tokenizer.encode("", add_special=True)
-    if ids[: len(prefix)] != prefix:
-        ids = prefix + ids
-    return ids + opened
+    pending: list[tuple[str, bool]] = []
+    for text, trusted in template.render_segments(
+        rendered, add_generation_prompt=True, control_tokens=tokenizer.control_tokens
+    ):
+        if trusted or not spoken or text != spoken[0].content:
+            pending.append((text, trusted))
+            continue
+        ids += tokenizer.encode_segments(pending)
+        ids += _without_end(tokenizer, spoken.pop(0).tokens)
+        pending = []
+    ids += tokenizer.encode_segments(pending)
+    return _with_begin(tokenizer, ids) + opened
+
+
+def _with_begin(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+    """The begin token in front where the file asks for one and the template wrote none."""
+    begin = tokenizer.encode("", add_special=True)[:1]
+    return ids if ids[:1] == begin else begin + ids
 
 
 def _open_tail(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> list[int]:

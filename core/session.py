@@ -33,6 +33,10 @@ class Session:
     def context_used(self) -> int:
         return len(self._cached)
 
+    def clear(self) -> None:
+        """Forget what the cache holds."""
+        self._cached.clear()
+
     def reusable(self, prompt: Sequence[int]) -> int:
         """How many tokens of the prompt need no work; the last one always does, for its logits."""
         limit = min(len(self._cached), len(prompt) - 1)
@@ -71,7 +75,7 @@ class Session:
         The program must have been built with as many outputs as tokens in its largest plan.
         """
         self._check(tokens)
-        self._cached.clear()
+        self.clear()
         chunk = self.executor.program.max_tokens
         rows = np.empty((len(tokens), self.executor.program.vocabulary), np.float32)
         for start in range(0, len(tokens), chunk):

@@ -64,7 +64,7 @@ def _tokens(arguments: argparse.Namespace, tokenizer: Tokenizer) -> list[int]:
                 f"--tokens: expected numbers with commas between, found {arguments.tokens[:60]!r}"
             ) from None
     text = _read(arguments.text_file) if arguments.text is None else arguments.text
-    return tokenizer.encode(text, add_special=True)
+    return list(tokenizer.encode(text, add_special=True))
 
 
 def _read(path: Path) -> str:
