@@ -32,6 +32,7 @@ _OPS = tuple(OPS)
 _MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 3, 2, 5
 
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
+_BANDWIDTH_BYTES = 256 * 10**6
 _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish to stop
 
 
@@ -70,14 +71,12 @@ class CpuExecutor:
         self._state = {name: _cpp.Memory(_tensor_bytes(t)) for name, t in states.items()}
         self._arena = _cpp.Memory(max(plan.scratch_bytes for plan in program.plans))
         self._interpreter: _cpp.Interpreter | None = _cpp.Interpreter(self.isa_name, self.threads)
-        self._numbers = {
-            id(plan): self._interpreter.add_plan(
+        for plan in program.plans:  # known to the interpreter by their numbers
+            self._interpreter.add_plan(
                 np.array([self._tensor_row(t) for t in plan.tensors], np.int64),
                 np.array([_op_row(op) for op in plan.ops], np.int64),
                 np.array([_param_row(op) for op in plan.ops], np.float64),
             )
-            for plan in program.plans
-        }
 
     @property
     def weight_bytes(self) -> int:
@@ -114,7 +113,7 @@ class CpuExecutor:
         self._check(plan, step)
         assert self._interpreter is not None, "the executor is closed"
         words = step.pack(plan.max_tokens)
-        number = self._numbers[id(plan)]
+        number = self.program.plans.index(plan)
         while first < last:
             if should_stop is not None and should_stop():
                 raise CancelledError("stopped")
@@ -187,7 +186,7 @@ def available_isas() -> list[str]:
 
 def has_integer_dot() -> bool:
     """Whether int8 activations pay: 8-bit products of vectors, not of single values."""
-    return available_isas()[-1] not in ("scalar", "neon")
+    return isa_name() not in ("scalar", "neon")
 
 
 def default_threads() -> int:
@@ -208,9 +207,14 @@ def processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def read_bandwidth(megabytes: int, threads: int = 0) -> float:
-    """GB/s (10^9 bytes) of a plain read of `megabytes` MB of memory by all threads."""
-    return float(_cpp.read_bandwidth(megabytes * 10**6, threads or default_threads()))
+def isa_name() -> str:
+    """The build of the kernels that an executor gets unless it asks for another."""
+    return available_isas()[-1]
+
+
+def read_gb_s(threads: int = 0) -> float:
+    """GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all threads."""
+    return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
 
 
 def _choose_isa(asked: str | None) -> str:
