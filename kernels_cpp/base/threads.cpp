@@ -88,7 +88,9 @@ void ThreadPool::next_phase(uint64_t number) {
 
 void ThreadPool::wake_sleepers() {
   if (sleepers_ == 0) return;
-  { const std::lock_guard<std::mutex> lock(mutex_); }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+  }
   changed_.notify_all();
 }
 

@@ -45,13 +45,14 @@ inline void sum_blocks(const float* x, int64_t n, float* sums) {
 template <typename Row>
 inline void matmul_by_rows(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t tokens,
                            Range rows, float* scratch) {
-  const int64_t n = x.n_cols;
+  const int64_t n = x.n_cols, stride = row_bytes(weight.dtype, n);
   for (int64_t t = 0; t < tokens; ++t) {
     const auto* values = row<const float>(x, t);
     sum_blocks(values, n, scratch);
     auto* out = row<float>(y, t);
-    for (int64_t i = rows.begin; i < rows.end; ++i) {
-      out[i] = Row::times(row<const uint8_t>(weight, i), values, scratch, n);
+    const uint8_t* from = weight.data + rows.begin * stride;
+    for (int64_t i = rows.begin; i < rows.end; ++i, from += stride) {
+      out[i] = Row::times(from, values, scratch, n);
     }
   }
 }

@@ -59,10 +59,13 @@ inline float row_times_a8(const uint8_t* weights, const A8Row& x, int64_t n) {
 template <typename Format>
 inline void matmul_a8_by_rows(const Tensor& x, const Tensor& weight, const Tensor& y,
                               int64_t tokens, Range rows) {
-  for (int64_t i = rows.begin; i < rows.end; ++i) {
-    for (int64_t t = 0; t < tokens; ++t) {
-      row<float>(y, t)[i] =
-          row_times_a8<Format>(row<const uint8_t>(weight, i), a8_row(x, t), x.n_cols);
+  const int64_t stride = row_bytes(weight.dtype, weight.n_cols);
+  for (int64_t t = 0; t < tokens; ++t) {
+    const A8Row values = a8_row(x, t);
+    auto* out = row<float>(y, t);
+    const uint8_t* from = weight.data + rows.begin * stride;
+    for (int64_t i = rows.begin; i < rows.end; ++i, from += stride) {
+      out[i] = row_times_a8<Format>(from, values, x.n_cols);
     }
   }
 }
