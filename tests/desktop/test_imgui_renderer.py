@@ -158,7 +158,6 @@ def test_registered_image_drawn_nearest(scene, four_texels):
     pixels = one.draw(lambda d: d.add_image(texture, vec(8, 8), vec(28, 28)))
     expected = texels.repeat(10, axis=0).repeat(10, axis=1)
     np.testing.assert_array_equal(pixels[8:28, 8:28], expected)
-    one.renderer.unregister_image(number)
     one.loop.wait()
 
 
@@ -184,6 +183,23 @@ def test_numbers_of_images_are_never_reused(scene, four_texels):
         one.renderer.unregister_image(number)
     assert len(set(numbers)) == 150
     one.loop.wait()
+
+
+def test_image_retired_while_its_last_frame_is_built(scene, device):
+    one = scene()
+    image = checkerboard(device, np.full((2, 2, 4), 255, np.uint8))
+    number = one.renderer.register_image(image.view)
+
+    def last_time(draw_list):
+        draw_list.add_image(imgui.ImTextureRef(number), vec(0, 0), vec(64, 48))
+        if image.handle is not None:
+            one.renderer.unregister_image(number)
+            one.renderer.retire(image.close)
+
+    assert (one.draw(last_time) == 255).all()
+    assert image.handle is not None
+    one.draw(nothing, frames=2)
+    assert image.handle is None
 
 
 def paint_text(text, size=20.0):

@@ -61,7 +61,7 @@ class Program:
             shown += self.loop.run(draw)
         return shown
 
-    def until(self, condition, seconds=5.0):
+    def until(self, condition, seconds=20.0):
         """Frames until something has come true."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -197,6 +197,7 @@ def test_moving_to_another_device_keeps_window_and_interface(program):
     assert not program.window.drawable
     program.open_device()
     assert program.frames(3, text) == 3
+    assert len(program.renderer._textures._atlases) == 1
     assert program.until(lambda: x11.pixel(program.display, 400, 300) == CLEAR_BYTES)
 
 
