@@ -1,5 +1,7 @@
 """Known scenes against expected pixels, on a validated device."""
 
+import threading
+
 import numpy as np
 import pytest
 from imgui_bundle import imgui
@@ -244,6 +246,33 @@ def test_replaced_atlases_are_destroyed(scene):
     one.draw(nothing, frames=6)
     assert len(one.renderer.retired) == 0
     assert len(one.renderer._textures._atlases) == 1
+
+
+def test_frames_while_another_thread_uses_the_device(scene, device):
+    """The model's thread copies and submits while the interface draws and uploads glyphs."""
+    one = scene(400, 60)
+    load_fonts()
+    stop, rounds, failures = threading.Event(), [], []
+
+    def compute():
+        buffer = Buffer(device, 1 << 16, vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, host=False)
+        try:
+            while not stop.is_set() or not rounds:
+                data = np.full(1 << 16, len(rounds) % 251, np.uint8)
+                buffer.upload(data)
+                rounds.append(bool((buffer.download() == data).all()))
+        except Exception as error:
+            failures.append(error)
+        buffer.close()
+
+    worker = threading.Thread(target=compute)
+    worker.start()
+    for start in range(0, 600, 20):
+        pixels = one.draw(paint_text("".join(SYLLABLES[start : start + 20])))
+        assert (pixels[..., 0] > 128).sum() > 200
+    stop.set()
+    worker.join()
+    assert failures == [] and rounds and all(rounds)
 
 
 def test_frame_loop_counts_and_times(scene):

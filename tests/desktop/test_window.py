@@ -262,6 +262,20 @@ def test_position_off_every_monitor_is_ignored(display):
     assert 0 <= x < 1600 and 0 <= y < 1000
 
 
+def test_high_density_screen(display):
+    x11.set_resources(display, "Xft.dpi:\t192\n")
+    try:
+        one = Program(display, Geometry(500, 300))
+    finally:
+        x11.set_resources(display, "")
+    one.frames(2)
+    assert one.window.ui_scale == 2.0
+    assert one.window.framebuffer_size == (1000, 600)
+    remembered = one.window.geometry()
+    one.close()
+    assert (remembered.width, remembered.height) == (500, 300)
+
+
 def test_no_display_is_a_clear_error(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
