@@ -117,8 +117,8 @@ def attention(
 def silu_mul(gate: F32, up: F32) -> F32:
     """[T,N] twice -> [T,N]: SwiGLU's gate (Shazeer 2020)."""
     with np.errstate(over="ignore"):  # exp(-gate) may be inf, and the quotient then 0
-        y: F32 = gate / (np.float32(1) + np.exp(-gate)) * up
-    return y
+        sigmoid: F32 = np.reciprocal(np.exp(-gate) + np.float32(1))
+    return gate * sigmoid * up
 
 
 def add(a: F32, b: F32) -> F32:
