@@ -44,9 +44,9 @@ class VulkanExecutor:
 
     def __init__(
         self,
+        device: Device,
         program: Program,
         weights: Mapping[str, TensorData],
-        device: Device,
         *,
         progress: Progress | None = None,
         tuning: Tuning | None = None,

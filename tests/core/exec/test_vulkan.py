@@ -43,7 +43,7 @@ def make(device):
     made = []
 
     def executor(model, weights, **options):
-        made.append(VulkanExecutor(model, weights, device, **options))
+        made.append(VulkanExecutor(device, model, weights, **options))
         return made[-1]
 
     yield executor
