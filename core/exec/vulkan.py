@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import DeviceError
+from core.errors import DeviceError, DeviceLostError
 from core.exec.executor import Progress, StopCheck
 from core.exec.vulkan_kernels import Tuning, dispatches
 from core.exec.vulkan_memory import STORAGE, Arena, FixedArena, WeightPart, Weights
@@ -23,6 +24,8 @@ from core.gpu.pipelines import BufferRange, DescriptorSets
 from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, row_bytes
 from core.plan.step import HEADER_WORDS, Step
 from core.quant import a8
+
+log = logging.getLogger(__name__)
 
 F32 = NDArray[np.float32]
 READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
@@ -135,7 +138,7 @@ class VulkanExecutor:
     def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
         self._write_step(step)
         calls = [self._dispatches(plan, op) for op in plan.ops[first:last]]
-        segments = self._recorder.segments(calls)
+        segments = self._recorder.segments(calls, self.tuning.segment_work)
         queue = self._device.compute
         queue.wait(queue.submit(segments))
         self._pool.free(segments)
@@ -157,7 +160,10 @@ class VulkanExecutor:
     def close(self) -> None:
         """Wait for what is in flight and free everything; the device stays open."""
         if self._closing:
-            self._device.compute.wait_idle()
+            try:
+                self._device.compute.wait_idle()
+            except DeviceLostError as error:  # told to whoever ran the step; nothing runs any more
+                log.warning("%s", error)
         while self._closing:
             self._closing.pop().close()
         self._recordings.clear()
@@ -186,7 +192,7 @@ class VulkanExecutor:
     def _recording(self, plan: Plan) -> Recording:
         if id(plan) not in self._recordings:
             calls = [self._dispatches(plan, op) for op in plan.ops]
-            segments = self._recorder.segments(calls)
+            segments = self._recorder.segments(calls, self.tuning.segment_work)
             logits = self.tensor(plan.tensors[plan.logits])
             reads_back = logits[2] <= self._readback.size
             if reads_back:

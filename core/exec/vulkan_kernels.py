@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -22,37 +22,56 @@ from core.plan.step import N_OUTPUTS, N_TOKENS
 
 MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
 TILE = 8  # lanes along each side of a matmul workgroup
+LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
+ELEMENT_WORK = 8  # an element of an elementwise op, likewise
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A shader variant with its specialization constants, buffers by name and workgroups."""
+    """A shader variant with its specialization constants, buffers by name and workgroups.
+
+    `work` estimates the multiply-adds of the largest step.
+    """
 
     variant: str
     constants: Mapping[str, int | float]
     buffers: Mapping[str, BufferRange]
-    groups: tuple[int, int, int] = (1, 1, 1)
+    groups: tuple[int, int]
+    work: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Workgroup shapes for a kind of device."""
+    """Workgroup shapes for a kind of device. Lanes are powers of two."""
 
-    lanes: int  # of elementwise kernels
-    reduce_lanes: int  # of rms_norm
-    matvec_lanes: int
-    matvec_rows: int  # outputs of one workgroup
-    attention_lanes: int
-    share_heads: bool  # one attention workgroup serves all heads of a key/value head
-    subgroups: bool
+    lanes: int = 64  # of elementwise kernels
+    reduce_lanes: int = 128  # of rms_norm
+    matvec_lanes: int = 32
+    matvec_rows: int = 4  # outputs of one workgroup
+    tile_n: int = 4  # outputs of one lane of matmul, for each of up to 4 tokens
+    attention_lanes: int = 64
+    share_heads: bool = False  # one attention workgroup serves all heads of a key/value head
+    subgroups: bool = False
+    shared_bytes: int = 16384  # the least that Vulkan promises a workgroup
+    segment_work: int = 1 << 30  # multiply-adds of one command buffer, a few milliseconds
 
     @classmethod
     def of(cls, info: DeviceInfo) -> Tuning:
-        subgroups = info.features["subgroup_arithmetic"]
         if info.kind == "software":  # bound by loads: few lanes, much work for each
-            return cls(64, 16, 8, 8, 16, True, subgroups)
-        lanes = max(32, min(64, info.subgroup_size))
-        return cls(64, 256, lanes, 4, 64, False, subgroups)
+            tuning = cls(
+                reduce_lanes=16,
+                matvec_lanes=8,
+                matvec_rows=8,
+                tile_n=8,
+                attention_lanes=16,
+                share_heads=True,
+                segment_work=8 << 20,
+            )
+        else:
+            work = 1 << 30 if info.kind == "discrete" else 1 << 28
+            tuning = cls(matvec_lanes=max(32, min(64, info.subgroup_size)), segment_work=work)
+        subgroups = info.features["subgroup_arithmetic"]
+        return replace(tuning, subgroups=subgroups, shared_bytes=info.max_shared_memory)
 
 
 class Binder(Protocol):
@@ -95,6 +114,7 @@ class _Call:
         variant: str,
         buffers: Mapping[str, BufferRange],
         groups: tuple[int, int],
+        work: int,
         **constants: int | float,
     ) -> Dispatch:
         word = N_OUTPUTS if self.rows_tensor.rows == "outputs" else N_TOKENS
@@ -102,7 +122,8 @@ class _Call:
             variant,
             {"ROWS_WORD": word, **constants},
             {"Step": self.binder.step_buffer, **buffers},
-            (*groups, 1),
+            groups,
+            max(work, LEAST_WORK),
         )
 
     def elementwise(
@@ -111,7 +132,8 @@ class _Call:
         """A lane an item of a row."""
         lanes = self.binder.tuning.lanes
         groups = (-(-items // lanes), self.rows)
-        return [self.dispatch(variant, buffers, groups, LANES=lanes, **constants)]
+        work = self.rows * items * ELEMENT_WORK
+        return [self.dispatch(variant, buffers, groups, work, LANES=lanes, **constants)]
 
     def reducing(self, variant: str) -> str:
         return variant + (".subgroup" if self.binder.tuning.subgroups else "")
@@ -138,6 +160,7 @@ def _embed(c: _Call) -> list[Dispatch]:
             f"embed.{table.dtype}",
             {**_planes(part), "Y": c.binder.tensor(y)},
             groups,
+            c.rows * columns * ELEMENT_WORK,
             LANES=lanes,
             K=columns,
             FIRST_ROW=part.first,
@@ -155,10 +178,9 @@ def _rms_norm(c: _Call) -> list[Dispatch]:
         "Y": c.binder.tensor(c.outputs[0]),
     }
     lanes = c.binder.tuning.reduce_lanes
-    variant = c.reducing("rms_norm")
-    return [
-        c.dispatch(variant, buffers, (c.rows, 1), LANES=lanes, K=x.shape[1], EPS=float(c.p["eps"]))
-    ]
+    work = c.rows * x.shape[1] * ELEMENT_WORK
+    sizes = {"LANES": lanes, "K": x.shape[1], "EPS": float(c.p["eps"])}
+    return [c.dispatch(c.reducing("rms_norm"), buffers, (c.rows, 1), work, **sizes)]
 
 
 def _quantize(c: _Call) -> list[Dispatch]:
@@ -180,6 +202,7 @@ def _matvec_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
         c.reducing(f"matvec.{suffix}"),
         _product_buffers(c, part),
         (-(-part.rows // tuning.matvec_rows), 1),
+        part.rows * c.inputs[1].shape[1],
         LANES=tuning.matvec_lanes,
         K=c.inputs[1].shape[1],
         N=part.rows,
@@ -190,11 +213,12 @@ def _matvec_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
 
 def _matmul_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
     tile_t = min(4, 1 << max(0, math.ceil(math.log2(c.rows / TILE))))
-    tile_n = 4
+    tile_n = c.binder.tuning.tile_n
     return c.dispatch(
         f"matmul.{suffix}",
         _product_buffers(c, part),
         (-(-part.rows // (TILE * tile_n)), -(-c.rows // (TILE * tile_t))),
+        c.rows * part.rows * c.inputs[1].shape[1],
         K=c.inputs[1].shape[1],
         N=part.rows,
         FIRST_ROW=part.first,
@@ -256,27 +280,35 @@ def _kv_store(c: _Call) -> list[Dispatch]:
 
 
 def _attention(c: _Call) -> list[Dispatch]:
-    heads, kv_heads = int(c.p["heads"]), int(c.p["kv_heads"])
-    tuning = c.binder.tuning
-    shared = heads // kv_heads
-    each = shared if tuning.share_heads and shared <= MAX_QUERIES else 1
-    tokens = max(1, min(c.rows, 4, MAX_QUERIES // each))
+    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    each, tokens = _attention_tile(c)
     names = ("Q", "KCache", "VCache", "Y")
     buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
     dispatch = c.dispatch(
         c.reducing(f"attention.{c.inputs[1].dtype}"),
         buffers,
         (heads // each, -(-c.rows // tokens)),
-        LANES=tuning.attention_lanes,
+        c.rows * 2 * heads * head_dim * c.inputs[1].shape[0],
+        LANES=c.binder.tuning.attention_lanes,
         HEADS=heads,
-        KV_HEADS=kv_heads,
-        HEAD_DIM=int(c.p["head_dim"]),
+        KV_HEADS=int(c.p["kv_heads"]),
+        HEAD_DIM=head_dim,
         SCALE=float(c.p["scale"]),
         WINDOW=int(c.p["window"]),
         HEADS_EACH=each,
         TOKENS=tokens,
     )
     return [dispatch]
+
+
+def _attention_tile(c: _Call) -> tuple[int, int]:
+    """Heads and tokens of one workgroup; its queries and weights must fit shared memory."""
+    tuning = c.binder.tuning
+    query_bytes = 4 * int(c.p["head_dim"]) + 4 * tuning.attention_lanes
+    queries = min(MAX_QUERIES, max(1, (tuning.shared_bytes - 1024) // query_bytes))
+    shared = int(c.p["heads"]) // int(c.p["kv_heads"])
+    each = shared if tuning.share_heads and shared <= queries else 1
+    return each, max(1, min(c.rows, 4, queries // each))
 
 
 def _silu_mul(c: _Call) -> list[Dispatch]:

@@ -20,7 +20,9 @@ class Pacer:
 
     def __init__(self, queue: Queue, segments: int) -> None:
         self._queue = queue
-        self._segment_s = [TARGET_S] * segments  # the first pass submits them one by one
+        # Unmeasured segments count as TARGET_S: the first pass submits them one by one.
+        self._segment_s = [TARGET_S] * segments
+        self._measured = [False] * segments
         self.submits = 0
 
     def run(self, segments: Sequence[Any], should_stop: StopCheck | None) -> None:
@@ -54,7 +56,9 @@ class Pacer:
         now = time.perf_counter()
         each = (now - since) / (end - first)
         for i in range(first, end):
-            self._segment_s[i] += SMOOTHING * (each - self._segment_s[i])
+            weight = SMOOTHING if self._measured[i] else 1.0
+            self._segment_s[i] += weight * (each - self._segment_s[i])
+            self._measured[i] = True
         return now
 
     def _drain(self, flying: list[tuple[int, int, int]]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from core.exec.vulkan_kernels import Dispatch
@@ -11,7 +13,25 @@ from core.gpu.create import vk
 from core.gpu.device import Device
 from core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
 
-SEGMENT_OPS = 6  # ops of one command buffer, the smallest thing that can be submitted
+MOST_PIECES = 16  # of one dispatch; more would cost more than they help
+
+Piece = tuple[Dispatch, tuple[int, int], tuple[int, int]]  # first workgroup, number of workgroups
+
+
+def pieces(dispatch: Dispatch, budget: int) -> list[Piece]:
+    """A dispatch cut along its longer side into pieces of about `budget` work."""
+    axis = 0 if dispatch.groups[0] >= dispatch.groups[1] else 1
+    length = dispatch.groups[axis]
+    count = max(1, min(-(-dispatch.work // budget), MOST_PIECES, length))
+    cuts = [length * i // count for i in range(count + 1)]
+    return [
+        (dispatch, _along(axis, begin, (0, 0)), _along(axis, end - begin, dispatch.groups))
+        for begin, end in itertools.pairwise(cuts)
+    ]
+
+
+def _along(axis: int, value: int, other: tuple[int, int]) -> tuple[int, int]:
+    return (value, other[1]) if axis == 0 else (other[0], value)
 
 
 class Pipelines:
@@ -66,6 +86,15 @@ def _overlap(parts: Sequence[BufferRange], spans: Sequence[tuple[int, int, int]]
     )
 
 
+@dataclass(frozen=True)
+class _Bound:
+    dispatch: Dispatch
+    pipeline: ComputePipeline
+    descriptor_set: Any
+    reads: list[BufferRange]
+    writes: list[BufferRange]
+
+
 class Recorder:
     """Records ops, each a list of independent dispatches, into command buffers."""
 
@@ -76,30 +105,45 @@ class Recorder:
         self._pool = pool
         self._pipelines = pipelines
         self._sets = sets
+        self._last: _Bound | None = None
 
-    def segments(self, ops: Sequence[Sequence[Dispatch]], size: int = SEGMENT_OPS) -> list[Any]:
-        """Command buffers of `size` ops each, to be submitted in order, any number at a time."""
-        starts = range(0, len(ops), size)
-        command_buffers = self._pool.allocate(len(starts))
-        for command_buffer, start in zip(command_buffers, starts, strict=True):
+    def segments(self, ops: Sequence[Sequence[Dispatch]], budget: int) -> list[Any]:
+        """Command buffers of about `budget` work each, to be submitted in order, any number at a
+        time."""
+        plan = _segments(ops, budget)
+        command_buffers = self._pool.allocate(len(plan))
+        for command_buffer, segment in zip(command_buffers, plan, strict=True):
             with self._pool.record(command_buffer):
                 compute_barrier(command_buffer)  # what earlier segments and steps wrote
-                self._record(command_buffer, ops[start : start + size])
+                self._record(command_buffer, segment)
         return command_buffers
 
-    def _record(self, command_buffer: Any, ops: Sequence[Sequence[Dispatch]]) -> None:
+    def _record(self, command_buffer: Any, segment: Sequence[Sequence[Piece]]) -> None:
         hazards = Hazards()
-        for op in ops:
-            bound = [(dispatch, self._pipelines.get(dispatch)) for dispatch in op]
-            reads = [part for d, p in bound for part in _parts(d, p, read_only=True)]
-            writes = [part for d, p in bound for part in _parts(d, p, read_only=False)]
+        for op in segment:
+            bound = [self._bound(dispatch) for dispatch, _, _ in op]
+            reads = [part for b in bound for part in b.reads]
+            writes = [part for b in bound for part in b.writes]
             if hazards.conflict(reads, writes):
                 compute_barrier(command_buffer)
                 hazards.clear()
             hazards.add(reads, writes)
-            for dispatch, pipeline in bound:
-                descriptor_set = pipeline.bind(self._sets, dispatch.buffers)
-                pipeline.dispatch(command_buffer, descriptor_set, dispatch.groups)
+            for b, (_, first, groups) in zip(bound, op, strict=True):
+                b.pipeline.dispatch(command_buffer, b.descriptor_set, groups, first)
+
+    def _bound(self, dispatch: Dispatch) -> _Bound:
+        """Pieces of one dispatch, which lie side by side, share its descriptor set."""
+        if self._last is None or self._last.dispatch is not dispatch:
+            pipeline = self._pipelines.get(dispatch)
+            bindings = pipeline.interface.bindings
+            self._last = _Bound(
+                dispatch,
+                pipeline,
+                pipeline.bind(self._sets, dispatch.buffers),
+                [dispatch.buffers[b.name] for b in bindings if b.read_only],
+                [dispatch.buffers[b.name] for b in bindings if not b.read_only],
+            )
+        return self._last
 
     def readback(self, source: BufferRange, target: BufferRange) -> Any:
         """A command buffer that copies what shaders wrote to host memory."""
@@ -116,9 +160,21 @@ class Recorder:
         return command_buffer
 
 
-def _parts(dispatch: Dispatch, pipeline: ComputePipeline, *, read_only: bool) -> list[BufferRange]:
-    names = [b.name for b in pipeline.interface.bindings if b.read_only == read_only]
-    return [dispatch.buffers[name] for name in names]
+def _segments(ops: Sequence[Sequence[Dispatch]], budget: int) -> list[list[list[Piece]]]:
+    """Segments, each a list of ops, each a list of independent pieces."""
+    segments: list[list[list[Piece]]] = [[]]
+    left = budget
+    for op in ops:
+        segments[-1].append([])
+        for dispatch in op:
+            for piece in (cut := pieces(dispatch, budget)):
+                work = dispatch.work // len(cut)
+                if work > left and left < budget:
+                    segments.append([[]])
+                    left = budget
+                segments[-1][-1].append(piece)
+                left -= work
+    return segments
 
 
 def compute_barrier(command_buffer: Any) -> None:

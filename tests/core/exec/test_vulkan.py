@@ -9,6 +9,7 @@ from core.exec.reference import NumpyExecutor
 from core.exec.vulkan import VulkanExecutor
 from core.exec.vulkan_kernels import Tuning
 from core.formats.tensor import TensorData
+from core.gpu.device import Device
 from core.plan.builder import Bucket, PlanBuilder
 from core.plan.plan import Program
 from core.plan.step import Step
@@ -169,7 +170,7 @@ def test_attention(make, subgroups, share_heads, kv_dtype, heads, kv_heads, head
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
         return b.attention(x, *caches, "attention", **sizes)
 
-    tuning = Tuning(64, 16, 8, 4, 16, share_heads, subgroups)
+    tuning = Tuning(attention_lanes=16, share_heads=share_heads, subgroups=subgroups)
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
     # A value on the edge between two float16 numbers may fall to either side.
     tolerance = 2e-3 if kv_dtype == "f16" else 2e-5
@@ -217,7 +218,7 @@ def test_stop_between_submits_and_go_on(make):
         return x
 
     model, weights = program(tensors, ops, tokens=1)
-    executor = make(model, weights)
+    executor = make(model, weights, tuning=Tuning(segment_work=1000))
     expected = executor.run(steps(1))
     answers = iter([False, False, True])
     with pytest.raises(CancelledError):
@@ -238,3 +239,17 @@ def test_a_planted_error_is_found_by_name(make):
     buffer.upload(np.full(size // 4, 3, np.float32), offset)
     found = compare(NumpyExecutor(model, weights), executor, steps(2))
     assert found is not None and (found.op, found.label) == ("rms_norm", "first")
+
+
+def test_a_missing_barrier_would_be_reported(monkeypatch):
+    """That every other test is silent means something only if this one is not."""
+    monkeypatch.setattr("core.exec.vulkan_record.Hazards.conflict", lambda *_: False)
+    tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
+    model, weights = program(
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+    )
+    with Device.open(validation=True) as device:
+        executor = VulkanExecutor(device, model, weights)
+        executor.run(steps(2))
+        executor.close()
+    assert any("SYNC-HAZARD-READ-AFTER-WRITE" in m for m in device.validation_messages)

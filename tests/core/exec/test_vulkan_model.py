@@ -10,6 +10,7 @@ import pytest
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
 from core.exec.vulkan import VulkanExecutor
+from core.exec.vulkan_kernels import Tuning
 from core.formats.gguf import open_gguf
 from core.models.model import BuildOptions
 from core.models.registry import read_model
@@ -55,6 +56,24 @@ def test_tiny_llama(device, tmp_path, dtype, kv, integer):
         assert compare(reference, executor, step) is None
     finally:
         executor.close()
+
+
+@pytest.mark.parametrize(
+    "tuning",
+    [
+        Tuning(subgroups=True),  # as for hardware
+        Tuning(subgroups=False, matvec_lanes=64, matvec_rows=2),
+        Tuning(segment_work=1000),  # each dispatch in pieces
+    ],
+)
+def test_tunings_agree(device, tmp_path, tuning):
+    path = write_tiny_llama(tmp_path / "tiny.gguf", dtype="q4_0")
+    built, weights = program(path)
+    reference = NumpyExecutor(built, weights)
+    executor = VulkanExecutor(device, built, weights, tuning=tuning)
+    for step in conversation(built.vocabulary):
+        assert np.abs(executor.run(step) - reference.run(step)).max() <= TOLERANCE
+    executor.close()
 
 
 def test_decoding_records_nothing(device, tmp_path):
