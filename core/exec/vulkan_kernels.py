@@ -47,7 +47,8 @@ class Tuning:
     lanes: int = 64  # of elementwise kernels
     reduce_lanes: int = 128  # of rms_norm
     matvec_lanes: int = 32
-    matvec_rows: int = 4  # outputs of one workgroup
+    matvec_rows: int = 4  # outputs of one workgroup; at least 2, see MOST_PART_ROWS
+    matvec_tokens: int = 8  # steps of more tokens are multiplied in tiles
     tile_n: int = 4  # outputs of one lane of matmul, for each of up to 4 tokens
     attention_lanes: int = 64
     share_heads: bool = False  # one attention workgroup serves all heads of a key/value head
@@ -62,6 +63,7 @@ class Tuning:
                 reduce_lanes=16,
                 matvec_lanes=8,
                 matvec_rows=8,
+                matvec_tokens=16,
                 tile_n=8,
                 attention_lanes=16,
                 share_heads=True,
@@ -192,22 +194,26 @@ def _quantize(c: _Call) -> list[Dispatch]:
 def _matmul(c: _Call) -> list[Dispatch]:
     x, weight = c.inputs
     suffix = weight.dtype + (".a8" if x.dtype == "a8" else "")
-    make = _matvec_part if c.rows == 1 else _matmul_part
+    make = _matvec_part if c.rows <= c.binder.tuning.matvec_tokens else _matmul_part
     return [make(c, suffix, part) for part in c.binder.matrix(weight.name)]
 
 
 def _matvec_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
     tuning = c.binder.tuning
+    tokens = min(4, c.rows)
+    rows = tuning.matvec_rows if tokens == 1 else min(4, tuning.matvec_rows)
     return c.dispatch(
         c.reducing(f"matvec.{suffix}"),
         _product_buffers(c, part),
-        (-(-part.rows // tuning.matvec_rows), 1),
-        part.rows * c.inputs[1].shape[1],
+        (-(-part.rows // rows), -(-c.rows // tokens)),
+        _product_work(c, part),
         LANES=tuning.matvec_lanes,
         K=c.inputs[1].shape[1],
         N=part.rows,
         FIRST_ROW=part.first,
-        ROWS=tuning.matvec_rows,
+        Y_COLUMNS=c.outputs[0].shape[1],
+        ROWS=rows,
+        TOKENS=tokens,
     )
 
 
@@ -218,7 +224,7 @@ def _matmul_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
         f"matmul.{suffix}",
         _product_buffers(c, part),
         (-(-part.rows // (TILE * tile_n)), -(-c.rows // (TILE * tile_t))),
-        c.rows * part.rows * c.inputs[1].shape[1],
+        _product_work(c, part),
         K=c.inputs[1].shape[1],
         N=part.rows,
         FIRST_ROW=part.first,
@@ -226,6 +232,10 @@ def _matmul_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
         TILE_T=tile_t,
         TILE_N=tile_n,
     )
+
+
+def _product_work(c: _Call, part: WeightPart) -> int:
+    return c.rows * part.rows * c.inputs[1].shape[1]
 
 
 def _product_buffers(c: _Call, part: WeightPart) -> dict[str, BufferRange]:

@@ -23,6 +23,8 @@ from core.plan.plan import Tensor
 BLOCK = 32  # values along K
 STORAGE = 0x20  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
 ARENA_BYTES = 256 << 20
+MOST_PART_BYTES = 1 << 30  # some drivers fail beyond 2 GiB, and kernels count words in 32 bits
+MOST_PART_ROWS = 2 * 65535  # a workgroup makes 2 rows or more; Vulkan promises 65535 workgroups
 ALIGNMENT = 256  # the largest minStorageBufferOffsetAlignment that Vulkan allows
 UPLOAD_BYTES = 16 << 20  # of a weight converted at a time
 
@@ -193,14 +195,14 @@ class Weights:
     def _cuts(self, source: TensorData) -> list[tuple[int, int]]:
         """(first, rows) of the parts whose planes the device can bind whole."""
         rows, columns = source.shape
-        limit = self._device.info.max_storage_buffer_range // ALIGNMENT * ALIGNMENT
+        limit = min(self._device.info.max_storage_buffer_range, MOST_PART_BYTES)
         row_bytes = plane_bytes(source.dtype, 1, columns)[0]
         if row_bytes > limit:
             raise DeviceError(
                 f"tensor {source.name}: a row of {row_bytes} bytes exceeds the {limit} bytes "
                 f"that {self._device.info.name} can bind."
             )
-        step = limit // row_bytes
+        step = min(limit // row_bytes, MOST_PART_ROWS)
         return [(first, min(step, rows - first)) for first in range(0, rows, step)]
 
     def _pieces(self, source: TensorData) -> list[int]:

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from core.errors import CancelledError
+from core.errors import CancelledError, DeviceLostError, OutOfDeviceMemoryError
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
 from core.exec.vulkan import VulkanExecutor
 from core.exec.vulkan_kernels import Tuning
 from core.formats.tensor import TensorData
+from core.gpu.create import vk
 from core.gpu.device import Device
+from core.gpu.memory import Buffer
 from core.plan.builder import Bucket, PlanBuilder
 from core.plan.plan import Program
 from core.plan.step import Step
@@ -85,7 +87,7 @@ MATRIX_CASES = [
 
 
 @pytest.mark.parametrize(("dtype", "k", "n"), MATRIX_CASES)
-@pytest.mark.parametrize("tokens", [1, 13, 45])
+@pytest.mark.parametrize("tokens", [1, 3, 13, 45])
 def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens):
     tensors = [weight("table", (VOCABULARY, k), dtype), weight("w", (n, k), dtype, 1, k**-0.5)]
     built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens)
@@ -254,3 +256,52 @@ def test_a_missing_barrier_would_be_reported(monkeypatch):
         executor.run(steps(2))
         executor.close()
     assert any("SYNC-HAZARD-READ-AFTER-WRITE" in m for m in device.validation_messages)
+
+
+def test_a_lost_device_is_told_and_closed(monkeypatch):
+    tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
+    model, weights = program(
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+    )
+    device = Device.open(validation=True)
+    executor = VulkanExecutor(device, model, weights)
+    executor.run(steps(2))
+
+    def lost(*_):
+        raise vk.VkErrorDeviceLost
+
+    device.wait_idle()
+    with monkeypatch.context() as patch:
+        patch.setattr(vk, "vkWaitSemaphores", lost)
+        with pytest.raises(DeviceLostError):
+            executor.run(steps(2))
+    device.wait_idle()  # the real device is well, and may only be freed when it is idle
+    monkeypatch.setattr(vk, "vkQueueWaitIdle", lost)
+    executor.close()
+    device.close()
+    assert device.validation_messages == []
+
+
+@pytest.mark.parametrize("allocations", [0, 1, 2, 3])
+def test_memory_that_runs_out_leaves_nothing_behind(monkeypatch, allocations):
+    tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
+    model, weights = program(
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+    )
+    allocate, left = vk.vkAllocateMemory, allocations
+
+    def limited(*arguments):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise vk.VkErrorOutOfDeviceMemory
+        return allocate(*arguments)
+
+    with Device.open(validation=True) as own:
+        own.staging.read(scratch := Buffer(own, 4, 0, host=False), 0, 4)
+        scratch.close()
+        with monkeypatch.context() as patch:
+            patch.setattr(vk, "vkAllocateMemory", limited)
+            with pytest.raises(OutOfDeviceMemoryError):
+                VulkanExecutor(own, model, weights)
+    assert own.validation_messages == []
