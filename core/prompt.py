@@ -36,7 +36,9 @@ def encode_chat(
     rendered = [{"role": m.role, "content": m.content} for m in turns]
     ids: list[int] = []
     pending: list[tuple[str, bool]] = []
-    for text, trusted in template.render_segments(rendered, add_generation_prompt=True):
+    for text, trusted in template.render_segments(
+        rendered, add_generation_prompt=True, control_tokens=tokenizer.control_tokens
+    ):
         if trusted or not spoken or text != spoken[0].content:
             pending.append((text, trusted))
             continue
