@@ -56,10 +56,9 @@ class Sampler:
                 "the model computed values that are not numbers, so no token can be chosen: "
                 "its file may be damaged"
             )
-        log_total = _logsumexp(logits)
         scores = self._penalized(logits, context)
         token = self._draw(scores)
-        return Choice(token, float(np.exp(logits[token] - log_total)))
+        return Choice(token, _probability(logits, token))
 
     def _draw(self, scores: NDArray[np.float32]) -> int:
         if self._options.temperature == 0.0:
@@ -111,9 +110,9 @@ def _cooled(falling: NDArray[np.float64], temperature: float) -> NDArray[np.floa
         return (falling - falling[0]) / temperature
 
 
-def _logsumexp(logits: NDArray[np.float32]) -> float:
-    top = float(logits.max())
-    return top + float(np.log(np.exp(logits - top).sum(dtype=np.float64)))
+def _probability(logits: NDArray[np.float32], token: int) -> float:
+    weights = np.exp(logits - logits.max())
+    return float(weights[token]) / float(weights.sum(dtype=np.float64))
 
 
 def _softmax(scores: NDArray[np.floating]) -> NDArray[np.float64]:
