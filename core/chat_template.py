@@ -58,11 +58,16 @@ class ChatTemplate:
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], tokenizer: Tokenizer) -> ChatTemplate:
-        """The file's own template, or a default that its vocabulary allows."""
+        """The file's own template, or a default that its vocabulary allows.
+
+        Errors: UnsupportedError when the template is broken.
+        """
         ids = (tokenizer.bos_id, tokenizer.eos_id)
         bos, eos = ("" if i is None else tokenizer.token_text(i) for i in ids)
-        source = metadata.get("tokenizer.chat_template")
-        if isinstance(source, str) and source.strip():
+        source = metadata.get("tokenizer.chat_template", "")
+        if not isinstance(source, str):
+            raise UnsupportedError(f"expected a text, found {repr(source)[:40]}")
+        if source.strip():
             return cls(source, bos_token=bos, eos_token=eos)
         if tokenizer.has_token("<|im_start|>"):
             return cls(CHATML, bos_token=bos, eos_token=eos, origin="default (ChatML)")
@@ -100,18 +105,24 @@ class ChatTemplate:
         neutral contents: a control token that contents bring in is not trusted anywhere.
         """
         plain = self.render(messages, add_generation_prompt=add_generation_prompt)
-        start, end = _unused_characters([self.source, plain, *(m["content"] for m in messages)])
-        marked = [{**m, "content": _mark(m["content"], start, end)} for m in messages]
-        try:
-            text = self.render(marked, add_generation_prompt=add_generation_prompt)
-        except (RequestError, UnsupportedError):
-            text = ""
-        segments = _cut_at_marks(text, start, end)
-        if segments is not None and "".join(part for part, _ in segments) == plain:
-            return segments
+        marks = _unused_characters([self.source, plain, *(m["content"] for m in messages)])
+        for mark in (_mark_all, _mark_inside_whitespace):
+            marked = [{**m, "content": mark(m["content"], *marks)} for m in messages]
+            segments = self._marked_segments(marked, add_generation_prompt, *marks)
+            if "".join(part for part, _ in segments) == plain:
+                return segments
         neutral = [{**m, "content": _NEUTRAL} for m in messages]
         expected = self.render(neutral, add_generation_prompt=add_generation_prompt)
         return _distrust_additions(plain, expected, control_tokens)
+
+    def _marked_segments(
+        self, marked: Sequence[Message], add_generation_prompt: bool, start: str, end: str
+    ) -> list[Segment]:
+        try:
+            text = self.render(marked, add_generation_prompt=add_generation_prompt)
+        except (RequestError, UnsupportedError):  # the marks upset it
+            return []
+        return _cut_at_marks(text, start, end)
 
     def _compile(self) -> Template:
         from core.chat_sandbox import BoundedEnvironment, Budget
@@ -137,8 +148,12 @@ def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:
     return next(free), next(free)
 
 
-def _mark(content: str, start: str, end: str) -> str:
-    """Marks around the content, inside its outer whitespace, which templates like to trim."""
+def _mark_all(content: str, start: str, end: str) -> str:
+    return f"{start}{content}{end}"
+
+
+def _mark_inside_whitespace(content: str, start: str, end: str) -> str:
+    """For templates that trim contents: the outer whitespace stays outside the marks."""
     core = content.strip()
     if not core:
         return content
@@ -146,18 +161,18 @@ def _mark(content: str, start: str, end: str) -> str:
     return f"{content[:lead]}{start}{core}{end}{content[lead + len(core) :]}"
 
 
-def _cut_at_marks(text: str, start: str, end: str) -> list[Segment] | None:
-    """None where the marks do not pair up."""
+def _cut_at_marks(text: str, start: str, end: str) -> list[Segment]:
+    """Empty where the marks do not pair up."""
     segments: list[Segment] = []
     trusted = True
     for part in re.split(f"([{start}{end}])", text):
         if part in (start, end):
             if trusted != (part == start):
-                return None
+                return []
             trusted = not trusted
         elif part:
             segments.append((part, trusted))
-    return segments if trusted else None
+    return segments if trusted else []
 
 
 def _distrust_additions(plain: str, expected: str, control: Collection[str]) -> list[Segment]:

@@ -35,7 +35,9 @@ def encode_chat(
     spoken, rendered = _stand_ins(template, turns)
     ids: list[int] = []
     pending: list[tuple[str, bool]] = []
-    for text, trusted in template.render_segments(rendered, add_generation_prompt=True):
+    for text, trusted in template.render_segments(
+        rendered, add_generation_prompt=True, control_tokens=tokenizer.control_tokens
+    ):
         if trusted or text not in spoken:
             pending.append((text, trusted))
             continue

@@ -209,9 +209,10 @@ class _ByteLevelEncoder:
         from tokenizers import Tokenizer as Backend
         from tokenizers import models
 
-        merged = {token for pair in vocabulary.merges for token in (*pair, "".join(pair))}
-        ids = {t: i for i, t in enumerate(vocabulary.tokens) if t not in control or t in merged}
-        bpe = models.BPE(ids, list(vocabulary.merges), ignore_merges=rule.whole_words)
+        # What a user types must not become a control token by merging either.
+        ids = {t: i for i, t in enumerate(vocabulary.tokens) if t not in control}
+        merges = [pair for pair in vocabulary.merges if control.isdisjoint((*pair, "".join(pair)))]
+        bpe = models.BPE(ids, merges, ignore_merges=rule.whole_words)
         self._backend = Backend(bpe)
         self._backend.pre_tokenizer = _splitter(rule)
         self._known_bytes = b"".join(_BYTE_OF[char] for char in _BYTE_OF if char in ids)

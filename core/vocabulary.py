@@ -161,7 +161,7 @@ class _Reader:
             return (TokenType.NORMAL.value,) * count
         numbers = []
         for i, value in enumerate(self.array("token_type", count)):
-            if type(value) is not int or not 0 <= value <= max(TokenType):
+            if type(value) is not int or not 0 <= value <= TokenType.BYTE:
                 raise self.fail(f"token_type[{i}]", _expected("a number from 0 to 6", value))
             numbers.append(value)
         return tuple(numbers)
@@ -181,9 +181,9 @@ class _Reader:
             left, right = merge[:cut], merge[cut + 1 :]
             if cut < 0 or not right:
                 raise self.fail(f"merges[{i}]", f"is {merge[:40]!r}, expected two tokens")
-            for token in (left, right, left + right):
-                if token not in tokens:
-                    raise self.fail(f"merges[{i}]", f"names {token[:40]!r}, which is not a token")
+            if left not in tokens or right not in tokens or left + right not in tokens:
+                lacking = next(t for t in (left, right, left + right) if t not in tokens)
+                raise self.fail(f"merges[{i}]", f"names {lacking[:40]!r}, which is not a token")
             pairs.append((left, right))
         return tuple(pairs)
 
