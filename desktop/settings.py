@@ -2,7 +2,7 @@
 
 Reading never fails: a file that is not ours to understand is set aside as `settings.json.broken`,
 a single value that is wrong falls back to its default, keys we do not know are kept and written
-back. Writing is atomic (a temporary file, then a rename) and never raises for a full or closed disk.
+back. Writing is atomic (a temporary file, then a rename) and never raises for a full disk.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_new_tokens": (1, 1 << 20),
     "threads": (0, 1024),
     "context": (0, 1 << 24),
+    "seed": (0, (1 << 63) - 1),
+    "device": (0, 255),
+    "x": (-32768, 32767),
+    "y": (-32768, 32767),
     "width": (480, 16384),
     "height": (320, 16384),
 }
@@ -179,19 +183,19 @@ def _values(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -
 
 
 def _fits(name: str, value: Any, old: Any) -> bool:
-    if old is None or value is None:  # the optional ones are all whole numbers
-        return old is None and (value is None or _is_int(value))
-    if isinstance(old, bool) or isinstance(old, str):
-        return type(value) is type(old) and value in CHOICES.get(name, (value,))
     low, high = RANGES.get(name, (-math.inf, math.inf))
-    if isinstance(old, int):
+    if value is None:
+        return old is None
+    if isinstance(old, bool | str):
+        return type(value) is type(old) and value in CHOICES.get(name, (value,))
+    if old is None or isinstance(old, int):  # the optional ones are all whole numbers
         return _is_int(value) and low <= value <= high
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and math.isfinite(value) and low <= value <= high
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _set_aside(path: Path) -> str:
