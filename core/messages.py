@@ -41,7 +41,7 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:
-    """How the next token is chosen; temperature 0 is greedy and ignores the rest but the penalty."""
+    """How the next token is chosen; temperature 0 is greedy: only the penalty counts then."""
 
     temperature: float = 0.7
     top_k: int = 40  # 0: off

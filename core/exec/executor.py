@@ -1,0 +1,52 @@
+"""What every executor offers; `exec/reference.py` is the definition that the others agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.plan.plan import Plan, Program, Tensor
+from core.plan.step import Step
+
+StopCheck = Callable[[], bool]
+Progress = Callable[[float], None]  # 0..1
+
+
+class Executor(Protocol):
+    """Weights and state of one model, ready to run steps. Not for two threads at once.
+
+    Constructed as `Executor(program, weights, ...)` with `weights: Mapping[str, TensorData]`.
+    The plan of a step is `program.plan_for(step.count, step.outputs)`.
+    """
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights held in memory or mapped, in this executor's own layout."""
+        ...
+
+    def run(self, step: Step, should_stop: StopCheck | None = None) -> NDArray[np.float32]:
+        """Run a whole step; logits float32 [step.outputs, vocabulary], the caller's own copy.
+
+        CancelledError once `should_stop` says so; positions from step.start on are then undefined.
+        """
+        ...
+
+    def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
+        """Run ops first..last-1 of the plan, for comparison; their inputs must be in place."""
+        ...
+
+    def read(self, plan: Plan, tensor: Tensor, step: Step) -> NDArray[np.float32]:
+        """Scratch: the rows in use; state: all of it; a8: the values that its blocks stand for."""
+        ...
+
+    def write(self, plan: Plan, tensor: Tensor, step: Step, values: NDArray[np.float32]) -> None:
+        """Set what `read` returns; f32 scratch and state only."""
+        ...
+
+    def close(self) -> None: ...

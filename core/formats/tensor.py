@@ -1,0 +1,53 @@
+"""A named tensor of a file: its bytes as they lie there, mapped and never copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import UnsupportedError
+from core.quant.registry import FORMATS, QuantFormat
+
+
+@dataclass(frozen=True, eq=False)
+class TensorData:
+    """shape is row-major: a matrix is (N output features, K input features).
+
+    dtype names a format of `core.quant.registry`; data is uint8 [nbytes], read-only.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: NDArray[np.uint8]
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.nbytes)
+
+    @property
+    def format(self) -> QuantFormat:
+        if self.dtype not in FORMATS:
+            raise UnsupportedError(
+                f"tensor {self.name!r} has block type {self.dtype}; "
+                f"the formats known here are {', '.join(FORMATS)}"
+            )
+        return FORMATS[self.dtype]
+
+    def dequantize(self) -> NDArray[np.float32]:
+        """float32 [*shape], a copy."""
+        return self.format.dequantize(self.data, self.shape)
+
+
+_SCAN_BLOCKS = 1 << 18  # at most about 1 MiB of temporary memory at a time
+
+
+def find_non_finite(tensor: TensorData) -> bool:
+    """Whether a weight is NaN or infinite: looks at float values, and at the scales of blocks."""
+    step = _SCAN_BLOCKS * tensor.format.block_bytes
+    return any(
+        tensor.format.non_finite(tensor.data[start : start + step])
+        for start in range(0, tensor.nbytes, step)
+    )

@@ -1,0 +1,76 @@
+"""Command pools that count what is recorded: decoding must not record at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from core.gpu.create import create, vk, vulkan_errors
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+    from core.gpu.queue import Queue
+
+
+class CommandPool:
+    """VkCommandPool for one thread; `recorded` counts the recordings begun so far."""
+
+    def __init__(self, device: Device, queue: Queue) -> None:
+        self._device = device
+        self.recorded = 0
+        info = vk.VkCommandPoolCreateInfo(
+            flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, queueFamilyIndex=queue.family
+        )
+        self.handle: Any = create(vk.vkCreateCommandPool, device.handle, info)
+
+    def allocate(self, count: int = 1) -> list[Any]:
+        info = vk.VkCommandBufferAllocateInfo(
+            commandPool=self.handle,
+            level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+            commandBufferCount=count,
+        )
+        with vulkan_errors("vkAllocateCommandBuffers"):
+            return list(vk.vkAllocateCommandBuffers(self._device.handle, info))
+
+    def begin(self, command_buffer: Any, *, once: bool = False) -> None:
+        self.recorded += 1
+        once_bit = vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT
+        info = vk.VkCommandBufferBeginInfo(flags=once_bit if once else 0)
+        with vulkan_errors("vkBeginCommandBuffer"):
+            vk.vkBeginCommandBuffer(command_buffer, info)
+
+    def end(self, command_buffer: Any) -> None:
+        with vulkan_errors("vkEndCommandBuffer"):
+            vk.vkEndCommandBuffer(command_buffer)
+
+    @contextmanager
+    def record(self, command_buffer: Any, *, once: bool = False) -> Iterator[Any]:
+        self.begin(command_buffer, once=once)
+        yield command_buffer
+        self.end(command_buffer)
+
+    def reset(self, command_buffer: Any) -> None:
+        with vulkan_errors("vkResetCommandBuffer"):
+            vk.vkResetCommandBuffer(command_buffer, 0)
+
+    def free(self, command_buffers: Sequence[Any]) -> None:
+        if command_buffers:
+            vk.vkFreeCommandBuffers(
+                self._device.handle, self.handle, len(command_buffers), list(command_buffers)
+            )
+
+    def close(self) -> None:
+        if self.handle is not None:
+            vk.vkDestroyCommandPool(self._device.handle, self.handle, None)
+            self.handle = None
+
+
+def memory_barrier(
+    command_buffer: Any, source: tuple[int, int], destination: tuple[int, int]
+) -> None:
+    """A global memory barrier; source and destination are (pipeline stages, accesses)."""
+    barrier = vk.VkMemoryBarrier(srcAccessMask=source[1], dstAccessMask=destination[1])
+    vk.vkCmdPipelineBarrier(
+        command_buffer, source[0], destination[0], 0, 1, [barrier], 0, None, 0, None
+    )

@@ -1,0 +1,80 @@
+"""The one door to Vulkan: a lazy module, create-infos that stay alive, errors of our own family.
+
+The `vulkan` package loads the loader's library when it is imported, so nothing here may import
+it before the first use. Two of its habits decide the rules below:
+
+- a struct nested by value is copied without the Python object that owns what it points to; every
+  nested struct must therefore be held until the call returns (`create` holds what it is given);
+- a result code missing from its table raises KeyError instead of a VkError.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
+
+# VK_ERROR_OUT_OF_POOL_MEMORY and VK_ERROR_FRAGMENTATION, unknown to the package's table.
+_POOL_EXHAUSTED = (-1000069000, -1000161000)
+
+
+class _LazyVulkan:
+    """`vulkan`, imported at the first attribute that is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = getattr(importlib.import_module("vulkan"), name)
+        except OSError as error:
+            raise DeviceError(
+                "The Vulkan loader (libvulkan.so.1 or its like) is not installed."
+            ) from error
+        setattr(self, name, value)
+        return value
+
+
+vk: Any = _LazyVulkan()
+
+
+def _as_device_error(error: Exception, what: str) -> DeviceError:
+    if isinstance(error, KeyError):
+        code = error.args[0]
+        if code in _POOL_EXHAUSTED:
+            return OutOfDeviceMemoryError(f"{what} failed: the device's pool is exhausted.")
+        return DeviceError(f"{what} failed with Vulkan result {code}.")
+    if isinstance(error, vk.VkErrorDeviceLost):
+        return DeviceLostError(f"The device was lost during {what}.")
+    if isinstance(error, vk.VkErrorOutOfDeviceMemory | vk.VkErrorOutOfHostMemory):
+        return OutOfDeviceMemoryError(f"{what} failed: the device has not enough memory.")
+    return DeviceError(f"{what} failed: {type(error).__name__}.")
+
+
+@contextmanager
+def vulkan_errors(what: str) -> Iterator[None]:
+    """Turn the package's exceptions into DeviceError and its children; `what` names the call."""
+    try:
+        yield
+    except KeyError as error:
+        if not (error.args and isinstance(error.args[0], int)):
+            raise
+        raise _as_device_error(error, what) from error
+    except vk.VkError as error:
+        raise _as_device_error(error, what) from error
+
+
+def create(function: Callable[..., Any], owner: Any, info: Any, *keep: Any) -> Any:
+    """Call `function(owner, info, None)` and return the new handle.
+
+    `owner` is None for the instance. `keep` lists whatever `info` points to through a struct
+    nested by value; the references live until the call has returned.
+    Raises DeviceLostError, OutOfDeviceMemoryError or DeviceError.
+    """
+    held = (info, keep)
+    name = getattr(function, "__name__", "Vulkan call")
+    with vulkan_errors(name):
+        arguments = (info, None) if owner is None else (owner, info, None)
+        handle = function(*arguments)
+    del held
+    return handle

@@ -1,0 +1,151 @@
+"""The one Vulkan device that the frame and the model share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.errors import DeviceError
+from core.gpu.create import create, vk, vulkan_errors
+from core.gpu.info import DeviceInfo, describe, device_extensions
+from core.gpu.instance import Instance, validation_wanted
+from core.gpu.memory import MemoryTypes, Staging
+from core.gpu.pipelines import PipelineCache
+from core.gpu.queue import Queue
+
+__all__ = ["Device", "DeviceInfo", "list_devices"]
+
+_PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
+_OPTIONAL_EXTENSIONS = ("VK_KHR_portability_subset",)  # must be enabled where a driver has it
+
+
+def list_devices() -> tuple[DeviceInfo, ...]:
+    """Every physical device, usable or not; () without a loader or a driver."""
+    try:
+        instance = Instance()
+    except DeviceError:
+        return ()
+    try:
+        return tuple(describe(p, i) for i, p in enumerate(instance.physical_devices()))
+    except DeviceError:
+        return ()
+    finally:
+        instance.close()
+
+
+class Device:
+    """VkDevice with its instance, queues, pipeline cache and staging; made by `Device.open`.
+
+    `queue` serves graphics and compute; `compute` is a second queue of the same family, at a
+    lower priority, where the driver has one, else the same object.
+    """
+
+    def __init__(self, owner: Instance, physical: Any, info: DeviceInfo, swapchain: bool) -> None:
+        self._owner = owner
+        self._closed = False
+        self.instance: Any = owner.handle
+        self.validation_messages: list[str] = owner.messages
+        self.physical: Any = physical
+        self.info = info
+        assert info.family is not None
+        self.family: int = info.family
+        self._functions: dict[str, Any] = {}
+        count = min(2, info.queue_families[self.family].count)
+        self.handle: Any = _create_device(physical, self.family, count, swapchain)
+        self.memory_types = MemoryTypes(physical)
+        self.queue = Queue(self, self.family, 0)
+        self.compute = Queue(self, self.family, 1) if count > 1 else self.queue
+        self.pipeline_cache = PipelineCache(self)
+        self.staging = Staging(self)
+
+    @classmethod
+    def open(
+        cls,
+        index: int | None = None,
+        *,
+        window_extensions: Sequence[str] = (),
+        validation: bool = False,
+    ) -> Device:
+        """Open device `index` of `list_devices()`, or the best usable one.
+
+        `window_extensions` are the instance extensions that a window needs; giving some also
+        enables VK_KHR_swapchain. Raises DeviceError when there is no such or no usable device.
+        """
+        instance = Instance(window_extensions, validation=validation_wanted(validation))
+        try:
+            physical, info = _choose(instance, index)
+            if window_extensions and not info.features["swapchain"]:
+                raise DeviceError(f"{info.name} cannot draw to a window (no VK_KHR_swapchain).")
+            return cls(instance, physical, info, bool(window_extensions))
+        except BaseException:
+            instance.close()
+            raise
+
+    def function(self, name: str) -> Any:
+        """An extension function of the device or, failing that, of the instance."""
+        if name not in self._functions:
+            try:
+                self._functions[name] = vk.vkGetDeviceProcAddr(self.handle, name)
+            except (vk.ProcedureNotFoundError, vk.ExtensionNotSupportedError):
+                self._functions[name] = self._owner.function(name)
+        return self._functions[name]
+
+    def wait_idle(self) -> None:
+        self.queue.wait_idle()
+        if self.compute is not self.queue:
+            self.compute.wait_idle()
+
+    def close(self) -> None:
+        """Destroy everything this object made; buffers and pipelines of others come first."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.wait_idle()
+        finally:
+            self.staging.close()
+            self.pipeline_cache.close()
+            self.queue.close()
+            if self.compute is not self.queue:
+                self.compute.close()
+            vk.vkDestroyDevice(self.handle, None)
+            self._owner.close()
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _choose(instance: Instance, index: int | None) -> tuple[Any, DeviceInfo]:
+    found = [(p, describe(p, i)) for i, p in enumerate(instance.physical_devices())]
+    if index is not None:
+        if not 0 <= index < len(found):
+            raise DeviceError(f"There is no Vulkan device {index}: {len(found)} were found.")
+        physical, info = found[index]
+        if not info.usable:
+            raise DeviceError(f"{info.name} cannot be used: {info.why_not}.")
+        return physical, info
+    usable = [pair for pair in found if pair[1].usable]
+    if not usable:
+        reasons = "; ".join(f"{i.name}: {i.why_not}" for _, i in found) or "no driver found"
+        raise DeviceError(f"There is no usable Vulkan device ({reasons}).")
+    return min(usable, key=lambda pair: _PREFERENCE.index(pair[1].kind))
+
+
+def _create_device(physical: Any, family: int, queues: int, swapchain: bool) -> Any:
+    available = device_extensions(physical)
+    extensions = [name for name in _OPTIONAL_EXTENSIONS if name in available]
+    if swapchain:
+        extensions.append("VK_KHR_swapchain")
+    priorities = vk.ffi.new("float[]", [1.0, 0.0][:queues])
+    queue_info = vk.VkDeviceQueueCreateInfo(
+        queueFamilyIndex=family, queueCount=queues, pQueuePriorities=priorities
+    )
+    features = vk.VkPhysicalDeviceVulkan12Features(timelineSemaphore=1)
+    info = vk.VkDeviceCreateInfo(
+        pNext=features, pQueueCreateInfos=[queue_info], ppEnabledExtensionNames=extensions
+    )
+    with vulkan_errors("vkCreateDevice"):
+        return create(vk.vkCreateDevice, physical, info, features, queue_info, priorities)

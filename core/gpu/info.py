@@ -1,0 +1,155 @@
+"""What a physical device can do, asked once and kept as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from core.gpu.create import vk, vulkan_errors
+
+_KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "software"}
+MINIMUM_VERSION = (1, 2)
+
+
+@dataclass(frozen=True)
+class QueueFamily:
+    flags: int
+    count: int
+    timestamp_bits: int
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A physical device; sizes in bytes, `timestamp_ns` in nanoseconds a tick."""
+
+    index: int
+    name: str
+    kind: str  # 'discrete' | 'integrated' | 'software' | 'virtual' | 'other'
+    vendor: int
+    driver: str
+    api_version: tuple[int, int, int]
+    memory_bytes: int
+    queue_families: tuple[QueueFamily, ...]
+    subgroup_size: int
+    max_storage_buffer_range: int
+    max_workgroup_invocations: int
+    max_shared_memory: int
+    max_groups_x: int
+    storage_alignment: int
+    timestamp_ns: float
+    features: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
+    usable: bool = True
+    why_not: str = ""
+
+    @property
+    def family(self) -> int | None:
+        """The queue family for graphics and compute: the UI and the model share it."""
+        wanted = 1 | 2  # VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT
+        fits = (i for i, f in enumerate(self.queue_families) if f.flags & wanted == wanted)
+        compute_only = (i for i, f in enumerate(self.queue_families) if f.flags & 2)
+        return next(fits, next(compute_only, None))
+
+
+def describe(physical: Any, index: int) -> DeviceInfo:
+    """Ask the driver for everything DeviceInfo holds."""
+    properties = vk.vkGetPhysicalDeviceProperties(physical)
+    limits = properties.limits
+    version = _version(properties.apiVersion)
+    families = tuple(
+        QueueFamily(int(f.queueFlags), int(f.queueCount), int(f.timestampValidBits))
+        for f in vk.vkGetPhysicalDeviceQueueFamilyProperties(physical)
+    )
+    driver, subgroup, features = "", (1, 0, 0), {"timeline_semaphore": False}
+    if version[:2] >= MINIMUM_VERSION:
+        driver, subgroup = _driver_and_subgroup(physical)
+        features = _features(physical, subgroup, families)
+    info = DeviceInfo(
+        index=index,
+        name=str(properties.deviceName),
+        kind=_KINDS.get(int(properties.deviceType), "other"),
+        vendor=int(properties.vendorID),
+        driver=driver,
+        api_version=version,
+        memory_bytes=_device_memory(physical),
+        queue_families=families,
+        subgroup_size=subgroup[0],
+        max_storage_buffer_range=int(limits.maxStorageBufferRange),
+        max_workgroup_invocations=int(limits.maxComputeWorkGroupInvocations),
+        max_shared_memory=int(limits.maxComputeSharedMemorySize),
+        max_groups_x=int(limits.maxComputeWorkGroupCount[0]),
+        storage_alignment=int(limits.minStorageBufferOffsetAlignment),
+        timestamp_ns=float(limits.timestampPeriod),
+        features=MappingProxyType(features),
+    )
+    return _judged(info)
+
+
+def _judged(info: DeviceInfo) -> DeviceInfo:
+    """The same device with `usable` and `why_not` decided against the floor."""
+    problem = ""
+    if info.api_version[:2] < MINIMUM_VERSION:
+        problem = f"needs Vulkan 1.2, the driver offers {info.api_version[0]}.{info.api_version[1]}"
+    elif not info.features["timeline_semaphore"]:
+        problem = "the driver has no timeline semaphores"
+    elif info.family is None:
+        problem = "the device has no compute queue"
+    if not problem:
+        return info
+    return DeviceInfo(**{**vars(info), "usable": False, "why_not": problem})
+
+
+def _version(packed: int) -> tuple[int, int, int]:
+    return (packed >> 22) & 0x7F, (packed >> 12) & 0x3FF, packed & 0xFFF
+
+
+def _driver_and_subgroup(physical: Any) -> tuple[str, tuple[int, int, int]]:
+    """Driver's name and version; subgroup (size, stages, operations)."""
+    subgroup = vk.VkPhysicalDeviceSubgroupProperties()
+    driver = vk.VkPhysicalDeviceDriverProperties(pNext=subgroup)
+    chain = vk.VkPhysicalDeviceProperties2(pNext=driver)
+    vk.vkGetPhysicalDeviceProperties2(physical, vk.ffi.addressof(chain))
+    words = (
+        vk.ffi.string(text).decode("utf-8", "replace")
+        for text in (driver.driverName, driver.driverInfo)
+    )
+    numbers = (subgroup.subgroupSize, subgroup.supportedStages, subgroup.supportedOperations)
+    return " ".join(words).strip(), (int(numbers[0]), int(numbers[1]), int(numbers[2]))
+
+
+def _features(
+    physical: Any, subgroup: tuple[int, int, int], families: tuple[QueueFamily, ...]
+) -> dict[str, bool]:
+    vulkan12 = vk.VkPhysicalDeviceVulkan12Features()
+    chain = vk.VkPhysicalDeviceFeatures2(pNext=vulkan12)
+    vk.vkGetPhysicalDeviceFeatures2(physical, vk.ffi.addressof(chain))
+    extensions = device_extensions(physical)
+    compute, arithmetic = (
+        0x20,
+        0x4,
+    )  # VK_SHADER_STAGE_COMPUTE_BIT, VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
+    return {
+        "timeline_semaphore": bool(vulkan12.timelineSemaphore),
+        "subgroup_arithmetic": bool(subgroup[1] & compute and subgroup[2] & arithmetic),
+        "shader_float16": bool(vulkan12.shaderFloat16),
+        "shader_int8": bool(vulkan12.shaderInt8),
+        "integer_dot_product": "VK_KHR_shader_integer_dot_product" in extensions,
+        "swapchain": "VK_KHR_swapchain" in extensions,
+        "timestamps": any(f.timestamp_bits for f in families if f.flags & 2),
+        "second_queue": any(f.count > 1 for f in families if f.flags & 3 == 3),
+    }
+
+
+def device_extensions(physical: Any) -> set[str]:
+    with vulkan_errors("vkEnumerateDeviceExtensionProperties"):
+        found = vk.vkEnumerateDeviceExtensionProperties(physical, None)
+        return {extension.extensionName for extension in found}
+
+
+def _device_memory(physical: Any) -> int:
+    """Bytes of the largest device-local heap."""
+    memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
+    heaps = [memory.memoryHeaps[i] for i in range(memory.memoryHeapCount)]
+    local = [int(h.size) for h in heaps if h.flags & vk.VK_MEMORY_HEAP_DEVICE_LOCAL_BIT]
+    return max(local, default=0)

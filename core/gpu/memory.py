@@ -1,0 +1,240 @@
+"""Device memory: buffers, two-dimensional images, and the staging that fills and reads them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from core.errors import OutOfDeviceMemoryError
+from core.gpu.commands import CommandPool
+from core.gpu.create import create, vk
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+STAGING_BYTES = 8 << 20
+
+HOST_VISIBLE, HOST_COHERENT, HOST_CACHED, DEVICE_LOCAL = 0x2, 0x4, 0x8, 0x1
+_HOST_CHOICES = (HOST_VISIBLE | HOST_COHERENT | HOST_CACHED, HOST_VISIBLE | HOST_COHERENT)
+_DEVICE_CHOICES = (DEVICE_LOCAL, 0)
+
+Bytes = bytes | bytearray | memoryview | NDArray[Any]
+
+
+class MemoryTypes:
+    """The memory types of a physical device and the choice among them."""
+
+    def __init__(self, physical: Any) -> None:
+        memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
+        count = memory.memoryTypeCount
+        self._flags = [int(memory.memoryTypes[i].propertyFlags) for i in range(count)]
+
+    def choose(self, allowed_bits: int, choices: tuple[int, ...]) -> int:
+        """Index of the first type with all flags of the earliest choice that can be met."""
+        for wanted in choices:
+            for index, flags in enumerate(self._flags):
+                if allowed_bits >> index & 1 and flags & wanted == wanted:
+                    return index
+        raise OutOfDeviceMemoryError("The device has no memory of the kind that is needed.")
+
+
+def _allocate(device: Device, requirements: Any, choices: tuple[int, ...]) -> Any:
+    index = device.memory_types.choose(int(requirements.memoryTypeBits), choices)
+    info = vk.VkMemoryAllocateInfo(allocationSize=requirements.size, memoryTypeIndex=index)
+    return create(vk.vkAllocateMemory, device.handle, info)
+
+
+class Buffer:
+    """A VkBuffer with its own memory.
+
+    `host=True`: mapped for its whole life, coherent, `array` and `upload` are plain memory.
+    `host=False`: device memory; `upload` and `download` go through the device's staging and
+    return when the copy is done. Transfer usage is added to `usage`.
+    Raises OutOfDeviceMemoryError.
+    """
+
+    def __init__(self, device: Device, size: int, usage: int, *, host: bool) -> None:
+        self._device = device
+        self.size = size
+        self.host = host
+        self._mapping: Any = None
+        self._memory: Any = None
+        usage |= vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+        info = vk.VkBufferCreateInfo(size=size, usage=usage)
+        self.handle: Any = create(vk.vkCreateBuffer, device.handle, info)
+        try:
+            self._bind()
+        except BaseException:
+            self.close()
+            raise
+
+    def _bind(self) -> None:
+        requirements = vk.vkGetBufferMemoryRequirements(self._device.handle, self.handle)
+        choices = _HOST_CHOICES if self.host else _DEVICE_CHOICES
+        self._memory = _allocate(self._device, requirements, choices)
+        vk.vkBindBufferMemory(self._device.handle, self.handle, self._memory, 0)
+        if self.host:
+            self._mapping = vk.vkMapMemory(self._device.handle, self._memory, 0, self.size, 0)
+
+    def array(self, dtype: DTypeLike) -> NDArray[Any]:
+        """The mapped memory as a writable array; only for host buffers, only while open."""
+        if self._mapping is None:
+            raise ValueError("array() needs an open host buffer")
+        kind = np.dtype(dtype)
+        return np.frombuffer(self._mapping, kind, self.size // kind.itemsize)
+
+    def upload(self, data: Bytes, offset: int = 0) -> None:
+        source = _as_bytes(data)
+        if offset + source.size > self.size:
+            raise ValueError(f"{source.size} bytes at {offset} exceed a buffer of {self.size}")
+        if self.host:
+            self.array(np.uint8)[offset : offset + source.size] = source
+        else:
+            self._device.staging.write(self, offset, source)
+
+    def download(self, offset: int = 0, size: int | None = None) -> NDArray[np.uint8]:
+        """A copy of `size` bytes from `offset` (all by default), uint8 [size]."""
+        size = self.size - offset if size is None else size
+        if self.host:
+            return self.array(np.uint8)[offset : offset + size].copy()
+        return self._device.staging.read(self, offset, size)
+
+    def close(self) -> None:
+        if self.handle is None:
+            return
+        vk.vkDestroyBuffer(self._device.handle, self.handle, None)
+        self.handle = None
+        self._mapping = None
+        if self._memory is not None:
+            vk.vkFreeMemory(self._device.handle, self._memory, None)
+            self._memory = None
+
+
+class Image2D:
+    """A two-dimensional colour image in device memory with one view."""
+
+    def __init__(self, device: Device, width: int, height: int, format: int, usage: int) -> None:
+        self._device = device
+        self.width, self.height, self.format = width, height, format
+        self.view: Any = None
+        self.memory: Any = None
+        extent = vk.VkExtent3D(width, height, 1)
+        info = vk.VkImageCreateInfo(
+            imageType=vk.VK_IMAGE_TYPE_2D,
+            format=format,
+            extent=extent,
+            mipLevels=1,
+            arrayLayers=1,
+            samples=vk.VK_SAMPLE_COUNT_1_BIT,
+            tiling=vk.VK_IMAGE_TILING_OPTIMAL,
+            usage=usage,
+            initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
+        )
+        self.handle: Any = create(vk.vkCreateImage, device.handle, info, extent)
+        try:
+            self._bind()
+        except BaseException:
+            self.close()
+            raise
+
+    def _bind(self) -> None:
+        requirements = vk.vkGetImageMemoryRequirements(self._device.handle, self.handle)
+        self.memory = _allocate(self._device, requirements, _DEVICE_CHOICES)
+        vk.vkBindImageMemory(self._device.handle, self.handle, self.memory, 0)
+        colour = vk.VkImageSubresourceRange(
+            aspectMask=vk.VK_IMAGE_ASPECT_COLOR_BIT, levelCount=1, layerCount=1
+        )
+        info = vk.VkImageViewCreateInfo(
+            image=self.handle,
+            viewType=vk.VK_IMAGE_VIEW_TYPE_2D,
+            format=self.format,
+            subresourceRange=colour,
+        )
+        self.view = create(vk.vkCreateImageView, self._device.handle, info, colour)
+
+    def close(self) -> None:
+        if self.handle is None:
+            return
+        if self.view is not None:
+            vk.vkDestroyImageView(self._device.handle, self.view, None)
+        vk.vkDestroyImage(self._device.handle, self.handle, None)
+        if self.memory is not None:
+            vk.vkFreeMemory(self._device.handle, self.memory, None)
+        self.handle = self.view = self.memory = None
+
+
+class Staging:
+    """Copies between host and device memory in chunks of STAGING_BYTES; one user at a time."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._lock = threading.Lock()
+        self._buffer: Buffer | None = None
+        self._pool: CommandPool | None = None
+
+    def write(self, target: Buffer, offset: int, source: NDArray[np.uint8]) -> None:
+        with self._lock:
+            staging = self._open()
+            for start in range(0, source.size, STAGING_BYTES):
+                chunk = source[start : start + STAGING_BYTES]
+                staging.array(np.uint8)[: chunk.size] = chunk
+                self._copy(staging, target, 0, offset + start, chunk.size)
+
+    def read(self, source: Buffer, offset: int, size: int) -> NDArray[np.uint8]:
+        result = np.empty(size, np.uint8)
+        with self._lock:
+            staging = self._open()
+            for start in range(0, size, STAGING_BYTES):
+                count = min(STAGING_BYTES, size - start)
+                self._copy(source, staging, offset + start, 0, count)
+                result[start : start + count] = staging.array(np.uint8)[:count]
+        return result
+
+    def _open(self) -> Buffer:
+        if self._buffer is None:
+            self._buffer = Buffer(self._device, STAGING_BYTES, 0, host=True)
+            self._pool = CommandPool(self._device, self._device.compute)
+        return self._buffer
+
+    def _copy(self, source: Buffer, target: Buffer, at: int, to: int, size: int) -> None:
+        region = vk.VkBufferCopy(srcOffset=at, dstOffset=to, size=size)
+        self._run(lambda cb: vk.vkCmdCopyBuffer(cb, source.handle, target.handle, 1, [region]))
+
+    def _run(self, record: Callable[[Any], None]) -> None:
+        assert self._pool is not None
+        command_buffer = self._pool.allocate()[0]
+        try:
+            with self._pool.record(command_buffer, once=True):
+                full_barrier(command_buffer)  # earlier shader writes are seen by the copy
+                record(command_buffer)
+                full_barrier(command_buffer)  # the copy is seen by the host and later work
+            queue = self._device.compute
+            queue.wait(queue.submit([command_buffer]))
+        finally:
+            self._pool.free([command_buffer])
+
+    def close(self) -> None:
+        if self._buffer is not None:
+            self._buffer.close()
+            self._buffer = None
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+
+def full_barrier(command_buffer: Any) -> None:
+    """Everything before happens before everything after, the host's reads included."""
+    stages = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | vk.VK_PIPELINE_STAGE_HOST_BIT
+    read, write = vk.VK_ACCESS_MEMORY_READ_BIT, vk.VK_ACCESS_MEMORY_WRITE_BIT
+    barrier = vk.VkMemoryBarrier(srcAccessMask=write, dstAccessMask=read | write)
+    vk.vkCmdPipelineBarrier(command_buffer, stages, stages, 0, 1, [barrier], 0, None, 0, None)
+
+
+def _as_bytes(data: Bytes) -> NDArray[np.uint8]:
+    if isinstance(data, np.ndarray):
+        return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    return np.frombuffer(data, np.uint8)

@@ -1,0 +1,255 @@
+"""Compute pipelines from SPIR-V by name, their descriptor sets, and a pipeline cache on disk."""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+
+from core.errors import DeviceError
+from core.gpu.create import create, vk, vulkan_errors
+from core.gpu.shaders import load_spirv, reflect
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+    from core.gpu.memory import Buffer
+
+log = logging.getLogger(__name__)
+
+SETS_PER_POOL = 256
+BINDINGS_PER_SET = 8
+
+BufferRange = tuple["Buffer", int, int]  # buffer, offset in bytes, size in bytes
+
+
+class PipelineCache:
+    """VkPipelineCache, read from and written to the user's cache folder.
+
+    The driver checks the header (vendor, device, UUID) and ignores foreign data.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        folder = os.environ.get("LLM_LITE_CACHE_DIR") or platformdirs.user_cache_dir("llm-lite")
+        self.path = Path(folder) / f"pipelines-{device.info.vendor:08x}-{device.info.index}.bin"
+        data = self._read()
+        self._loaded_bytes = len(data)
+        held = vk.ffi.from_buffer(data)
+        info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(data), pInitialData=held)
+        self.handle: Any = create(vk.vkCreatePipelineCache, device.handle, info, held, data)
+
+    def _read(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            log.warning("%s: the pipeline cache cannot be read: %s", self.path, error.strerror)
+            return b""
+
+    def _data(self) -> bytes:
+        size = vk.ffi.new("size_t*")
+        get = vk.lib.vkGetPipelineCacheData
+        get(self._device.handle, self.handle, size, vk.ffi.NULL)
+        data = vk.ffi.new("char[]", size[0])
+        get(self._device.handle, self.handle, size, data)
+        return bytes(vk.ffi.buffer(data, size[0]))
+
+    def save(self) -> None:
+        """Write the cache if it grew; a full or read-only disk is logged, not raised."""
+        data = self._data()
+        if len(data) <= self._loaded_bytes:
+            return
+        part = self.path.with_suffix(f".{os.getpid()}.part")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(data)
+            part.replace(self.path)
+        except OSError as error:
+            log.warning("%s: the pipeline cache cannot be written: %s", self.path, error.strerror)
+
+    def close(self) -> None:
+        self.save()
+        vk.vkDestroyPipelineCache(self._device.handle, self.handle, None)
+        self.handle = None
+
+
+class ComputePipeline:
+    """A compute pipeline of one shader variant.
+
+    `constants` sets specialization constants by their names in GLSL (int, bool or float);
+    a name the shader does not declare raises DeviceError. Bindings are reflected; descriptor
+    sets are made by `bind`.
+    """
+
+    def __init__(
+        self, device: Device, spirv_name: str, constants: Mapping[str, int | float] | None = None
+    ) -> None:
+        self._device = device
+        self.name = spirv_name
+        spirv = load_spirv(spirv_name)
+        self.interface = reflect(spirv)
+        self.set_layout: Any = None
+        self.layout: Any = None
+        self.handle: Any = None
+        try:
+            self.set_layout = self._create_set_layout()
+            self.layout = self._create_layout()
+            self.handle = self._create_pipeline(spirv, constants or {})
+        except BaseException:
+            self.close()
+            raise
+
+    def _create_set_layout(self) -> Any:
+        bindings = [
+            vk.VkDescriptorSetLayoutBinding(
+                binding=b.binding,
+                descriptorType=descriptor_type(b.kind),
+                descriptorCount=1,
+                stageFlags=vk.VK_SHADER_STAGE_COMPUTE_BIT,
+            )
+            for b in self.interface.bindings
+        ]
+        info = vk.VkDescriptorSetLayoutCreateInfo(pBindings=bindings)
+        return create(vk.vkCreateDescriptorSetLayout, self._device.handle, info, bindings)
+
+    def _create_layout(self) -> Any:
+        ranges = []
+        if self.interface.push_bytes:
+            stage = vk.VK_SHADER_STAGE_COMPUTE_BIT
+            ranges = [vk.VkPushConstantRange(stageFlags=stage, size=self.interface.push_bytes)]
+        info = vk.VkPipelineLayoutCreateInfo(
+            pSetLayouts=[self.set_layout], pPushConstantRanges=ranges
+        )
+        return create(vk.vkCreatePipelineLayout, self._device.handle, info, ranges)
+
+    def _create_pipeline(self, spirv: bytes, constants: Mapping[str, int | float]) -> Any:
+        module_info = vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv)
+        module = create(vk.vkCreateShaderModule, self._device.handle, module_info, spirv)
+        try:
+            special, keep = self._specialization(constants)
+            name = vk.ffi.new("char[]", b"main")
+            stage = vk.VkPipelineShaderStageCreateInfo(
+                stage=vk.VK_SHADER_STAGE_COMPUTE_BIT,
+                module=module,
+                pName=name,
+                pSpecializationInfo=special,
+            )
+            info = vk.VkComputePipelineCreateInfo(stage=stage, layout=self.layout)
+            held = (info, stage, special, name, keep)
+            with vulkan_errors(f"Creating the pipeline {self.name}"):
+                cache = self._device.pipeline_cache.handle
+                made = vk.vkCreateComputePipelines(self._device.handle, cache, 1, [info], None)
+            del held
+            return made[0]
+        finally:
+            vk.vkDestroyShaderModule(self._device.handle, module, None)
+
+    def _specialization(self, constants: Mapping[str, int | float]) -> tuple[Any, Any]:
+        entries, data = [], b""
+        for name, value in constants.items():
+            if name not in self.interface.constants:
+                raise DeviceError(f"Shader {self.name} has no specialization constant {name}.")
+            identity = self.interface.constants[name]
+            entries.append(vk.VkSpecializationMapEntry(identity, len(data), 4))
+            # Negative integers and unsigned ones share their bits.
+            data += (
+                struct.pack("<f", value)
+                if isinstance(value, float)
+                else struct.pack("<I", value & 0xFFFFFFFF)
+            )
+        held = vk.ffi.new("char[]", data)
+        info = vk.VkSpecializationInfo(pMapEntries=entries, dataSize=len(data), pData=held)
+        return info, (entries, held)
+
+    def bind(self, sets: DescriptorSets, buffers: Mapping[str, BufferRange]) -> Any:
+        """A descriptor set with every binding filled by name: (buffer, offset, size)."""
+        writes, keep = [], []
+        target = sets.allocate(self.set_layout)
+        for b in self.interface.bindings:
+            if b.name not in buffers:
+                raise DeviceError(f"Shader {self.name} has no buffer for its binding {b.name}.")
+            buffer, offset, size = buffers[b.name]
+            part = vk.VkDescriptorBufferInfo(buffer=buffer.handle, offset=offset, range=size)
+            keep.append(part)
+            writes.append(
+                vk.VkWriteDescriptorSet(
+                    dstSet=target,
+                    dstBinding=b.binding,
+                    descriptorCount=1,
+                    descriptorType=descriptor_type(b.kind),
+                    pBufferInfo=[part],
+                )
+            )
+        vk.vkUpdateDescriptorSets(self._device.handle, len(writes), writes, 0, None)
+        del keep
+        return target
+
+    def dispatch(
+        self, command_buffer: Any, descriptor_set: Any, groups: tuple[int, int, int]
+    ) -> None:
+        """Record bind and dispatch; `groups` are workgroup counts in x, y, z."""
+        point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+        vk.vkCmdBindPipeline(command_buffer, point, self.handle)
+        vk.vkCmdBindDescriptorSets(
+            command_buffer, point, self.layout, 0, 1, [descriptor_set], 0, None
+        )
+        vk.vkCmdDispatch(command_buffer, *groups)
+
+    def close(self) -> None:
+        if self.handle is not None:
+            vk.vkDestroyPipeline(self._device.handle, self.handle, None)
+        if self.layout is not None:
+            vk.vkDestroyPipelineLayout(self._device.handle, self.layout, None)
+        if self.set_layout is not None:
+            vk.vkDestroyDescriptorSetLayout(self._device.handle, self.set_layout, None)
+        self.handle = self.layout = self.set_layout = None
+
+
+def descriptor_type(kind: str) -> int:
+    return int(
+        {
+            "storage_buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            "uniform_buffer": vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
+            "storage_image": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
+            "sampled_image": vk.VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER,
+        }[kind]
+    )
+
+
+class DescriptorSets:
+    """Descriptor sets of storage buffers; grows by pools, freed together."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._pools: list[Any] = []
+        self._left = 0
+
+    def allocate(self, layout: Any) -> Any:
+        if self._left == 0:
+            self._grow()
+        self._left -= 1
+        info = vk.VkDescriptorSetAllocateInfo(
+            descriptorPool=self._pools[-1], pSetLayouts=[layout], descriptorSetCount=1
+        )
+        with vulkan_errors("vkAllocateDescriptorSets"):
+            return vk.vkAllocateDescriptorSets(self._device.handle, info)[0]
+
+    def _grow(self) -> None:
+        size = vk.VkDescriptorPoolSize(
+            vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, SETS_PER_POOL * BINDINGS_PER_SET
+        )
+        info = vk.VkDescriptorPoolCreateInfo(maxSets=SETS_PER_POOL, pPoolSizes=[size])
+        self._pools.append(create(vk.vkCreateDescriptorPool, self._device.handle, info, size))
+        self._left = SETS_PER_POOL
+
+    def close(self) -> None:
+        for pool in self._pools:
+            vk.vkDestroyDescriptorPool(self._device.handle, pool, None)
+        self._pools.clear()
+        self._left = 0

@@ -1,0 +1,102 @@
+"""Queue: every submit of the program goes through here; one lock, one timeline."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from core.errors import DeviceLostError
+from core.gpu.create import create, vk, vulkan_errors
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+DEFAULT_TIMEOUT_S = 60.0
+
+
+class Queue:
+    """One VkQueue. Each submit signals the next value of a timeline semaphore.
+
+    Methods may be called from any thread.
+    """
+
+    def __init__(self, device: Device, family: int, index: int) -> None:
+        self._device = device
+        self.family = family
+        self.handle: Any = vk.vkGetDeviceQueue(device.handle, family, index)
+        self.lock = threading.Lock()
+        self._value = 0  # the last value handed out
+        kind = vk.VkSemaphoreTypeCreateInfo(semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE)
+        info = vk.VkSemaphoreCreateInfo(pNext=kind)
+        self.timeline: Any = create(vk.vkCreateSemaphore, device.handle, info, kind)
+
+    def submit(
+        self,
+        command_buffers: Sequence[Any],
+        *,
+        waits: Sequence[tuple[Any, int]] = (),
+        signals: Sequence[Any] = (),
+    ) -> int:
+        """Submit in order; returns the timeline value that is reached when all have run.
+
+        `waits`: (binary semaphore, pipeline stage) pairs; `signals`: binary semaphores.
+        """
+        with self.lock:
+            value = self._value + 1
+            # Binary semaphores ignore their value; the arrays must still match in length.
+            timeline = vk.VkTimelineSemaphoreSubmitInfo(
+                pWaitSemaphoreValues=[0] * len(waits),
+                pSignalSemaphoreValues=[0] * len(signals) + [value],
+            )
+            info = vk.VkSubmitInfo(
+                pNext=timeline,
+                pWaitSemaphores=[semaphore for semaphore, _ in waits],
+                pWaitDstStageMask=[stage for _, stage in waits],
+                pCommandBuffers=list(command_buffers),
+                pSignalSemaphores=[*signals, self.timeline],
+            )
+            with vulkan_errors("vkQueueSubmit"):
+                vk.vkQueueSubmit(self.handle, 1, [info], None)
+            self._value = value
+            return value
+
+    def completed(self) -> int:
+        """The timeline value reached so far."""
+        with vulkan_errors("vkGetSemaphoreCounterValue"):
+            return int(vk.vkGetSemaphoreCounterValue(self._device.handle, self.timeline))
+
+    def wait(self, value: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """Block until `value` is reached; raises DeviceLostError when it is not in `timeout_s`."""
+        info = vk.VkSemaphoreWaitInfo(pSemaphores=[self.timeline], pValues=[value])
+        with vulkan_errors("vkWaitSemaphores"):
+            try:
+                vk.vkWaitSemaphores(self._device.handle, info, int(timeout_s * 1e9))
+            except vk.VkTimeout as error:
+                raise DeviceLostError(
+                    f"The device did not finish its work in {timeout_s:g} s and is taken for lost."
+                ) from error
+
+    def present(self, swapchain: Any, image_index: int, wait_semaphore: Any) -> None:
+        """Queue the image for display. VkSuboptimalKhr, VkErrorOutOfDateKhr and
+        VkErrorSurfaceLostKhr pass through: only the owner of the swapchain can answer them."""
+        info = vk.VkPresentInfoKHR(
+            pWaitSemaphores=[wait_semaphore], pSwapchains=[swapchain], pImageIndices=[image_index]
+        )
+        present = self._device.function("vkQueuePresentKHR")
+        passing = (vk.VkErrorOutOfDateKhr, vk.VkErrorSurfaceLostKhr)
+        with self.lock:
+            try:
+                present(self.handle, info)
+            except passing:
+                raise
+            except vk.VkErrorDeviceLost as error:
+                raise DeviceLostError("The device was lost while presenting a frame.") from error
+
+    def wait_idle(self) -> None:
+        with self.lock, vulkan_errors("vkQueueWaitIdle"):
+            vk.vkQueueWaitIdle(self.handle)
+
+    def close(self) -> None:
+        vk.vkDestroySemaphore(self._device.handle, self.timeline, None)
+        self.timeline = None

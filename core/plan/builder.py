@@ -1,0 +1,218 @@
+"""Builds a Plan op by op; a model page calls these methods and nothing else.
+
+A method is named after its op, takes tensor handles, checks shapes and returns the output's handle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Protocol
+
+from core.plan.memory import Lifetime, place
+from core.plan.ops import OPS
+from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Rows, Tensor, row_bytes
+
+
+class WeightSpec(Protocol):
+    """What a plan needs to know of a weight; no data."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    max_tokens: int
+    max_outputs: int
+
+
+# Formats whose blocks can be multiplied with int8 activations.
+INTEGER_FORMATS = frozenset({"q4_0", "q4_1", "q8_0"})
+
+
+class PlanBuilder:
+    def __init__(
+        self, weights: Mapping[str, WeightSpec], bucket: Bucket, *, integer_activations: bool
+    ) -> None:
+        self._weights = weights
+        self._bucket = bucket
+        self._integer_activations = integer_activations
+        self._tensors: list[Tensor] = []
+        self._by_name: dict[str, Tensor] = {}
+        self._quantized: dict[int, Tensor] = {}
+        self._ops: list[Op] = []
+
+    def weight(self, name: str) -> Tensor:
+        if name in self._by_name:
+            return self._by_name[name]
+        spec = self._weights[name]
+        return self._tensor(name, Kind.WEIGHT, spec.dtype, spec.shape)
+
+    def state(self, name: str, dtype: str, shape: tuple[int, ...]) -> Tensor:
+        return self._by_name.get(name) or self._tensor(name, Kind.STATE, dtype, shape)
+
+    def embed(self, table: Tensor, label: str) -> Tensor:
+        y = self._scratch(label, table.shape[1])
+        return self._op("embed", (table,), y, label)
+
+    def rms_norm(self, x: Tensor, weight: Tensor, eps: float, label: str) -> Tensor:
+        _expect(weight.shape == (x.shape[1],), f"{label}: {weight.shape} does not fit {x.shape}")
+        return self._op("rms_norm", (x, weight), self._like(x, label), label, eps=eps)
+
+    def matmul(self, x: Tensor, weight: Tensor, label: str) -> Tensor:
+        """x . weight^T; x is quantized first where the plan says a8 and its blocks allow it."""
+        outputs, inputs = weight.shape
+        _expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
+        y = self._scratch(label, outputs, rows=x.rows)
+        return self._op("matmul", (self._activations(x, weight), weight), y, label)
+
+    def rope(
+        self,
+        x: Tensor,
+        label: str,
+        *,
+        head_dim: int,
+        rotary_dim: int,
+        theta: float,
+        scale: float = 1.0,
+        half_split: bool = False,
+        factors: Tensor | None = None,
+    ) -> Tensor:
+        _expect(x.shape[1] % head_dim == 0, f"{label}: {x.shape} is no multiple of {head_dim}")
+        return self._op(
+            "rope",
+            (x,) if factors is None else (x, factors),
+            self._like(x, label),
+            label,
+            head_dim=head_dim,
+            rotary_dim=rotary_dim,
+            theta=theta,
+            scale=scale,
+            half_split=int(half_split),
+        )
+
+    def kv_store(self, k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, label: str) -> None:
+        _expect(k.shape[1] == k_cache.shape[1], f"{label}: {k.shape} does not fit {k_cache.shape}")
+        _expect(v.shape[1] == v_cache.shape[1], f"{label}: {v.shape} does not fit {v_cache.shape}")
+        self._append("kv_store", (k, v), (k_cache, v_cache), label, {})
+
+    def attention(
+        self,
+        q: Tensor,
+        k_cache: Tensor,
+        v_cache: Tensor,
+        label: str,
+        *,
+        heads: int,
+        kv_heads: int,
+        head_dim: int,
+        window: int = 0,
+    ) -> Tensor:
+        _expect(q.shape[1] == heads * head_dim, f"{label}: {q.shape} is not {heads} x {head_dim}")
+        return self._op(
+            "attention",
+            (q, k_cache, v_cache),
+            self._like(q, label),
+            label,
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            scale=1.0 / math.sqrt(head_dim),
+            window=window,
+        )
+
+    def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
+        _expect(gate.shape == up.shape, f"{label}: {gate.shape} does not fit {up.shape}")
+        return self._op("silu_mul", (gate, up), self._like(gate, label), label)
+
+    def add(self, a: Tensor, b: Tensor, label: str) -> Tensor:
+        _expect(a.shape == b.shape, f"{label}: {a.shape} does not fit {b.shape}")
+        return self._op("add", (a, b), self._like(a, label), label)
+
+    def output_rows(self, x: Tensor, label: str) -> Tensor:
+        y = self._scratch(label, x.shape[1], rows="outputs")
+        return self._op("output_rows", (x,), y, label)
+
+    def finish(self, logits: Tensor) -> Plan:
+        """Place the scratch tensors and freeze. `logits` stays readable after the step."""
+        lifetimes = self._lifetimes(logits)
+        offsets, arena = place(lifetimes)
+        tensors = tuple(replace(t, offset=offsets.get(t.id, 0)) for t in self._tensors)
+        return Plan(
+            max_tokens=self._bucket.max_tokens,
+            max_outputs=self._bucket.max_outputs,
+            tensors=tensors,
+            ops=tuple(self._ops),
+            scratch_bytes=arena,
+            logits=logits.id,
+        )
+
+    def _activations(self, x: Tensor, weight: Tensor) -> Tensor:
+        integer = self._integer_activations and weight.dtype in INTEGER_FORMATS
+        if not integer or x.shape[1] % A8_BLOCK:
+            return x
+        if x.id not in self._quantized:  # q, k and v share one
+            y = self._scratch(f"{x.name}.a8", x.shape[1], dtype="a8", rows=x.rows)
+            self._quantized[x.id] = self._op("quantize", (x,), y, y.name)
+        return self._quantized[x.id]
+
+    def _lifetimes(self, logits: Tensor) -> dict[int, Lifetime]:
+        lives: dict[int, Lifetime] = {}
+        for index, op in enumerate(self._ops):
+            for tensor_id in op.outputs + op.inputs:
+                tensor = self._tensors[tensor_id]
+                if tensor.kind is not Kind.SCRATCH:
+                    continue
+                size = tensor.shape[0] * row_bytes(tensor.dtype, tensor.shape[1])
+                first = lives[tensor_id].first if tensor_id in lives else index
+                lives[tensor_id] = Lifetime(size, first, index)
+        lives[logits.id] = replace(lives[logits.id], last=len(self._ops))
+        return lives
+
+    def _tensor(
+        self, name: str, kind: Kind, dtype: str, shape: tuple[int, ...], rows: Rows = "fixed"
+    ) -> Tensor:
+        tensor = Tensor(len(self._tensors), name, kind, dtype, shape, rows)
+        self._tensors.append(tensor)
+        self._by_name[name] = tensor
+        return tensor
+
+    def _scratch(
+        self, name: str, columns: int, *, dtype: str = "f32", rows: Rows = "tokens"
+    ) -> Tensor:
+        count = self._bucket.max_outputs if rows == "outputs" else self._bucket.max_tokens
+        return self._tensor(name, Kind.SCRATCH, dtype, (count, columns), rows)
+
+    def _like(self, x: Tensor, name: str) -> Tensor:
+        return self._scratch(name, x.shape[1], rows=x.rows)
+
+    def _op(
+        self, name: str, inputs: tuple[Tensor, ...], output: Tensor, label: str, **params: float
+    ) -> Tensor:
+        self._append(name, inputs, (output,), label, params)
+        return output
+
+    def _append(
+        self,
+        name: str,
+        inputs: tuple[Tensor, ...],
+        outputs: tuple[Tensor, ...],
+        label: str,
+        params: dict[str, float],
+    ) -> None:
+        spec = OPS[name]
+        _expect(set(params) == set(spec.params), f"{label}: {name} takes {spec.params}")
+        ids = tuple(t.id for t in inputs), tuple(t.id for t in outputs)
+        self._ops.append(Op(name, *ids, MappingProxyType(params), label))
+
+
+def _expect(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)

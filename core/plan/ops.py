@@ -1,0 +1,52 @@
+"""The op table: every operation a model may use, once, by name.
+
+A row here, a method in `builder.py`, a function in `exec/reference.py`, a file in kernels_cpp/ops/
+and one in kernels_glsl/ share the op's name. `exec/reference.py` defines what an op computes; this
+table defines its operands. Shapes: T tokens of the step, O the last tokens whose logits are asked
+for, K inputs, N outputs, C positions of the cache, H query heads, G key/value heads, d head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """Operands in order. An input whose name ends in `?` may be left out, at the end only."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    params: tuple[str, ...]
+    meaning: str
+
+
+_TABLE = (
+    OpSpec("embed", ("table",), ("x",), (), "x[T,K] = table[token of the step]"),
+    OpSpec("rms_norm", ("x", "weight"), ("y",), ("eps",), "y = x / sqrt(mean(x^2) + eps) * weight"),
+    OpSpec("quantize", ("x",), ("y",), (), "y = x in int8 blocks of 32 (dtype a8)"),
+    OpSpec("matmul", ("x", "weight"), ("y",), (), "y[T,N] = x[T,K] . weight[N,K]^T, x f32 or a8"),
+    OpSpec(
+        "rope",
+        ("x", "factors?"),
+        ("y",),
+        ("head_dim", "rotary_dim", "theta", "scale", "half_split"),
+        "y = x[T,H*d] turned by its position; half_split pairs (i, i+dim/2), else (2i, 2i+1)",
+    ),
+    OpSpec("kv_store", ("k", "v"), ("k_cache", "v_cache"), (), "cache[position of t] = k[t], v[t]"),
+    OpSpec(
+        "attention",
+        ("q", "k_cache", "v_cache"),
+        ("y",),
+        ("heads", "kv_heads", "head_dim", "scale", "window"),
+        "y[T,H*d] = softmax(q.k * scale) . v, causal; the last `window` positions only if > 0",
+    ),
+    OpSpec("silu_mul", ("gate", "up"), ("y",), (), "y = gate * sigmoid(gate) * up"),
+    OpSpec("add", ("a", "b"), ("y",), (), "y = a + b"),
+    OpSpec("output_rows", ("x",), ("y",), (), "y[O,K] = the last O rows of x[T,K]"),
+)
+
+OPS: Mapping[str, OpSpec] = MappingProxyType({spec.name: spec for spec in _TABLE})

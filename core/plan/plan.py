@@ -1,0 +1,87 @@
+"""A model as a flat, frozen list of ops over named tensors: what every executor runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+Rows = Literal["fixed", "tokens", "outputs"]
+
+A8_BLOCK = 32  # values that share one scale in dtype a8
+
+
+class Kind(Enum):
+    WEIGHT = "weight"  # from the model file, read only
+    STATE = "state"  # lives from step to step: the KV cache
+    SCRATCH = "scratch"  # lives within one step, in the arena at `offset`
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """`shape` is row-major. Of a scratch tensor only the step's rows are in use: see `rows`."""
+
+    id: int
+    name: str
+    kind: Kind
+    dtype: str  # "f32", "f16", "a8" or the name of a weight format
+    shape: tuple[int, ...]
+    rows: Rows = "fixed"
+    offset: int = 0  # bytes into the scratch arena
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    name: str  # a row of the op table
+    inputs: tuple[int, ...]  # tensor ids
+    outputs: tuple[int, ...]
+    params: Mapping[str, float]
+    label: str  # where in the model: "layers.3.attention.q"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One bucket: steps of at most `max_tokens` tokens, logits of at most `max_outputs`."""
+
+    max_tokens: int
+    max_outputs: int
+    tensors: tuple[Tensor, ...]
+    ops: tuple[Op, ...]
+    scratch_bytes: int
+    logits: int  # tensor id, f32 [max_outputs, vocabulary]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The plans of one model, by ascending `max_tokens`; weights and state are shared by name."""
+
+    plans: tuple[Plan, ...]
+    context: int  # positions in the KV cache
+    vocabulary: int
+
+    def plan_for(self, tokens: int, outputs: int) -> Plan:
+        """The smallest plan that takes a step of this size; ValueError where none does."""
+        for plan in self.plans:
+            if tokens <= plan.max_tokens and outputs <= plan.max_outputs:
+                return plan
+        raise ValueError(f"no plan for a step of {tokens} tokens and {outputs} outputs")
+
+    @property
+    def max_tokens(self) -> int:
+        return self.plans[-1].max_tokens
+
+
+def row_bytes(dtype: str, columns: int) -> int:
+    """Bytes of one row of a scratch or state tensor.
+
+    A row of a8 is `columns` int8 values, then a float32 scale a block, then a float32 sum a block
+    (scale * sum of the block's int8 values; formats with minima need it).
+    """
+    if dtype == "f32":
+        return 4 * columns
+    if dtype == "f16":
+        return 2 * columns
+    if dtype == "a8":
+        return columns + 8 * (columns // A8_BLOCK)
+    raise ValueError(f"{dtype} is no scratch or state type")

@@ -1,0 +1,34 @@
+"""What the 4-bit formats share: 32 values of 4 bits lie in 16 bytes, low nibbles first.
+
+Byte i holds element i in its low nibble and element i + 16 in its high nibble.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def pack(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """levels: [n, 32] in 0..15 -> [n, 16]"""
+    return levels[:, :16] | (levels[:, 16:] << np.uint8(4))
+
+
+def unpack(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """packed: [n, 16] -> [n, 32] in 0..15"""
+    levels = np.empty((packed.shape[0], 32), np.uint8)
+    np.bitwise_and(packed, 0x0F, out=levels[:, :16])
+    np.right_shift(packed, 4, out=levels[:, 16:])
+    return levels
+
+
+def to_levels(steps: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Round half up to 0..15; what came of a non-finite block becomes 0 (its scale tells)."""
+    whole = np.trunc(np.nan_to_num(steps, posinf=0, neginf=0) + np.float32(0.5))
+    return whole.clip(0, 15).astype(np.uint8)
+
+
+def inverse(scale: NDArray[np.float32]) -> NDArray[np.float32]:
+    """1 / scale, and 0 where the scale is zero once stored in float16."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return np.where(scale.astype(np.float16) == 0, np.float32(0), np.float32(1) / scale)

@@ -1,0 +1,109 @@
+"""The frame loop: new frame, draw, record, submit, present; and what a frame costs."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from imgui_bundle import imgui
+
+from core.gpu.commands import CommandPool
+from core.gpu.device import Device
+from desktop.imgui_renderer import BLACK, Color, ImguiRenderer
+from desktop.surface import Frame, Surface
+
+DEFAULT_HISTORY = 600
+
+
+class FrameTimes:
+    """Milliseconds of the last `history` frames on the CPU, waits for the device included."""
+
+    def __init__(self, history: int = DEFAULT_HISTORY) -> None:
+        self.ms: deque[float] = deque(maxlen=history)
+
+    def percentiles(self) -> dict[str, float]:
+        """p50, p95 and p99 in milliseconds; empty before the first frame."""
+        if not self.ms:
+            return {}
+        values = np.percentile(np.fromiter(self.ms, float), (50, 95, 99))
+        return {name: float(v) for name, v in zip(("p50", "p95", "p99"), values, strict=True)}
+
+
+class FrameLoop:
+    """Draws one frame a call of `run`. The ImGui context of the renderer must be current.
+
+    `frames` counts frames submitted, `recorded` command buffers recorded for them.
+    """
+
+    def __init__(
+        self, device: Device, surface: Surface, renderer: ImguiRenderer,
+        *, frames_in_flight: int = 2, clear: Color = BLACK,
+    ) -> None:  # fmt: skip
+        self._device = device
+        self._surface = surface
+        self._renderer = renderer
+        self._pool = CommandPool(device, device.queue)
+        self._commands = self._pool.allocate(frames_in_flight)
+        self._values = [0] * frames_in_flight  # timeline value of each slot's last submit
+        self.clear = clear
+        self.frames = 0
+        self.times = FrameTimes()
+
+    @property
+    def recorded(self) -> int:
+        return self._pool.recorded
+
+    def run(self, draw: Callable[[], None]) -> bool:
+        """Draw one frame; False when there is nothing to draw to or the frame was dropped.
+
+        Raises DeviceLostError when the device is gone; the caller rebuilds.
+        """
+        if not self._surface.drawable:
+            return False
+        start = time.perf_counter()
+        self._build(draw)
+        frame = self._surface.begin_frame()
+        if frame is None:
+            return False
+        value = self._submit(frame)
+        self._surface.end_frame(frame, value)
+        self.frames += 1
+        self.times.ms.append((time.perf_counter() - start) * 1e3)
+        return True
+
+    def _build(self, draw: Callable[[], None]) -> None:
+        self._surface.new_frame()
+        imgui.new_frame()
+        try:
+            draw()
+        except BaseException:
+            imgui.end_frame()
+            raise
+        imgui.render()
+
+    def _submit(self, frame: Frame) -> int:
+        slot = self.frames % len(self._commands)
+        if self._values[slot]:
+            self._device.queue.wait(self._values[slot])
+        commands = self._commands[slot]
+        with self._pool.record(commands, once=True):
+            self._renderer.record(commands, imgui.get_draw_data(), frame, self.clear)
+        value = self._device.queue.submit([commands], waits=frame.waits, signals=frame.signals)
+        self._values[slot] = value
+        self._renderer.submitted(value)
+        return value
+
+    def wait(self) -> None:
+        """Block until every submitted frame is done."""
+        last = max(self._values)
+        if last:
+            self._device.queue.wait(last)
+
+    def close(self) -> None:
+        self.wait()
+        self._pool.close()
+
+

@@ -1,0 +1,254 @@
+"""Draws Dear ImGui's draw data on the shared device, into the caller's command buffer.
+
+Per frame in flight one slot holds vertices, indices and staged texels, so nothing here ever waits
+for the queue. Vulkan commands in the inner loop go straight to the loader (`vk.lib`): the Python
+wrappers cost several microseconds a call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from imgui_bundle import imgui
+
+from core.gpu.create import vk
+from core.gpu.device import Device
+from core.gpu.memory import Buffer
+from desktop.imgui_pipeline import PUSH_BYTES, VERTEX_BYTES, ImguiPipeline
+from desktop.imgui_textures import StagingArea, Textures, staging_bytes
+from desktop.retired import Retired
+from desktop.surface import Frame
+
+Color = tuple[float, float, float, float]  # sRGB, straight alpha, 0..1
+BLACK: Color = (0.0, 0.0, 0.0, 1.0)
+FIRST_BYTES = 1 << 18
+MAX_ATLAS_SIDE = 8192
+
+
+class ImguiRenderer:
+    """One renderer for one ImGui context; made when that context is current."""
+
+    def __init__(self, device: Device, color_format: int, *, frames_in_flight: int = 2) -> None:
+        self._device = device
+        self.retired = Retired(device.queue)
+        self._pipeline = ImguiPipeline(device, color_format)
+        self._textures = Textures(device, self._pipeline, self.retired)
+        self._slots = [_Slot(device, self.retired) for _ in range(frames_in_flight)]
+        self._next_slot = 0
+        self._last_value = 0  # timeline value of the last frame that was submitted
+        self._index_type = (
+            vk.VK_INDEX_TYPE_UINT32 if imgui.INDEX_SIZE == 4 else vk.VK_INDEX_TYPE_UINT16
+        )
+        self._structs = _Structs()
+        self._announce()
+
+    def _announce(self) -> None:
+        if imgui.VERTEX_SIZE != VERTEX_BYTES:
+            raise ValueError(f"ImDrawVert: expected {VERTEX_BYTES} bytes, is {imgui.VERTEX_SIZE}")
+        flags = imgui.BackendFlags_
+        io, platform = imgui.get_io(), imgui.get_platform_io()
+        io.backend_flags |= flags.renderer_has_textures | flags.renderer_has_vtx_offset
+        limits = vk.vkGetPhysicalDeviceProperties(self._device.physical).limits
+        side = min(int(limits.maxImageDimension2D), MAX_ATLAS_SIDE)
+        platform.renderer_texture_max_width = platform.renderer_texture_max_height = side
+
+    def register_image(
+        self, view: Any, *, nearest: bool = False, image_layout: int | None = None
+    ) -> int:
+        """A texture number for `imgui.ImTextureRef`, for a view that is in `image_layout`
+        (SHADER_READ_ONLY_OPTIMAL by default) whenever a frame draws it. `nearest` shows texels
+        as squares instead of blending them."""
+        if image_layout is None:
+            image_layout = vk.VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL
+        return self._textures.register(view, image_layout, nearest)
+
+    def unregister_image(self, texture: int) -> None:
+        """Forget a number. The image may be destroyed after `retired.add(last_value, ...)`."""
+        self._textures.unregister(texture, self._last_value)
+
+    @property
+    def last_value(self) -> int:
+        """Timeline value after which no submitted frame reads anything of this renderer."""
+        return self._last_value
+
+    def record(
+        self, command_buffer: Any, draw_data: imgui.ImDrawData, frame: Frame, clear: Color = BLACK
+    ) -> None:
+        """Record texture uploads and one render pass. The slot used `frames_in_flight` records
+        ago must be done on the device (the caller waits for that frame)."""
+        self.retired.sweep()
+        slot = self._slots[self._next_slot]
+        self._next_slot = (self._next_slot + 1) % len(self._slots)
+        pending = self._textures.pending()
+        if pending:
+            slot.staging.begin(max(staging_bytes(pending), 1), self._last_value)
+            self._textures.serve(command_buffer, pending, slot.staging, self._last_value)
+        slot.fill(draw_data, self._last_value)
+        self._begin_pass(command_buffer, frame, clear)
+        if draw_data.total_vtx_count and frame.extent[0] and frame.extent[1]:
+            self._bind(command_buffer, draw_data, slot, frame.extent)
+            self._draw(command_buffer, draw_data, frame.extent)
+        vk.lib.vkCmdEndRenderPass(command_buffer)
+
+    def submitted(self, value: int) -> None:
+        """Tell the timeline value of the frame that was recorded last."""
+        self._last_value = value
+
+    def _begin_pass(self, command_buffer: Any, frame: Frame, clear: Color) -> None:
+        value = vk.VkClearValue(color=vk.VkClearColorValue(float32=list(clear)))
+        area = vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(*frame.extent))
+        info = vk.VkRenderPassBeginInfo(
+            renderPass=frame.render_pass,
+            framebuffer=frame.framebuffer,
+            renderArea=area,
+            pClearValues=[value],
+        )
+        vk.vkCmdBeginRenderPass(command_buffer, info, vk.VK_SUBPASS_CONTENTS_INLINE)
+
+    def _bind(
+        self, command_buffer: Any, draw_data: imgui.ImDrawData, slot: _Slot,
+        extent: tuple[int, int],
+    ) -> None:  # fmt: skip
+        lib, structs = vk.lib, self._structs
+        graphics = vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+        lib.vkCmdBindPipeline(command_buffer, graphics, self._pipeline.handle)
+        structs.viewport.width, structs.viewport.height = extent
+        lib.vkCmdSetViewport(command_buffer, 0, 1, structs.viewport)
+        structs.buffer[0] = slot.vertices.handle
+        lib.vkCmdBindVertexBuffers(command_buffer, 0, 1, structs.buffer, structs.zero)
+        lib.vkCmdBindIndexBuffer(command_buffer, slot.indices.handle, 0, self._index_type)
+        structs.set_projection(draw_data)
+        lib.vkCmdPushConstants(
+            command_buffer, self._pipeline.layout, vk.VK_SHADER_STAGE_VERTEX_BIT,
+            0, PUSH_BYTES, structs.projection,
+        )  # fmt: skip
+
+    def _draw(
+        self, command_buffer: Any, draw_data: imgui.ImDrawData, extent: tuple[int, int]
+    ) -> None:
+        lib, scissor, layout = vk.lib, self._structs.scissor, self._pipeline.layout
+        graphics = vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+        texture, clip = 0, None
+        for box, number, count, first, vertex in _commands(draw_data, extent):
+            if number != texture:
+                descriptor = self._textures.descriptor(number)
+                lib.vkCmdBindDescriptorSets(
+                    command_buffer, graphics, layout, 0, 1, descriptor, 0, vk.ffi.NULL
+                )
+                texture = number
+            if box != clip:
+                scissor.offset.x, scissor.offset.y = box[0], box[1]
+                scissor.extent.width, scissor.extent.height = box[2] - box[0], box[3] - box[1]
+                lib.vkCmdSetScissor(command_buffer, 0, 1, scissor)
+                clip = box
+            lib.vkCmdDrawIndexed(command_buffer, count, 1, first, vertex, 0)
+
+    def close(self) -> None:
+        """Destroy everything; waits for the last submitted frame."""
+        if self._last_value:
+            self._device.queue.wait(self._last_value)
+        flags = imgui.BackendFlags_
+        imgui.get_io().backend_flags &= ~(
+            flags.renderer_has_textures | flags.renderer_has_vtx_offset
+        )
+        self._textures.close()
+        for slot in self._slots:
+            slot.close()
+        self._pipeline.close()
+
+
+def _commands(
+    draw_data: imgui.ImDrawData, extent: tuple[int, int]
+) -> Iterator[tuple[tuple[int, int, int, int], int, int, int, int]]:
+    """Visible draws: (clip box x0 y0 x1 y1 in pixels, texture, indices, first index, first
+    vertex), the last two counted over all lists."""
+    left, top = draw_data.display_pos.x, draw_data.display_pos.y
+    scale_x, scale_y = draw_data.framebuffer_scale.x, draw_data.framebuffer_scale.y
+    first_index = first_vertex = 0
+    for draw_list in draw_data.cmd_lists:
+        for command in draw_list.cmd_buffer:
+            rect = command.clip_rect
+            box = (
+                max(int((rect.x - left) * scale_x), 0),
+                max(int((rect.y - top) * scale_y), 0),
+                min(int((rect.z - left) * scale_x), extent[0]),
+                min(int((rect.w - top) * scale_y), extent[1]),
+            )
+            if command.elem_count and box[2] > box[0] and box[3] > box[1]:
+                yield (
+                    box, command.get_tex_id(), command.elem_count,
+                    first_index + command.idx_offset, first_vertex + command.vtx_offset,
+                )  # fmt: skip
+        first_index += draw_list.idx_buffer.size()
+        first_vertex += draw_list.vtx_buffer.size()
+
+
+class _Structs:
+    """C structs that live as long as the renderer and are refilled for each call."""
+
+    def __init__(self) -> None:
+        new = vk.ffi.new
+        self.viewport = new("VkViewport*", {"minDepth": 0.0, "maxDepth": 1.0})
+        self.scissor = new("VkRect2D*")
+        self.buffer = new("VkBuffer[1]")
+        self.zero = new("VkDeviceSize[1]", [0])
+        self.projection = new("float[4]")
+
+    def set_projection(self, draw_data: imgui.ImDrawData) -> None:
+        """Display pixels to clip space: x * scale + translate."""
+        position, size = draw_data.display_pos, draw_data.display_size
+        scale_x, scale_y = 2.0 / size.x, 2.0 / size.y
+        self.projection[0], self.projection[1] = scale_x, scale_y
+        self.projection[2] = -1.0 - position.x * scale_x
+        self.projection[3] = -1.0 - position.y * scale_y
+
+
+class _Slot:
+    """Host buffers of one frame in flight."""
+
+    def __init__(self, device: Device, retired: Retired) -> None:
+        self._device = device
+        self._retired = retired
+        self.staging = StagingArea(device, retired)
+        self.vertices = self._buffer(FIRST_BYTES, vk.VK_BUFFER_USAGE_VERTEX_BUFFER_BIT)
+        self.indices = self._buffer(FIRST_BYTES, vk.VK_BUFFER_USAGE_INDEX_BUFFER_BIT)
+
+    def _buffer(self, size: int, usage: int) -> Buffer:
+        return Buffer(self._device, size, usage, host=True)
+
+    def fill(self, draw_data: imgui.ImDrawData, after: int) -> None:
+        """Copy all lists, one move each for vertices and indices."""
+        self._reserve(draw_data, after)
+        vertex, index = _address(self.vertices), _address(self.indices)
+        for draw_list in draw_data.cmd_lists:
+            vertices, indices = draw_list.vtx_buffer, draw_list.idx_buffer
+            size = vertices.size() * VERTEX_BYTES
+            ctypes.memmove(vertex, vertices.data_address(), size)
+            vertex += size
+            size = indices.size() * imgui.INDEX_SIZE
+            ctypes.memmove(index, indices.data_address(), size)
+            index += size
+
+    def _reserve(self, draw_data: imgui.ImDrawData, after: int) -> None:
+        needed = draw_data.total_vtx_count * VERTEX_BYTES
+        if needed > self.vertices.size:
+            self._retired.add(after, self.vertices.close)
+            usage = vk.VK_BUFFER_USAGE_VERTEX_BUFFER_BIT
+            self.vertices = self._buffer(1 << needed.bit_length(), usage)
+        needed = draw_data.total_idx_count * imgui.INDEX_SIZE
+        if needed > self.indices.size:
+            self._retired.add(after, self.indices.close)
+            usage = vk.VK_BUFFER_USAGE_INDEX_BUFFER_BIT
+            self.indices = self._buffer(1 << needed.bit_length(), usage)
+
+    def close(self) -> None:
+        self.staging.close()
+        self.vertices.close()
+        self.indices.close()
+
+
+def _address(buffer: Buffer) -> int:
+    return int(buffer.array(np.uint8).ctypes.data)

@@ -1,0 +1,43 @@
+"""What a frame loop needs of a place to draw: a window and an offscreen image look the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An image to draw into. `extent` in pixels; `waits` and `signals` go to the submit."""
+
+    render_pass: Any
+    framebuffer: Any
+    extent: tuple[int, int]
+    image_index: int = 0
+    waits: tuple[tuple[Any, int], ...] = field(default=())
+    signals: tuple[Any, ...] = field(default=())
+
+
+class Surface(Protocol):
+    """A window or an offscreen image.
+
+    `ui_scale`: display pixels of the interface per design pixel; fonts and spacing follow it.
+    """
+
+    color_format: int
+
+    @property
+    def ui_scale(self) -> float: ...
+
+    @property
+    def drawable(self) -> bool:
+        """False while there is nothing to draw to: minimised, closed."""
+
+    def new_frame(self) -> None:
+        """Tell Dear ImGui display size, framebuffer scale, time and input."""
+
+    def begin_frame(self) -> Frame | None:
+        """The next image, or None when this frame must be dropped."""
+
+    def end_frame(self, frame: Frame, value: int) -> None:
+        """Show the frame whose submit signals timeline value `value`."""

@@ -1,0 +1,196 @@
+"""The Vulkan classes on the software driver, under validation and synchronization validation."""
+
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from core.errors import DeviceError, OutOfDeviceMemoryError
+from core.gpu.commands import CommandPool
+from core.gpu.create import vk
+from core.gpu.device import Device, list_devices
+from core.gpu.memory import STAGING_BYTES, Buffer, Image2D, full_barrier
+from core.gpu.pipelines import ComputePipeline, DescriptorSets
+from core.gpu.shaders import load_spirv, reflect
+from core.gpu.timing import Timestamps
+
+pytestmark = pytest.mark.vulkan
+STORAGE = 0x20
+
+
+def test_list_devices_describes_what_it_finds():
+    devices = list_devices()
+    assert devices
+    assert [d.index for d in devices] == list(range(len(devices)))
+    best = devices[0]
+    assert best.kind in {"discrete", "integrated", "software", "virtual", "other"}
+    assert best.usable and best.why_not == ""
+    assert best.features["timeline_semaphore"]
+    assert best.memory_bytes > 1 << 20
+    assert 4 <= best.subgroup_size <= 128
+
+
+def test_modules_import_and_answer_without_a_loader():
+    code = """
+import sys, types
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name == "vulkan":
+            raise OSError("Cannot find Vulkan SDK version")
+sys.meta_path.insert(0, Refuse())
+import core.gpu.device as d, core.gpu.memory, core.gpu.timing, core.gpu.pipelines
+from core.errors import DeviceError
+assert d.list_devices() == ()
+try:
+    d.Device.open()
+except DeviceError as error:
+    assert "loader" in str(error), error
+else:
+    raise SystemExit("no error")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_unknown_index_is_a_sentence():
+    with pytest.raises(DeviceError, match="no Vulkan device 99"):
+        Device.open(99)
+
+
+@pytest.mark.parametrize("size", [1, 13, STAGING_BYTES + 5])
+@pytest.mark.parametrize("host", [True, False])
+def test_buffer_round_trip(device, size, host):
+    data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    buffer = Buffer(device, size, STORAGE, host=host)
+    try:
+        buffer.upload(data)
+        np.testing.assert_array_equal(buffer.download(), data)
+        if size > 4:
+            buffer.upload(b"abc", 1)
+            assert (
+                buffer.download(0, 5).tobytes() == data[:1].tobytes() + b"abc" + data[4:5].tobytes()
+            )
+        with pytest.raises(ValueError, match="exceed"):
+            buffer.upload(b"12", size - 1)
+    finally:
+        buffer.close()
+
+
+def test_too_large_a_buffer_is_out_of_memory():
+    with Device.open() as device, pytest.raises(OutOfDeviceMemoryError):
+        Buffer(device, 1 << 44, STORAGE, host=False)
+
+
+def test_image_is_made_and_destroyed(device):
+    image = Image2D(device, 17, 5, vk.VK_FORMAT_R8G8B8A8_UNORM, vk.VK_IMAGE_USAGE_SAMPLED_BIT)
+    assert image.view is not None
+    image.close()
+    image.close()
+
+
+def test_reflection_names_bindings_and_constants():
+    interface = reflect(load_spirv("fill"))
+    assert [(b.name, b.binding, b.kind, b.read_only) for b in interface.bindings] == [
+        ("Target", 0, "storage_buffer", False)
+    ]
+    assert interface.constants == {"LOCAL_SIZE": 0, "COUNT": 1, "VALUE": 2}
+    assert interface.push_bytes == 0
+    push = reflect(load_spirv("imgui.vert"))
+    assert push.push_bytes == 16
+    fragment = reflect(load_spirv("imgui.frag"))
+    assert [(b.name, b.kind) for b in fragment.bindings] == [("image", "sampled_image")]
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"1234" * 8, struct.pack("<6I", 0x07230203, 0, 0, 0, 0, 0)]
+)
+def test_reflection_refuses_what_is_not_spirv(damage):
+    with pytest.raises(DeviceError, match="shader binary"):
+        reflect(damage)
+
+
+def test_missing_shader_is_named():
+    with pytest.raises(DeviceError, match="no_such_kernel"):
+        load_spirv("no_such_kernel")
+
+
+def test_unknown_constant_is_named(device):
+    with pytest.raises(DeviceError, match="TYPO"):
+        ComputePipeline(device, "fill", {"TYPO": 1})
+
+
+@pytest.mark.parametrize("count", [1, 13, 127, 1000])
+def test_dispatch_with_timestamps(device, count):
+    pipeline = ComputePipeline(device, "fill", {"LOCAL_SIZE": 32, "COUNT": count, "VALUE": 0.5})
+    sets, pool, times = (
+        DescriptorSets(device),
+        CommandPool(device, device.compute),
+        Timestamps(device, 2),
+    )
+    buffer = Buffer(device, count * 4, STORAGE, host=False)
+    command_buffer = pool.allocate()[0]
+    with pool.record(command_buffer):
+        times.reset(command_buffer)
+        times.mark(command_buffer, 0)
+        bound = pipeline.bind(sets, {"Target": (buffer, 0, buffer.size)})
+        pipeline.dispatch(command_buffer, bound, (-(-count // 32), 1, 1))
+        full_barrier(command_buffer)
+        times.mark(command_buffer, 1)
+    for _ in range(2):  # a recording may be replayed
+        device.compute.wait(device.compute.submit([command_buffer]))
+    assert pool.recorded == 1
+    assert times.read()[1] >= 0
+    np.testing.assert_array_equal(
+        buffer.download().view(np.float32), np.arange(count, dtype=np.float32) * 0.5
+    )
+    for owned in (buffer, times, pool, sets, pipeline):
+        owned.close()
+
+
+def test_timeline_counts_submits(device):
+    first = device.queue.submit([])
+    second = device.queue.submit([])
+    assert second == first + 1
+    device.queue.wait(second)
+    assert device.queue.completed() >= second
+
+
+def test_a_leak_is_reported():
+    device = Device.open(validation=True)
+    leaked = Buffer(device, 16, STORAGE, host=False)
+    device.close()
+    device.close()
+    assert any("VkBuffer" in m or "ObjectTracker" in m for m in device.validation_messages)
+    leaked.handle = None
+
+
+def test_pipeline_cache_survives_damage_and_no_permission(tmp_path, monkeypatch):
+    folder = tmp_path / "file-in-the-way"
+    folder.write_text("not a folder")
+    monkeypatch.setenv("LLM_LITE_CACHE_DIR", str(folder))
+    with Device.open(validation=True) as device:
+        ComputePipeline(device, "fill").close()
+    assert device.validation_messages == []
+    monkeypatch.setenv("LLM_LITE_CACHE_DIR", str(tmp_path))
+    with Device.open() as device:
+        path = device.pipeline_cache.path
+        ComputePipeline(device, "fill").close()
+    path.write_bytes(b"damaged")
+    with Device.open() as device:
+        ComputePipeline(device, "fill").close()
+
+
+def test_synchronization_validation_is_on():
+    """Two writes of one buffer with no barrier between them must be reported."""
+    device = Device.open(validation=True)
+    pipeline, sets = ComputePipeline(device, "fill"), DescriptorSets(device)
+    pool = CommandPool(device, device.compute)
+    buffer = Buffer(device, 64, STORAGE, host=False)
+    with pool.record(pool.allocate()[0]) as command_buffer:
+        bound = pipeline.bind(sets, {"Target": (buffer, 0, buffer.size)})
+        pipeline.dispatch(command_buffer, bound, (1, 1, 1))
+        pipeline.dispatch(command_buffer, bound, (1, 1, 1))
+    for owned in (buffer, pool, sets, pipeline, device):
+        owned.close()
+    assert any("SYNC-HAZARD-WRITE-AFTER-WRITE" in m for m in device.validation_messages)
