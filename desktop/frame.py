@@ -105,5 +105,3 @@ class FrameLoop:
     def close(self) -> None:
         self.wait()
         self._pool.close()
-
-

@@ -221,6 +221,4 @@ def _transition(command_buffer: Any, image: Any, *, to_copy: bool, fresh: bool) 
         image=image,
         subresourceRange=vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1),
     )
-    vk.vkCmdPipelineBarrier(
-        command_buffer, before[0], after[0], 0, 0, None, 0, None, 1, [barrier]
-    )
+    vk.vkCmdPipelineBarrier(command_buffer, before[0], after[0], 0, 0, None, 0, None, 1, [barrier])

@@ -142,6 +142,10 @@ def _wrap(
         text = ""
 
     for word, face, advance in _words(ui, spans, width, size):
+        if not word:  # room around a word of code
+            flush()
+            x += advance
+            continue
         if word == "\n" or (x + advance > width and not word.isspace() and x > 0):
             flush()
             x, row = 0.0, row + 1
@@ -175,6 +179,9 @@ def _words(
             else:
                 pieces += [(c, span.style, imgui.calc_text_size(c).x) for c in word]
         imgui.pop_font()
+        if span.style == "mono" and len(spans) > 1:
+            room = ("", "mono", ui.u(1))
+            pieces = [room, *pieces, room]
         yield from pieces
 
 
@@ -197,7 +204,7 @@ def _draw_run(ui: Ui, draw: Any, laid: Laid, run: Run, x: float, y: float) -> No
     size, color = laid.size, ui.color("text")
     if run.style == "mono" and laid.block.kind != "code":
         size = round(size * 14 / 15)
-        pad = ui.u(0.5)
+        pad = ui.u(0.75)
         low, high = ImVec2(x - pad, y - pad), ImVec2(x + run.width + pad, y + laid.size + pad)
         draw.add_rect_filled(low, high, ui.color("hover"), ui.u(1))
         y += (laid.size - size) / 2
@@ -227,7 +234,7 @@ def _decorate(ui: Ui, draw: Any, laid: Laid, x: float, y: float, width: float, n
 def _code_frame(ui: Ui, draw: Any, laid: Laid, x: float, y: float, width: float, name: str) -> None:
     low, high = ImVec2(x, y), ImVec2(x + width, y + laid.height)
     draw.add_rect_filled(low, high, ui.color("code"), ui.theme.radius)
-    draw.add_rect(low, high, ui.color("border"), ui.theme.radius, 0, ui.u(0.25))
+    draw.add_rect(low, high, ui.color("border"), ui.theme.radius, ui.u(0.25))
     small = ui.theme.size("small")
     spot = ImVec2(x + ui.u(3), y + (ui.u(8) - small) / 2)
     label = laid.block.label or "code"

@@ -24,6 +24,7 @@ LOG_LINES = 1000
 NOTICES = 4
 RECENT_FILES = 8
 RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
+RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
 RATE_SAMPLES = 1200
 RATE_PERIOD = 0.1  # seconds between two points of the plot
 
@@ -67,9 +68,9 @@ class Running:
 
     @property
     def rate(self) -> float:
-        """Live decode rate over the window; 0 until two tokens have come."""
-        span = self.arrivals[-1] - self.arrivals[0] if len(self.arrivals) > 1 else 0.0
-        return (len(self.arrivals) - 1) / span if span > 0 else 0.0
+        """Live decode rate over the window; 0 until the arrivals span long enough."""
+        span = self.arrivals[-1] - self.arrivals[0] if self.arrivals else 0.0
+        return (len(self.arrivals) - 1) / span if span >= RATE_SPAN else 0.0
 
 
 @dataclass(frozen=True, slots=True)

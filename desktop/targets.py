@@ -62,9 +62,7 @@ def _dependencies() -> list[Any]:
     return [before, after]
 
 
-def create_framebuffer(
-    device: Device, render_pass: Any, view: Any, extent: tuple[int, int]
-) -> Any:
+def create_framebuffer(device: Device, render_pass: Any, view: Any, extent: tuple[int, int]) -> Any:
     info = vk.VkFramebufferCreateInfo(
         renderPass=render_pass,
         pAttachments=[view],

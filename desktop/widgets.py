@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TypeVar
 
 from imgui_bundle import ImVec2, imgui
@@ -55,10 +58,30 @@ def text(ui: Ui, words: str, color: str = "text", style: str = "body", bold: boo
 
 
 def wrapped(ui: Ui, words: str, color: str = "muted", style: str = "small") -> None:
-    with ui.font(style=style), ui.colored(text=color):
-        imgui.push_text_wrap_pos(0.0)
-        imgui.text_unformatted(words)
-        imgui.pop_text_wrap_pos()
+    """A paragraph with generous lines, as wide as there is room."""
+    size = ui.theme.size(style)
+    width, line = imgui.get_content_region_avail().x, float(round(size * 1.4))
+    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    packed = ui.color(color)
+    with ui.font(style=style):
+        lines = wrap_lines(words, max(width, size), size)
+        for number, part in enumerate(lines):
+            y = at.y + number * line + (line - size) / 2
+            draw.add_text(ImVec2(at.x, round(y)), packed, part)
+    imgui.dummy(ImVec2(width, len(lines) * line))
+
+
+@lru_cache(maxsize=2048)
+def wrap_lines(words: str, width: float, size: float) -> tuple[str, ...]:
+    """`words` broken at spaces to fit `width`, in the current font, whose size is `size`."""
+    lines = [""]
+    for part in re.split(r"(\s+)", words):
+        wanted = lines[-1] + part
+        if not lines[-1] or imgui.calc_text_size(wanted.rstrip()).x <= width:
+            lines[-1] = wanted
+        elif not part.isspace():
+            lines.append(part)
+    return tuple(line.rstrip() for line in lines)
 
 
 def heading(ui: Ui, words: str, note: str = "") -> None:
@@ -186,17 +209,45 @@ def slider(
 ) -> float:
     """A label with its value at the right, and a slim track below; returns the value."""
     _labelled(ui, label, shown or fmt % value, hint)
-    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - ui.u(1))
+    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - ui.u(1.5))
     imgui.set_next_item_width(-1)
     flags = imgui.SliderFlags_.always_clamp | (imgui.SliderFlags_.logarithmic if log else 0)
-    with ui.font(style="small"), ui.styled(frame_padding=(ui.u(1), 0.0), grab_rounding=ui.u(2)):
+    clear = dict.fromkeys(
+        ("frame_bg", "frame_bg_hovered", "frame_bg_active", "slider_grab", "slider_grab_active"),
+        "-",
+    )
+    with ui.colored(**clear), ui.styled(frame_padding=(0.0, ui.u(0.5)), grab_min_size=ui.u(4)):
         if whole:
             low, high = int(bounds[0]), int(bounds[1])
             _, value = imgui.slider_int(f"##{name}", int(value), low, high, "", flags)
         else:
             _, value = imgui.slider_float(f"##{name}", value, *bounds, "", flags)
     ui.mark(name)
+    _draw_track(ui, _share(value, bounds, log))
     return value
+
+
+def _share(value: float, bounds: tuple[float, float], log: bool) -> float:
+    low, high = bounds
+    if log:
+        value, low, high = math.log(max(value, low)), math.log(low), math.log(high)
+    return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
+def _draw_track(ui: Ui, share: float) -> None:
+    """The slim line and the round knob of the slider that was the last item."""
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    draw, knob, thick = imgui.get_window_draw_list(), ui.u(2), ui.u(1)
+    middle = (low.y + high.y) / 2
+    x = low.x + knob + share * (high.x - low.x - knob * 2)
+    top, bottom = middle - thick / 2, middle + thick / 2
+    rest = ui.color("pressed")
+    draw.add_rect_filled(ImVec2(low.x, top), ImVec2(high.x, bottom), rest, thick / 2)
+    lit = imgui.is_item_hovered() or imgui.is_item_active()
+    fill = ui.color("accent_hover" if lit else "accent")
+    draw.add_rect_filled(ImVec2(low.x, top), ImVec2(x, bottom), fill, thick / 2)
+    draw.add_circle_filled(ImVec2(x, middle), knob, fill)
+    draw.add_circle_filled(ImVec2(x, middle), knob * 0.4, ui.color("on_accent"))
 
 
 def _labelled(ui: Ui, label: str, value: str, hint: str = "", color: str = "text") -> None:
