@@ -1,4 +1,4 @@
-"""Make assets/fonts and desktop/icons.py from public packages; a developer's tool, not run by users.
+"""Make assets/fonts and desktop/icons.py from public packages: a tool for developers.
 
     pip install fonttools brotli && python assets/make_fonts.py
 
@@ -221,7 +221,7 @@ def renumber(font: TTFont, mapping: dict[int, str]) -> None:
 
 def write_icons_py() -> None:
     lines = [
-        '"""Code points of the icons in assets/fonts/Lucide-Subset.ttf; made by assets/make_fonts.py."""',
+        '"""The icons of assets/fonts/Lucide-Subset.ttf; made by assets/make_fonts.py."""',
         "",
         *(f'ICON_{name} = "\\u{ICON_BASE + i:04x}"' for i, name in enumerate(ICONS)),
     ]

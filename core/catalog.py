@@ -37,6 +37,11 @@ def entries() -> list[CatalogueEntry]:
     return [_entry(known) for known in _KNOWN]
 
 
+def title_of(path: Path) -> str | None:
+    """The title of a known model whose file this is."""
+    return next((entry.title for entry in entries() if entry.path == path), None)
+
+
 def resolve(source: str | None) -> Path:
     """The file of a catalogue name or path; None means the default model.
 
@@ -48,7 +53,7 @@ def resolve(source: str | None) -> Path:
         if known.name == name.lower():
             return _installed(known)
     if _looks_like_path(name):
-        return Path(name).expanduser()
+        return _expanded(name)
     names = ", ".join(known.name for known in _KNOWN)
     raise RequestError(f"unknown model {name!r}: expected the path of a GGUF file, or {names}")
 
@@ -57,9 +62,16 @@ def _looks_like_path(text: str) -> bool:
     if "/" in text or "\\" in text or text.lower().endswith(".gguf"):
         return True
     try:
-        return Path(text).exists()
+        return text != "" and Path(text).exists()
     except (OSError, ValueError):  # too long for a file name, or with a null character
         return False
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # ~name of nobody
+        raise FileError(text, "no such file: the home directory is unknown") from error
 
 
 def _installed(known: _Known) -> Path:

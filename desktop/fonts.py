@@ -22,11 +22,15 @@ BASE_SIZE = 16.0  # display pixels of body text at scale 1
 Han = Literal["sc", "jp"]
 
 
-class FreeTypeFlags(IntFlag):
+class FreeType(IntFlag):
     """ImGuiFreeTypeLoaderFlags of misc/freetype/imgui_freetype.h."""
 
+    FORCE_AUTO_HINT = 1 << 2  # the faces' own hints (CFF) do not align letters to pixel rows
     LIGHT_HINTING = 1 << 3  # snaps to the vertical grid only: crisp lines, true widths
     LOAD_COLOR = 1 << 8
+
+
+_TEXT = FreeType.FORCE_AUTO_HINT | FreeType.LIGHT_HINTING
 
 
 @dataclass(frozen=True)
@@ -45,18 +49,20 @@ class Fonts:
 @dataclass(frozen=True)
 class _Merged:
     file: str
-    flags: FreeTypeFlags
+    flags: FreeType
     scale: float = 1.0  # relative to the base face
     shift: float = 0.0  # downwards, fraction of the size
 
 
-_ICONS = _Merged("Lucide-Subset.ttf", FreeTypeFlags(0), scale=1.0, shift=0.14)
-_EMOJI = _Merged("Twemoji-Subset.ttf", FreeTypeFlags.LOAD_COLOR)
+# Dear ImGui sizes a face by ascent + descent: Pretendard's em is 0.84 of that, Noto's 0.69.
+_HAN_SCALE = 1.21
+_ICONS = _Merged("Lucide-Subset.ttf", FreeType(0), scale=0.94, shift=0.18)
+_EMOJI = _Merged("Twemoji-Subset.ttf", FreeType.LOAD_COLOR, scale=0.96)
 _HAN: dict[Han, _Merged] = {
-    "sc": _Merged("NotoSansSC-Subset.otf", FreeTypeFlags.LIGHT_HINTING),
-    "jp": _Merged("NotoSansJP-Subset.otf", FreeTypeFlags.LIGHT_HINTING),
+    "sc": _Merged("NotoSansSC-Subset.otf", _TEXT, _HAN_SCALE),
+    "jp": _Merged("NotoSansJP-Subset.otf", _TEXT, _HAN_SCALE),
 }
-_KOREAN = _Merged("Pretendard-Regular.otf", FreeTypeFlags.LIGHT_HINTING)
+_KOREAN = _Merged("Pretendard-Regular.otf", _TEXT)
 
 
 def load_fonts(scale: float = 1.0, *, han: Han = "sc") -> Fonts:
@@ -78,7 +84,7 @@ def load_fonts(scale: float = 1.0, *, han: Han = "sc") -> Fonts:
 
 
 def _load(base: str, fallbacks: tuple[_Merged, ...]) -> imgui.ImFont:
-    font = _add(_Merged(base, FreeTypeFlags.LIGHT_HINTING), merge=False)
+    font = _add(_Merged(base, _TEXT), merge=False)
     for fallback in fallbacks:
         _add(fallback, merge=True)
     return font
@@ -92,5 +98,5 @@ def _add(source: _Merged, *, merge: bool) -> imgui.ImFont:
     config.merge_mode = merge
     config.font_loader_flags = int(source.flags)
     config.extra_size_scale = source.scale
-    config.glyph_offset = (0.0, source.shift * BASE_SIZE)
+    config.glyph_offset = imgui.ImVec2(0.0, source.shift * BASE_SIZE)
     return imgui.get_io().fonts.add_font_from_file_ttf(str(path), BASE_SIZE, config)

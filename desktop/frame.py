@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from imgui_bundle import imgui
@@ -13,6 +12,7 @@ from imgui_bundle import imgui
 from core.gpu.commands import CommandPool
 from core.gpu.device import Device
 from desktop.imgui_renderer import BLACK, Color, ImguiRenderer
+from desktop.retired import finish
 from desktop.surface import Frame, Surface
 
 DEFAULT_HISTORY = 600
@@ -103,5 +103,5 @@ class FrameLoop:
             self._device.queue.wait(last)
 
     def close(self) -> None:
-        self.wait()
+        finish(self.wait)
         self._pool.close()

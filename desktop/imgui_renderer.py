@@ -19,7 +19,7 @@ from core.gpu.device import Device
 from core.gpu.memory import Buffer
 from desktop.imgui_pipeline import PUSH_BYTES, VERTEX_BYTES, ImguiPipeline
 from desktop.imgui_textures import StagingArea, Textures, staging_bytes
-from desktop.retired import Retired
+from desktop.retired import Retired, finish
 from desktop.surface import Frame
 
 Color = tuple[float, float, float, float]  # sRGB, straight alpha, 0..1
@@ -149,7 +149,7 @@ class ImguiRenderer:
     def close(self) -> None:
         """Destroy everything; waits for the last submitted frame."""
         if self._last_value:
-            self._device.queue.wait(self._last_value)
+            finish(lambda: self._device.queue.wait(self._last_value))
         flags = imgui.BackendFlags_
         imgui.get_io().backend_flags &= ~(
             flags.renderer_has_textures | flags.renderer_has_vtx_offset

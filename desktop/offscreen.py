@@ -13,6 +13,7 @@ from core.gpu.commands import CommandPool
 from core.gpu.create import vk
 from core.gpu.device import Device
 from core.gpu.memory import Buffer, Image2D
+from desktop.retired import finish
 from desktop.surface import Frame
 from desktop.targets import create_framebuffer, create_render_pass
 
@@ -61,8 +62,8 @@ class OffscreenTarget:
         now = time.perf_counter()
         elapsed, self._last_time = now - self._last_time, now
         io.delta_time = max(elapsed if self._delta_s is None else self._delta_s, 1e-5)
-        io.display_size = (float(self.width), float(self.height))
-        io.display_framebuffer_scale = (1.0, 1.0)
+        io.display_size = imgui.ImVec2(self.width, self.height)
+        io.display_framebuffer_scale = imgui.ImVec2(1.0, 1.0)
 
     def begin_frame(self) -> Frame | None:
         return Frame(self._render_pass, self._framebuffer, (self.width, self.height))
@@ -109,7 +110,7 @@ class OffscreenTarget:
 
     def close(self) -> None:
         """Destroy everything; waits for the last frame."""
-        self._wait()
+        finish(self._wait)
         self._close_image()
         vk.vkDestroyRenderPass(self._device.handle, self._render_pass, None)
         self._pool.close()

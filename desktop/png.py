@@ -44,7 +44,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def read_png(path: Path) -> NDArray[np.uint8]:
     """Read back what `write_png` wrote: uint8 [height, width, 4]. Raises FileError otherwise."""
     data = Path(path).read_bytes()
-    if data[:8] != _SIGNATURE or data[12:16] != b"IHDR":
+    if len(data) < 33 or data[:8] != _SIGNATURE or data[12:16] != b"IHDR":
         raise FileError(path, "expected a PNG file")
     width, height, *kind = struct.unpack_from(">IIBBBBB", data, 16)
     if tuple(kind) != _RGBA8:

@@ -1,11 +1,23 @@
-"""Destroy later: what a frame in flight may still read is closed when the timeline has passed it."""
+"""Destroy later: what a frame in flight may read is closed once the timeline has passed it."""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
+from core.errors import DeviceLostError
 from core.gpu.queue import Queue
+
+log = logging.getLogger(__name__)
+
+
+def finish(wait: Callable[[], None]) -> None:
+    """Wait before destroying; a lost device has nothing left to wait for."""
+    try:
+        wait()
+    except DeviceLostError as error:
+        log.warning("%s Its objects are destroyed without waiting.", error)
 
 
 class Retired:

@@ -11,7 +11,7 @@ import mmap
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -43,8 +43,8 @@ class GgufFile:
 
     path: Path
     version: int
-    metadata: Mapping[str, Any]
-    tensors: Mapping[str, TensorData]
+    metadata: Mapping[str, Any] = field(repr=False)
+    tensors: Mapping[str, TensorData] = field(repr=False)
 
     def close(self) -> None:
         self.metadata = MappingProxyType({})

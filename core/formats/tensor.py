@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ class TensorData:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    data: NDArray[np.uint8]
+    data: NDArray[np.uint8] = field(repr=False)
 
     @property
     def nbytes(self) -> int:

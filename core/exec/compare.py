@@ -1,0 +1,83 @@
+"""Two executors in lockstep: after each op their outputs are laid side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.exec.executor import Executor
+from core.plan.plan import Kind, Op, Plan, Tensor
+from core.plan.step import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first op that left its tolerance. `error` is relative to the larger of 1 and max|a|."""
+
+    op: str
+    label: str
+    tensor: str
+    error: float
+    tolerance: float
+    row: int  # where the difference is largest
+    column: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.label} ({self.op}): {self.tensor}[{self.row},{self.column}] differs by "
+            f"{self.error:.3g}, allowed {self.tolerance:.3g}"
+        )
+
+
+# Relative to the scale of the values; matmul and attention add up many terms in another order.
+TOLERANCE = {"matmul": 1e-4, "attention": 1e-4, "quantize": 1e-2, "kv_store": 1e-3}
+DEFAULT_TOLERANCE = 1e-5
+
+
+def compare(a: Executor, b: Executor, step: Step) -> Difference | None:
+    """Run one step on both, op by op; the first difference, or None.
+
+    After each op b is given a's result, so that an error shows at the op that makes it and nowhere
+    else. Both must hold the same program and the same state before the step.
+    """
+    plan = a.program.plan_for(step.count, step.outputs)
+    for index, op in enumerate(plan.ops):
+        a.run_ops(plan, step, index, index + 1)
+        b.run_ops(plan, step, index, index + 1)
+        difference = _compare_op(a, b, plan, op, step)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _compare_op(a: Executor, b: Executor, plan: Plan, op: Op, step: Step) -> Difference | None:
+    for tensor_id in op.outputs:
+        tensor = plan.tensors[tensor_id]
+        values = a.read(plan, tensor, step)
+        difference = _difference(
+            op, tensor, _used(tensor, values, step), b.read(plan, tensor, step)
+        )
+        if difference is not None:
+            return difference
+        if tensor.dtype != "a8":
+            b.write(plan, tensor, step, values)
+    return None
+
+
+def _used(tensor: Tensor, values: NDArray[np.float32], step: Step) -> NDArray[np.float32]:
+    return values[: step.kv_length] if tensor.kind is Kind.STATE else values
+
+
+def _difference(
+    op: Op, tensor: Tensor, a: NDArray[np.float32], b: NDArray[np.float32]
+) -> Difference | None:
+    tolerance = TOLERANCE.get(op.name, DEFAULT_TOLERANCE)
+    scale = max(1.0, float(np.abs(a).max(initial=0.0)))
+    error = np.nan_to_num(np.abs(a - b[: len(a)]) / scale, nan=np.inf)
+    where = np.unravel_index(int(error.argmax()), error.shape)
+    if error[where] <= tolerance:
+        return None
+    row, column = int(where[0]), int(where[1])
+    return Difference(op.name, op.label, tensor.name, float(error[where]), tolerance, row, column)

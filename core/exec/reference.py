@@ -1,0 +1,254 @@
+"""NumPy: the living definition of every op, and the executor that all others are held against.
+
+A function per op, named as in the op table: float32 arrays in, float32 arrays out. Shapes:
+T tokens, K inputs, N outputs, C cache positions, H query heads, G key/value heads, d head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import CancelledError
+from core.exec.executor import StopCheck
+from core.formats.tensor import TensorData
+from core.plan.plan import Kind, Op, Plan, Program, Tensor
+from core.plan.step import Step
+from core.quant import a8
+
+F32 = NDArray[np.float32]
+Array = NDArray[Any]  # a cache: float16 or float32
+
+
+def embed(table: F32, tokens: NDArray[np.int32]) -> F32:
+    """[V,K], [T] -> [T,K]"""
+    return table[tokens]
+
+
+def rms_norm(x: F32, weight: F32, *, eps: float) -> F32:
+    """[T,K], [K] -> [T,K] (Zhang and Sennrich 2019)"""
+    mean_square = np.mean(np.square(x), axis=1, keepdims=True, dtype=np.float32)
+    root: F32 = np.sqrt(mean_square + np.float32(eps))
+    return x / root * weight
+
+
+def quantize(x: F32) -> F32:
+    """[T,K] -> the values [T,K] that the int8 blocks of `core.quant.a8` stand for."""
+    q, scale, _ = a8.quantize_rows(x)
+    return a8.dequantize_rows(q, scale)
+
+
+def matmul(x: F32, weight: F32) -> F32:
+    """[T,K], [N,K] -> [T,N]"""
+    return x @ weight.T
+
+
+def rope(
+    x: F32,
+    factors: F32 | None,
+    positions: NDArray[np.int32],
+    *,
+    head_dim: int,
+    rotary_dim: int,
+    theta: float,
+    scale: float,
+    half_split: bool,
+) -> F32:
+    """[T,H*d], factors [rotary_dim/2] (frequencies are divided by them), positions [T] -> [T,H*d]
+
+    Pair i of a head's first `rotary_dim` values is turned by
+    position * scale * theta^(-2i/rotary_dim) (Su et al. 2021). Angles in float64:
+    at position 10^5 float32 is off by 10^-2.
+    """
+    pairs = rotary_dim // 2
+    frequency = np.float64(theta) ** (-np.arange(pairs) / pairs)
+    if factors is not None:
+        frequency = frequency / factors
+    angle = positions[:, None] * (frequency * scale)
+    cos, sin = (f(angle).astype(np.float32)[:, None, :] for f in (np.cos, np.sin))
+    y = x.reshape(len(x), -1, head_dim).copy()
+    even = np.s_[..., :pairs] if half_split else np.s_[..., 0:rotary_dim:2]
+    odd = np.s_[..., pairs:rotary_dim] if half_split else np.s_[..., 1:rotary_dim:2]
+    a, b = y[even].copy(), y[odd].copy()
+    y[even] = a * cos - b * sin
+    y[odd] = a * sin + b * cos
+    return y.reshape(x.shape)
+
+
+def kv_store(k: F32, v: F32, k_cache: Array, v_cache: Array, start: int) -> None:
+    """[T,G*d] twice, into the caches [C,G*d] at start.. , rounded to the cache's type."""
+    k_cache[start : start + len(k)] = k
+    v_cache[start : start + len(v)] = v
+
+
+def attention(
+    q: F32,
+    k_cache: Array,
+    v_cache: Array,
+    start: int,
+    *,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    scale: float,
+    window: int,
+) -> F32:
+    """[T,H*d], caches [C,G*d] -> [T,H*d]; head h reads key/value head h // (H/G).
+
+    Row t is at position start + t and sees positions up to its own; with window > 0 only the last
+    `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023).
+    """
+    tokens, length = len(q), start + len(q)
+    keys = k_cache[:length].astype(np.float32).reshape(length, kv_heads, head_dim)
+    values = v_cache[:length].astype(np.float32).reshape(length, kv_heads, head_dim)
+    visible = _visible(tokens, start, window)
+    y = np.empty((tokens, heads, head_dim), np.float32)
+    for head in range(heads):
+        group = head * kv_heads // heads
+        query = q.reshape(tokens, heads, head_dim)[:, head]
+        scores = np.where(visible, query @ keys[:, group].T * np.float32(scale), -np.inf)
+        y[:, head] = softmax(scores) @ values[:, group]
+    return y.reshape(q.shape)
+
+
+def silu_mul(gate: F32, up: F32) -> F32:
+    """[T,N] twice -> [T,N]: SwiGLU's gate (Shazeer 2020)."""
+    with np.errstate(over="ignore"):  # exp(-gate) may be inf, and the quotient then 0
+        sigmoid: F32 = np.reciprocal(np.exp(-gate) + np.float32(1))
+    return gate * sigmoid * up
+
+
+def add(a: F32, b: F32) -> F32:
+    return a + b
+
+
+def output_rows(x: F32, outputs: int) -> F32:
+    """[T,K] -> the last O rows [O,K]"""
+    return x[len(x) - outputs :]
+
+
+def softmax(scores: Array) -> Array:
+    """Over the last axis, shifted by the maximum."""
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    probabilities: Array = weights / weights.sum(axis=-1, keepdims=True)
+    return probabilities
+
+
+def _visible(tokens: int, start: int, window: int) -> NDArray[np.bool_]:
+    """[T, start+T]: whether row t may look at position p."""
+    own = start + np.arange(tokens)[:, None]
+    position = np.arange(start + tokens)[None, :]
+    causal = position <= own
+    return causal & (position > own - window) if window > 0 else causal
+
+
+class NumpyExecutor:
+    """Runs a program op by op in NumPy. Weights are dequantized when first used, and kept."""
+
+    def __init__(self, program: Program, weights: Mapping[str, TensorData]) -> None:
+        self.program = program
+        self._weights = weights
+        self._float_weights: dict[str, F32] = {}
+        self._scratch: dict[str, F32] = {}
+        self._state: dict[str, Array] = {
+            tensor.name: np.zeros(
+                tensor.shape, {"f16": np.float16, "f32": np.float32}[tensor.dtype]
+            )
+            for tensor in program.plans[0].tensors
+            if tensor.kind is Kind.STATE
+        }
+
+    @property
+    def weight_bytes(self) -> int:
+        names = {t.name for t in self.program.plans[0].tensors if t.kind is Kind.WEIGHT}
+        return sum(self._weights[name].nbytes for name in names)
+
+    def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
+        plan = self.program.plan_for(step.count, step.outputs)
+        for op in plan.ops:
+            if should_stop and should_stop():
+                raise CancelledError("stopped")
+            self._run_op(plan, op, step)
+        return self._scratch[plan.tensors[plan.logits].name].copy()
+
+    def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
+        for op in plan.ops[first:last]:
+            self._run_op(plan, op, step)
+
+    def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
+        return self._value(tensor).astype(np.float32)
+
+    def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
+        if tensor.kind is Kind.STATE:
+            self._state[tensor.name][:] = values
+        else:
+            self._scratch[tensor.name] = values.copy()
+
+    def close(self) -> None:
+        self._float_weights.clear()
+        self._scratch.clear()
+
+    def _run_op(self, plan: Plan, op: Op, step: Step) -> None:
+        arguments = [self._value(plan.tensors[i]) for i in op.inputs]
+        if op.name == "kv_store":
+            k_cache, v_cache = (self._state[plan.tensors[i].name] for i in op.outputs)
+            kv_store(arguments[0], arguments[1], k_cache, v_cache, step.start)
+            return
+        result = self._call(op, arguments, step)
+        self._scratch[plan.tensors[op.outputs[0]].name] = result.astype(np.float32, copy=False)
+
+    def _call(self, op: Op, arguments: list[F32], step: Step) -> F32:
+        p = op.params
+        match op.name:
+            case "embed":
+                return embed(arguments[0], step.tokens)
+            case "rms_norm":
+                return rms_norm(*arguments, eps=p["eps"])
+            case "quantize":
+                return quantize(*arguments)
+            case "matmul":
+                return matmul(*arguments)
+            case "rope":
+                positions = np.arange(step.start, step.kv_length, dtype=np.int32)
+                factors = arguments[1] if len(arguments) > 1 else None
+                return rope(
+                    arguments[0],
+                    factors,
+                    positions,
+                    head_dim=int(p["head_dim"]),
+                    rotary_dim=int(p["rotary_dim"]),
+                    theta=p["theta"],
+                    scale=p["scale"],
+                    half_split=bool(p["half_split"]),
+                )
+            case "attention":
+                return attention(
+                    arguments[0],
+                    arguments[1],
+                    arguments[2],
+                    step.start,
+                    heads=int(p["heads"]),
+                    kv_heads=int(p["kv_heads"]),
+                    head_dim=int(p["head_dim"]),
+                    scale=p["scale"],
+                    window=int(p["window"]),
+                )
+            case "silu_mul":
+                return silu_mul(*arguments)
+            case "add":
+                return add(*arguments)
+            case "output_rows":
+                return output_rows(arguments[0], step.outputs)
+        raise ValueError(f"the reference executor has no op {op.name}")
+
+    def _value(self, tensor: Tensor) -> F32:
+        if tensor.kind is Kind.STATE:
+            return self._state[tensor.name]
+        if tensor.kind is Kind.SCRATCH:
+            return self._scratch[tensor.name]
+        if tensor.name not in self._float_weights:
+            self._float_weights[tensor.name] = self._weights[tensor.name].dequantize()
+        return self._float_weights[tensor.name]

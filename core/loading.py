@@ -1,0 +1,226 @@
+"""From a name or path to a model that runs: file, tokenizer, template, executor."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from core import backends, catalog
+from core.chat_template import ChatTemplate
+from core.errors import FileError, RequestError, UnsupportedError
+from core.exec.executor import Executor
+from core.formats.gguf import GgufFile, open_gguf
+from core.formats.tensor import TensorData, find_non_finite
+from core.messages import EngineOptions, ExecutorInfo, ModelInfo
+from core.models.model import Model
+from core.models.registry import read_model
+from core.quant.modes import convert
+from core.session import Session
+from core.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
+Warn = Callable[[str], None]
+
+DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for as many
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model file understood, whatever runs it."""
+
+    path: Path
+    file: GgufFile
+    model: Model
+    tokenizer: Tokenizer
+    template: ChatTemplate
+
+    def close(self) -> None:
+        self.file.close()
+
+
+@dataclass(slots=True)
+class Runner:
+    """A model on an executor."""
+
+    model_file: ModelFile
+    executor: Executor
+    session: Session
+    choice: backends.Choice
+    model_info: ModelInfo
+    executor_info: ExecutorInfo
+
+    def close(self) -> None:
+        """The executor and a device opened for it; the model file stays open."""
+        self.executor.close()
+        if self.choice.owns_device and self.choice.device is not None:
+            self.choice.device.close()
+
+
+def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
+    """Read a file's header, vocabulary and template; no weights yet.
+
+    FileError, UnsupportedError or RequestError where the source is not a model that we run.
+    """
+    path = catalog.resolve(source)
+    file = open_gguf(path, lambda fraction: progress("reading the header", 0.1 * fraction))
+    try:
+        progress("reading the vocabulary", 0.1)
+        model = read_model(file.metadata, file.tensors, path)
+        tokenizer = Tokenizer.from_gguf(file.metadata, path)
+        if tokenizer.vocab_size != model.shape.vocabulary:
+            raise FileError(
+                path,
+                f"tokenizer.ggml.tokens: expected {model.shape.vocabulary} entries, one a row of "
+                f"token_embd.weight, found {tokenizer.vocab_size}",
+            )
+        template = _read_template(file, tokenizer)
+        progress("checking the weights", 0.25)
+        _warn_of_bad_weights(file, progress, warn)
+    except BaseException:
+        file.close()
+        raise
+    return ModelFile(path, file, model, tokenizer, template)
+
+
+def _read_template(file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate:
+    try:
+        return ChatTemplate.from_gguf(file.metadata, tokenizer)
+    except UnsupportedError as error:
+        raise FileError(file.path, f"tokenizer.chat_template: {error}") from None
+
+
+def start(
+    model_file: ModelFile,
+    options: EngineOptions,
+    shared: Device | None,
+    progress: Progress,
+    *,
+    choice: backends.Choice | None = None,
+    every_output: bool = False,
+) -> Runner:
+    """Weights in the mode asked for, on the executor asked for (or `choice`)."""
+    choice = choice or backends.choose(options, shared)
+    try:
+        context = _context(model_file, options)
+        build = backends.build_options(choice, options, context=context, every_output=every_output)
+        weights = _convert(model_file.file.tensors, options.mode, progress)
+        executor = backends.make_executor(
+            choice,
+            model_file.model,
+            build,
+            weights,
+            options.threads,
+            lambda fraction: progress("preparing the executor", 0.6 + 0.4 * fraction),
+        )
+    except BaseException:
+        if choice.owns_device and choice.device is not None:
+            choice.device.close()
+        raise
+    progress("ready", 1.0)
+    return Runner(
+        model_file,
+        executor,
+        Session(executor),
+        choice,
+        _model_info(model_file, options, context, executor),
+        _executor_info(choice, options),
+    )
+
+
+def _context(model_file: ModelFile, options: EngineOptions) -> int:
+    trained = model_file.model.shape.trained_context
+    if options.context < 0:
+        raise RequestError(f"context: expected 1 to {trained} tokens, found {options.context}")
+    if options.context > trained:
+        raise RequestError(
+            f"context: the model was trained for {trained} tokens, found {options.context}"
+        )
+    return options.context or min(trained, DEFAULT_CONTEXT)
+
+
+def _convert(
+    tensors: Mapping[str, TensorData], mode: str, progress: Progress
+) -> dict[str, TensorData]:
+    total = sum(t.nbytes for t in tensors.values()) or 1
+    done = 0
+    weights = {}
+    for tensor in tensors.values():
+        progress("preparing the weights", 0.35 + 0.25 * done / total)
+        weights[tensor.name] = convert(tensor, mode)
+        done += tensor.nbytes
+    return weights
+
+
+def _warn_of_bad_weights(file: GgufFile, progress: Progress, warn: Warn) -> None:
+    for tensor in file.tensors.values():
+        progress("checking the weights", 0.3)
+        if find_non_finite(tensor):
+            warn(
+                f"{file.path}: tensor {tensor.name} has values that are not finite numbers; "
+                "the answers will be nonsense"
+            )
+
+
+def _model_info(
+    model_file: ModelFile, options: EngineOptions, context: int, executor: Executor
+) -> ModelInfo:
+    shape, tensors = model_file.model.shape, model_file.file.tensors
+    formats: Counter[str] = Counter()
+    for tensor in tensors.values():
+        formats[tensor.dtype] += tensor.nbytes
+    metadata = model_file.file.metadata
+    kv_bytes_value = {"fp16": 2, "fp32": 4}[options.kv]
+    return ModelInfo(
+        name=catalog.title_of(model_file.path) or _own_name(model_file),
+        path=str(model_file.path),
+        architecture=str(metadata.get("general.architecture")),
+        parameters=sum(math.prod(t.shape) for t in tensors.values()),
+        file_bytes=model_file.path.stat().st_size,
+        weight_bytes=executor.weight_bytes,
+        kv_bytes=2 * shape.layers * context * shape.kv_heads * shape.head_dim * kv_bytes_value,
+        context=context,
+        trained_context=shape.trained_context,
+        vocabulary=shape.vocabulary,
+        layers=shape.layers,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        width=shape.width,
+        feed_forward=shape.feed_forward,
+        has_chat_template=model_file.template.origin == "model",
+        stored_formats=MappingProxyType(dict(formats)),
+    )
+
+
+def _own_name(model_file: ModelFile) -> str:
+    name = model_file.file.metadata.get("general.name")
+    return name if isinstance(name, str) and name.strip() else model_file.path.stem
+
+
+def _executor_info(choice: backends.Choice, options: EngineOptions) -> ExecutorInfo:
+    return ExecutorInfo(
+        backend=choice.backend,
+        device=backends.device_name(choice),
+        reason=choice.reason,
+        mode=options.mode,
+        activations=backends.activations(choice.backend, options.activations),
+        kv=options.kv,
+        threads=_threads(choice, options),
+    )
+
+
+def _threads(choice: backends.Choice, options: EngineOptions) -> int:
+    if choice.backend == "cpu":
+        from core.exec.cpu import default_threads
+
+        return options.threads or default_threads()
+    return os.cpu_count() or 1

@@ -1,0 +1,121 @@
+"""How fast a loaded model reads a prompt and writes an answer, beside what memory could give."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.errors import RequestError
+from core.loading import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    median: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Spread:
+        return cls(statistics.median(values), min(values), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class BenchResult:
+    """Rates in tokens per second; `bandwidth_share` is decode's reads over the measured read."""
+
+    prefill_tok_s: Spread
+    decode_tok_s: Spread
+    read_bytes_per_token: int
+    read_gb_s_measured: float
+    bandwidth_share: float
+
+
+def bench(
+    runner: Runner,
+    *,
+    prompt_tokens: int,
+    new_tokens: int,
+    depth: int,
+    repeat: int,
+    progress: Callable[[int], None] = lambda _: None,
+) -> BenchResult:
+    """`repeat` runs of a prefill and a decode at `depth` tokens of context, after one warm-up.
+
+    RequestError where the context is too small for them.
+    """
+    _check(runner, prompt_tokens, new_tokens, depth, repeat)
+    bandwidth = [_read_gb_s(runner)]
+    prefill, decode = [], []
+    _run(runner, min(prompt_tokens, 32), min(new_tokens, 4), depth=0)
+    for index in range(repeat):
+        p, d = _run(runner, prompt_tokens, new_tokens, depth=depth)
+        prefill.append(p)
+        decode.append(d)
+        bandwidth.append(_read_gb_s(runner))
+        progress(index + 1)
+    read = _read_bytes_per_token(runner, depth + new_tokens // 2)
+    rate = Spread.of(decode)
+    measured = statistics.median(bandwidth)
+    share = rate.median * read / 1e9 / measured if measured else 0.0
+    return BenchResult(Spread.of(prefill), rate, read, measured, share)
+
+
+def _run(runner: Runner, prompt_tokens: int, new_tokens: int, *, depth: int) -> tuple[float, float]:
+    """Prefill rate from an empty cache, decode rate from `depth` on."""
+    session = runner.session
+    vocabulary = runner.model_info.vocabulary
+    random = np.random.default_rng(1)
+    session.clear()
+    started = time.perf_counter()
+    session.prefill(random.integers(0, vocabulary, prompt_tokens).tolist())
+    prefill_seconds = time.perf_counter() - started
+    session.clear()
+    if depth:
+        session.prefill(random.integers(0, vocabulary, depth).tolist())
+    started = time.perf_counter()
+    for token in random.integers(0, vocabulary, new_tokens).tolist():
+        session.decode(token)
+    return prompt_tokens / prefill_seconds, new_tokens / (time.perf_counter() - started)
+
+
+def _read_bytes_per_token(runner: Runner, cached_tokens: int) -> int:
+    """Bytes a decoded token must read: the weights, less an untied embedding, and the cache."""
+    info = runner.model_info
+    weights = runner.model_file.file.tensors
+    untied = "output.weight" in weights
+    skipped = weights["token_embd.weight"].nbytes if untied else 0
+    return info.weight_bytes - skipped + info.kv_bytes * cached_tokens // info.context
+
+
+def _read_gb_s(runner: Runner) -> float:
+    """A plain read of memory on the device that runs the model, in GB/s."""
+    if runner.choice.backend == "vulkan":
+        from core.gpu.bandwidth import read_gb_s
+
+        assert runner.choice.device is not None
+        return read_gb_s(runner.choice.device)
+    from core.exec.cpu import read_gb_s as cpu_read_gb_s
+
+    return cpu_read_gb_s(runner.executor_info.threads)
+
+
+def _check(runner: Runner, prompt_tokens: int, new_tokens: int, depth: int, repeat: int) -> None:
+    context = runner.session.context
+    for name, value, low in (
+        ("--prompt-tokens", prompt_tokens, 1),
+        ("--new-tokens", new_tokens, 1),
+        ("--depth", depth, 0),
+        ("--repeat", repeat, 1),
+    ):
+        if value < low:
+            raise RequestError(f"{name}: expected at least {low}, found {value}")
+    if max(prompt_tokens, depth + new_tokens) > context:
+        raise RequestError(
+            f"the context holds {context} tokens, too few for {prompt_tokens} prompt tokens or "
+            f"{new_tokens} new ones at depth {depth}"
+        )

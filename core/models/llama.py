@@ -1,0 +1,181 @@
+"""The llama family (Llama, SmolLM2, Mistral, ...), under the names of GGUF files.
+
+Pre-norm decoder: RMSNorm, grouped-query attention with rotary positions, SwiGLU feed-forward.
+GGUF keeps the rows of Q and K permuted so that rotary pairs are neighbours (2i, 2i+1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from core.errors import FileError, UnsupportedError
+from core.models.fields import Fields
+from core.models.model import BuildOptions, Model, ModelShape
+from core.plan.builder import Bucket, PlanBuilder, WeightSpec
+from core.plan.plan import Plan, Program, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    shape: ModelShape
+    eps: float
+    rotary_dim: int
+    theta: float
+    rope_scale: float  # positions are multiplied by it
+
+
+def read(metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path) -> Model:
+    config = _config(Fields(metadata, path, "llama."), weights, path)
+    _check(config, weights, path)
+    return Model(config.shape, partial(_program, config, weights))
+
+
+def _program(config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions) -> Program:
+    plans = tuple(_plan(config, weights, options, bucket) for bucket in options.buckets)
+    return Program(plans, options.context, config.shape.vocabulary)
+
+
+def _plan(
+    config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions, bucket: Bucket
+) -> Plan:
+    b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
+    x = b.embed(b.weight("token_embd.weight"), "embedding")
+    for layer in range(config.shape.layers):
+        x = _attention_block(b, config, options, x, layer)
+        x = _feed_forward_block(b, config, x, layer)
+    x = b.output_rows(x, "output.rows")
+    x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
+    head = "output.weight" if "output.weight" in weights else "token_embd.weight"
+    return b.finish(b.matmul(x, b.weight(head), "logits"))
+
+
+def _attention_block(
+    b: PlanBuilder, config: Config, options: BuildOptions, x: Tensor, layer: int
+) -> Tensor:
+    shape, at, w = config.shape, f"layers.{layer}.attention", f"blk.{layer}."
+    h = b.rms_norm(x, b.weight(w + "attn_norm.weight"), config.eps, at + ".norm")
+    q = b.matmul(h, b.weight(w + "attn_q.weight"), at + ".q")
+    k = b.matmul(h, b.weight(w + "attn_k.weight"), at + ".k")
+    v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v")
+    factors = b.weight("rope_freqs.weight") if b.has("rope_freqs.weight") else None
+    rope = partial(
+        b.rope,
+        head_dim=shape.head_dim,
+        rotary_dim=config.rotary_dim,
+        theta=config.theta,
+        scale=config.rope_scale,
+        factors=factors,
+    )
+    q, k = rope(q, at + ".q_rope"), rope(k, at + ".k_rope")
+    cache = (options.context, shape.kv_heads * shape.head_dim)
+    k_cache = b.state(f"k_cache.{layer}", options.kv_dtype, cache)
+    v_cache = b.state(f"v_cache.{layer}", options.kv_dtype, cache)
+    b.kv_store(k, v, k_cache, v_cache, at + ".kv_store")
+    y = b.attention(
+        q,
+        k_cache,
+        v_cache,
+        at + ".heads",
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+    )
+    y = b.matmul(y, b.weight(w + "attn_output.weight"), at + ".output")
+    return b.add(x, y, at + ".residual")
+
+
+def _feed_forward_block(b: PlanBuilder, config: Config, x: Tensor, layer: int) -> Tensor:
+    at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
+    h = b.rms_norm(x, b.weight(w + "ffn_norm.weight"), config.eps, at + ".norm")
+    gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), at + ".gate")
+    up = b.matmul(h, b.weight(w + "ffn_up.weight"), at + ".up")
+    h = b.silu_mul(gate, up, at + ".silu_mul")
+    y = b.matmul(h, b.weight(w + "ffn_down.weight"), at + ".down")
+    return b.add(x, y, at + ".residual")
+
+
+def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Config:
+    embedding = weights.get("token_embd.weight")
+    if embedding is None:
+        raise FileError(path, "tensor token_embd.weight is missing")
+    if fields.integer("expert_count", 0, at_least=0):
+        raise UnsupportedError(
+            f"{path}: llama.expert_count: mixtures of experts are not known here"
+        )
+    scaling = fields.text("rope.scaling.type", "none")
+    if scaling not in ("none", "linear"):
+        raise UnsupportedError(
+            f"{path}: llama.rope.scaling.type: expected none or linear, found {scaling[:40]!r}"
+        )
+    factor = fields.number("rope.scaling.factor", 1.0) if scaling == "linear" else 1.0
+    width = fields.integer("embedding_length")
+    heads = fields.integer("attention.head_count", at_most=4096)
+    head_dim = fields.integer("attention.key_length", width // heads or 1, at_most=4096)
+    value_dim = fields.integer("attention.value_length", head_dim, at_most=4096)
+    kv_heads = fields.integer("attention.head_count_kv", heads, at_most=heads)
+    rotary_dim = fields.integer("rope.dimension_count", head_dim, at_most=head_dim)
+    if heads % kv_heads:
+        raise fields.error("attention.head_count_kv", f"{kv_heads} does not divide {heads} heads")
+    if value_dim != head_dim:
+        raise fields.error("attention.value_length", f"expected {head_dim}, found {value_dim}")
+    if head_dim % 2 or rotary_dim % 2:
+        raise fields.error("rope.dimension_count", f"expected an even number, found {rotary_dim}")
+    return Config(
+        shape=ModelShape(
+            layers=fields.integer("block_count", at_most=4096),
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            width=width,
+            feed_forward=fields.integer("feed_forward_length"),
+            vocabulary=embedding.shape[0],
+            trained_context=fields.integer("context_length", at_most=1 << 30),
+        ),
+        eps=fields.number("attention.layer_norm_rms_epsilon"),
+        rotary_dim=rotary_dim,
+        theta=fields.number("rope.freq_base", 10000.0),
+        rope_scale=1.0 / factor,
+    )
+
+
+def _check(config: Config, weights: Mapping[str, WeightSpec], path: Path) -> None:
+    """Every tensor is there, has the shape that the fields imply, and none is left over."""
+    expected = dict(_shapes(config, weights))
+    for name, shape in expected.items():
+        if name not in weights:
+            raise FileError(path, f"tensor {name} is missing")
+        if weights[name].shape != shape:
+            found = weights[name].shape
+            raise FileError(path, f"tensor {name}: expected shape {shape}, found {found}")
+    for name in weights:
+        if name not in expected:
+            raise UnsupportedError(f"{path}: tensor {name[:80]!r} has no place in a llama model")
+
+
+def _shapes(config: Config, weights: Mapping[str, WeightSpec]) -> list[tuple[str, tuple[int, ...]]]:
+    s = config.shape
+    q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
+    shapes: list[tuple[str, tuple[int, ...]]] = [
+        ("token_embd.weight", (s.vocabulary, s.width)),
+        ("output_norm.weight", (s.width,)),
+    ]
+    if "output.weight" in weights:
+        shapes.append(("output.weight", (s.vocabulary, s.width)))
+    if "rope_freqs.weight" in weights:
+        shapes.append(("rope_freqs.weight", (config.rotary_dim // 2,)))
+    for layer in range(s.layers):
+        shapes += [
+            (f"blk.{layer}.attn_norm.weight", (s.width,)),
+            (f"blk.{layer}.attn_q.weight", (q, s.width)),
+            (f"blk.{layer}.attn_k.weight", (kv, s.width)),
+            (f"blk.{layer}.attn_v.weight", (kv, s.width)),
+            (f"blk.{layer}.attn_output.weight", (s.width, q)),
+            (f"blk.{layer}.ffn_norm.weight", (s.width,)),
+            (f"blk.{layer}.ffn_gate.weight", (s.feed_forward, s.width)),
+            (f"blk.{layer}.ffn_up.weight", (s.feed_forward, s.width)),
+            (f"blk.{layer}.ffn_down.weight", (s.width, s.feed_forward)),
+        ]
+    return shapes

@@ -1,0 +1,46 @@
+"""What every architecture page offers to the session, and what it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.plan.builder import Bucket, WeightSpec
+from core.plan.plan import Program
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """The numbers that describe any decoder, whatever its page needs besides."""
+
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    width: int
+    feed_forward: int
+    vocabulary: int
+    trained_context: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """context: positions in the cache; kv_dtype "f16" or "f32"; buckets by ascending size."""
+
+    context: int
+    kv_dtype: str
+    integer_activations: bool
+    buckets: tuple[Bucket, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model file understood: its shape, and how to build its program."""
+
+    shape: ModelShape
+    build: Callable[[BuildOptions], Program]
+
+
+# A page's entry: metadata, weights by name and the file's path in, checked model out.
+Reader = Callable[[Mapping[str, object], Mapping[str, WeightSpec], Path], Model]

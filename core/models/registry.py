@@ -1,0 +1,28 @@
+"""Architecture name, as files write it, -> the page that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from core.errors import FileError, UnsupportedError
+from core.models import llama
+from core.models.model import Model, Reader
+from core.plan.builder import WeightSpec
+
+ARCHITECTURES: Mapping[str, Reader] = {"llama": llama.read}
+
+
+def read_model(
+    metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path
+) -> Model:
+    """The model of a file; UnsupportedError or FileError where it is unknown or does not fit."""
+    architecture = metadata.get("general.architecture")
+    if not isinstance(architecture, str):
+        raise FileError(path, "general.architecture: the field is missing or no string")
+    if architecture not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise UnsupportedError(
+            f"{path}: architecture {architecture[:60]!r} is not known here; known are: {known}"
+        )
+    return ARCHITECTURES[architecture](metadata, weights, path)

@@ -1,0 +1,107 @@
+"""Logits -> token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import RequestError
+from core.messages import SamplingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    token: int
+    probability: float  # at temperature 1, before penalty and filters
+
+
+def check(options: SamplingOptions) -> None:
+    """RequestError that names the first setting out of its range."""
+    ranges = (
+        ("temperature", options.temperature, 0.0, 100.0),
+        ("top-k", options.top_k, 0, 1 << 30),
+        ("top-p", options.top_p, 0.0, 1.0),
+        ("min-p", options.min_p, 0.0, 1.0),
+        ("repetition penalty", options.repetition_penalty, 0.01, 100.0),
+        ("penalty window", options.penalty_window, 0, 1 << 30),
+        ("max new tokens", options.max_new_tokens, 1, 1 << 30),
+        ("seed", 0 if options.seed is None else options.seed, 0, (1 << 64) - 1),
+    )
+    for name, value, low, high in ranges:
+        if not low <= value <= high:  # NaN fails too
+            raise RequestError(f"{name}: expected {low} to {high}, found {value}")
+
+
+class Sampler:
+    """Penalty, then top-k, top-p and min-p on the model's own distribution, then temperature.
+
+    With the same seed and logits it draws the same tokens.
+    """
+
+    def __init__(self, options: SamplingOptions) -> None:
+        check(options)
+        self._options = options
+        self._random = np.random.default_rng(options.seed)
+
+    def choose(self, logits: NDArray[np.float32], context: Sequence[int]) -> Choice:
+        """logits float32 [V]; `context` are the tokens before, for the repetition penalty."""
+        log_total = _logsumexp(logits)
+        scores = self._penalized(logits, context)
+        token = self._draw(scores)
+        return Choice(token, float(np.exp(logits[token] - log_total)))
+
+    def _draw(self, scores: NDArray[np.float32]) -> int:
+        if self._options.temperature == 0.0:
+            return int(scores.argmax())
+        tokens = self._top_k(scores)
+        tokens, probabilities = self._top_p_and_min_p(tokens, _softmax(scores[tokens]))
+        tempered = _softmax(np.log(probabilities) / self._options.temperature)
+        return int(tokens[self._random.choice(len(tokens), p=tempered)])
+
+    def _penalized(
+        self, logits: NDArray[np.float32], context: Sequence[int]
+    ) -> NDArray[np.float32]:
+        """Keskar et al. 2019: logits of recent tokens move away from "likely" by the factor."""
+        window = self._options.penalty_window
+        if self._options.repetition_penalty == 1.0 or not window or not context:
+            return logits
+        recent = np.unique(np.asarray(context[-window:], np.int64))
+        factor = np.float32(self._options.repetition_penalty)
+        scores = logits.copy()
+        scores[recent] = np.where(
+            scores[recent] > 0, scores[recent] / factor, scores[recent] * factor
+        )
+        return scores
+
+    def _top_k(self, scores: NDArray[np.float32]) -> NDArray[np.intp]:
+        """Token ids by falling score: k of them, or those that top-p could still reach."""
+        k = self._options.top_k or len(scores)
+        if k < len(scores):
+            best = np.argpartition(scores, -k)[-k:]
+            return best[np.argsort(-scores[best], kind="stable")]
+        return np.argsort(-scores, kind="stable")
+
+    def _top_p_and_min_p(
+        self, tokens: NDArray[np.intp], probabilities: NDArray[np.float64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """`probabilities` fall. Holtzman et al. 2020 and Nguyen et al. 2024; at least one stays."""
+        before = np.cumsum(probabilities) - probabilities
+        keep = (before < self._options.top_p) & (
+            probabilities >= self._options.min_p * probabilities[0]
+        )
+        keep &= probabilities > 0
+        keep[0] = True
+        return tokens[keep], probabilities[keep]
+
+
+def _logsumexp(logits: NDArray[np.float32]) -> float:
+    top = float(logits.max())
+    return top + float(np.log(np.exp(logits - top).sum(dtype=np.float64)))
+
+
+def _softmax(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    weights = np.exp(scores.astype(np.float64) - scores.max())
+    return weights / weights.sum()

@@ -1,0 +1,74 @@
+"""SentencePiece's BPE: merge the pair whose union scores highest, the leftmost of equals.
+
+The `tokenizers` library ranks pairs, not unions, and so differs where a token can be reached by
+two pairs; it would also need all pairs of the vocabulary searched while loading.
+Source: Kudo and Richardson, 2018, and `bpe_model.cc` of google/sentencepiece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+
+SPACE = "▁"  # stands for a space inside tokens
+
+
+class PieceEncoder:
+    """Text to ids, O(n log n).
+
+    scores: token -> score of all tokens that text may become. ids: token -> id of the same.
+    byte_ids: byte -> id of its <0xNN> token, for characters without a token; may be empty.
+    """
+
+    def __init__(
+        self,
+        ids: Mapping[str, int],
+        scores: Mapping[str, float],
+        byte_ids: Mapping[int, int],
+        unknown_id: int | None,
+    ) -> None:
+        self._ids, self._scores, self._byte_ids = ids, scores, byte_ids
+        self._unknown_id = unknown_id
+
+    def encode(self, text: str) -> list[int]:
+        pieces = _merge(text.replace(" ", SPACE), self._scores)
+        return [token_id for piece in pieces for token_id in self._piece_ids(piece)]
+
+    def _piece_ids(self, piece: str) -> Sequence[int]:
+        if piece in self._ids:
+            return (self._ids[piece],)
+        data = piece.encode()
+        if all(byte in self._byte_ids for byte in data):
+            return [self._byte_ids[byte] for byte in data]
+        return () if self._unknown_id is None else (self._unknown_id,)
+
+
+def _merge(text: str, scores: Mapping[str, float]) -> Iterator[str]:
+    pieces = list(text)  # pieces[i] starts at character i; "" once merged into an earlier one
+    after = list(range(1, len(text) + 1))
+    before = list(range(-1, len(text) - 1))
+    heap: list[tuple[float, int, int]] = []  # (-score, start, characters)
+
+    def propose(left: int, right: int) -> None:
+        union = pieces[left] + pieces[right]
+        if union in scores:
+            heappush(heap, (-scores[union], left, len(union)))
+
+    for right in range(1, len(text)):
+        propose(right - 1, right)
+    while heap:
+        _, left, length = heappop(heap)
+        right = after[left]
+        if right == len(text) or len(pieces[left]) + len(pieces[right]) != length:
+            continue  # one side has been merged since
+        if not pieces[left] or not pieces[right]:
+            continue
+        pieces[left] += pieces[right]
+        pieces[right] = ""
+        after[left] = after[right]
+        if after[left] < len(text):
+            before[after[left]] = left
+            propose(left, after[left])
+        if before[left] >= 0:
+            propose(before[left], left)
+    return (piece for piece in pieces if piece)

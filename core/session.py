@@ -1,0 +1,135 @@
+"""One conversation on one executor: what the cache holds, prefill in chunks, decode.
+
+The cache is a list of tokens by position. A new prompt keeps the longest prefix that it shares
+with it, so a turn, an edit or another branch prefills only what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import RequestError
+from core.exec.executor import Executor, StopCheck
+from core.messages import SamplingOptions
+from core.plan.step import Step
+from core.sampling import Choice, Sampler
+
+PrefillProgress = Callable[[int, int], None]  # tokens done, tokens in all
+
+
+class Session:
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self._cached: list[int] = []
+
+    @property
+    def context(self) -> int:
+        return self.executor.program.context
+
+    @property
+    def context_used(self) -> int:
+        return len(self._cached)
+
+    def clear(self) -> None:
+        """Forget what the cache holds."""
+        self._cached.clear()
+
+    def reusable(self, prompt: Sequence[int]) -> int:
+        """How many tokens of the prompt need no work; the last one always does, for its logits."""
+        limit = min(len(self._cached), len(prompt) - 1)
+        same = 0
+        while same < limit and self._cached[same] == prompt[same]:
+            same += 1
+        return same
+
+    def prefill(
+        self,
+        prompt: Sequence[int],
+        should_stop: StopCheck | None = None,
+        progress: PrefillProgress | None = None,
+    ) -> NDArray[np.float32]:
+        """Bring the whole prompt into the cache; logits float32 [V] of what follows it.
+
+        RequestError where it is empty or longer than the context; CancelledError when stopped,
+        and then the cache holds the chunks that were finished.
+        """
+        self._check(prompt)
+        reused = self.reusable(prompt)
+        del self._cached[reused:]
+        chunk = self.executor.program.max_tokens
+        logits = np.empty((0, 0), np.float32)
+        for start in range(reused, len(prompt), chunk):
+            logits = self._run(prompt[start : start + chunk], 1, should_stop)
+            if progress:
+                progress(len(self._cached), len(prompt))
+        return logits[0]
+
+    def logits(
+        self, tokens: Sequence[int], should_stop: StopCheck | None = None
+    ) -> NDArray[np.float32]:
+        """Logits float32 [n, V] after every token, computed from an empty cache.
+
+        The program must have been built with as many outputs as tokens in its largest plan.
+        """
+        self._check(tokens)
+        self.clear()
+        chunk = self.executor.program.max_tokens
+        rows = np.empty((len(tokens), self.executor.program.vocabulary), np.float32)
+        for start in range(0, len(tokens), chunk):
+            part = tokens[start : start + chunk]
+            rows[start : start + len(part)] = self._run(part, len(part), should_stop)
+        return rows
+
+    def decode(self, token: int, should_stop: StopCheck | None = None) -> NDArray[np.float32]:
+        """Append one token; logits float32 [V] of what follows."""
+        return self._run([token], 1, should_stop)[0]
+
+    def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: SamplingOptions,
+        end_tokens: frozenset[int],
+        should_stop: StopCheck | None = None,
+        progress: PrefillProgress | None = None,
+    ) -> Iterator[Choice]:
+        """Tokens as they are chosen, the end token included.
+
+        Ends after an end token, after `max_new_tokens`, or when the context is full. A token is
+        decoded only when the caller asks for the next one.
+        """
+        sampler = Sampler(sampling)
+        tokens = list(prompt)
+        logits = self.prefill(prompt, should_stop, progress)
+        for produced in range(1, sampling.max_new_tokens + 1):
+            choice = sampler.choose(logits, tokens)
+            tokens.append(choice.token)
+            yield choice
+            last = produced == sampling.max_new_tokens or choice.token in end_tokens
+            if last or self.context_used >= self.context:
+                return
+            logits = self.decode(choice.token, should_stop)
+
+    def _run(
+        self, tokens: Sequence[int], outputs: int, should_stop: StopCheck | None
+    ) -> NDArray[np.float32]:
+        start = len(self._cached)
+        step = Step(np.asarray(tokens, np.int32), start, outputs)
+        logits = self.executor.run(step, should_stop)
+        self._cached.extend(tokens)
+        return logits
+
+    def _check(self, tokens: Sequence[int]) -> None:
+        if not tokens:
+            raise RequestError("the prompt is empty: it has no tokens")
+        if len(tokens) > self.context:
+            raise RequestError(
+                f"the prompt has {len(tokens)} tokens, but the context holds {self.context}; "
+                "shorten it or load the model with a larger context"
+            )
+        vocabulary = self.executor.program.vocabulary
+        if min(tokens) < 0 or max(tokens) >= vocabulary:
+            outside = next(t for t in tokens if not 0 <= t < vocabulary)
+            raise RequestError(f"token {outside} is outside the vocabulary of {vocabulary} tokens")

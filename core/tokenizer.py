@@ -1,0 +1,301 @@
+"""Text to token ids and back, from the vocabulary in a GGUF header."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from core.errors import FileError, RequestError, UnsupportedError
+from core.pretokenizers import RULES, Rule
+from core.sentencepiece import SPACE, PieceEncoder
+from core.vocabulary import BYTE_LEVEL_BPE, TokenType, Vocabulary, read_vocabulary
+
+if TYPE_CHECKING:
+    from tokenizers.pre_tokenizers import PreTokenizer
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Tokens that end a turn in one family of models or another, when they are not ordinary text.
+_END_TOKENS = _names(
+    "<|im_end|> <|endoftext|> <|eot_id|> <|eom_id|> <|end_of_text|> <|end|> <|return|> "
+    "<|EOT|> <|end_of_turn|> <end_of_turn> <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> </s> "
+    "<eos> <EOT>"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LOOKS_LIKE_CONTROL = re.compile(r"<[|｜].*[|｜]>|</?(s|bos|eos|pad|unk)>|<(start|end)_of_turn>")
+
+
+class _WordEncoder(Protocol):
+    def encode(self, text: str) -> list[int]: ...
+
+
+class Tokenizer:
+    """Ids are those of the embedding's rows. Thread-safe: nothing changes after construction."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._tokens, self._types = vocabulary.tokens, vocabulary.types
+        self._is_bpe = vocabulary.model == BYTE_LEVEL_BPE
+        control = [i for i in self._marked_ids() if self.is_special(i)]
+        literal = [i for i in self._marked_ids() if not self.is_special(i)]
+        self.control_tokens = frozenset(self._tokens[i] for i in control)
+        self._id_of_marked = {self._tokens[i]: i for i in (*control, *literal)}
+        self._any_marked = _alternatives([self._tokens[i] for i in (*control, *literal)])
+        self._literal = _alternatives([self._tokens[i] for i in literal])
+        make = _make_byte_level_encoder if self._is_bpe else _make_piece_encoder
+        self._words: _WordEncoder = make(vocabulary, self.control_tokens)
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, object], path: Path) -> Tokenizer:
+        """From the keys `tokenizer.ggml.*`.
+
+        Errors: UnsupportedError for an unknown kind or pre-tokenizer, FileError naming `path` and
+        the key for a malformed vocabulary.
+        """
+        return cls(read_vocabulary(metadata, path))
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._tokens)
+
+    @property
+    def bos_id(self) -> int | None:
+        return self._vocabulary.bos_id
+
+    @property
+    def eos_id(self) -> int | None:
+        return self._vocabulary.eos_id
+
+    @cached_property
+    def end_ids(self) -> frozenset[int]:
+        """Ids after which the model has nothing more to say in this turn."""
+        named = {self._id_of_marked[t] for t in _END_TOKENS if t in self._id_of_marked}
+        eos = set() if self.eos_id is None else {self.eos_id}
+        return frozenset(named | eos | self._vocabulary.marked_end_ids)
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of the vocabulary: equal for tokenizers that give every text the same ids."""
+        return self._vocabulary.identity()
+
+    def has_token(self, token: str) -> bool:
+        """Whether `token` is one of the vocabulary's control or user-defined tokens."""
+        return token in self._id_of_marked
+
+    def token_text(self, token_id: int) -> str:
+        """The token as the file spells it: 'Ġthe', '▁the', '<|im_end|>'."""
+        return self._tokens[self._checked(token_id)]
+
+    def is_special(self, token_id: int) -> bool:
+        """Whether the token steers the model rather than stands for text."""
+        kind = self._types[self._checked(token_id)]
+        if kind == TokenType.USER_DEFINED:
+            return _LOOKS_LIKE_CONTROL.fullmatch(self._tokens[token_id]) is not None
+        return kind in (TokenType.CONTROL, TokenType.UNKNOWN)
+
+    def encode(
+        self, text: str, *, add_special: bool = False, parse_special: bool = True
+    ) -> list[int]:
+        """Ids of `text`; with add_special, begin and end tokens where the file asks for them.
+
+        parse_special: '<|im_end|>' in the text becomes that control token; without it, the text
+        is only text, as what a user typed must be.
+        Errors: RequestError for a lone surrogate. Characters for which the vocabulary has no
+        bytes are encoded as U+FFFD.
+        """
+        return self.encode_segments([(text, parse_special)], add_special=add_special)
+
+    def encode_segments(
+        self, segments: Sequence[tuple[str, bool]], *, add_special: bool = False
+    ) -> list[int]:
+        """Ids of the joined text of (text, trusted): control tokens count in trusted parts only.
+
+        Words may reach across a border, so that the ids are those of the whole text.
+        """
+        text = "".join(part for part, _ in segments)
+        _refuse_surrogates(text)
+        ids: list[int] = []
+        if add_special and self._vocabulary.add_bos and self.bos_id is not None:
+            ids.append(self.bos_id)
+        position = 0
+        for match in self._marked(text, segments):
+            ids += self._encode_words(text[position : match.start()], position)
+            ids.append(self._id_of_marked[match[0]])
+            position = match.end()
+        ids += self._encode_words(text[position:], position)
+        if add_special and self._vocabulary.add_eos and self.eos_id is not None:
+            ids.append(self.eos_id)
+        return ids
+
+    def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
+        """Text of `ids`; invalid UTF-8 becomes U+FFFD.
+
+        Where encoding puts a space before the text (SentencePiece), decoding takes it away.
+        """
+        data = b"".join(
+            self.token_bytes(i) for i in ids if not skip_special or not self.is_special(i)
+        )
+        if self._vocabulary.add_space_prefix:
+            data = data.removeprefix(b" ")
+        return data.decode(errors="replace")
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes a token stands for, perhaps a part of a character."""
+        token, kind = self._tokens[self._checked(token_id)], self._types[token_id]
+        if kind in (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED):
+            return token.encode("utf-8", "surrogateescape")
+        if self._is_bpe:
+            return b"".join(_BYTE_OF.get(char) or char.encode() for char in token)
+        if kind == TokenType.BYTE:
+            return bytes([int(token[3:5], 16)])
+        return token.replace(SPACE, " ").encode("utf-8", "surrogateescape")
+
+    def _checked(self, token_id: int) -> int:
+        if not 0 <= token_id < len(self._tokens):
+            raise RequestError(f"token id {token_id} is not in 0..{len(self._tokens) - 1}")
+        return token_id
+
+    def _marked_ids(self) -> Iterator[int]:
+        kinds = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)
+        return (i for i, kind in enumerate(self._types) if kind in kinds and self._tokens[i])
+
+    def _marked(self, text: str, segments: Sequence[tuple[str, bool]]) -> Iterator[re.Match[str]]:
+        """Control tokens inside trusted parts and user-defined tokens anywhere, in order."""
+        for start, end, trusted in _joined_spans(segments):
+            pattern = self._any_marked if trusted else self._literal
+            yield from pattern.finditer(text, start, end) if pattern else ()
+
+    def _encode_words(self, text: str, position: int) -> list[int]:
+        if not text:
+            return []
+        # SentencePiece begins the text, and whatever follows a control token, with a space.
+        return self._words.encode(f" {text}" if self._vocabulary.add_space_prefix else text)
+
+
+class StreamDecoder:
+    """Text of ids that arrive one at a time, in whole characters.
+
+    Bytes that cannot become a character come out as U+FFFD as soon as that is certain.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, skip_special: bool = False) -> None:
+        self._tokenizer, self._skip_special = tokenizer, skip_special
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, *ids: int) -> str:
+        """What `ids` complete; '' while a character is unfinished."""
+        tokenizer = self._tokenizer
+        shown = (i for i in ids if not self._skip_special or not tokenizer.is_special(i))
+        return "".join(self._decoder.decode(tokenizer.token_bytes(i)) for i in shown)
+
+    def flush(self) -> str:
+        """What is left at the end: U+FFFD for an unfinished character. Begins anew."""
+        rest = self._decoder.decode(b"", final=True)
+        self._decoder.reset()
+        return rest
+
+
+class _ByteLevelEncoder:
+    """Byte-level BPE through the `tokenizers` library."""
+
+    def __init__(self, vocabulary: Vocabulary, rule: Rule, control: frozenset[str]) -> None:
+        from tokenizers import Tokenizer as Backend
+        from tokenizers import models
+
+        # What a user types must not become a control token by merging either.
+        ids = {t: i for i, t in enumerate(vocabulary.tokens) if t not in control}
+        merges = [pair for pair in vocabulary.merges if control.isdisjoint((*pair, "".join(pair)))]
+        bpe = models.BPE(ids, merges, ignore_merges=rule.whole_words)
+        self._backend = Backend(bpe)
+        self._backend.pre_tokenizer = _splitter(rule)
+        self._known_bytes = b"".join(_BYTE_OF[char] for char in _BYTE_OF if char in ids)
+
+    def encode(self, text: str) -> list[int]:
+        if text.encode().translate(None, self._known_bytes):
+            text = "".join(char if self._has_bytes(char) else "\ufffd" for char in text)
+        return list(self._backend.encode(text, add_special_tokens=False).ids)
+
+    def _has_bytes(self, char: str) -> bool:
+        return not char.encode().translate(None, self._known_bytes)
+
+
+def _make_byte_level_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _WordEncoder:
+    rule = RULES.get(vocabulary.pre)
+    if rule is None:
+        raise UnsupportedError(
+            f"{vocabulary.path}: unknown pre-tokenizer {vocabulary.pre[:40]!r} "
+            f"(tokenizer.ggml.pre); known are {', '.join(sorted(RULES))}"
+        )
+    for i, token in enumerate(vocabulary.tokens):
+        if _SURROGATE.search(token):
+            raise FileError(vocabulary.path, f"tokenizer.ggml.tokens[{i}] is not valid UTF-8")
+    return _ByteLevelEncoder(vocabulary, rule, control)
+
+
+def _splitter(rule: Rule) -> PreTokenizer:
+    from tokenizers import Regex, pre_tokenizers
+
+    steps = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in rule.patterns]
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence([*steps, to_bytes])
+
+
+def _make_piece_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _WordEncoder:
+    text_types = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
+    ids, scores, byte_ids = {}, {}, {}
+    for i, (token, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types, strict=True)):
+        if kind == TokenType.BYTE:
+            if not re.fullmatch("<0x[0-9A-F]{2}>", token):
+                problem = f"tokenizer.ggml.tokens[{i}] is {token[:40]!r}, expected a byte as <0x0A>"
+                raise FileError(vocabulary.path, problem)
+            byte_ids[int(token[3:5], 16)] = i
+        elif kind in text_types and token not in control:
+            ids[token], scores[token] = i, vocabulary.scores[i]
+    return PieceEncoder(ids, scores, byte_ids, vocabulary.unknown_id)
+
+
+def _alternatives(tokens: Iterable[str]) -> re.Pattern[str] | None:
+    """Matches any of `tokens`, the longest first."""
+    ordered = sorted(tokens, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+
+def _joined_spans(segments: Sequence[tuple[str, bool]]) -> list[tuple[int, int, bool]]:
+    """(start, end, trusted) with neighbours of the same trust as one."""
+    spans: list[tuple[int, int, bool]] = []
+    end = 0
+    for part, trusted in segments:
+        start, end = end, end + len(part)
+        if spans and spans[-1][2] == trusted:
+            start = spans.pop()[0]
+        spans.append((start, end, trusted))
+    return spans
+
+
+def _refuse_surrogates(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        raise RequestError(
+            f"the text is not valid Unicode: a lone surrogate (U+{code:04X}) "
+            f"at character {error.start}"
+        ) from None
+
+
+def _byte_of_char() -> dict[str, bytes]:
+    """GPT-2's printable stand-ins: visible Latin-1 for itself, the rest from U+0100 on."""
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    table = {chr(byte): bytes([byte]) for byte in visible}
+    return table | {chr(0x100 + i): bytes([byte]) for i, byte in enumerate(hidden)}
+
+
+_BYTE_OF = _byte_of_char()

@@ -1,0 +1,183 @@
+"""The command line: what `llm-lite` understands, and one sentence for whatever goes wrong."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.errors import LlmLiteError
+from core.messages import ACTIVATIONS, BACKENDS, KV_TYPES, MODES, EngineOptions, SamplingOptions
+
+# Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
+_COMMANDS = {
+    "desktop": "desktop.app",
+    "tour": "desktop.tour",
+    "chat": "desktop.terminal.chat",
+    "logits": "desktop.terminal.logits",
+    "bench": "desktop.terminal.bench",
+    "models": "desktop.terminal.models",
+    "doctor": "desktop.terminal.doctor",
+}
+_INTERRUPTED = 130  # the shell's code for Ctrl-C
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code: 0, 1 after an expected error, 2 for wrong usage."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = _parser().parse_args(_with_command(words))
+    try:
+        command = importlib.import_module(_COMMANDS[arguments.command])
+        return int(command.run(arguments))
+    except LlmLiteError as error:
+        print(f"llm-lite: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nllm-lite: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
+        sys.stderr.close()
+        return 1
+
+
+def engine_options(arguments: argparse.Namespace) -> EngineOptions:
+    return EngineOptions(
+        backend=arguments.backend,
+        device=arguments.device,
+        mode=arguments.mode,
+        activations=arguments.activations,
+        kv=arguments.kv,
+        threads=arguments.threads,
+        context=arguments.ctx,
+    )
+
+
+def sampling_options(arguments: argparse.Namespace) -> SamplingOptions:
+    defaults = SamplingOptions()
+
+    def given(value: float | int | None, default: float | int) -> float | int:
+        return default if value is None else value
+
+    return SamplingOptions(
+        temperature=given(arguments.temperature, defaults.temperature),
+        top_k=int(given(arguments.top_k, defaults.top_k)),
+        top_p=given(arguments.top_p, defaults.top_p),
+        min_p=given(arguments.min_p, defaults.min_p),
+        repetition_penalty=given(arguments.repetition_penalty, defaults.repetition_penalty),
+        seed=arguments.seed,
+        max_new_tokens=int(given(arguments.max_new_tokens, defaults.max_new_tokens)),
+    )
+
+
+def _with_command(words: list[str]) -> list[str]:
+    """`llm-lite` and `llm-lite FILE` open the desktop."""
+    if words and (words[0] in _COMMANDS or words[0] in ("-h", "--help", "--version")):
+        return words
+    return ["desktop", *words]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="llm-lite",
+        description="Run a language model on your own machine and see inside it while it talks.",
+        epilog="Without a command, the desktop opens. MODEL is the path of a GGUF file or a "
+        "catalogue name (see `llm-lite models list`); without one, smollm2-135m-instruct.",
+    )
+    parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    common = _common()
+
+    desktop = commands.add_parser("desktop", parents=[common], help="open the window")
+    desktop.add_argument("model", nargs="?", metavar="MODEL")
+
+    tour = commands.add_parser(
+        "tour", parents=[common], help="drive the real interface offscreen and write its pictures"
+    )
+    tour.add_argument("directory", type=Path, metavar="DIR")
+    tour.add_argument("--prompt", help="what to ask the model")
+    tour.add_argument("--model", metavar="MODEL")
+
+    chat = commands.add_parser("chat", parents=[common], help="talk in the terminal")
+    chat.add_argument("model", nargs="?", metavar="MODEL")
+    chat.add_argument(
+        "-p", "--prompt", metavar="TEXT", help="ask once; else read from the terminal"
+    )
+    chat.add_argument("--system", metavar="TEXT", help="the system prompt")
+    chat.add_argument("--raw", action="store_true", help="no chat template")
+    chat.add_argument("--json", action="store_true", help="one object instead of a stream")
+
+    logits = commands.add_parser("logits", parents=[common], help="the exact instrument")
+    logits.add_argument("model", metavar="MODEL")
+    given = logits.add_mutually_exclusive_group(required=True)
+    given.add_argument("--text", metavar="T")
+    given.add_argument("--text-file", type=Path, metavar="F")
+    given.add_argument("--tokens", metavar="1,2,3")
+    logits.add_argument("--out", type=Path, required=True, metavar="X.npy")
+    logits.add_argument("--json", action="store_true")
+    logits.set_defaults(kv="fp32", activations="a32")
+
+    bench = commands.add_parser("bench", parents=[common], help="measure speed")
+    bench.add_argument("model", nargs="?", metavar="MODEL")
+    bench.add_argument("--prompt-tokens", type=int, default=512)
+    bench.add_argument("--new-tokens", type=int, default=128)
+    bench.add_argument("--depth", type=int, default=0, help="tokens in the cache beforehand")
+    bench.add_argument("--repeat", type=int, default=3)
+    bench.add_argument("--json", action="store_true")
+
+    models = commands.add_parser("models", help="the models known by name")
+    models.add_argument("action", choices=["list"])
+    models.add_argument("--json", action="store_true")
+
+    doctor = commands.add_parser("doctor", parents=[common], help="what this machine offers")
+    doctor.add_argument("--json", action="store_true")
+    return parser
+
+
+def _common() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    engine = common.add_argument_group("engine")
+    engine.add_argument("--backend", choices=BACKENDS, default="auto")
+    engine.add_argument("--device", type=_at_least(0), metavar="N", help="see `llm-lite doctor`")
+    engine.add_argument("--mode", choices=MODES, default="as-stored", help="how weights are kept")
+    engine.add_argument("--activations", choices=ACTIVATIONS, default="auto")
+    engine.add_argument("--kv", choices=KV_TYPES, default="fp16", help="the cache's type")
+    engine.add_argument("--threads", type=_at_least(0), default=0, metavar="N")
+    engine.add_argument(
+        "--ctx", type=_at_least(0), default=0, metavar="TOKENS", help="context size"
+    )
+    sampling = common.add_argument_group("sampling")
+    sampling.add_argument("--seed", type=_at_least(0))
+    sampling.add_argument("--temperature", type=float, help="0: greedy")
+    sampling.add_argument("--top-k", type=int)
+    sampling.add_argument("--top-p", type=float)
+    sampling.add_argument("--min-p", type=float)
+    sampling.add_argument("--repetition-penalty", type=float)
+    sampling.add_argument("--max-new-tokens", type=_at_least(1), metavar="N")
+    return common
+
+
+class _at_least:  # noqa: N801  argparse shows the name
+    def __init__(self, low: int) -> None:
+        self._low = low
+        self.__name__ = f"integer of at least {low}"
+
+    def __call__(self, text: str) -> int:
+        value = int(text)
+        if value < self._low:
+            raise argparse.ArgumentTypeError(f"expected at least {self._low}, found {value}")
+        return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("llm-lite")
+    except PackageNotFoundError:  # run from a source tree that was not installed
+        return "0 (not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The commands that need no window: the same engine, no ImGui."""

@@ -1,0 +1,61 @@
+"""`llm-lite bench`: prompt and decode speed, beside the memory's own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from core import loading
+from core.metrics.bench import bench
+from desktop.cli import engine_options
+
+
+def run(arguments: argparse.Namespace) -> int:
+    file = loading.open_model(arguments.model, lambda *_: None, _say)
+    try:
+        runner = loading.start(file, engine_options(arguments), None, lambda *_: None)
+        try:
+            result = bench(
+                runner,
+                prompt_tokens=arguments.prompt_tokens,
+                new_tokens=arguments.new_tokens,
+                depth=arguments.depth,
+                repeat=arguments.repeat,
+                progress=lambda n: _say(f"run {n} of {arguments.repeat}"),
+            )
+        finally:
+            runner.close()
+    finally:
+        file.close()
+    info = runner.executor_info
+    report = {
+        "model": runner.model_info.name,
+        "backend": info.backend,
+        "device": info.device,
+        "mode": info.mode,
+        "activations": info.activations,
+        "kv": info.kv,
+        "threads": info.threads,
+        "prompt_tokens": arguments.prompt_tokens,
+        "new_tokens": arguments.new_tokens,
+        "depth": arguments.depth,
+        "weight_bytes": runner.model_info.weight_bytes,
+        **asdict(result),
+    }
+    if arguments.json:
+        print(json.dumps(report))
+        return 0
+    print(f"{report['model']} on {info.device} ({info.backend}, {info.mode}, {info.activations})")
+    for name, spread in (("prefill", result.prefill_tok_s), ("decode", result.decode_tok_s)):
+        print(f"  {name:8} {spread.median:8.1f} tok/s   ({spread.min:.1f} to {spread.max:.1f})")
+    print(
+        f"  memory   {result.read_gb_s_measured:8.1f} GB/s    "
+        f"decode uses {100 * result.bandwidth_share:.0f} % of it"
+    )
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -1,0 +1,97 @@
+"""`llm-lite doctor`: devices, queues, features, and what auto would choose and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+from core.exec.cpu import cpu_features, default_threads, isa_name, processor_name
+
+from core import backends
+from core.gpu.device import list_devices
+from core.gpu.info import DeviceInfo
+from desktop.cli import engine_options
+
+
+def run(arguments: argparse.Namespace) -> int:
+    report = _report(arguments)
+    if arguments.json:
+        print(json.dumps(report))
+    else:
+        _print(report)
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> dict[str, Any]:
+    choice = backends.choose(engine_options(arguments), None)
+    try:
+        chosen = {
+            "backend": choice.backend,
+            "device": backends.device_name(choice),
+            "activations": backends.activations(choice.backend, arguments.activations),
+            "reason": choice.reason or f"{backends.device_name(choice)} computes in hardware",
+        }
+    finally:
+        if choice.owns_device and choice.device is not None:
+            choice.device.close()
+    return {
+        "processor": {
+            "name": processor_name(),
+            "threads": default_threads(),
+            "kernels": isa_name(),
+            "features": cpu_features(),
+        },
+        "devices": [_device(device) for device in list_devices()],
+        "auto": chosen,
+    }
+
+
+def _device(info: DeviceInfo) -> dict[str, Any]:
+    return {
+        "index": info.index,
+        "name": info.name,
+        "kind": info.kind,
+        "driver": info.driver,
+        "api_version": ".".join(map(str, info.api_version)),
+        "memory_bytes": info.memory_bytes,
+        "queue_families": [asdict(family) for family in info.queue_families],
+        "subgroup_size": info.subgroup_size,
+        "max_storage_buffer_range": info.max_storage_buffer_range,
+        "features": dict(info.features),
+        "usable": info.usable,
+        "why_not": info.why_not,
+    }
+
+
+def _print(report: dict[str, Any]) -> None:
+    processor = report["processor"]
+    features = ", ".join(name for name, has in processor["features"].items() if has) or "none"
+    print(f"Processor   {processor['name']}")
+    print(f"            {processor['threads']} threads, kernels: {processor['kernels']}")
+    print(f"            features: {features}")
+    if not report["devices"]:
+        print("Vulkan      no device found (is a driver installed?)")
+    for device in report["devices"]:
+        _print_device(device)
+    auto = report["auto"]
+    print(f"Auto        {auto['backend']} on {auto['device']}, activations {auto['activations']}")
+    print(f"            because {auto['reason']}")
+
+
+def _print_device(device: dict[str, Any]) -> None:
+    queues = ", ".join(
+        f"{family['count']} (flags {family['flags']:#x})" for family in device["queue_families"]
+    )
+    used = ", ".join(name for name, has in device["features"].items() if has) or "none"
+    print(f"Vulkan {device['index']}    {device['name']} ({device['kind']}), {device['driver']}")
+    print(
+        f"            Vulkan {device['api_version']}, {device['memory_bytes'] / 2**30:.1f} GiB, "
+        f"subgroups of {device['subgroup_size']}, buffers up to "
+        f"{device['max_storage_buffer_range'] / 2**20:.0f} MiB"
+    )
+    print(f"            queues a family: {queues}")
+    print(f"            features used: {used}")
+    if not device["usable"]:
+        print(f"            not usable: {device['why_not']}")

@@ -1,0 +1,255 @@
+"""The window: GLFW without a client API, its input given to Dear ImGui, its swapchain."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from imgui_bundle import imgui  # before glfw: it says which library both must share
+from numpy.typing import NDArray
+
+# isort: split
+import glfw
+
+from core.errors import DeviceError
+from core.gpu.create import vk
+from core.gpu.device import Device
+from desktop.png import read_png
+from desktop.surface import Frame
+from desktop.swapchain import Presenter
+
+ICON_FILE = Path(__file__).resolve().parent.parent / "assets" / "icon" / "llm-lite.png"
+MIN_SIZE = (640, 400)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Where a window was, in screen coordinates; position None lets the system choose."""
+
+    width: int = 1280
+    height: int = 800
+    position: tuple[int, int] | None = None
+    maximized: bool = False
+
+
+class Window:
+    """One window. Made first, so that the device can be opened with `extensions`, then
+    `attach(device)`; `detach` and another `attach` move it to a new device.
+
+    All methods but `wake` belong to the main thread. `on_drop` receives files dropped on the
+    window; `on_refresh` is called when the system wants a picture while it holds the event loop
+    (resizing by hand on some systems). Raises DeviceError when there is no display.
+    """
+
+    def __init__(self, title: str, geometry: Geometry | None = None) -> None:
+        self._errors: list[str] = []
+        self._presenter: Presenter | None = None
+        self._imgui_connected = False
+        self.on_drop: Callable[[list[Path]], None] | None = None
+        self.on_refresh: Callable[[], None] | None = None
+        self._start_glfw()
+        try:
+            self.handle = self._create(title, geometry or Geometry())
+        except BaseException:
+            glfw.terminate()
+            raise
+        self._set_callbacks()
+        self._set_icon()
+
+    def _start_glfw(self) -> None:
+        def remember(_code: int, description: Any) -> None:  # bytes, whatever the stubs say
+            self._errors.append(bytes(description).decode("utf-8", "replace"))
+
+        glfw.set_error_callback(remember)
+        if not glfw.init():
+            raise DeviceError(f"No window can be opened: {self._last_error()}.")
+        if not glfw.vulkan_supported():
+            glfw.terminate()
+            raise DeviceError("No window can be opened: the window system has no Vulkan support.")
+
+    def _last_error(self) -> str:
+        return self._errors[-1] if self._errors else "the window system gave no reason"
+
+    def _create(self, title: str, geometry: Geometry) -> Any:
+        glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
+        glfw.window_hint(glfw.VISIBLE, glfw.FALSE)  # shown with its first frame
+        glfw.window_hint(glfw.SCALE_TO_MONITOR, glfw.TRUE)
+        glfw.window_hint(glfw.MAXIMIZED, glfw.TRUE if geometry.maximized else glfw.FALSE)
+        handle = glfw.create_window(geometry.width, geometry.height, title, None, None)
+        if not handle:
+            raise DeviceError(f"No window can be opened: {self._last_error()}.")
+        glfw.set_window_size_limits(handle, *MIN_SIZE, glfw.DONT_CARE, glfw.DONT_CARE)
+        if geometry.position is not None and _on_a_monitor(geometry.position):
+            glfw.set_window_pos(handle, *geometry.position)
+        return handle
+
+    def _set_callbacks(self) -> None:
+        def drop(_window: Any, paths: list[str]) -> None:
+            if self.on_drop is not None:
+                self.on_drop([Path(path) for path in paths])
+
+        def refresh(_window: Any) -> None:
+            if self.on_refresh is not None:
+                self.on_refresh()
+
+        listener: Any = drop  # the stubs give a wrong signature
+        glfw.set_drop_callback(self.handle, listener)
+        glfw.set_window_refresh_callback(self.handle, refresh)
+
+    def _set_icon(self) -> None:
+        if _platform_is("PLATFORM_WAYLAND", "PLATFORM_COCOA"):
+            return  # these take the icon from the desktop entry or the bundle
+        full = read_png(ICON_FILE)  # 256 pixels; glfw copies texel by texel, so only small ones
+        sizes = [_shrunk(full, step) for step in (4, 8, 16)]
+        images: list[Any] = [_glfw_image(pixels) for pixels in sizes]
+        glfw.set_window_icon(self.handle, len(images), images)
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Instance extensions that the device must be opened with."""
+        return tuple(glfw.get_required_instance_extensions())
+
+    def attach(self, device: Device) -> None:
+        """Present with `device`. Raises DeviceError when it cannot show this window."""
+        self._presenter = Presenter(device, lambda: self._make_surface(device))
+        self.color_format: int = self._presenter.color_format
+
+    def _make_surface(self, device: Device) -> Any:
+        surface = vk.ffi.new("VkSurfaceKHR*")
+        result = glfw.create_window_surface(device.instance, self.handle, None, surface)
+        if result != vk.VK_SUCCESS:
+            raise DeviceError(f"The window cannot be drawn to: Vulkan result {result}.")
+        return surface[0]
+
+    def detach(self) -> None:
+        """Give up the device's objects, before the device is closed."""
+        if self._presenter is not None:
+            presenter, self._presenter = self._presenter, None
+            presenter.close()
+
+    def connect_imgui(self) -> None:
+        """Feed keyboard, mouse, clipboard and cursors into the current ImGui context."""
+        address = ctypes.cast(self.handle, ctypes.c_void_p).value or 0
+        self._imgui_connected = bool(imgui.backends.glfw_init_for_vulkan(address, True))
+
+    def disconnect_imgui(self) -> None:
+        if self._imgui_connected:
+            imgui.backends.glfw_shutdown()
+            self._imgui_connected = False
+
+    @property
+    def framebuffer_size(self) -> tuple[int, int]:
+        """Pixels."""
+        width, height = glfw.get_framebuffer_size(self.handle)
+        return int(width), int(height)
+
+    @property
+    def ui_scale(self) -> float:
+        """Display pixels of the interface per design pixel: the part of the screen's scale that
+        window coordinates do not already hide (all of it on X11 and Windows, none on macOS)."""
+        content = glfw.get_window_content_scale(self.handle)[0]
+        window, pixels = glfw.get_window_size(self.handle)[0], self.framebuffer_size[0]
+        hidden = pixels / window if window and pixels else 1.0
+        return float(content / hidden) if content else 1.0
+
+    @property
+    def drawable(self) -> bool:
+        if self._presenter is None or 0 in self.framebuffer_size:
+            return False
+        return not glfw.get_window_attrib(self.handle, glfw.ICONIFIED)
+
+    @property
+    def should_close(self) -> bool:
+        return bool(glfw.window_should_close(self.handle))
+
+    @should_close.setter
+    def should_close(self, value: bool) -> None:
+        glfw.set_window_should_close(self.handle, value)
+
+    @property
+    def swapchains(self) -> int:
+        """How many swapchains this window has had on its present device."""
+        return self._presenter.recreated if self._presenter is not None else 0
+
+    def geometry(self) -> Geometry:
+        """What to remember for the next start."""
+        width, height = glfw.get_window_size(self.handle)
+        hidden = _platform_is("PLATFORM_WAYLAND")  # clients there do not know where they are
+        x, y = (0, 0) if hidden else glfw.get_window_pos(self.handle)
+        maximized = bool(glfw.get_window_attrib(self.handle, glfw.MAXIMIZED))
+        return Geometry(width, height, None if hidden else (x, y), maximized)
+
+    def set_title(self, title: str) -> None:
+        glfw.set_window_title(self.handle, title)
+
+    def poll_events(self) -> None:
+        glfw.poll_events()
+
+    def wait_events(self, timeout_s: float | None = None) -> None:
+        """Sleep until there is input, `wake` is called, or the time is over."""
+        if timeout_s is None:
+            glfw.wait_events()
+        else:
+            glfw.wait_events_timeout(max(timeout_s, 1e-4))
+
+    def wake(self) -> None:
+        """End a `wait_events` early; from any thread."""
+        glfw.post_empty_event()
+
+    def new_frame(self) -> None:
+        imgui.backends.glfw_new_frame()
+
+    def begin_frame(self) -> Frame | None:
+        if self._presenter is None:
+            return None
+        return self._presenter.begin(self.framebuffer_size)
+
+    def end_frame(self, frame: Frame, value: int) -> None:
+        assert self._presenter is not None
+        self._presenter.end(frame, value)
+        if not glfw.get_window_attrib(self.handle, glfw.VISIBLE):
+            glfw.show_window(self.handle)
+
+    def close(self) -> None:
+        """Close the window; `detach` and `disconnect_imgui` included. Idempotent."""
+        if self.handle is None:
+            return
+        try:
+            self.detach()
+        finally:
+            self.disconnect_imgui()
+            glfw.destroy_window(self.handle)
+            self.handle = None
+            glfw.terminate()
+
+
+def _platform_is(*names: str) -> bool:
+    """Whether GLFW runs on one of these platforms (constants of GLFW 3.4 and later)."""
+    get = getattr(glfw, "get_platform", None)
+    return get is not None and get() in {getattr(glfw, name, None) for name in names}
+
+
+def _on_a_monitor(position: tuple[int, int]) -> bool:
+    """Whether the title bar would be reachable."""
+    for monitor in glfw.get_monitors():
+        x, y, width, height = glfw.get_monitor_workarea(monitor)
+        if x <= position[0] + 40 < x + width and y <= position[1] + 10 < y + height:
+            return True
+    return False
+
+
+def _shrunk(pixels: NDArray[np.uint8], step: int) -> NDArray[np.uint8]:
+    """The mean over step x step blocks, uint8 [h / step, w / step, 4]."""
+    height, width = pixels.shape[0] // step, pixels.shape[1] // step
+    blocks = pixels[: height * step, : width * step].reshape(height, step, width, step, 4)
+    mean: NDArray[np.float64] = blocks.mean(axis=(1, 3))
+    return mean.round().astype(np.uint8)
+
+
+def _glfw_image(pixels: NDArray[np.uint8]) -> tuple[int, int, list[list[tuple[int, ...]]]]:
+    height, width, _ = pixels.shape
+    return width, height, [[tuple(texel) for texel in row] for row in pixels.tolist()]

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from core.errors import RequestError, UnsupportedError
+from core.formats.tensor import TensorData
+from core.quant import modes
+from core.quant.registry import FORMATS
+
+
+def tensor(dtype, shape, seed=0, scale=1.0):
+    values = (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+    data = FORMATS[dtype].quantize(values)
+    data.flags.writeable = False
+    return TensorData("t", dtype, shape, data)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("fp32", "f32"), ("fp16", "f16"), ("int8", "q8_0"), ("int4", "q4_0")]
+)
+def test_matrix_becomes_the_mode(dtype, mode, expected):
+    source = tensor(dtype, (7, 96))
+    result = modes.convert(source, mode)
+    wanted = FORMATS[expected].quantize(source.dequantize())
+    assert (result.dtype, result.shape, result.name) == (expected, (7, 96), "t")
+    assert np.array_equal(result.data, wanted) or (dtype == expected and result is source)
+    assert not result.data.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_as_stored_and_same_format_are_the_tensor_itself(dtype):
+    source = tensor(dtype, (3, 64))
+    assert modes.convert(source, "as-stored") is source
+    same = {"f32": "fp32", "f16": "fp16", "q8_0": "int8", "q4_0": "int4"}
+    if dtype in same:
+        assert modes.convert(source, same[dtype]) is source
+
+
+@pytest.mark.parametrize("mode", modes.MODES)
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_vectors_are_float32_in_every_mode(mode, dtype):
+    source = tensor(dtype, (64,))
+    result = modes.convert(source, mode)
+    assert result.dtype == "f32"
+    assert np.array_equal(result.dequantize(), source.dequantize())
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_rows_that_do_not_fill_blocks_stay_float16(mode):
+    assert modes.convert(tensor("f32", (5, 33)), mode).dtype == "f16"
+
+
+@pytest.mark.parametrize("mode", ["fp32", "int4"])
+def test_pieces_make_the_same_whole(mode, monkeypatch):
+    source = tensor("q4_1", (9, 160))
+    whole = modes.convert(source, mode).data
+    monkeypatch.setattr(modes, "_CHUNK_VALUES", 64)
+    assert np.array_equal(modes.convert(source, mode).data, whole)
+
+
+def test_overflow_is_an_error_and_a_stored_infinity_is_kept():
+    with pytest.raises(UnsupportedError, match=r"'t' reaches 1e\+30.*f16"):
+        modes.convert(TensorData("t", "f32", (1, 2), np.array([1, 1e30], "<f4").view("u1")), "fp16")
+    infinite = TensorData("t", "f32", (1, 2), np.array([1, np.inf], "<f4").view("u1"))
+    assert np.isinf(modes.convert(infinite, "fp16").dequantize()[0, 1])
+
+
+def test_unknown_mode():
+    with pytest.raises(RequestError, match=r"'int2'.*as-stored, fp32"):
+        modes.convert(tensor("f32", (2, 2)), "int2")

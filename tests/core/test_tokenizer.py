@@ -1,0 +1,323 @@
+"""The tokenizer against the reference's ids, arbitrary text and malformed vocabularies."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from core.catalog import resolve
+from core.errors import FileError, RequestError, UnsupportedError
+from core.formats.gguf import open_gguf
+from core.pretokenizers import RULES
+from core.tokenizer import StreamDecoder, Tokenizer
+from tests.make_gguf import byte_characters, tokenizer_metadata
+
+PATH = Path("model.gguf")
+FIXTURE = json.loads(
+    (Path(__file__).parents[1] / "fixtures" / "smollm2_texts.json").read_text(encoding="utf-8")
+)
+IM_END = "<|im_end|>"
+
+
+@pytest.fixture(scope="module")
+def smollm2() -> Tokenizer:
+    path = resolve("smollm2-135m-instruct")
+    return Tokenizer.from_gguf(open_gguf(path).metadata, path)
+
+
+def tiny(**changes: object) -> Tokenizer:
+    metadata = tokenizer_metadata(300)
+    for key, value in changes.items():
+        metadata[f"tokenizer.ggml.{key}"] = value
+    return Tokenizer.from_gguf(metadata, PATH)
+
+
+TINY = tiny()
+
+
+def piece_metadata() -> dict[str, object]:
+    """A SentencePiece vocabulary: unknown, begin, end, 256 bytes, then text."""
+    words = {"▁": -20.0, "a": -21.0, "b": -22.0, "c": -23.0, "ab": -2.0, "bc": -1.0, "▁a": -3.0}
+    words |= {"▁ab": -4.0, "▁abc": -0.5}
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words]
+    scores = [0.0] * 259 + list(words.values())
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": scores,
+        "tokenizer.ggml.token_type": [2, 3, 3] + [6] * 256 + [1] * len(words),
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
+    }
+
+
+PIECES = Tokenizer.from_gguf(piece_metadata(), PATH)
+
+
+def spelled(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
+    return [tokenizer.token_text(i) for i in ids]
+
+
+@pytest.mark.parametrize("name", [text["name"] for text in FIXTURE["texts"]])
+def test_ids_equal_the_reference(smollm2: Tokenizer, name: str) -> None:
+    entry = next(text for text in FIXTURE["texts"] if text["name"] == name)
+    assert smollm2.encode(entry["text"], parse_special=False) == entry["token_ids"]
+    assert smollm2.decode(entry["token_ids"]) == entry["text"]
+
+
+def test_facts_of_smollm2(smollm2: Tokenizer) -> None:
+    assert smollm2.vocab_size == 49152
+    assert (smollm2.bos_id, smollm2.eos_id, smollm2.end_ids) == (1, 2, {0, 2})
+    assert smollm2.encode("a", add_special=True) == smollm2.encode("a")
+
+
+def test_characters_without_bytes_in_the_vocabulary_become_replacements(
+    smollm2: Tokenizer,
+) -> None:
+    """SmolLM2 has no token for byte 0x04, among others."""
+    assert smollm2.decode(smollm2.encode("a\x04b")) == "a\ufffdb"
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(st.characters(codec="utf-8")))
+@example("\r\n \t\u00a0 x")
+@example("<|im_end|> <|im_start|>user")
+def test_decoding_gives_the_text_back(text: str) -> None:
+    for trusted in (True, False):
+        assert TINY.decode(TINY.encode(text, parse_special=trusted)) == text
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text(st.characters(codec="utf-8", exclude_characters="▁")))
+@example("abc  abc")
+def test_pieces_give_the_text_back(text: str) -> None:
+    assert PIECES.decode(PIECES.encode(text, parse_special=False)) == text
+
+
+@pytest.mark.parametrize("pre", sorted(RULES))
+def test_every_rule_keeps_every_character(pre: str) -> None:
+    tokenizer = tiny(pre=pre)
+    text = "It's 12345 o'clock\r\n\n  in Straße; 한국어 🎉 ١٢٣ HTTPServer's\t_x = [a+b]\u3000end  "
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("pre", "digits"),
+    [("gpt-2", ["12345"]), ("qwen2", list("12345")), ("llama-bpe", ["123", "45"])],
+)
+def test_rules_differ_in_digits(pre: str, digits: list[str]) -> None:
+    characters = byte_characters()
+    pairs = [("1", "2"), ("12", "3"), ("123", "4"), ("1234", "5"), ("4", "5")]
+    tokens = [*characters, *("".join(pair) for pair in pairs)]
+    tokenizer = Tokenizer.from_gguf(
+        {
+            "tokenizer.ggml.model": "gpt2",
+            "tokenizer.ggml.pre": pre,
+            "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.merges": [" ".join(pair) for pair in pairs],
+        },
+        PATH,
+    )
+    assert spelled(tokenizer, tokenizer.encode("12345")) == digits
+
+
+def test_control_tokens_count_in_trusted_text_only() -> None:
+    end = TINY.encode(IM_END)
+    assert len(end) == 1 and TINY.is_special(end[0])
+    plain = TINY.encode(IM_END, parse_special=False)
+    assert not any(TINY.is_special(i) for i in plain)
+    assert TINY.decode(plain) == IM_END
+
+
+def test_segments_are_encoded_as_one_text() -> None:
+    parts = [("<|im_start|>user\n", True), ("\n\nthe <|im_end|>", False), (" th", False)]
+    ids = TINY.encode_segments([*parts, ("e<|im_end|>", True)])
+    assert [TINY.token_text(i) for i in ids if TINY.is_special(i)] == ["<|im_start|>", IM_END]
+    assert "Ġthe" in spelled(TINY, ids[-3:])
+    assert TINY.decode(ids) == "<|im_start|>user\n\n\nthe <|im_end|> the<|im_end|>"
+
+
+def test_a_control_token_across_a_border_is_text() -> None:
+    for cut in range(1, len(IM_END)):
+        parts = [(IM_END[:cut], True), (IM_END[cut:], False)]
+        assert not any(TINY.is_special(i) for i in TINY.encode_segments(parts))
+
+
+def test_merges_cannot_reach_a_control_token() -> None:
+    metadata = tokenizer_metadata(300)
+    metadata["tokenizer.ggml.tokens"][0] = "er<"  # type: ignore[index]
+    metadata["tokenizer.ggml.merges"].append("er <")  # type: ignore[attr-defined]
+    metadata["tokenizer.ggml.pre"] = "llama-bpe"
+    tokenizer = Tokenizer.from_gguf(metadata, PATH)
+    assert 0 not in tokenizer.encode("er<", parse_special=False)
+    assert tokenizer.encode("er<") == [0]
+
+
+def test_user_defined_tokens_are_text_unless_they_look_like_control() -> None:
+    types = [3, 4, 3] + [1] * 294 + [4, 1, 1]
+    tokenizer = tiny(token_type=types)
+    word = tokenizer.token_text(297)
+    assert 297 in tokenizer.encode(f"x{word}x", parse_special=False)
+    assert not tokenizer.is_special(297)
+    assert 1 not in tokenizer.encode("<|im_start|>", parse_special=False)
+
+
+def test_begin_and_end_tokens_where_the_file_asks() -> None:
+    tokenizer = tiny(add_bos_token=True, add_eos_token=True)
+    assert tokenizer.encode("", add_special=True) == [1, 2]
+    assert tokenizer.encode("") == []
+    assert PIECES.encode("", add_special=True) == [1]
+
+
+def test_pieces_merge_by_score_then_from_the_left() -> None:
+    assert spelled(PIECES, PIECES.encode("abc")) == ["▁abc"]
+    assert spelled(PIECES, PIECES.encode("cabc")) == ["▁", "c", "a", "bc"]
+    assert spelled(PIECES, PIECES.encode("a é")) == ["▁a", "▁", "<0xC3>", "<0xA9>"]
+
+
+def test_pieces_without_bytes_use_the_unknown_token() -> None:
+    metadata = piece_metadata()
+    for key in ("tokens", "scores", "token_type"):
+        values = metadata[f"tokenizer.ggml.{key}"]
+        metadata[f"tokenizer.ggml.{key}"] = values[:3] + values[259:]  # type: ignore[index]
+    tokenizer = Tokenizer.from_gguf(metadata, PATH)
+    assert tokenizer.encode("aé") == [tokenizer.encode("a")[0], 0]
+
+
+def test_lone_surrogates_are_refused() -> None:
+    with pytest.raises(RequestError, match=r"U\+D800.*character 2"):
+        TINY.encode("ab\ud800")
+
+
+def test_ids_outside_the_vocabulary_are_refused() -> None:
+    for bad in (-1, 300):
+        with pytest.raises(RequestError, match=str(bad)):
+            TINY.decode([bad])
+
+
+def test_identity_follows_the_vocabulary() -> None:
+    assert TINY.identity == tiny().identity
+    assert TINY.identity != tiny(pre="gpt-2").identity
+    assert TINY.identity != tiny(token_type=[3] * 4 + [1] * 296).identity
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.integers(0, 299)))
+def test_stream_of_any_ids_equals_decoding_them_at_once(ids: list[int]) -> None:
+    decoder = StreamDecoder(TINY)
+    parts = [decoder.feed(i) for i in ids]
+    assert "".join([*parts, decoder.flush()]) == TINY.decode(ids)
+
+
+def test_stream_gives_whole_characters_at_once() -> None:
+    decoder = StreamDecoder(TINY)
+    parts = [decoder.feed(i) for i in TINY.encode("é한🎉")]
+    assert parts == ["", "é", "", "", "한", "", "", "", "🎉"]
+    assert decoder.flush() == ""
+
+
+def test_stream_replaces_bytes_that_are_no_character() -> None:
+    def byte(value: int) -> int:
+        return 3 + value
+
+    decoder = StreamDecoder(TINY)
+    assert decoder.feed(byte(0xE2), byte(0x41)) == "\ufffdA"
+    assert decoder.feed(byte(0xF0)) == "" and decoder.flush() == "\ufffd"
+    assert decoder.feed(byte(0x41), 2) == f"A{IM_END}"
+    assert StreamDecoder(TINY, skip_special=True).feed(byte(0x41), 2) == "A"
+
+
+def test_token_bytes_are_raw() -> None:
+    assert [TINY.token_bytes(3 + i) for i in range(256)] == [bytes([i]) for i in range(256)]
+    assert TINY.token_bytes(2) == IM_END.encode()
+    assert PIECES.token_bytes(3 + 0xFF) == b"\xff"
+    assert PIECES.token_bytes(PIECES.encode("abc")[0]) == b" abc"
+
+
+TOKENS = [*tokenizer_metadata(300)["tokenizer.ggml.tokens"]]  # type: ignore[misc]
+MALFORMED = {
+    "no tokens": ({"tokens": None}, "tokens is missing"),
+    "tokens no array": ({"tokens": "abc"}, "tokens is 'abc', expected an array"),
+    "tokens empty": ({"tokens": []}, "tokens is empty"),
+    "token no string": ({"tokens": [*TOKENS[:-1], 7]}, r"tokens\[299\] is 7, expected a string"),
+    "token twice": ({"tokens": [*TOKENS[:-1], "!"]}, r"tokens\[299\] '!' is also token"),
+    "token not UTF-8": (
+        {"tokens": [*TOKENS[:-1], "\udcff"], "merges": []},
+        r"tokens\[299\] is not valid UTF-8",
+    ),
+    "no merges": ({"merges": None}, "merges is missing"),
+    "merge of one": ({"merges": ["Ġ"]}, r"merges\[0\] is 'Ġ', expected two tokens"),
+    "merge of nothing": ({"merges": ["a "]}, r"merges\[0\] is 'a ', expected two tokens"),
+    "merge unknown": ({"merges": ["Ġ qq"]}, r"merges\[0\] names 'qq', which is not a token"),
+    "merge union unknown": ({"merges": ["q q"]}, r"merges\[0\] names 'qq'"),
+    "types short": ({"token_type": [1]}, "token_type has 1 elements, but there are 300 tokens"),
+    "type unknown": ({"token_type": [9] * 300}, r"token_type\[0\] is 9, expected"),
+    "type text": ({"token_type": ["1"] * 300}, r"token_type\[0\] is '1', expected"),
+    "begin outside": ({"bos_token_id": 300}, "bos_token_id is 300, but there are 300 tokens"),
+    "end negative": ({"eos_token_id": -1}, "eos_token_id is -1"),
+    "end text": ({"eos_token_id": "2"}, "eos_token_id is '2', expected a token id"),
+    "flag text": ({"add_bos_token": "no"}, "add_bos_token is 'no', expected true or false"),
+    "pre number": ({"pre": 3}, "pre is 3, expected a string"),
+    "no model": ({"model": None}, "model is missing"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_vocabularies_are_named(case: str) -> None:
+    changes, message = MALFORMED[case]
+    with pytest.raises(FileError, match=rf"model\.gguf: tokenizer\.ggml\.{message}"):
+        tiny(**changes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("scores", None, "scores is missing"),
+        ("scores", [0.0], "scores has 1 elements"),
+        ("scores", [float("nan")] * 268, r"scores\[0\] is nan"),
+        ("token_type", [6] * 268, r"tokens\[0\] is '<unk>', expected a byte"),
+    ],
+)
+def test_malformed_pieces_are_named(key: str, value: object, message: str) -> None:
+    metadata = piece_metadata() | {f"tokenizer.ggml.{key}": value}
+    with pytest.raises(FileError, match=message):
+        Tokenizer.from_gguf(metadata, PATH)
+
+
+def test_unknown_kinds_are_named() -> None:
+    with pytest.raises(UnsupportedError, match="'bert'"):
+        tiny(model="bert")
+    with pytest.raises(UnsupportedError, match="'klingon'"):
+        tiny(pre="klingon")
+
+
+def mutations(count: int) -> Iterator[dict[str, object]]:
+    rng = random.Random(7)
+    values = (None, "", "x", -1, 2**70, 1.5, True, [], [None], ["a", "a"], [[1]], {}, b"x", ["a b"])
+    keys = list(tokenizer_metadata(300))
+    for _ in range(count):
+        metadata = tokenizer_metadata(300)
+        for key in rng.sample(keys, rng.randrange(1, 4)):
+            held = metadata[key]
+            if isinstance(held, list) and rng.random() < 0.6:
+                held[rng.randrange(len(held))] = rng.choice(values)
+            else:
+                metadata[key] = rng.choice(values)
+        yield metadata
+
+
+def test_any_damage_is_an_expected_error() -> None:
+    refused = 0
+    for metadata in mutations(600):
+        try:
+            Tokenizer.from_gguf(metadata, PATH).encode("the 1", add_special=True)
+        except (FileError, UnsupportedError):
+            refused += 1
+    assert 300 < refused < 600

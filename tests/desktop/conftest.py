@@ -1,0 +1,105 @@
+"""A validated device, scenes drawn offscreen, and a virtual X display for windows."""
+
+import shutil
+import subprocess
+import time
+
+import pytest
+from imgui_bundle import imgui
+
+from core.gpu.device import Device
+from desktop.frame import FrameLoop
+from desktop.imgui_renderer import ImguiRenderer
+from desktop.offscreen import OffscreenTarget
+
+
+@pytest.fixture(scope="session")
+def _desktop_device():
+    device = Device.open(validation=True)
+    yield device
+    device.close()
+    assert device.validation_messages == [], "messages while the device was closed"
+
+
+@pytest.fixture
+def device(_desktop_device):
+    yield _desktop_device
+    messages = list(_desktop_device.validation_messages)
+    _desktop_device.validation_messages.clear()
+    assert messages == []
+
+
+class Scene:
+    """An ImGui context of its own, drawn to an offscreen image."""
+
+    def __init__(self, device, width, height, surface=None, clear=(0.0, 0.0, 0.0, 1.0)):
+        self.context = imgui.create_context()
+        imgui.set_current_context(self.context)
+        imgui.get_io().set_ini_filename("")
+        self.surface = surface or OffscreenTarget(device, width, height, delta_s=1 / 60)
+        self.renderer = ImguiRenderer(device, self.surface.color_format)
+        self.loop = FrameLoop(device, self.surface, self.renderer, clear=clear)
+
+    def draw(self, paint, frames=1):
+        """Call `paint(draw_list)` with the background's draw list; returns the pixels."""
+        imgui.set_current_context(self.context)
+        for _ in range(frames):
+            assert self.loop.run(lambda: paint(imgui.get_background_draw_list()))
+        return self.surface.read_rgba()
+
+    def close(self):
+        imgui.set_current_context(self.context)
+        self.loop.close()
+        self.renderer.close()
+        self.surface.close()
+        imgui.destroy_context(self.context)
+
+
+@pytest.fixture
+def scene(device):
+    """scene(width, height, ...) -> Scene; all are closed when the test ends."""
+    made = []
+
+    def make(width=64, height=48, **options):
+        made.append(Scene(device, width, height, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def _x_server():
+    if shutil.which("Xvfb") is None:
+        pytest.skip("Xvfb is not installed")
+    for number in range(90, 200):
+        screen = ["-screen", "0", "1600x1000x24", "-nolisten", "tcp", "-noreset"]
+        server = subprocess.Popen(["Xvfb", f":{number}", *screen], stderr=subprocess.DEVNULL)
+        if _is_listening(server, number):
+            yield f":{number}"
+            server.terminate()
+            server.wait()
+            return
+    pytest.fail("no free X display")
+
+
+def _is_listening(server, number):
+    from tests.desktop import x11
+
+    for _ in range(100):
+        if server.poll() is not None:
+            return False
+        if x11.can_open(f":{number}"):
+            time.sleep(0.05)  # a server that found the number taken ends now
+            return server.poll() is None
+        time.sleep(0.05)
+    server.kill()
+    return False
+
+
+@pytest.fixture
+def display(_x_server, monkeypatch):
+    monkeypatch.setenv("DISPLAY", _x_server)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    return _x_server

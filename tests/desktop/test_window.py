@@ -1,0 +1,275 @@
+"""A real window on a virtual X display, validated."""
+
+import ctypes
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from imgui_bundle import imgui
+
+from core.errors import DeviceError, DeviceLostError
+from core.gpu.device import Device
+from desktop.frame import FrameLoop
+from desktop.imgui_renderer import ImguiRenderer
+from desktop.window import Geometry, Window
+
+# isort: split
+import glfw
+
+from tests.desktop import x11
+
+CLEAR = (0.2, 0.4, 0.6, 1.0)
+CLEAR_BYTES = (51, 102, 153)
+
+
+class Program:
+    """Window, device, renderer and loop, put together as the application does."""
+
+    def __init__(self, display, geometry):
+        self.display = display
+        self.window = Window("llm-lite test", geometry)
+        self.messages = []
+        self.context = imgui.create_context()
+        imgui.set_current_context(self.context)
+        imgui.get_io().set_ini_filename("")
+        self.window.connect_imgui()
+        self.open_device()
+
+    def open_device(self):
+        extensions = self.window.extensions
+        self.device = Device.open(window_extensions=extensions, validation=True)
+        self.window.attach(self.device)
+        self.renderer = ImguiRenderer(self.device, self.window.color_format)
+        self.loop = FrameLoop(self.device, self.window, self.renderer, clear=CLEAR)
+
+    def close_device(self):
+        self.loop.close()
+        self.renderer.close()
+        self.window.detach()
+        self.device.close()
+        self.messages += self.device.validation_messages
+
+    @property
+    def x_window(self):
+        return glfw.get_x11_window(self.window.handle)
+
+    def frames(self, count=1, draw=lambda: None):
+        shown = 0
+        for _ in range(count):
+            self.window.poll_events()
+            shown += self.loop.run(draw)
+        return shown
+
+    def until(self, condition, seconds=5.0):
+        """Frames until something has come true."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.frames()
+            if condition():
+                return True
+            time.sleep(0.005)
+        return False
+
+    def close(self):
+        imgui.set_current_context(self.context)
+        self.close_device()
+        self.window.close()
+        imgui.destroy_context(self.context)
+        assert self.messages == []
+
+
+@pytest.fixture
+def program(display):
+    one = Program(display, Geometry(700, 500, (60, 40)))
+    yield one
+    one.close()
+
+
+def test_first_frame_reaches_the_screen(program):
+    assert program.frames(3) == 3
+    seen = program.until(lambda: x11.pixel(program.display, 400, 300) == CLEAR_BYTES)
+    assert seen, x11.pixel(program.display, 400, 300)
+    assert program.window.swapchains == 1
+    assert program.window.geometry() == Geometry(700, 500, (60, 40), False)
+
+
+def test_imgui_sees_the_window(program):
+    program.frames(2)
+    io = imgui.get_io()
+    assert (io.display_size.x, io.display_size.y) == (700, 500)
+    assert io.delta_time > 0
+    assert program.window.ui_scale == pytest.approx(1.0, abs=0.05)
+
+
+def test_mouse_moves_reach_imgui(program):
+    program.frames(3)
+    x11.move_mouse(program.display, program.x_window, 123, 77)
+    position = imgui.get_io().mouse_pos
+    assert program.until(lambda: (position.x, position.y) == (123, 77))
+
+
+def test_resizing_replaces_the_swapchain_without_idle_waits(program, monkeypatch):
+    program.frames(3)
+
+    def refuse():
+        raise AssertionError("waited for the device to be idle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program.device.queue, "wait_idle", refuse)
+        for step in range(12):
+            size = (720 + 20 * step, 520 + 10 * step)
+            glfw.set_window_size(program.window.handle, *size)
+            assert program.until(lambda s=size: drawn_size(program) == s)
+        program.frames(10)
+    assert program.window.swapchains >= 8
+    assert len(program.window._presenter._old) == 0
+
+
+def drawn_size(program):
+    swapchain = program.window._presenter._swapchain
+    return swapchain.extent if swapchain is not None else None
+
+
+def test_minimised_window_draws_nothing_and_comes_back(program):
+    program.frames(2)
+    x11.set_wm_state(program.display, program.x_window, x11.ICONIC)
+    drawn = program.loop.frames
+    assert not program.window.drawable
+    assert program.frames(5) == 0
+    assert program.loop.frames == drawn
+    x11.set_wm_state(program.display, program.x_window, x11.NORMAL)
+    assert program.frames(3) == 3
+
+
+def test_framebuffer_of_no_size_is_not_drawn(program, monkeypatch):
+    program.frames(2)
+    monkeypatch.setattr(glfw, "get_framebuffer_size", lambda _window: (0, 0))
+    assert not program.window.drawable
+    assert program.frames(2) == 0
+
+
+def test_close_button(program):
+    program.frames(2)
+    assert not program.window.should_close
+    x11.ask_to_close(program.display, program.x_window)
+    assert program.until(lambda: program.window.should_close)
+    program.window.should_close = False
+    assert not program.window.should_close
+
+
+def test_wake_from_another_thread_ends_the_sleep(program):
+    program.frames(3)
+    program.window.wait_events(0.2)
+    timer = threading.Timer(0.1, program.window.wake)
+    start = time.monotonic()
+    timer.start()
+    program.window.wait_events(20.0)
+    assert time.monotonic() - start < 10.0
+    timer.join()
+
+
+def test_sleep_ends_by_itself(program):
+    program.frames(3)
+    program.window.poll_events()
+    start = time.monotonic()
+    program.window.wait_events(0.05)
+    assert time.monotonic() - start < 5.0
+
+
+def test_dropped_files_are_handed_on(program):
+    dropped = []
+    program.window.on_drop = dropped.append
+    installed = glfw.set_drop_callback(program.window.handle, None)
+    paths = (ctypes.c_char_p * 2)(b"/models/a.gguf", "/models/b 모델.gguf".encode())
+    installed(program.window.handle, 2, paths)
+    assert dropped == [[Path("/models/a.gguf"), Path("/models/b 모델.gguf")]]
+
+
+def test_moving_to_another_device_keeps_window_and_interface(program):
+    """After a lost device the program opens one again."""
+
+    def text():
+        imgui.get_background_draw_list().add_text(imgui.ImVec2(20, 20), 0xFFFFFFFF, "text " * 20)
+
+    program.frames(3, text)
+    program.close_device()
+    assert not program.window.drawable
+    program.open_device()
+    assert program.frames(3, text) == 3
+    assert program.until(lambda: x11.pixel(program.display, 400, 300) == CLEAR_BYTES)
+
+
+def test_lost_device_is_reported(program, monkeypatch):
+    program.frames(2)
+
+    def lost(*_arguments, **_options):
+        raise DeviceLostError("The device was lost during vkQueueSubmit.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program.device.queue, "submit", lost)
+        with pytest.raises(DeviceLostError):
+            program.frames()
+        patch.setattr(program.device.queue, "wait", lost)  # closing must not need it
+        program.loop.close()
+        program.renderer.close()
+    program.window.detach()
+    program.device.close()
+    program.open_device()
+    assert program.frames(2) == 2
+
+
+def test_out_of_date_on_present_is_answered_by_a_new_swapchain(program, monkeypatch):
+    from core.gpu.create import vk
+
+    program.frames(2)
+    before = program.window.swapchains
+    present = program.device.queue.present
+
+    def out_of_date(*arguments):
+        present(*arguments)
+        raise vk.VkErrorOutOfDateKhr
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program.device.queue, "present", out_of_date)
+        assert program.frames() == 1
+    assert program.frames(2) == 2
+    assert program.window.swapchains == before + 1
+
+
+def test_lost_surface_is_made_again(program, monkeypatch):
+    from core.gpu.create import vk
+
+    program.frames(2)
+    present = program.device.queue.present
+
+    def surface_lost(*arguments):
+        present(*arguments)
+        raise vk.VkErrorSurfaceLostKhr
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program.device.queue, "present", surface_lost)
+        program.frames()
+    assert program.frames(3) == 3
+
+
+def test_position_off_every_monitor_is_ignored(display):
+    one = Program(display, Geometry(640, 480, (90_000, 90_000)))
+    one.frames(2)
+    x, y = one.window.geometry().position
+    one.close()
+    assert 0 <= x < 1600 and 0 <= y < 1000
+
+
+def test_no_display_is_a_clear_error(monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(DeviceError, match=r"No window can be opened: .*DISPLAY"):
+        Window("llm-lite test")
+
+
+def test_unreachable_display_is_a_clear_error(monkeypatch):
+    monkeypatch.setenv("DISPLAY", ":65000")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(DeviceError, match="No window can be opened"):
+        Window("llm-lite test")

@@ -1,0 +1,75 @@
+"""The few Xlib calls with which tests play window manager, mouse and eye."""
+
+import ctypes
+import ctypes.util
+import struct
+from contextlib import contextmanager
+
+ALL_PLANES, Z_PIXMAP = 0xFFFFFFFF, 2
+ICONIC, NORMAL = 3, 1  # ICCCM 4.1.3.1, WM_STATE
+CLIENT_MESSAGE = 33
+
+
+def _library():
+    lib = ctypes.CDLL(ctypes.util.find_library("X11") or "libX11.so.6")
+    lib.XOpenDisplay.restype = ctypes.c_void_p
+    lib.XInternAtom.restype = ctypes.c_ulong
+    lib.XDefaultRootWindow.restype = ctypes.c_ulong
+    lib.XGetImage.restype = ctypes.c_void_p
+    lib.XGetPixel.restype = ctypes.c_ulong
+    return lib
+
+
+def can_open(name):
+    lib = _library()
+    display = lib.XOpenDisplay(name.encode())
+    if display:
+        lib.XCloseDisplay(ctypes.c_void_p(display))
+    return bool(display)
+
+
+@contextmanager
+def _connection(name):
+    lib = _library()
+    display = ctypes.c_void_p(lib.XOpenDisplay(name.encode()))
+    yield lib, display
+    lib.XSync(display, 0)
+    lib.XCloseDisplay(display)
+
+
+def set_wm_state(name, window, state):
+    """What a window manager does when it iconifies a window or brings it back."""
+    with _connection(name) as (lib, display):
+        atom = ctypes.c_ulong(lib.XInternAtom(display, b"WM_STATE", 0))
+        data = (ctypes.c_long * 2)(state, 0)
+        lib.XChangeProperty(display, ctypes.c_ulong(window), atom, atom, 32, 0, data, 2)
+
+
+def ask_to_close(name, window):
+    """What a window manager does when its close button is pressed."""
+    with _connection(name) as (lib, display):
+        protocols = lib.XInternAtom(display, b"WM_PROTOCOLS", 0)
+        delete = lib.XInternAtom(display, b"WM_DELETE_WINDOW", 0)
+        # XClientMessageEvent: type, serial, send_event, display, window, message type, format
+        event = struct.pack(
+            "@iLiPLLi5l", CLIENT_MESSAGE, 0, 1, display.value, window, protocols, 32,
+            delete, 0, 0, 0, 0,
+        )  # fmt: skip
+        buffer = ctypes.create_string_buffer(event, 192)
+        lib.XSendEvent(display, ctypes.c_ulong(window), 0, ctypes.c_long(0), buffer)
+
+
+def move_mouse(name, window, x, y):
+    with _connection(name) as (lib, display):
+        lib.XWarpPointer(display, 0, ctypes.c_ulong(window), 0, 0, 0, 0, x, y)
+
+
+def pixel(name, x, y):
+    """Red, green, blue of one pixel of the screen."""
+    with _connection(name) as (lib, display):
+        root = ctypes.c_ulong(lib.XDefaultRootWindow(display))
+        planes = ctypes.c_ulong(ALL_PLANES)
+        image = ctypes.c_void_p(lib.XGetImage(display, root, x, y, 1, 1, planes, Z_PIXMAP))
+        value = lib.XGetPixel(image, 0, 0)
+        lib.XDestroyImage(image)
+    return value >> 16 & 255, value >> 8 & 255, value & 255
