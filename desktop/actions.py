@@ -154,6 +154,13 @@ def act(action: Action, state: AppState, now: float) -> Result:
     return _act(action, state, now)
 
 
+def due(state: AppState) -> Result:
+    """What had to wait for the engine and can be sent now; after every batch of events."""
+    if state.queued is None or state.draining is not None:
+        return state, ()
+    return replace(state, queued=None), (state.queued,)
+
+
 def obstacle(state: AppState) -> str:
     """Why nothing can be sent now, as a sentence; "" when it can."""
     if state.running:
@@ -197,6 +204,10 @@ def _(action: Send, state: AppState, now: float) -> Result:
 def _(action: StopAnswer, state: AppState, now: float) -> Result:
     if state.running is None or state.running.stopping:
         return state, ()
+    if state.queued:
+        last = replace(state.messages[-1], stop_reason="stopped")
+        messages = (*state.messages[:-1], last)
+        return replace(state, messages=messages, queued=None, running=None), ()
     return replace(state, running=replace(state.running, stopping=True)), (Stop(),)
 
 
@@ -241,15 +252,18 @@ def _(action: CancelEdit, state: AppState, now: float) -> Result:
 
 @_act.register
 def _(action: NewChat, state: AppState, now: float) -> Result:
-    commands = (Stop(),) if state.running else ()
     if not state.messages:
-        return replace(state, editing=None), commands
+        return replace(state, editing=None), ()
+    sent = state.running and not state.queued
+    commands = (Stop(),) if sent else ()
     fresh = replace(
         state,
         messages=(),
         set_aside=state.messages,
         editing=None,
         running=None,
+        draining=state.running.request if state.running and sent else state.draining,
+        queued=None,
         chat=state.chat + 1,
     )
     return notify(fresh, "info", "Started a new chat.", now, undo=True), commands
@@ -335,4 +349,7 @@ def _generate(
     told = conversation(state, messages)
     shown = messages if continue_last else (*messages, Message("assistant", ""))
     state = replace(state, messages=shown, running=Running(request, now), next_request=request + 1)
-    return state, (Generate(request, told, state.sampling, continue_last),)
+    command = Generate(request, told, state.sampling, continue_last)
+    if state.draining is not None:  # the engine answers one at a time
+        return replace(state, queued=command), ()
+    return state, (command,)

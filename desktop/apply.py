@@ -156,6 +156,8 @@ def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
 @_apply.register
 def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
     running = state.running
+    if event.request == state.draining:
+        return replace(state, draining=None)
     if running is None or running.request != event.request:
         return state
     last = _answer(state)

@@ -6,6 +6,7 @@ the tour and the tests all draw through it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui, implot
@@ -51,7 +52,7 @@ def create_context() -> Any:
     io.config_flags |= imgui.ConfigFlags_.docking_enable
     io.config_docking_always_tab_bar = True
     io.config_windows_move_from_title_bar_only = True
-    io.config_input_text_cursor_blink = True
+    io.config_input_text_cursor_blink = False  # a steady caret costs nothing at rest
     io.config_error_recovery_enable_assert = False
     return context
 
@@ -59,7 +60,7 @@ def create_context() -> Any:
 class Interface:
     def __init__(self, fonts: dict[Face, Any], scale: float, settings: Settings) -> None:
         self.scale = scale
-        self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), dict(fonts))
+        self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
         self._applied: object = None
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
@@ -74,7 +75,7 @@ class Interface:
         """Draw `state`; what the person did."""
         self._use_theme(state)
         ui = self.ui
-        ui.now = now
+        ui.now, ui.redraw_at = now, math.inf
         ui.rects.clear()
         size = imgui.get_main_viewport().size
         width, height = rail.rail_width(ui), status_bar.status_height(ui)
@@ -102,7 +103,10 @@ class Interface:
     def _shortcuts(self, state: AppState) -> list[Action]:
         """Keys that work wherever the focus is."""
         ctrl, key = imgui.Key.mod_ctrl, imgui.Key
-        pressed = lambda *keys: any(_chord(ctrl | k) for k in keys)  # noqa: E731
+
+        def pressed(*keys: Any) -> bool:
+            return any(_chord(ctrl | k) for k in keys)
+
         if pressed(key.n):
             return [NewChat()]
         if pressed(key.o):

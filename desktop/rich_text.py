@@ -17,7 +17,7 @@ from imgui_bundle import ImVec2, imgui
 
 from desktop.icons import ICON_CHECK, ICON_COPY
 from desktop.markdown import Block, Span, parse
-from desktop.ui import Ui
+from desktop.ui import Face, Ui
 from desktop.widgets import icon_button
 
 CACHE_BLOCKS = 8192
@@ -31,7 +31,7 @@ class Run:
     x: float
     y: float
     text: str
-    style: str  # face
+    style: Face
     width: float
 
 
@@ -133,7 +133,8 @@ def _wrap(
 ) -> tuple[list[Run], int]:
     """Greedy line breaking: runs from (0, 0), and the number of lines."""
     runs: list[Run] = []
-    x, row, start, text, style = 0.0, 0, 0.0, "", ""
+    x, row, start, text = 0.0, 0, 0.0, ""
+    style: Face = "regular"
 
     def flush() -> None:
         nonlocal text
@@ -164,14 +165,14 @@ def _wrap(
 
 def _words(
     ui: Ui, spans: tuple[Span, ...], width: float, size: float
-) -> Iterator[tuple[str, str, float]]:
+) -> Iterator[tuple[str, Face, float]]:
     """Unbreakable pieces with their face and advance; longer than a line only by one character."""
     for span in spans:
         scale = size if span.style != "mono" else round(size * 14 / 15)
         if len(spans) == 1 and span.style == "mono":
             scale = size
         imgui.push_font(ui.fonts[span.style], scale)
-        pieces: list[tuple[str, str, float]] = []
+        pieces: list[tuple[str, Face, float]] = []
         for word in WORD.findall(span.text.expandtabs(4)):
             advance = imgui.calc_text_size(word).x if word != "\n" else 0.0
             if advance <= width:
@@ -180,8 +181,10 @@ def _words(
                 pieces += [(c, span.style, imgui.calc_text_size(c).x) for c in word]
         imgui.pop_font()
         if span.style == "mono" and len(spans) > 1:
-            room = ("", "mono", ui.u(1))
-            pieces = [room, *pieces, room]
+            yield "", "mono", ui.u(1)
+            yield from pieces
+            yield "", "mono", ui.u(1)
+            continue
         yield from pieces
 
 
@@ -246,7 +249,10 @@ def _code_frame(ui: Ui, draw: Any, laid: Laid, x: float, y: float, width: float,
 
 def copy_button(ui: Ui, name: str, words: str, hint: str, side: float) -> None:
     """Copies `words`; shows a tick for a moment."""
-    done = ui.now < ui.memory.get(f"copied.{name}", 0.0)
+    until = ui.memory.get(f"copied.{name}", 0.0)
+    done = ui.now < until
+    if done:
+        ui.redraw_in(until - ui.now)
     icon, color = (ICON_CHECK, "good") if done else (ICON_COPY, "muted")
     if icon_button(ui, name, icon, hint, side=side, color=color, style="small"):
         imgui.set_clipboard_text(words)

@@ -12,6 +12,7 @@ from core.messages import (
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
+    Generate,
     GenerationStats,
     Level,
     ModelInfo,
@@ -131,6 +132,8 @@ class AppState:
     editing: int | None = None  # index of the user message whose text is in the draft
     running: Running | None = None
     next_request: int = 1
+    draining: int | None = None  # a dropped request that has not ended in the engine yet
+    queued: Generate | None = None  # what is asked as soon as it has
     set_aside: tuple[Message, ...] = ()  # the conversation before New chat, for undo
     chat: int = 0  # counts conversations: views forget their scroll when it changes
 

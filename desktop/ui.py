@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,12 +22,16 @@ class Ui:
     """One frame's surroundings. `memory` is where a view keeps what is its own: scroll, caches."""
 
     theme: Theme
-    fonts: dict[str, Any]  # Face -> ImFont
+    fonts: dict[Face, Any]  # ImFont
     now: float = 0.0
     rects: dict[str, Rect] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     frames: FrameTimes = field(default_factory=FrameTimes)
     opened: str = ""  # the popover a view or a shortcut wants open
+    redraw_at: float = math.inf  # when what is shown changes by itself
+
+    def redraw_in(self, seconds: float) -> None:
+        self.redraw_at = min(self.redraw_at, self.now + seconds)
 
     def u(self, units: float) -> float:
         return self.theme.u(units)

@@ -14,7 +14,7 @@ from imgui_bundle import ImVec2, imgui
 from desktop.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
 from desktop.ui import Ui
 
-T = TypeVar("T", str, int)
+T = TypeVar("T", bound=str)
 __all__ = [
     "badge",
     "button",
