@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from core.messages import Command, Event
@@ -81,7 +82,7 @@ class Program:
 
 def open_first_model(program: Program, source: str | None) -> None:
     """Load what was asked for, else what was used last, else the model that comes along."""
-    recent = program.state.recent
+    recent = [path for path in program.state.recent[:1] if Path(path).is_file()]
     program.do(OpenModel(source or (recent[0] if recent else None)))
 
 
