@@ -24,7 +24,7 @@ from desktop.actions import (
 from desktop.frame_times import FrameTimes
 from desktop.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
 from desktop.settings import Settings
-from desktop.state import AppState, Notice
+from desktop.state import AppState, Notice, ThemeName
 from desktop.theme import apply_theme, make_theme
 from desktop.ui import Face, Ui
 from desktop.views import VIEWS, rail, status_bar
@@ -61,7 +61,7 @@ class Interface:
     def __init__(self, fonts: dict[Face, Any], scale: float, settings: Settings) -> None:
         self.scale = scale
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
-        self._applied: object = None
+        self._applied: tuple[ThemeName, float, float] | None = None
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
@@ -90,12 +90,18 @@ class Interface:
             _edge(ui, (0, 0, 1, 0))
         actions += self._draw_notices(state, size, height)
         if any(isinstance(action, ResetLayout) for action in actions):
-            self._build_layout = True
+            self.reset_layout()
         return actions
+
+    def reset_layout(self) -> None:
+        """Dock every view where it was at first, from the next frame on."""
+        self._build_layout = True
 
     def _use_theme(self, state: AppState) -> None:
         wanted = (state.theme, state.font_size, self.scale)
         if wanted != self._applied:
+            if self._applied and self._applied[2] != self.scale:
+                layout.rescale(self.scale / self._applied[2])
             self._applied = wanted
             self.ui.theme = make_theme(*wanted)
             apply_theme(self.ui.theme)

@@ -31,6 +31,21 @@ def build_layout(root: int, size: ImVec2, text: float) -> None:
     dock.dock_builder_finish(root)
 
 
+def rescale(factor: float) -> None:
+    """Keep the panels' share of the window when it moves to a screen of another density."""
+    dock: Any = imgui.internal
+    done = set()
+    for view in VIEWS:
+        window: Any = dock.find_window_by_name(view.window)
+        node = window.dock_node if window is not None else None
+        while node is not None and node.id_ not in done:
+            done.add(node.id_)
+            size = ImVec2(node.size_ref.x * factor, node.size_ref.y * factor)
+            if node.parent_node is not None:
+                dock.dock_builder_set_node_size(node.id_, size)
+            node = node.parent_node
+
+
 def hide_middle_tabs(root: int) -> None:
     """The conversation is alone in the middle: its tab would say what everybody sees."""
     node: Any = imgui.internal.dock_builder_get_central_node(root)

@@ -92,10 +92,10 @@ def catalogue() -> tuple[CatalogueEntry, ...]:
     return tuple(
         CatalogueEntry(
             source=entry.name,
+            path=str(entry.path or ""),
             title=entry.title,
             description=entry.licence if entry.path else "not installed: run make setup",
             bytes=entry.size or 0,
-            present=entry.path is not None,
         )
         for entry in catalog.entries()
     )

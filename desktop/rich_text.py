@@ -219,11 +219,7 @@ def _draw_run(ui: Ui, draw: Any, laid: Laid, run: Run, x: float, y: float) -> No
 def _decorate(ui: Ui, draw: Any, laid: Laid, x: float, y: float, width: float, name: str) -> None:
     kind = laid.block.kind
     if kind == "item":
-        marker = laid.block.label
-        with ui.font():
-            at = x + ui.u(5) * (laid.block.level + 1) - ui.u(1.5) - imgui.calc_text_size(marker).x
-        spot = ImVec2(at, y + (ui.theme.line - laid.size) / 2)
-        draw.add_text(ui.fonts["regular"], laid.size, spot, ui.color("muted"), marker)
+        _draw_marker(ui, draw, laid, x, y)
     elif kind == "quote":
         end = ImVec2(x + ui.u(0.75), y + laid.height)
         draw.add_rect_filled(ImVec2(x, y), end, ui.color("border"), ui.u(0.5))
@@ -232,6 +228,19 @@ def _decorate(ui: Ui, draw: Any, laid: Laid, x: float, y: float, width: float, n
         draw.add_line(ImVec2(x, middle), ImVec2(x + width, middle), ui.color("border"), ui.u(0.25))
     elif kind == "code":
         _code_frame(ui, draw, laid, x, y, width, name)
+
+
+def _draw_marker(ui: Ui, draw: Any, laid: Laid, x: float, y: float) -> None:
+    """A dot or a number, hanging left of the item's first line."""
+    marker, edge = laid.block.label, x + ui.u(5) * (laid.block.level + 1) - ui.u(2)
+    if marker == "•":
+        spot = ImVec2(edge - ui.u(0.5), round(y + ui.theme.line / 2))
+        draw.add_circle_filled(spot, ui.u(0.6), ui.color("muted"))
+        return
+    with ui.font():
+        edge -= imgui.calc_text_size(marker).x
+    spot = ImVec2(round(edge), round(y + (ui.theme.line - laid.size) / 2))
+    draw.add_text(ui.fonts["regular"], laid.size, spot, ui.color("muted"), marker)
 
 
 def _code_frame(ui: Ui, draw: Any, laid: Laid, x: float, y: float, width: float, name: str) -> None:

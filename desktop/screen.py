@@ -26,11 +26,15 @@ class Screen:
         renderer = ImguiRenderer(device, surface.color_format)
         return cls(device, surface, renderer, FrameLoop(device, surface, renderer))
 
-    def draw(self, paint: Callable[[], None], palette: Palette) -> bool:
+    def draw(self, paint: Callable[[], object], palette: Palette) -> bool:
         """One frame on the colour that lies behind everything; False where it was dropped."""
         base = palette.sunken
         self.loop.clear = ((base >> 16) / 255, (base >> 8 & 255) / 255, (base & 255) / 255, 1.0)
-        return self.loop.run(paint)
+
+        def draw() -> None:
+            paint()
+
+        return self.loop.run(draw)
 
     def close(self) -> None:
         """Everything but the surface and the device."""

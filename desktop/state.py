@@ -119,10 +119,10 @@ class DeviceChoice:
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
     source: str  # what LoadModel takes
+    path: str  # of its file; "" while it is not installed
     title: str
     description: str
     bytes: int = 0
-    present: bool = True
 
 
 @dataclass(frozen=True, slots=True)

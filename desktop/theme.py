@@ -138,6 +138,7 @@ def apply_theme(theme: Theme) -> None:
 def _set_sizes(style: Any, theme: Theme) -> None:
     u = theme.u
     style.font_size_base = theme.text
+    style._next_frame_font_size_base = theme.text  # the current frame keeps its size
     style.font_scale_main = style.font_scale_dpi = 1.0
     for name, value in {
         "window_padding": (u(3), u(3)),

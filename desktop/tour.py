@@ -39,7 +39,7 @@ SMALL, LARGE = (1280, 720, 1.0), (3840, 2160, 2.0)  # width, height, scale
 SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
 KOREAN_TOKENS = 48
 LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
-IDLE_FRAMES = 60
+IDLE_SECONDS = 2.0
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _sampling(asked: SamplingOptions) -> SamplingOptions:
     from desktop.app import given
 
-    return given(asked, SamplingOptions(), SAMPLING)
+    wanted: SamplingOptions = given(asked, SamplingOptions(), SAMPLING)
+    return wanted
 
 
 def run_tour(
@@ -171,7 +172,8 @@ class Stage:
         robot.leave()
         self._picture("03-answer")
         self._phase = "idle"
-        robot.frames(IDLE_FRAMES)
+        end = time.monotonic() + IDLE_SECONDS
+        robot.wait("a while", lambda s: time.monotonic() > end, ANSWER_LIMIT)
         self._phase = ""
 
     def _decode(self) -> None:
@@ -202,6 +204,8 @@ class Stage:
         robot.leave()
         self._picture("06-light")
         robot.click("rail.new_chat")
+        for notice in robot.state.notices:
+            robot.click(f"notice.{notice.id}.close")
         robot.leave()
         self._picture("07-new-chat-light")
 
@@ -236,7 +240,7 @@ class Stage:
         self._screen.loop.wait()
         self._target.resize(width, height)
         self.program.interface.scale = scale
-        self.robot.frames(2)
+        self.robot.frames(3)
         self._picture("10-korean-26px-dark")
         self.program.do(SetTheme("light"))
         self._picture("11-korean-26px-light")

@@ -336,8 +336,10 @@ def progress(ui: Ui, label: str, fraction: float) -> None:
 
 def facts(ui: Ui, name: str, rows: Sequence[tuple[str, str, str]]) -> None:
     """A table of names and values; the third of a row teaches, as a tooltip."""
-    if not imgui.begin_table(name, 2, imgui.TableFlags_.sizing_stretch_prop):
+    if not imgui.begin_table(name, 2):
         return
+    for weight in (0.42, 0.58):
+        imgui.table_setup_column("", imgui.TableColumnFlags_.width_stretch, weight)
     for label, value, hint in rows:
         imgui.table_next_row()
         imgui.table_next_column()

@@ -27,8 +27,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.close_current_popup()
     imgui.same_line()
     imgui.align_text_to_frame_padding()
-    text(ui, "or drop one on the window", "muted", "small")
-    return actions
+    text(ui, "or drop one on the window, or type its path:", "muted", "small")
+    return actions + _draw_path(ui)
 
 
 def _draw_load(state: AppState, ui: Ui) -> list[Action]:
@@ -68,16 +68,16 @@ _TEMPLATE_HINT = (
 def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
     current = state.model.path if state.model else None
-    known = set()
     if state.catalogue:
         imgui.separator()
         text(ui, "Comes along", "muted", "small")
     for entry in state.catalogue:
-        known.add(entry.source)
         note = f"{entry.description}  ·  {size(entry.bytes)}" if entry.bytes else entry.description
-        if row_button(ui, f"models.{entry.source}", entry.title, note, enabled=entry.present):
+        chosen, there = entry.path == current, bool(entry.path)
+        if row_button(ui, f"models.{entry.source}", entry.title, note, chosen, there):
             actions.append(OpenModel(entry.source))
-    recent = [path for path in state.recent if path not in known]
+    along = {entry.path for entry in state.catalogue}
+    recent = [path for path in state.recent if path not in along]
     if recent:
         text(ui, "Opened before", "muted", "small")
     for number, path in enumerate(recent):
@@ -85,3 +85,18 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
         if row_button(ui, f"models.recent.{number}", short_name(path), path, chosen):
             actions.append(OpenModel(path))
     return actions
+
+
+def _draw_path(ui: Ui) -> list[Action]:
+    """A path can be typed where there is no file dialog, or no wish for one."""
+    imgui.set_next_item_width(-1)
+    flags = imgui.InputTextFlags_.enter_returns_true
+    typed, path = imgui.input_text_with_hint(
+        "##path", "Path of a GGUF file", ui.memory.get("models.path", ""), flags
+    )
+    ui.mark("models.path")
+    ui.memory["models.path"] = path
+    if not typed or not path.strip():
+        return []
+    ui.memory["models.path"] = ""
+    return [OpenModel(path.strip())]
