@@ -69,8 +69,8 @@ class FrameLoop:
         if frame is None:
             return False
         value = self._submit(frame)
-        self._surface.end_frame(frame, value)
         self.frames += 1
+        self._surface.end_frame(frame, value)
         self.times.ms.append((time.perf_counter() - start) * 1e3)
         return True
 

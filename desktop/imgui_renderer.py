@@ -8,7 +8,8 @@ wrappers cost several microseconds a call.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ class ImguiRenderer:
         self.retired = Retired(device.queue)
         self._pipeline = ImguiPipeline(device, color_format)
         self._textures = Textures(device, self._pipeline, self.retired)
-        self._slots = [_Slot(device, self.retired) for _ in range(frames_in_flight)]
-        self._next_slot = 0
+        self._slots = deque(_Slot(device, self.retired) for _ in range(frames_in_flight))
+        self._leaving: list[Callable[[], None]] = []  # to be closed after the next frame
         self._last_value = 0  # timeline value of the last frame that was submitted
         self._index_type = (
             vk.VK_INDEX_TYPE_UINT32 if imgui.INDEX_SIZE == 4 else vk.VK_INDEX_TYPE_UINT16
@@ -66,22 +67,21 @@ class ImguiRenderer:
         return self._textures.register(view, image_layout, nearest)
 
     def unregister_image(self, texture: int) -> None:
-        """Forget a number. The image may be destroyed after `retired.add(last_value, ...)`."""
-        self._textures.unregister(texture, self._last_value)
+        """Forget a number once the frame that is being built, which may draw it, is done."""
+        self.retire(lambda: self._textures.unregister(texture))
 
-    @property
-    def last_value(self) -> int:
-        """Timeline value after which no submitted frame reads anything of this renderer."""
-        return self._last_value
+    def retire(self, close: Callable[[], None]) -> None:
+        """Call `close` when the frame that is being built, and all before it, are done on the
+        device: the way to destroy an image that has been drawn (`retire(image.close)`)."""
+        self._leaving.append(close)
 
     def record(
         self, command_buffer: Any, draw_data: imgui.ImDrawData, frame: Frame, clear: Color = BLACK
     ) -> None:
-        """Record texture uploads and one render pass. The slot used `frames_in_flight` records
-        ago must be done on the device (the caller waits for that frame)."""
+        """Record texture uploads and one render pass. The frame submitted
+        `frames_in_flight` frames ago must be done on the device: the caller waits for it."""
         self.retired.sweep()
-        slot = self._slots[self._next_slot]
-        self._next_slot = (self._next_slot + 1) % len(self._slots)
+        slot = self._slots[0]
         pending = self._textures.pending()
         if pending:
             slot.staging.begin(max(staging_bytes(pending), 1), self._last_value)
@@ -96,6 +96,10 @@ class ImguiRenderer:
     def submitted(self, value: int) -> None:
         """Tell the timeline value of the frame that was recorded last."""
         self._last_value = value
+        self._slots.rotate(-1)
+        for close in self._leaving:
+            self.retired.add(value, close)
+        self._leaving.clear()
 
     def _begin_pass(self, command_buffer: Any, frame: Frame, clear: Color) -> None:
         value = vk.VkClearValue(color=vk.VkClearColorValue(float32=list(clear)))
@@ -154,6 +158,8 @@ class ImguiRenderer:
         imgui.get_io().backend_flags &= ~(
             flags.renderer_has_textures | flags.renderer_has_vtx_offset
         )
+        for close in self._leaving:
+            self.retired.add(self._last_value, close)
         self._textures.close()
         for slot in self._slots:
             slot.close()

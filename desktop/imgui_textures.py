@@ -53,10 +53,9 @@ class Textures:
         self._by_id[number] = vk.ffi.new("VkDescriptorSet[1]", [descriptor_set])
         return number
 
-    def unregister(self, number: int, after: int) -> None:
-        """Forget a texture; its descriptor is reused after timeline value `after`."""
-        holder = self._by_id.pop(number)
-        self._retired.add(after, lambda: self._sets.free(holder[0]))
+    def unregister(self, number: int) -> None:
+        """Forget a texture that no frame reads any more; its descriptor is used again."""
+        self._sets.free(self._by_id.pop(number)[0])
 
     def descriptor(self, number: int) -> Any:
         """VkDescriptorSet[1]; raises KeyError for a number that is not registered."""
@@ -96,7 +95,7 @@ class Textures:
     def _destroy(self, texture: imgui.ImTextureData, after: int) -> None:
         number = texture.get_tex_id()
         if number in self._atlases:
-            self.unregister(number, after)
+            self._retired.add(after, lambda: self.unregister(number))
             self._retired.add(after, self._atlases.pop(number).image.close)
         texture.set_tex_id(0)
         texture.set_status(imgui.ImTextureStatus.destroyed)

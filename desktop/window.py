@@ -28,7 +28,8 @@ MIN_SIZE = (640, 400)
 
 @dataclass(frozen=True)
 class Geometry:
-    """Where a window was, in screen coordinates; position None lets the system choose."""
+    """Where a window was: size in design pixels (a screen of scale 2 shows 2 for each), position
+    in screen coordinates; None lets the system choose."""
 
     width: int = 1280
     height: int = 800
@@ -177,7 +178,8 @@ class Window:
 
     def geometry(self) -> Geometry:
         """What to remember for the next start."""
-        width, height = glfw.get_window_size(self.handle)
+        scale = self.ui_scale  # GLFW multiplies by it again when the window is made
+        width, height = (round(side / scale) for side in glfw.get_window_size(self.handle))
         hidden = _platform_is("PLATFORM_WAYLAND")  # clients there do not know where they are
         x, y = (0, 0) if hidden else glfw.get_window_pos(self.handle)
         maximized = bool(glfw.get_window_attrib(self.handle, glfw.MAXIMIZED))

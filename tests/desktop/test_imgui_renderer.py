@@ -1,5 +1,7 @@
 """Known scenes against expected pixels, on a validated device."""
 
+import threading
+
 import numpy as np
 import pytest
 from imgui_bundle import imgui
@@ -158,7 +160,6 @@ def test_registered_image_drawn_nearest(scene, four_texels):
     pixels = one.draw(lambda d: d.add_image(texture, vec(8, 8), vec(28, 28)))
     expected = texels.repeat(10, axis=0).repeat(10, axis=1)
     np.testing.assert_array_equal(pixels[8:28, 8:28], expected)
-    one.renderer.unregister_image(number)
     one.loop.wait()
 
 
@@ -184,6 +185,23 @@ def test_numbers_of_images_are_never_reused(scene, four_texels):
         one.renderer.unregister_image(number)
     assert len(set(numbers)) == 150
     one.loop.wait()
+
+
+def test_image_retired_while_its_last_frame_is_built(scene, device):
+    one = scene()
+    image = checkerboard(device, np.full((2, 2, 4), 255, np.uint8))
+    number = one.renderer.register_image(image.view)
+
+    def last_time(draw_list):
+        draw_list.add_image(imgui.ImTextureRef(number), vec(0, 0), vec(64, 48))
+        if image.handle is not None:
+            one.renderer.unregister_image(number)
+            one.renderer.retire(image.close)
+
+    assert (one.draw(last_time) == 255).all()
+    assert image.handle is not None
+    one.draw(nothing, frames=2)
+    assert image.handle is None
 
 
 def paint_text(text, size=20.0):
@@ -228,6 +246,33 @@ def test_replaced_atlases_are_destroyed(scene):
     one.draw(nothing, frames=6)
     assert len(one.renderer.retired) == 0
     assert len(one.renderer._textures._atlases) == 1
+
+
+def test_frames_while_another_thread_uses_the_device(scene, device):
+    """The model's thread copies and submits while the interface draws and uploads glyphs."""
+    one = scene(400, 60)
+    load_fonts()
+    stop, rounds, failures = threading.Event(), [], []
+
+    def compute():
+        buffer = Buffer(device, 1 << 16, vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, host=False)
+        try:
+            while not stop.is_set() or not rounds:
+                data = np.full(1 << 16, len(rounds) % 251, np.uint8)
+                buffer.upload(data)
+                rounds.append(bool((buffer.download() == data).all()))
+        except Exception as error:
+            failures.append(error)
+        buffer.close()
+
+    worker = threading.Thread(target=compute)
+    worker.start()
+    for start in range(0, 600, 20):
+        pixels = one.draw(paint_text("".join(SYLLABLES[start : start + 20])))
+        assert (pixels[..., 0] > 128).sum() > 200
+    stop.set()
+    worker.join()
+    assert failures == [] and rounds and all(rounds)
 
 
 def test_frame_loop_counts_and_times(scene):

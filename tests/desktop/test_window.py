@@ -61,7 +61,7 @@ class Program:
             shown += self.loop.run(draw)
         return shown
 
-    def until(self, condition, seconds=5.0):
+    def until(self, condition, seconds=20.0):
         """Frames until something has come true."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -197,6 +197,7 @@ def test_moving_to_another_device_keeps_window_and_interface(program):
     assert not program.window.drawable
     program.open_device()
     assert program.frames(3, text) == 3
+    assert len(program.renderer._textures._atlases) == 1
     assert program.until(lambda: x11.pixel(program.display, 400, 300) == CLEAR_BYTES)
 
 
@@ -259,6 +260,20 @@ def test_position_off_every_monitor_is_ignored(display):
     x, y = one.window.geometry().position
     one.close()
     assert 0 <= x < 1600 and 0 <= y < 1000
+
+
+def test_high_density_screen(display):
+    x11.set_resources(display, "Xft.dpi:\t192\n")
+    try:
+        one = Program(display, Geometry(500, 300))
+    finally:
+        x11.set_resources(display, "")
+    one.frames(2)
+    assert one.window.ui_scale == 2.0
+    assert one.window.framebuffer_size == (1000, 600)
+    remembered = one.window.geometry()
+    one.close()
+    assert (remembered.width, remembered.height) == (500, 300)
 
 
 def test_no_display_is_a_clear_error(monkeypatch):

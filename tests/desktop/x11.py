@@ -59,6 +59,15 @@ def ask_to_close(name, window):
         lib.XSendEvent(display, ctypes.c_ulong(window), 0, ctypes.c_long(0), buffer)
 
 
+def set_resources(name, text):
+    """The X resources, as xrdb sets them; '' removes them."""
+    with _connection(name) as (lib, display):
+        root = ctypes.c_ulong(lib.XDefaultRootWindow(display))
+        resources, string = (ctypes.c_ulong(atom) for atom in (23, 31))  # Xatom.h
+        data = text.encode()
+        lib.XChangeProperty(display, root, resources, string, 8, 0, data, len(data))
+
+
 def move_mouse(name, window, x, y):
     with _connection(name) as (lib, display):
         lib.XWarpPointer(display, 0, ctypes.c_ulong(window), 0, 0, 0, 0, x, y)
