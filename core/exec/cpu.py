@@ -169,10 +169,9 @@ class CpuExecutor:
         return int(np.asarray(self._arena).ctypes.data) + tensor.offset
 
 
-def cpu_features() -> list[str]:
-    """The processor's features that some build of the kernels makes use of."""
-    features: list[str] = _cpp.cpu_features()
-    return features
+def cpu_features() -> dict[str, bool]:
+    """The features that some build of the kernels makes use of: whether this processor has them."""
+    return dict(_cpp.cpu_features())
 
 
 def available_isas() -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
 from core.exec.compare import compare
-from core.exec.cpu import CpuExecutor, available_isas, read_gb_s
+from core.exec.cpu import CpuExecutor, available_isas, cpu_features, read_gb_s
 from core.exec.reference import NumpyExecutor
 from core.formats.gguf import GgufFile, open_gguf
 from core.formats.tensor import TensorData
@@ -238,3 +238,10 @@ def test_an_instruction_set_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_memory_reads_at_a_plausible_speed() -> None:
     assert 0.1 < read_gb_s(os.cpu_count() or 1) < 10_000
+
+
+def test_features_explain_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = cpu_features()
+    monkeypatch.delenv("LLM_LITE_ISA", raising=False)
+    assert features and set(map(type, features.values())) == {bool}
+    assert features.get("avx512vnni", False) == ("avx512vnni" in available_isas())
