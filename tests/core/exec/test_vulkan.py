@@ -87,27 +87,28 @@ MATRIX_CASES = [
 
 
 @pytest.mark.parametrize(("dtype", "k", "n"), MATRIX_CASES)
-@pytest.mark.parametrize("tokens", [1, 3, 13, 45])
-def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens):
+@pytest.mark.parametrize(("tokens", "tiled"), [(1, 0), (3, 0), (13, 0), (1, 1), (13, 1), (45, 1)])
+def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens, tiled):
     tensors = [weight("table", (VOCABULARY, k), dtype), weight("w", (n, k), dtype, 1, k**-0.5)]
     built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens)
     model, weights = built
     reference = NumpyExecutor(model, weights)
-    executor = make(model, weights)
+    executor = make(model, weights, tuning=Tuning(matvec_tokens=0 if tiled else 16))
     for count in {tokens, max(1, tokens - 7)}:
         assert compare(reference, executor, steps(count)) is None
 
 
 @pytest.mark.parametrize("dtype", ["q4_0", "q4_1", "q8_0"])
-@pytest.mark.parametrize("tokens", [1, 13])
-def test_matmul_of_int8_activations(make, dtype, tokens):
+@pytest.mark.parametrize(("tokens", "tiled"), [(1, 0), (13, 0), (13, 1)])
+def test_matmul_of_int8_activations(make, dtype, tokens, tiled):
     tensors = [weight("table", (VOCABULARY, 96)), weight("w", (127, 96), dtype, 1, 0.1)]
     built = program(
         tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens, integer=True
     )
     assert any(op.name == "quantize" for op in built[0].plans[0].ops)
     model, weights = built
-    reference, executor = NumpyExecutor(model, weights), make(model, weights)
+    tuning = Tuning(matvec_tokens=0 if tiled else 16, subgroups=True)
+    reference, executor = NumpyExecutor(model, weights), make(model, weights, tuning=tuning)
     assert compare(reference, executor, steps(tokens)) is None
 
 
