@@ -149,7 +149,8 @@ def test_rope(make, half_split, head_dim, rotary_dim, start):
         x = b.rope(x, "plain", theta=1e4, **shape)
         return b.rope(x, "scaled", theta=5e5, scale=0.25, factors=b.weight("factors"), **shape)
 
-    check(make, program(tensors, ops, tokens=13, outputs=13), steps(13, 13, start))
+    built = program(tensors, ops, tokens=13, outputs=13, context=1 << 20)
+    check(make, built, steps(13, 13, start))
 
 
 @pytest.mark.parametrize("subgroups", [False, True])
@@ -228,6 +229,26 @@ def test_stop_between_submits_and_go_on(make, monkeypatch):
     with pytest.raises(CancelledError):
         executor.run(steps(1), lambda: next(answers, True))
     np.testing.assert_array_equal(executor.run(steps(1)), expected)
+
+    def interrupt():
+        if next(answers, True):
+            raise KeyboardInterrupt
+        return False
+
+    answers = iter([False, False, True])
+    with pytest.raises(KeyboardInterrupt):  # what is in flight ends before the next step begins
+        executor.run(steps(1), interrupt)
+    np.testing.assert_array_equal(executor.run(steps(1)), expected)
+
+
+def test_positions_beyond_the_cache_are_refused(make):
+    model, weights = program(
+        [weight("table", (VOCABULARY, 32))], lambda b, x: b.add(x, x, "end"), tokens=2, context=8
+    )
+    executor = make(model, weights)
+    executor.run(steps(2, start=6))
+    with pytest.raises(ValueError, match="beyond 8"):
+        executor.run(steps(2, start=7))
 
 
 def test_a_planted_error_is_found_by_name(make):
