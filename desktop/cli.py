@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +29,8 @@ _INTERRUPTED = 130  # the shell's code for Ctrl-C
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 1 after an expected error, 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character shows ?
+        sys.stdout.reconfigure(errors="replace")
     arguments = _parser().parse_args(_with_command(words))
     try:
         command = importlib.import_module(_COMMANDS[arguments.command])
@@ -38,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nllm-lite: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        sys.stderr.close()
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  what is left is flushed there
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return 1
 
 
@@ -108,7 +113,8 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--raw", action="store_true", help="no chat template")
     chat.add_argument("--json", action="store_true", help="one object instead of a stream")
 
-    logits = commands.add_parser("logits", parents=[common], help="the exact instrument")
+    # set_defaults below changes the parent's own actions, hence a parent of its own.
+    logits = commands.add_parser("logits", parents=[_common()], help="the exact instrument")
     logits.add_argument("model", metavar="MODEL")
     given = logits.add_mutually_exclusive_group(required=True)
     given.add_argument("--text", metavar="T")

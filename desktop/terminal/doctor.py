@@ -67,7 +67,7 @@ def _device(info: DeviceInfo) -> dict[str, Any]:
 
 def _print(report: dict[str, Any]) -> None:
     processor = report["processor"]
-    features = ", ".join(name for name, has in processor["features"].items() if has) or "none"
+    features = ", ".join(processor["features"]) or "none"
     print(f"Processor   {processor['name']}")
     print(f"            {processor['threads']} threads, kernels: {processor['kernels']}")
     print(f"            features: {features}")
