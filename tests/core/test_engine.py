@@ -212,7 +212,9 @@ def test_continue_goes_on_where_it_ended(client, tiny_llama):
 def test_raw_prompts_and_a_full_context(client, tiny_llama):
     client.load(tiny_llama, exact(context=16))
     turns = (ChatMessage("user", "on the"),)
-    finished, tokens = client.ask(1, turns, dataclasses.replace(GREEDY, max_new_tokens=99), raw=True)
+    finished, tokens = client.ask(
+        1, turns, dataclasses.replace(GREEDY, max_new_tokens=99), raw=True
+    )
     assert finished.stop_reason == "context"
     assert "16 tokens is full" in finished.message
     assert len(tokens) == 16 - finished.stats.prompt_tokens + 1
