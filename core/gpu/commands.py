@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from core.gpu.create import create, vk, vulkan_errors
 
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class CommandPool:
-    """VkCommandPool for one thread; `recorded` counts the recordings begun so far."""
+    """VkCommandPool for one thread; `recorded` counts the recordings begun so far, `all_recorded`
+    those of every pool of the process."""
+
+    all_recorded: ClassVar[int] = 0
+    _counting: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, device: Device, queue: Queue) -> None:
         self._device = device
@@ -35,6 +40,8 @@ class CommandPool:
 
     def begin(self, command_buffer: Any, *, once: bool = False) -> None:
         self.recorded += 1
+        with CommandPool._counting:
+            CommandPool.all_recorded += 1
         once_bit = vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT
         info = vk.VkCommandBufferBeginInfo(flags=once_bit if once else 0)
         with vulkan_errors("vkBeginCommandBuffer"):

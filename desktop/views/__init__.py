@@ -1,0 +1,41 @@
+"""The views: a function of the state, and of what surrounds it, that returns a person's actions.
+
+A new view is a file here and a line in VIEWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from desktop.actions import Action
+from desktop.icons import ICON_CHART, ICON_CHAT, ICON_DATABASE, ICON_EYE, ICON_LOG, ICON_SCALE
+from desktop.state import AppState
+from desktop.ui import Ui
+from desktop.views import attention, chat, kv_cache, log, performance, quantization
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A dockable window; `name` is its identity in the remembered layout."""
+
+    name: str
+    title: str
+    icon: str
+    place: Literal["middle", "upper right", "lower right"]
+    draw: Callable[[AppState, Ui], list[Action]]
+
+    @property
+    def window(self) -> str:
+        return f"{self.title}###{self.name}"
+
+
+VIEWS = (
+    View("chat", "Chat", ICON_CHAT, "middle", chat.draw),
+    View("attention", "Attention", ICON_EYE, "upper right", attention.draw),
+    View("kv_cache", "KV cache", ICON_DATABASE, "upper right", kv_cache.draw),
+    View("quantization", "Quantization", ICON_SCALE, "upper right", quantization.draw),
+    View("performance", "Performance", ICON_CHART, "lower right", performance.draw),
+    View("log", "Log", ICON_LOG, "lower right", log.draw),
+)

@@ -1,0 +1,355 @@
+"""What a person does in a view, and the pure `act` that turns it into state and commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import singledispatch
+
+from core.messages import (
+    CancelLoad,
+    ChatMessage,
+    Command,
+    EngineOptions,
+    Generate,
+    LoadModel,
+    Reconfigure,
+    SamplingOptions,
+    Stop,
+)
+from desktop.apply import notify
+from desktop.state import AppState, Load, Message, Running, ThemeName
+
+MIN_FONT, MAX_FONT = 10.0, 32.0
+
+
+@dataclass(frozen=True, slots=True)
+class SetDraft:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopAnswer:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueAnswer:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Regenerate:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class EditMessage:
+    """Put a user's message back into the input; sending it replaces what followed."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelEdit:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class NewChat:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class UndoNewChat:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SetSampling:
+    sampling: SamplingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SetSystemPrompt:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetOptions:
+    options: EngineOptions
+
+
+@dataclass(frozen=True, slots=True)
+class OpenModel:
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelLoading:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SetTheme:
+    theme: ThemeName
+
+
+@dataclass(frozen=True, slots=True)
+class SetFontSize:
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
+class DismissNotice:
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClearLog:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseFile:
+    """Ask the system for a file; the window does it, the state does not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetLayout:
+    """Put the docked views back where they were at first; the window does it."""
+
+
+Action = (
+    SetDraft
+    | Send
+    | StopAnswer
+    | ContinueAnswer
+    | Regenerate
+    | EditMessage
+    | CancelEdit
+    | NewChat
+    | UndoNewChat
+    | SetSampling
+    | SetSystemPrompt
+    | SetOptions
+    | OpenModel
+    | CancelLoading
+    | SetTheme
+    | SetFontSize
+    | DismissNotice
+    | ClearLog
+    | ChooseFile
+    | ResetLayout
+)
+Result = tuple[AppState, tuple[Command, ...]]
+
+
+def act(action: Action, state: AppState, now: float) -> Result:
+    """The state after `action`, and what the engine must be told."""
+    return _act(action, state, now)
+
+
+def due(state: AppState) -> Result:
+    """What had to wait for the engine and can be sent now; after every batch of events."""
+    if state.queued is None or state.draining is not None:
+        return state, ()
+    return replace(state, queued=None), (state.queued,)
+
+
+def obstacle(state: AppState) -> str:
+    """Why nothing can be sent now, as a sentence; "" when it can."""
+    if state.running:
+        return "An answer is being written. Stop it first, or wait until it ends."
+    if state.load:
+        return "The model is still loading. The message stays in the input."
+    if state.model is None:
+        return "No model is loaded. Choose one first; the message stays in the input."
+    return ""
+
+
+def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMessage, ...]:
+    """What the engine is given: the system prompt, where there is one, and the messages."""
+    prompt = state.system_prompt.strip()
+    system = (ChatMessage("system", prompt),) if prompt else ()
+    return (*system, *(message.as_chat() for message in messages))
+
+
+@singledispatch
+def _act(action: object, state: AppState, now: float) -> Result:
+    raise TypeError(f"not an action: {action!r}")
+
+
+@_act.register
+def _(action: SetDraft, state: AppState, now: float) -> Result:
+    return replace(state, draft=action.text), ()
+
+
+@_act.register
+def _(action: Send, state: AppState, now: float) -> Result:
+    if not action.text.strip():
+        return state, ()
+    if problem := obstacle(state):
+        return notify(replace(state, draft=action.text), "warning", problem, now), ()
+    kept = state.messages if state.editing is None else state.messages[: state.editing]
+    messages = (*kept, Message("user", action.text.strip()))
+    return _generate(replace(state, draft="", editing=None), messages, now)
+
+
+@_act.register
+def _(action: StopAnswer, state: AppState, now: float) -> Result:
+    if state.running is None or state.running.stopping:
+        return state, ()
+    if state.queued:
+        last = replace(state.messages[-1], stop_reason="stopped")
+        messages = (*state.messages[:-1], last)
+        return replace(state, messages=messages, queued=None, running=None), ()
+    return replace(state, running=replace(state.running, stopping=True)), (Stop(),)
+
+
+@_act.register
+def _(action: ContinueAnswer, state: AppState, now: float) -> Result:
+    if not state.messages or state.messages[-1].role != "assistant":
+        return state, ()
+    if problem := obstacle(state):
+        return notify(state, "warning", problem, now), ()
+    last = replace(state.messages[-1], stop_reason=None, stats=None, problem="")
+    if not last.text:
+        return _generate(state, state.messages[:-1], now)
+    return _generate(state, (*state.messages[:-1], last), now, continue_last=True)
+
+
+@_act.register
+def _(action: Regenerate, state: AppState, now: float) -> Result:
+    messages = state.messages
+    if messages and messages[-1].role == "assistant":
+        messages = messages[:-1]
+    if not messages:
+        return state, ()
+    if problem := obstacle(state):
+        return notify(state, "warning", problem, now), ()
+    return _generate(state, messages, now)
+
+
+@_act.register
+def _(action: EditMessage, state: AppState, now: float) -> Result:
+    if not 0 <= action.index < len(state.messages):
+        return state, ()
+    message = state.messages[action.index]
+    if message.role != "user":
+        return state, ()
+    return replace(state, draft=message.text, editing=action.index), ()
+
+
+@_act.register
+def _(action: CancelEdit, state: AppState, now: float) -> Result:
+    return (state if state.editing is None else replace(state, draft="", editing=None)), ()
+
+
+@_act.register
+def _(action: NewChat, state: AppState, now: float) -> Result:
+    if not state.messages:
+        return replace(state, editing=None), ()
+    sent = state.running and not state.queued
+    commands = (Stop(),) if sent else ()
+    fresh = replace(
+        state,
+        messages=(),
+        set_aside=state.messages,
+        editing=None,
+        running=None,
+        draining=state.running.request if state.running and sent else state.draining,
+        queued=None,
+        chat=state.chat + 1,
+    )
+    return notify(fresh, "info", "Started a new chat.", now, undo=True), commands
+
+
+@_act.register
+def _(action: UndoNewChat, state: AppState, now: float) -> Result:
+    if not state.set_aside or state.running:
+        return state, ()
+    notices = tuple(n for n in state.notices if not n.undo)
+    messages = tuple(
+        m if m.role != "assistant" or m.stop_reason else replace(m, stop_reason="stopped")
+        for m in state.set_aside
+    )
+    return replace(state, messages=messages, set_aside=(), notices=notices, chat=state.chat + 1), ()
+
+
+@_act.register
+def _(action: SetSampling, state: AppState, now: float) -> Result:
+    return replace(state, sampling=action.sampling), ()
+
+
+@_act.register
+def _(action: SetSystemPrompt, state: AppState, now: float) -> Result:
+    return replace(state, system_prompt=action.text), ()
+
+
+@_act.register
+def _(action: SetOptions, state: AppState, now: float) -> Result:
+    if action.options == state.options:
+        return state, ()
+    state = replace(state, options=action.options)
+    return state, (Reconfigure(action.options),) if state.model else ()
+
+
+@_act.register
+def _(action: OpenModel, state: AppState, now: float) -> Result:
+    if state.load:
+        return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
+    stop = (Stop(),) if state.running else ()
+    load = Load(action.source or "the default model")
+    return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
+
+
+@_act.register
+def _(action: CancelLoading, state: AppState, now: float) -> Result:
+    if state.load is None or state.load.cancelling:
+        return state, ()
+    return replace(state, load=replace(state.load, cancelling=True)), (CancelLoad(),)
+
+
+@_act.register
+def _(action: SetTheme, state: AppState, now: float) -> Result:
+    return replace(state, theme=action.theme), ()
+
+
+@_act.register
+def _(action: SetFontSize, state: AppState, now: float) -> Result:
+    return replace(state, font_size=min(MAX_FONT, max(MIN_FONT, action.size))), ()
+
+
+@_act.register
+def _(action: DismissNotice, state: AppState, now: float) -> Result:
+    return replace(state, notices=tuple(n for n in state.notices if n.id != action.id)), ()
+
+
+@_act.register
+def _(action: ClearLog, state: AppState, now: float) -> Result:
+    return replace(state, log=()), ()
+
+
+@_act.register(ChooseFile)
+@_act.register(ResetLayout)
+def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+def _generate(
+    state: AppState, messages: tuple[Message, ...], now: float, continue_last: bool = False
+) -> Result:
+    """Start an answer to `messages`; a fresh, empty one is shown at once."""
+    request = state.next_request
+    told = conversation(state, messages)
+    shown = messages if continue_last else (*messages, Message("assistant", ""))
+    state = replace(state, messages=shown, running=Running(request, now), next_request=request + 1)
+    command = Generate(request, told, state.sampling, continue_last)
+    if state.draining is not None:  # the engine answers one at a time
+        return replace(state, queued=command), ()
+    return state, (command,)

@@ -1,0 +1,237 @@
+"""The desktop: start-up, the loop, and the way out.
+
+The window, its device and the first frame come first; the engine is imported while that frame is
+on the screen. The loop sleeps until there is input, an event of the engine, or a time to draw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from imgui_bundle import imgui
+
+from core.errors import DeviceError, DeviceLostError
+from core.gpu.device import Device
+from core.messages import EngineOptions, SamplingOptions
+from desktop.actions import OpenModel
+from desktop.dialogs import FileDialog
+from desktop.fonts import load_fonts
+from desktop.interface import Interface, create_context
+from desktop.keeper import Keeper
+from desktop.pacing import Pacer
+from desktop.program import Program, open_first_model, with_lists
+from desktop.screen import Screen
+from desktop.settings import WindowPlace, restore, settings_path
+from desktop.state import AppState
+from desktop.window import Geometry, Window
+
+TITLE = "llm-lite"
+LONGEST_SLEEP = 0.5  # seconds; Ctrl-C is noticed between two sleeps
+DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
+REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
+CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`llm-lite desktop`: open the window and stay until it is closed; the exit code."""
+    from desktop.cli import engine_options, sampling_options
+
+    keeper = Keeper(settings_path())
+    state = restore(keeper.settings, AppState())
+    state = replace(
+        state,
+        options=given(engine_options(arguments), EngineOptions(), state.options),
+        sampling=given(sampling_options(arguments), SamplingOptions(), state.sampling),
+    )
+    app = App(keeper, state)
+    try:
+        app.start(arguments.model)
+        app.loop()
+    finally:
+        app.close()
+    return 0
+
+
+def given(asked: Any, default: Any, remembered: Any) -> Any:
+    """`remembered` with what was asked for on the command line, that is, is not the default."""
+    names = [f.name for f in fields(asked) if getattr(asked, f.name) != getattr(default, f.name)]
+    return replace(remembered, **{name: getattr(asked, name) for name in names})
+
+
+class App:
+    """Raises DeviceError when there is no display, or no device that can draw to it."""
+
+    def __init__(self, keeper: Keeper, state: AppState) -> None:
+        self._keeper = keeper
+        self._asked = state  # what only the command line asked for is not remembered
+        self._engine: Any = None
+        self._rebuilt_at = -math.inf
+        self._dialog = FileDialog()
+        self._pacer = Pacer()
+        self.window = Window(TITLE, _geometry(keeper.settings.window))
+        try:
+            self._device = self._open_device()
+            create_context()
+            self.window.connect_imgui()
+            fonts = load_fonts(self.window.ui_scale)
+            faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
+            interface = Interface(faces, self.window.ui_scale, keeper.settings)
+            self._screen = Screen.make(self._device, self.window)
+        except BaseException:
+            self.window.close()
+            raise
+        self.program = Program(state, interface)
+        self.program.on_choose_file = self._choose_file
+        self.window.on_drop = self._drop
+        self.window.on_refresh = self._draw
+
+    def start(self, source: str | None) -> None:
+        """The first frame, then the engine with its model."""
+        for problem in self._keeper.problems:
+            self.program.warn(problem)
+        open_first_model(self.program, source)
+        self._draw()
+        from core.engine import Engine
+
+        self._engine = Engine(self._device, self.window.wake)
+        self.program.start(self._engine)
+        self.program.state = with_lists(self.program.state)
+        self._pacer.on_input(time.monotonic())
+
+    def loop(self) -> None:
+        """Until the window is closed."""
+        while not self.window.should_close:
+            self._sleep()
+            self._look()
+            if self._pacer.take(time.monotonic()):
+                self._draw()
+
+    def _sleep(self) -> None:
+        longest = DIALOG_PERIOD if self._dialog.open else LONGEST_SLEEP
+        seconds = self._pacer.wait(time.monotonic(), longest)
+        if seconds > 0:
+            self.window.wait_events(seconds)
+        else:
+            self.window.poll_events()
+
+    def _look(self) -> None:
+        """What has happened since the last time: input, events, an answered dialog, settings."""
+        now = time.monotonic()
+        if has_input():
+            self._pacer.on_input(now)
+        if self.program.update():
+            self._pacer.on_change(now)
+        if (path := self._dialog.poll()) is not None:
+            self._open(path)
+        self._save(now)
+
+    def _draw(self) -> None:
+        program, interface = self.program, self.program.interface
+        interface.scale = self.window.ui_scale
+        acted: list[object] = []
+        try:
+            self._screen.draw(lambda: acted.extend(program.paint()), interface.ui.theme.palette)
+        except DeviceLostError as error:
+            self._rebuild(error)
+            return
+        times = self._screen.loop.times.ms
+        if times:
+            interface.frames.add(times[-1] / 1e3)
+        now = time.monotonic()
+        if acted:
+            self._pacer.on_input(now)
+        self._pacer.at(interface.ui.redraw_at)
+        self._pacer.at(min((n.until for n in program.state.notices), default=math.inf))
+
+    def _rebuild(self, error: DeviceLostError) -> None:
+        """Another device after a loss, once a while; conversation and engine stay."""
+        now = time.monotonic()
+        if now - self._rebuilt_at < REBUILD_SECONDS:
+            raise error
+        self._rebuilt_at = now
+        self._close_screen()
+        if self._engine is not None:
+            self._engine.device_lost(None)
+        self._device.close()
+        self._device = self._open_device()
+        self._screen = Screen.make(self._device, self.window)
+        if self._engine is not None:
+            self._engine.device_lost(self._device)
+        self.program.warn(f"The Vulkan device was lost and opened again: {error}")
+        self._pacer.on_input(now)
+
+    def _open_device(self) -> Device:
+        device = Device.open(window_extensions=self.window.extensions)
+        self.window.attach(device)
+        return device
+
+    def _choose_file(self) -> None:
+        recent = self.program.state.recent
+        try:
+            self._dialog.ask(Path(recent[0]).parent if recent else None)
+        except DeviceError as error:
+            self.program.warn(str(error))
+
+    def _drop(self, paths: list[Path]) -> None:
+        if paths:
+            self._open(paths[0])
+
+    def _open(self, path: Path) -> None:
+        self.program.do(OpenModel(str(path)))
+        self._pacer.on_input(time.monotonic())
+
+    def _save(self, now: float, at_once: bool = False) -> None:
+        state, asked, old = self.program.state, self._asked, self._keeper.settings
+        if state.options == asked.options:
+            state = replace(state, options=old.options)
+        if state.sampling == asked.sampling:
+            state = replace(state, sampling=old.sampling)
+        place = _place(self.window.geometry(), old.window)
+        layout = imgui.save_ini_settings_to_memory() if at_once else None
+        self._keeper.update(state, place, now, self._complain, layout=layout, at_once=at_once)
+
+    def _complain(self, problem: str) -> None:
+        self.program.warn(problem)
+        print(f"llm-lite: {problem}", file=sys.stderr)
+
+    def close(self) -> None:
+        """Save, stop the engine, give everything back; leaves at once if the engine hangs."""
+        self._save(time.monotonic(), at_once=True)
+        self._dialog.close()
+        if self._engine is not None and not self._engine.close(CLOSE_SECONDS):
+            sys.stderr.write("llm-lite: the engine did not end in time\n")
+            sys.stderr.flush()
+            os._exit(1)
+        self._close_screen()
+        self.window.disconnect_imgui()
+        self._device.close()
+        self.window.close()
+
+    def _close_screen(self) -> None:
+        self._screen.close()
+        self.window.detach()
+
+
+def has_input() -> bool:
+    """Whether Dear ImGui has been told anything since the last frame."""
+    return len(imgui.get_current_context().input_events_queue) > 0
+
+
+def _geometry(place: WindowPlace) -> Geometry:
+    position = None if place.x is None or place.y is None else (place.x, place.y)
+    return Geometry(place.width, place.height, position, place.maximized)
+
+
+def _place(geometry: Geometry, old: WindowPlace) -> WindowPlace:
+    """What to remember; of a maximized window the size it had before."""
+    if geometry.maximized:
+        return replace(old, maximized=True)
+    x, y = geometry.position or (None, None)
+    return WindowPlace(x, y, geometry.width, geometry.height, False)

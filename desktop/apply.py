@@ -1,0 +1,198 @@
+"""The pure `apply`: an event of the engine folded into the state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+
+from core.messages import (
+    Event,
+    ExecutorChanged,
+    GenerationFinished,
+    GenerationStarted,
+    Level,
+    LoadFailed,
+    LoadProgress,
+    LoadStarted,
+    Logged,
+    ModelLoaded,
+    PrefillProgress,
+    TokenDecoded,
+)
+from desktop.state import (
+    LOG_LINES,
+    NOTICES,
+    RATE_PERIOD,
+    RATE_SAMPLES,
+    RATE_WINDOW,
+    RECENT_FILES,
+    AppState,
+    Load,
+    LogLine,
+    Message,
+    Notice,
+    RateSample,
+    Token,
+)
+
+NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0}
+
+
+def apply(event: Event, state: AppState, now: float) -> AppState:
+    """The state after `event`, which came at `now`; those of a dropped request change nothing."""
+    return _apply(event, state, now)
+
+
+def notify(state: AppState, level: Level, text: str, now: float, undo: bool = False) -> AppState:
+    """The state with one more toast; the same sentence again only lasts longer."""
+    until = now + NOTICE_SECONDS[level]
+    others = tuple(n for n in state.notices if n.text != text)
+    notice = Notice(state.next_notice, level, text, until, undo)
+    return replace(state, notices=(*others, notice)[-NOTICES:], next_notice=state.next_notice + 1)
+
+
+def expire(state: AppState, now: float) -> AppState:
+    """The state without the toasts whose time is over."""
+    if all(notice.until > now for notice in state.notices):
+        return state
+    return replace(state, notices=tuple(n for n in state.notices if n.until > now))
+
+
+def add_log(state: AppState, line: LogLine) -> AppState:
+    return replace(state, log=(*state.log, line)[-LOG_LINES:])
+
+
+@singledispatch
+def _apply(event: object, state: AppState, now: float) -> AppState:
+    raise TypeError(f"not an event: {event!r}")
+
+
+@_apply.register
+def _(event: LoadStarted, state: AppState, now: float) -> AppState:
+    return replace(state, load=Load(event.source))
+
+
+@_apply.register
+def _(event: LoadProgress, state: AppState, now: float) -> AppState:
+    if state.load is None:
+        return state
+    fraction = min(1.0, max(0.0, event.fraction))
+    return replace(state, load=replace(state.load, stage=event.stage, fraction=fraction))
+
+
+@_apply.register
+def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
+    recent = (event.model.path, *(p for p in state.recent if p != event.model.path))
+    return replace(
+        state,
+        load=None,
+        model=event.model,
+        executor=event.executor,
+        load_seconds=event.seconds,
+        context_used=0,
+        last_stats=None,
+        recent=recent[:RECENT_FILES],
+    )
+
+
+@_apply.register
+def _(event: LoadFailed, state: AppState, now: float) -> AppState:
+    state = replace(state, load=None)
+    if event.cancelled:
+        return notify(state, "info", "Loading was cancelled.", now)
+    return notify(state, "error", event.message, now)
+
+
+@_apply.register
+def _(event: ExecutorChanged, state: AppState, now: float) -> AppState:
+    state = replace(state, executor=event.executor, model=event.model, load=None, context_used=0)
+    return notify(state, "warning", event.executor.reason, now) if event.executor.reason else state
+
+
+@_apply.register
+def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
+    running = state.running
+    if running is None or running.request != event.request:
+        return state
+    running = replace(
+        running,
+        phase="prefill",
+        prompt_tokens=event.prompt_tokens,
+        reused_tokens=event.reused_tokens,
+        done=event.reused_tokens,
+    )
+    return replace(state, running=running, context_used=event.reused_tokens)
+
+
+@_apply.register
+def _(event: PrefillProgress, state: AppState, now: float) -> AppState:
+    running = state.running
+    if running is None or running.request != event.request:
+        return state
+    running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
+    seconds = now - running.started
+    rate = (event.done - running.reused_tokens) / seconds if seconds > 0 else 0.0
+    state = replace(state, running=running, context_used=max(state.context_used, event.done))
+    return _sample(state, RateSample(now, max(rate, 0.0), "prefill"))
+
+
+@_apply.register
+def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
+    running = state.running
+    if running is None or running.request != event.request:
+        return state
+    arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), now)
+    first = running.first_token if running.first_token is not None else now
+    running = replace(running, phase="decode", arrivals=arrivals, first_token=first)
+    last = _answer(state)
+    token = Token(event.token, event.text, event.probability)
+    last = replace(last, text=last.text + event.text, tokens=(*last.tokens, token))
+    state = replace(_with_answer(state, last), running=running, context_used=event.context_used)
+    if not running.rate:
+        return state
+    return _sample(state, RateSample(now, running.rate, "decode"))
+
+
+@_apply.register
+def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
+    running = state.running
+    if event.request == state.draining:
+        return replace(state, draining=None)
+    if running is None or running.request != event.request:
+        return state
+    last = _answer(state)
+    last = replace(last, stop_reason=event.stop_reason, stats=event.stats, problem=event.message)
+    state = replace(
+        _with_answer(state, last),
+        running=None,
+        last_stats=event.stats if event.stats.new_tokens else state.last_stats,
+        context_used=event.stats.context_used or state.context_used,
+    )
+    if event.stop_reason == "error" and event.message:
+        return notify(state, "error", event.message, now)
+    return state
+
+
+@_apply.register
+def _(event: Logged, state: AppState, now: float) -> AppState:
+    return add_log(state, LogLine(event.level, event.text, event.time))
+
+
+def _answer(state: AppState) -> Message:
+    """The assistant's message being written; a new one where the conversation ends with a user."""
+    last = state.messages[-1] if state.messages else None
+    return last if last and last.role == "assistant" else Message("assistant", "")
+
+
+def _with_answer(state: AppState, answer: Message) -> AppState:
+    last = state.messages[-1] if state.messages else None
+    kept = state.messages[:-1] if last and last.role == "assistant" else state.messages
+    return replace(state, messages=(*kept, answer))
+
+
+def _sample(state: AppState, sample: RateSample) -> AppState:
+    """The state with one more point of the rate plot, at most one a RATE_PERIOD."""
+    last = state.rates[-1] if state.rates else None
+    if last and last.phase == sample.phase and sample.time - last.time < RATE_PERIOD:
+        return state
+    return replace(state, rates=(*state.rates, sample)[-RATE_SAMPLES:])

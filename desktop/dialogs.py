@@ -1,0 +1,51 @@
+"""The system's file dialog, asked without holding up the frames."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from core.errors import DeviceError
+
+FILTERS = ["Models (*.gguf)", "*.gguf", "All files", "*"]
+LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
+
+
+class FileDialog:
+    """At most one dialog at a time; `poll` gives its answer once."""
+
+    def __init__(self) -> None:
+        self._dialog: Any = None
+
+    @property
+    def open(self) -> bool:
+        return self._dialog is not None
+
+    def ask(self, folder: Path | None) -> None:
+        """Show the dialog. Raises DeviceError where the system has none."""
+        if self._dialog is not None:
+            return
+        if sys.platform == "linux" and not any(map(shutil.which, LINUX_HELPERS)):
+            raise DeviceError(
+                "No file dialog is installed (zenity or kdialog). Drop the file on the window, "
+                "or type its path under Models."
+            )
+        from imgui_bundle import portable_file_dialogs as dialogs
+
+        start = str(folder) if folder else ""
+        self._dialog = dialogs.open_file("Open a model", start, FILTERS)
+
+    def poll(self) -> Path | None:
+        """The chosen file, when one has just been chosen."""
+        if self._dialog is None or not self._dialog.ready(0):
+            return None
+        chosen = self._dialog.result()
+        self._dialog = None
+        return Path(chosen[0]) if chosen else None
+
+    def close(self) -> None:
+        if self._dialog is not None:
+            self._dialog.kill()
+            self._dialog = None

@@ -1,0 +1,39 @@
+"""When to draw: at once after input, at most thirty times a second for the engine, else never."""
+
+from __future__ import annotations
+
+import math
+
+FRAME = 1 / 30  # seconds between two frames that only the engine asked for
+SETTLE = (0.0, 0.016, 0.05, 0.2, 0.45, 0.8)  # frames after input: hover, tooltips, popovers
+
+
+class Pacer:
+    """Times are those of one monotonic clock, in seconds."""
+
+    def __init__(self) -> None:
+        self._due: list[float] = []
+        self._last = -math.inf
+
+    def on_input(self, now: float) -> None:
+        self._due = [now + delay for delay in SETTLE]
+
+    def on_change(self, now: float) -> None:
+        """The state is another one: draw it soon, but not more than thirty times a second."""
+        self.at(max(now, self._last + FRAME))
+
+    def at(self, when: float) -> None:
+        if when < math.inf:
+            self._due.append(when)
+
+    def wait(self, now: float, longest: float) -> float:
+        """How long to sleep, in seconds; 0 when a frame is due."""
+        return max(0.0, min([longest, *(when - now for when in self._due)]))
+
+    def take(self, now: float) -> bool:
+        """Whether a frame is due now; it counts as drawn."""
+        if not any(when <= now for when in self._due):
+            return False
+        self._due = [when for when in self._due if when > now]
+        self._last = now
+        return True

@@ -1,0 +1,115 @@
+"""State, engine and interface put together: the desktop and the tour both run this.
+
+Events and actions meet the state here and nowhere else; what needs the window system (a file
+dialog) is asked of `on_choose_file`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from core.messages import Command, Event
+from desktop.actions import Action, ChooseFile, OpenModel, act, due
+from desktop.apply import add_log, apply, expire, notify
+from desktop.interface import Interface
+from desktop.state import AppState, CatalogueEntry, DeviceChoice, LogLine
+
+
+class EngineLike(Protocol):
+    def send(self, command: Command) -> None: ...
+
+    def poll(self) -> list[Event]: ...
+
+    def close(self, timeout: float = 2.0) -> object: ...
+
+
+class Program:
+    def __init__(self, state: AppState, interface: Interface) -> None:
+        self.state = state
+        self.interface = interface
+        self.engine: EngineLike | None = None
+        self.on_choose_file: Callable[[], None] = lambda: None
+        self.on_event: Callable[[Event, float], None] = lambda event, now: None
+        self._waiting: list[Command] = []
+
+    def start(self, engine: EngineLike) -> None:
+        """Give the engine what was wanted of it before it was there."""
+        self.engine = engine
+        for command in self._waiting:
+            engine.send(command)
+        self._waiting.clear()
+
+    def update(self) -> bool:
+        """Fold what the engine said; whether the picture is another one now."""
+        before, now = self.state, time.monotonic()
+        for event in self.engine.poll() if self.engine else ():
+            self.state = apply(event, self.state, now)
+            self.on_event(event, now)
+        self.state = expire(self.state, now)
+        self.state, commands = due(self.state)
+        self._send(commands)
+        return self.state is not before
+
+    def paint(self) -> list[Action]:
+        """Draw the interface and do what the person did; within a frame."""
+        actions = self.interface.frame(self.state, time.monotonic())
+        for action in actions:
+            self.do(action)
+        return actions
+
+    def do(self, action: Action) -> None:
+        if isinstance(action, ChooseFile):
+            self.on_choose_file()
+        self.state, commands = act(action, self.state, time.monotonic())
+        self._send(commands)
+
+    def warn(self, text: str) -> None:
+        """A problem of the program itself: a toast, and a line in the log."""
+        self.state = notify(self.state, "warning", text, time.monotonic())
+        self.state = add_log(self.state, LogLine("warning", text, time.time()))
+
+    def _send(self, commands: tuple[Command, ...]) -> None:
+        if self.engine is None:
+            self._waiting += commands
+            return
+        for command in commands:
+            self.engine.send(command)
+
+
+def open_first_model(program: Program, source: str | None) -> None:
+    """Load what was asked for, else what was used last, else the model that comes along."""
+    recent = [path for path in program.state.recent[:1] if Path(path).is_file()]
+    program.do(OpenModel(source or (recent[0] if recent else None)))
+
+
+def catalogue() -> tuple[CatalogueEntry, ...]:
+    from core import catalog
+
+    return tuple(
+        CatalogueEntry(
+            source=entry.name,
+            path=str(entry.path or ""),
+            title=entry.title,
+            description=entry.licence if entry.path else "not installed: run make setup",
+            bytes=entry.size or 0,
+        )
+        for entry in catalog.entries()
+    )
+
+
+def device_choices() -> tuple[DeviceChoice, ...]:
+    from core.gpu.device import list_devices
+
+    return tuple(
+        DeviceChoice(info.index, info.name, info.kind, info.usable, info.why_not)
+        for info in list_devices()
+    )
+
+
+def with_lists(state: AppState) -> AppState:
+    """The state with the models and devices there are."""
+    return replace(state, catalogue=catalogue(), devices=device_choices())

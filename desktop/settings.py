@@ -1,0 +1,208 @@
+"""What is remembered between runs: one JSON file in the user's configuration folder.
+
+Reading never fails: a file that is not ours to understand is set aside as `settings.json.broken`,
+a single value that is wrong falls back to its default, keys we do not know are kept and written
+back. Writing is atomic (a temporary file, then a rename) and never raises for a full disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from core.messages import ACTIVATIONS, BACKENDS, KV_TYPES, MODES, EngineOptions, SamplingOptions
+from desktop.state import RECENT_FILES, AppState, ThemeName
+
+DEFAULTS = Path(__file__).resolve().parent.parent / "assets" / "settings.json"
+CHOICES: dict[str, tuple[str, ...]] = {
+    "theme": get_args(ThemeName),
+    "backend": BACKENDS,
+    "mode": MODES,
+    "activations": ACTIVATIONS,
+    "kv": KV_TYPES,
+}
+RANGES: dict[str, tuple[float, float]] = {
+    "font_size": (10.0, 32.0),
+    "temperature": (0.0, 2.0),
+    "top_k": (0, 1000),
+    "top_p": (0.01, 1.0),
+    "min_p": (0.0, 1.0),
+    "repetition_penalty": (1.0, 2.0),
+    "penalty_window": (0, 4096),
+    "max_new_tokens": (1, 1 << 20),
+    "threads": (0, 1024),
+    "context": (0, 1 << 24),
+    "seed": (0, (1 << 63) - 1),
+    "device": (0, 255),
+    "x": (-32768, 32767),
+    "y": (-32768, 32767),
+    "width": (480, 16384),
+    "height": (320, 16384),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlace:
+    """Where the window was, in screen units; None: let the system choose."""
+
+    x: int | None = None
+    y: int | None = None
+    width: int = 1280
+    height: int = 800
+    maximized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    theme: ThemeName = "dark"
+    font_size: float = 15.0
+    window: WindowPlace = field(default_factory=WindowPlace)
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    options: EngineOptions = field(default_factory=EngineOptions)
+    system_prompt: str = ""
+    recent: tuple[str, ...] = ()
+    layout: str = ""  # Dear ImGui's ini text
+    layout_version: int = 0
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+def settings_path() -> Path:
+    from platformdirs import user_config_dir
+
+    return Path(user_config_dir("llm-lite", appauthor=False)) / "settings.json"
+
+
+def load(path: Path) -> tuple[Settings, list[str]]:
+    """The settings in `path` over the defaults, and a sentence for each thing that was wrong."""
+    problems: list[str] = []
+    defaults = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
+    try:
+        text = path.read_bytes().decode("utf-8")
+        data = json.loads(text)
+        if not isinstance(data, dict):
+            raise ValueError(f"expected an object, found {type(data).__name__}")
+    except FileNotFoundError:
+        return defaults, problems
+    except OSError as error:
+        problems.append(f"{path}: cannot be read ({error.strerror}); the defaults are used.")
+        return defaults, problems
+    except (ValueError, RecursionError) as error:
+        problems.append(f"{path}: not valid settings ({error}); {_set_aside(path)}")
+        return defaults, problems
+    return parse(data, defaults, problems), problems
+
+
+def save(settings: Settings, path: Path) -> str:
+    """Write `settings` to `path`; "" or, where that failed, a sentence. The old file then stays."""
+    data = asdict(settings)
+    data = {**data.pop("unknown"), **data}
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(".tmp", "settings-", path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(data, file, ensure_ascii=False, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)  # noqa: PTH105 - one call to intercept
+    except (OSError, UnicodeEncodeError) as error:
+        with contextlib.suppress(OSError):
+            if temporary:
+                Path(temporary).unlink(missing_ok=True)
+        return f"{path}: the settings could not be saved ({error})."
+    return ""
+
+
+def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings:
+    """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
+    known = {f.name for f in fields(Settings)} - {"unknown"}
+    read = _values(data, base, problems, "")
+    for name in ("window", "sampling", "options"):
+        inner = data.get(name, {})
+        if isinstance(inner, dict):
+            part = getattr(base, name)
+            read[name] = replace(part, **_values(inner, part, problems, f"{name}."))
+        else:
+            problems.append(f"settings: {name} is not an object; the default is used.")
+    recent = data.get("recent", base.recent)
+    if isinstance(recent, list | tuple):
+        read["recent"] = tuple(p for p in recent if isinstance(p, str))[:RECENT_FILES]
+    unknown = {key: value for key, value in data.items() if key not in known}
+    return replace(base, **read, unknown={**base.unknown, **unknown})
+
+
+def remember(state: AppState, settings: Settings) -> Settings:
+    """`settings` with what the person changed in `state`."""
+    return replace(
+        settings,
+        theme=state.theme,
+        font_size=state.font_size,
+        sampling=state.sampling,
+        options=state.options,
+        system_prompt=state.system_prompt,
+        recent=state.recent,
+    )
+
+
+def restore(settings: Settings, state: AppState) -> AppState:
+    """`state` as the person left it."""
+    return replace(
+        state,
+        theme=settings.theme,
+        font_size=settings.font_size,
+        sampling=settings.sampling,
+        options=settings.options,
+        system_prompt=settings.system_prompt,
+        recent=settings.recent,
+    )
+
+
+def _values(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
+    """The plain values (text, number, switch) of `data` that fit the dataclass `base`."""
+    found = {}
+    for item in fields(base):
+        old = getattr(base, item.name)
+        plain = old is None or isinstance(old, bool | int | float | str)
+        if item.name not in data or not plain:
+            continue
+        value = data[item.name]
+        if not _fits(item.name, value, old):
+            problems.append(
+                f"settings: {prefix}{item.name} cannot be {str(value)[:40]!r}; "
+                f"{old!r} is used instead."
+            )
+            continue
+        found[item.name] = float(value) if isinstance(old, float) else value
+    return found
+
+
+def _fits(name: str, value: Any, old: Any) -> bool:
+    low, high = RANGES.get(name, (-math.inf, math.inf))
+    if value is None:
+        return old is None
+    if isinstance(old, bool | str):
+        return type(value) is type(old) and value in CHOICES.get(name, (value,))
+    if old is None or isinstance(old, int):  # the optional ones are all whole numbers
+        return _is_int(value) and low <= value <= high
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and low <= value <= high
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _set_aside(path: Path) -> str:
+    """Rename the unreadable file, so that nothing of it is lost; says what was done."""
+    broken = path.with_name(path.name + ".broken")
+    try:
+        path.replace(broken)
+    except OSError as error:
+        return f"it could not be set aside either ({error.strerror}); the defaults are used."
+    return f"it was set aside as {broken.name}; the defaults are used."

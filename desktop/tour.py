@@ -1,0 +1,315 @@
+"""The tour: drives the real interface offscreen, and writes its pictures and a report.
+
+Same device, renderer, interface and engine as the window; only the surface is an image, and the
+person a `Robot`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from core.errors import LlmLiteError
+from core.gpu.commands import CommandPool
+from core.gpu.device import Device
+from core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
+from desktop.actions import SetFontSize, SetTheme
+from desktop.clock import process_start
+from desktop.fonts import load_fonts
+from desktop.frame_times import percentiles
+from desktop.interface import Interface, create_context
+from desktop.offscreen import OffscreenTarget
+from desktop.png import write_png
+from desktop.program import Program, open_first_model, with_lists
+from desktop.robot import Robot
+from desktop.screen import Screen
+from desktop.settings import DEFAULTS, Settings, parse, restore
+from desktop.state import AppState, Message
+from desktop.views import VIEWS
+from desktop.views.rail import PANELS
+
+PROMPT = "Why is the sky blue? Answer in three sentences."
+KOREAN = "안녕하세요! 하늘은 왜 파란가요?"
+SMALL, LARGE = (1280, 720, 1.0), (3840, 2160, 2.0)  # width, height, scale
+SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
+KOREAN_TOKENS = 48
+LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
+IDLE_SECONDS = 2.0
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`llm-lite tour DIR`; the exit code."""
+    from desktop.cli import engine_options, sampling_options
+
+    report = run_tour(
+        arguments.directory,
+        arguments.prompt,
+        engine_options(arguments),
+        arguments.model,
+        process_start(),
+        _sampling(sampling_options(arguments)),
+    )
+    print(report["answer"])
+    print(f"\n{len(report['pictures'])} pictures and report.json are in {arguments.directory}")
+    return 0
+
+
+def _sampling(asked: SamplingOptions) -> SamplingOptions:
+    from desktop.app import given
+
+    wanted: SamplingOptions = given(asked, SamplingOptions(), SAMPLING)
+    return wanted
+
+
+def run_tour(
+    directory: Path,
+    prompt: str | None,
+    options: EngineOptions,
+    source: str | None,
+    process_start: float,
+    sampling: SamplingOptions = SAMPLING,
+    engine: Callable[[Device, Callable[[], None]], Any] | None = None,
+) -> dict[str, Any]:
+    """Write pictures and report.json into `directory`; the report.
+
+    `process_start` is on the clock of time.monotonic. Raises DeviceError without a device to draw
+    with, RobotError when the interface does not behave, and what the model's loading raises as
+    LlmLiteError. `engine` makes another engine than the real one, for tests.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LlmLiteError(f"{directory}: cannot be written to ({error.strerror})") from error
+    stage = Stage(options, sampling, process_start)
+    try:
+        stage.play(source, prompt or PROMPT, engine)
+        report = stage.report()
+    finally:
+        stage.close()
+    report["validation_messages"] = list(stage.device.validation_messages)
+    report["pictures"] = stage.write_pictures(directory)
+    (directory / "report.json").write_text(
+        json.dumps(report, ensure_ascii=False, indent=2), "utf-8"
+    )
+    return report
+
+
+@dataclass(slots=True)
+class Measured:
+    """Frame times by what the engine did meanwhile, in ms; moments in s after process start."""
+
+    frames: dict[str, list[float]] = field(
+        default_factory=lambda: {"idle": [], "prefill": [], "decode": []}
+    )
+    startup: dict[str, float] = field(default_factory=dict)
+    recorded_during_decode: int = 0
+
+
+class Stage:
+    """The program on an offscreen surface, and what is noted while the tour goes on."""
+
+    def __init__(
+        self, options: EngineOptions, sampling: SamplingOptions, process_start: float
+    ) -> None:
+        self._start = process_start
+        self._pictures: dict[str, Any] = {}
+        self._engine: Any = None
+        self._phase = ""
+        self.measured = Measured()
+        self.answer: Message | None = None
+        self.device = Device.open()
+        width, height, scale = SMALL
+        self._target = OffscreenTarget(self.device, width, height, ui_scale=scale)
+        create_context()
+        fonts = load_fonts(scale)
+        faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
+        settings = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
+        state = replace(restore(settings, AppState()), options=options, sampling=sampling)
+        self._screen = Screen.make(self.device, self._target)
+        self.program = Program(state, Interface(faces, scale, settings))
+        self.program.on_event = self._note
+        self.robot = Robot(self.program, self._draw)
+
+    def play(self, source: str | None, prompt: str, engine: Any) -> None:
+        self._begin(source, engine)
+        self._ask(prompt)
+        self._look_around()
+        self._ask_in_korean()
+        self._large()
+
+    def _begin(self, source: str | None, engine: Any) -> None:
+        """First frame, then the engine; the prompt is typed while the model loads."""
+        open_first_model(self.program, source)
+        self._draw()
+        self._screen.loop.wait()
+        self._moment("first_frame_s")
+        if engine is None:
+            from core.engine import Engine
+
+            engine = Engine
+        self._engine = engine(self.device, lambda: None)
+        self.program.start(self._engine)
+        self.robot.frames()
+        self._picture("01-loading")
+
+    def _ask(self, prompt: str) -> None:
+        robot = self.robot
+        robot.click("chat.input")
+        robot.type(prompt)
+        robot.wait("the model", lambda s: s.load is None, LOAD_LIMIT, pace=0.0)
+        if self.robot.state.model is None:
+            problems = [notice.text for notice in self.robot.state.notices]
+            raise LlmLiteError(problems[-1] if problems else "the model could not be loaded")
+        robot.click("chat.send")
+        robot.wait("the first token", _has_tokens(1), ANSWER_LIMIT)
+        self._decode()
+        self.program.state = with_lists(self.program.state)
+        robot.leave()
+        self._picture("03-answer")
+        self._phase = "idle"
+        end = time.monotonic() + IDLE_SECONDS
+        robot.wait("a while", lambda s: time.monotonic() > end, ANSWER_LIMIT)
+        self._phase = ""
+
+    def _decode(self) -> None:
+        before = self._recorded_by_engine()
+        self.robot.wait("some tokens", _has_tokens(24), ANSWER_LIMIT)
+        self._picture("02-writing")
+        self.robot.wait("the answer", lambda s: not s.busy, ANSWER_LIMIT)
+        self.measured.recorded_during_decode = self._recorded_by_engine() - before
+        self.answer = self.robot.state.messages[-1]
+
+    def _recorded_by_engine(self) -> int:
+        """Command buffers recorded so far, but for frames and pictures."""
+        return CommandPool.all_recorded - self._screen.loop.recorded - len(self._pictures)
+
+    def _look_around(self) -> None:
+        """Every view and every popover, then the light theme."""
+        robot = self.robot
+        for view in VIEWS[1:]:
+            robot.click(f"tab.{view.name}")
+            robot.leave()
+            self._picture(f"04-{view.name}")
+        robot.click("tab.attention")
+        robot.click("tab.performance")
+        for panel in PANELS:
+            self._popover(f"rail.{panel.name}", panel.name)
+        self._popover("status.executor", "executor")
+        robot.click("rail.theme")
+        robot.leave()
+        self._picture("06-light")
+        robot.click("rail.new_chat")
+        for notice in robot.state.notices:
+            robot.click(f"notice.{notice.id}.close")
+        robot.leave()
+        self._picture("07-new-chat-light")
+
+    def _popover(self, opener: str, name: str) -> None:
+        self.robot.click(opener)
+        self.robot.rect(name)
+        self.robot.leave()
+        self._picture(f"05-{name}")
+        self.robot.click(f"{name}.close")
+
+    def _ask_in_korean(self) -> None:
+        """At 13 pixels, with the keyboard alone."""
+        from imgui_bundle import imgui
+
+        robot = self.robot
+        self.program.do(SetFontSize(13))
+        sampling = replace(robot.state.sampling, max_new_tokens=KOREAN_TOKENS)
+        self.program.state = replace(robot.state, sampling=sampling)
+        robot.frames(2)
+        robot.press(imgui.Key.mod_ctrl, imgui.Key.l)
+        robot.type(KOREAN)
+        robot.press(imgui.Key.enter)
+        robot.wait("the Korean answer", lambda s: not s.busy, ANSWER_LIMIT)
+        robot.leave()
+        self._picture("08-korean-13px-light")
+        self.program.do(SetTheme("dark"))
+        self._picture("09-korean-13px-dark")
+
+    def _large(self) -> None:
+        """The same on a dense screen: 26 pixels."""
+        width, height, scale = LARGE
+        self._screen.loop.wait()
+        self._target.resize(width, height)
+        self.program.interface.scale = scale
+        self.robot.frames(3)
+        self._picture("10-korean-26px-dark")
+        self.program.do(SetTheme("light"))
+        self._picture("11-korean-26px-light")
+        self._popover("rail.sampler", "sampler")
+
+    def _draw(self) -> None:
+        interface = self.program.interface
+        self._screen.draw(self.program.paint, interface.ui.theme.palette)
+        took = self._screen.loop.times.ms[-1]
+        interface.frames.add(took / 1e3)
+        running = self.program.state.running
+        phase = running.phase if running else self._phase
+        if phase in self.measured.frames:
+            self.measured.frames[phase].append(took)
+
+    def _picture(self, name: str) -> None:
+        while name in self._pictures:
+            name += "-large"
+        self.robot.frames(2)
+        self._pictures[name] = self._target.read_rgba()
+
+    def _note(self, event: Event, now: float) -> None:
+        if isinstance(event, ModelLoaded):
+            self._moment("model_ready_s")
+        elif isinstance(event, TokenDecoded):
+            self._moment("first_token_s")
+
+    def _moment(self, name: str) -> None:
+        self.measured.startup.setdefault(name, round(time.monotonic() - self._start, 3))
+
+    def report(self) -> dict[str, Any]:
+        assert self.answer is not None
+        state, measured, answer = self.program.state, self.measured, self.answer
+        info = self.device.info
+        return {
+            "answer": answer.text,
+            "tokens": [token.id for token in answer.tokens],
+            "stop_reason": answer.stop_reason,
+            "stats": asdict(answer.stats) if answer.stats else {},
+            "model": state.model.name if state.model else "",
+            "executor": asdict(state.executor) if state.executor else {},
+            "device": {
+                "name": info.name,
+                "kind": info.kind,
+                "driver": info.driver,
+                "api_version": str(info.api_version),
+            },
+            "frame_ms": {name: percentiles(times) for name, times in measured.frames.items()},
+            "frames_drawn": self._screen.loop.frames,
+            "command_buffers_recorded_during_decode": measured.recorded_during_decode,
+            "startup": measured.startup,
+        }
+
+    def write_pictures(self, directory: Path) -> list[str]:
+        for name, pixels in self._pictures.items():
+            write_png(directory / f"{name}.png", pixels)
+        return [f"{name}.png" for name in self._pictures]
+
+    def close(self) -> None:
+        """The engine first: it uses the device."""
+        if self._engine is not None:
+            self._engine.close(5.0)
+        self._screen.close()
+        self._target.close()
+        self.device.close()
+
+
+def _has_tokens(count: int) -> Callable[[AppState], bool]:
+    def holds(state: AppState) -> bool:
+        return not state.busy or (bool(state.messages) and len(state.messages[-1].tokens) >= count)
+
+    return holds

@@ -1,0 +1,81 @@
+"""What a view is given beside the state: theme, fonts, and the names of what it drew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from imgui_bundle import ImVec2, imgui
+
+from desktop.frame_times import FrameTimes
+from desktop.theme import Theme, u32, vec
+
+Face = Literal["regular", "bold", "mono"]
+Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
+
+
+@dataclass(slots=True)
+class Ui:
+    """One frame's surroundings. `memory` is where a view keeps what is its own: scroll, caches."""
+
+    theme: Theme
+    fonts: dict[Face, Any]  # ImFont
+    now: float = 0.0
+    rects: dict[str, Rect] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    frames: FrameTimes = field(default_factory=FrameTimes)
+    opened: str = ""  # the popover a view or a shortcut wants open
+    redraw_at: float = math.inf  # when what is shown changes by itself
+
+    def redraw_in(self, seconds: float) -> None:
+        self.redraw_at = min(self.redraw_at, self.now + seconds)
+
+    def u(self, units: float) -> float:
+        return self.theme.u(units)
+
+    def color(self, name: str, alpha: float = 1.0) -> int:
+        """A colour of the palette, packed for a draw list."""
+        return u32(getattr(self.theme.palette, name), alpha)
+
+    def right(self, width: float) -> float:
+        """The window position, in x, of something `width` wide at the right edge."""
+        start, room = imgui.get_cursor_pos_x(), imgui.get_content_region_avail().x
+        return start + room - width
+
+    def mark(self, name: str) -> None:
+        """Remember where the last item lies: the tour and the tests find it by `name`."""
+        low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+        self.rects[name] = (low.x, low.y, high.x, high.y)
+
+    @contextmanager
+    def font(self, face: Face = "regular", style: str = "body") -> Iterator[None]:
+        imgui.push_font(self.fonts[face], self.theme.size(style))
+        try:
+            yield
+        finally:
+            imgui.pop_font()
+
+    @contextmanager
+    def colored(self, **colors: str) -> Iterator[None]:
+        """ImGui colours by name of the palette, `-` for transparent."""
+        for slot, name in colors.items():
+            clear = name == "-"
+            value = self.theme.palette.base if clear else getattr(self.theme.palette, name)
+            imgui.push_style_color(getattr(imgui.Col_, slot), vec(value, 0.0 if clear else 1.0))
+        try:
+            yield
+        finally:
+            imgui.pop_style_color(len(colors))
+
+    @contextmanager
+    def styled(self, **values: float | tuple[float, float]) -> Iterator[None]:
+        for slot, value in values.items():
+            pushed = ImVec2(*value) if isinstance(value, tuple) else value
+            imgui.push_style_var(getattr(imgui.StyleVar_, slot), pushed)
+        try:
+            yield
+        finally:
+            imgui.pop_style_var(len(values))

@@ -1,0 +1,181 @@
+"""An engine without a model: the same messages, in the same order, at times like a real one's."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from types import MappingProxyType
+
+from core.messages import (
+    CancelLoad,
+    Command,
+    Event,
+    ExecutorChanged,
+    ExecutorInfo,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+    GenerationStats,
+    LoadFailed,
+    LoadModel,
+    LoadProgress,
+    LoadStarted,
+    Logged,
+    ModelInfo,
+    ModelLoaded,
+    PrefillProgress,
+    Reconfigure,
+    Shutdown,
+    Stop,
+    StopReason,
+    TokenDecoded,
+)
+
+MODEL = ModelInfo(
+    name="SmolLM2-135M-Instruct",
+    path="/models/smollm2-135m-instruct-q4_1.gguf",
+    architecture="llama",
+    parameters=134_515_008,
+    file_bytes=98_000_000,
+    weight_bytes=96_400_000,
+    kv_bytes=2 * 30 * 3 * 64 * 2 * 8192,
+    context=8192,
+    trained_context=8192,
+    vocabulary=49152,
+    layers=30,
+    heads=9,
+    kv_heads=3,
+    head_dim=64,
+    width=576,
+    feed_forward=1536,
+    has_chat_template=True,
+    stored_formats=MappingProxyType({"Q4_1": 66_355_200, "Q8_0": 30_081_024, "F32": 140_544}),
+)
+EXECUTOR = ExecutorInfo(
+    backend="cpu",
+    device="AMD Ryzen 5 4500U, 6 threads, AVX2",
+    reason="The only Vulkan device is a software one: the C++ executor is faster.",
+    mode="as-stored",
+    activations="a8",
+    kv="fp16",
+    threads=6,
+)
+ANSWER = (
+    "Sunlight looks white, but it is made of **all colours**. On its way through the air it meets "
+    "tiny molecules of nitrogen and oxygen, and these scatter *short* waves much more than long "
+    "ones.\n\nSo:\n\n- Blue light is scattered about `5.5` times as much as red light.\n- It "
+    "reaches your eyes from every part of the sky.\n- At sunset the path is longer, and the red "
+    "is what is left.\n\n### In numbers\n\nThe scattering grows with the fourth power of the "
+    "frequency:\n\n```python\ndef scattering(wavelength_nm: float) -> float:\n    \"\"\"Relative "
+    "to 700 nm.\"\"\"\n    return (700 / wavelength_nm) ** 4\n\n\nprint(scattering(450))  # 5.86\n"
+    "```\n\n1. Measure the wavelength.\n2. Divide, and take the fourth power."
+)
+KOREAN = (
+    "하늘이 파란 이유는 **레일리 산란** 때문입니다. 햇빛은 여러 색의 빛이 섞인 것인데, 공기 중의 "
+    "분자들이 파장이 짧은 파란빛을 훨씬 더 많이 흩뿌립니다. 그래서 하늘 어디를 보아도 파랗게 "
+    "보입니다. 😀"
+)
+
+
+class FakeEngine:
+    """`delay` is the time between tokens, in seconds; 0 answers as fast as it can."""
+
+    def __init__(self, delay: float = 0.02, wake: Callable[[], None] | None = None) -> None:
+        self.delay = delay
+        self.commands: list[Command] = []
+        self._wake = wake or (lambda: None)
+        self._inbox: queue.Queue[Command] = queue.Queue()
+        self._events: queue.Queue[Event] = queue.Queue()
+        self._stop = threading.Event()
+        self._cancel = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def send(self, command: Command) -> None:
+        self.commands.append(command)
+        if isinstance(command, Stop):
+            self._stop.set()
+        elif isinstance(command, CancelLoad):
+            self._cancel.set()
+        else:
+            if isinstance(command, Shutdown):
+                self._stop.set()
+                self._cancel.set()
+            self._inbox.put(command)
+
+    def poll(self) -> list[Event]:
+        events = []
+        while not self._events.empty():
+            events.append(self._events.get())
+        return events
+
+    def close(self, timeout: float = 2.0) -> None:
+        self.send(Shutdown())
+        self._thread.join(timeout)
+
+    def _say(self, event: Event) -> None:
+        self._events.put(event)
+        self._wake()
+
+    def _work(self) -> None:
+        while not isinstance(command := self._inbox.get(), Shutdown):
+            if isinstance(command, LoadModel):
+                self._load(command)
+            elif isinstance(command, Reconfigure):
+                self._say(ExecutorChanged(EXECUTOR, MODEL))
+            elif isinstance(command, Generate):
+                self._generate(command)
+
+    def _load(self, command: LoadModel) -> None:
+        self._cancel.clear()
+        source = command.source or "smollm2-135m-instruct"
+        self._say(LoadStarted(source))
+        for step in range(11):
+            self._say(LoadProgress("reading", step / 10))
+            if self._cancel.wait(self.delay):
+                self._say(LoadFailed(source, "cancelled", cancelled=True))
+                return
+        if "missing" in source:
+            self._say(LoadFailed(source, f"{source}: no such file"))
+            return
+        self._say(Logged("info", f"{source}: loaded in 0.4 s", time.time()))
+        self._say(Logged("warning", EXECUTOR.reason, time.time()))
+        self._say(ModelLoaded(MODEL, EXECUTOR, 0.42))
+
+    def _generate(self, command: Generate) -> None:
+        self._stop.clear()
+        request, started = command.request, time.monotonic()
+        prompt = 12 + sum(len(message.content) // 4 for message in command.messages)
+        self._say(GenerationStarted(request, prompt, 0))
+        for done in range(0, prompt + 1, max(1, prompt // 8)):
+            self._say(PrefillProgress(request, done, prompt))
+            if self._stop.wait(self.delay):
+                break
+        first = time.monotonic()
+        count, reason = self._decode(command, prompt)
+        stats = GenerationStats(
+            prompt_tokens=prompt,
+            new_tokens=count,
+            prefill_tok_s=prompt / max(first - started, 1e-3),
+            decode_tok_s=count / max(time.monotonic() - first, 1e-3),
+            ttft_ms=(first - started) * 1e3,
+            context_used=prompt + count,
+            peak_rss_bytes=412_000_000,
+        )
+        self._say(GenerationFinished(request, reason, stats))
+
+    def _decode(self, command: Generate, prompt: int) -> tuple[int, StopReason]:
+        korean = any("\uac00" <= c <= "\ud7a3" for c in command.messages[-1].content)
+        answer = KOREAN if korean else ANSWER
+        pieces = [answer[i : i + 4] for i in range(0, len(answer), 4)]
+        for number, piece in enumerate(pieces):
+            if self._stop.is_set():
+                return number, "stopped"
+            if number >= command.sampling.max_new_tokens:
+                return number, "length"
+            used = prompt + number + 1
+            self._say(TokenDecoded(command.request, number, piece, 0.5, used))
+            self._stop.wait(self.delay)
+        return len(pieces), "end"
