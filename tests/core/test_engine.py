@@ -39,10 +39,10 @@ HELLO = (ChatMessage("user", "Hello there"),)
 class Client:
     """An engine, and all that it ever said."""
 
-    def __init__(self):
+    def __init__(self, device=None):
         self.events = []
         self.woken = 0
-        self.engine = Engine(None, self._wake)
+        self.engine = Engine(device, self._wake)
         self._seen = 0
 
     def _wake(self):
@@ -160,8 +160,9 @@ def hook(monkeypatch):
     return Hook(monkeypatch)
 
 
-@pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "vulkan"])
-def test_load_and_answer_in_order(client, tiny_llama, backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_load_and_answer_in_order(client, device, tiny_llama, backend):
+    client.engine.device_lost(device)  # "use that one from now on"
     loaded = client.load(tiny_llama, exact(backend))
     kinds = [type(e) for e in client.events if not isinstance(e, Logged)]
     assert kinds == [LoadStarted, *[LoadProgress] * (len(kinds) - 2), ModelLoaded]

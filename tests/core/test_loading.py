@@ -112,13 +112,15 @@ def test_a_plan_names_the_formats_that_its_weights_have(tiny_llama, monkeypatch,
         )
 
 
-@pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "vulkan"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_computes_about_the_same(tiny_llama, backend, mode):
+@pytest.mark.parametrize("activations", ["a32", "a8"])
+def test_every_mode_computes_about_the_same(tiny_llama, device, backend, mode, activations):
     tokens = [5, 60, 200, 7]
     with running(tiny_llama) as runner:
         expected = runner.session.prefill(tokens)
-    with running(tiny_llama, exact(backend, mode=mode)) as runner:
+    options = exact(backend, mode=mode, activations=activations)
+    with running(tiny_llama, options, device=device) as runner:
         logits = runner.session.prefill(tokens)
     correlation = np.corrcoef(expected, logits)[0, 1]
     assert correlation > (0.9 if mode == "int4" else 0.999)
