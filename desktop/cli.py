@@ -113,7 +113,8 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--raw", action="store_true", help="no chat template")
     chat.add_argument("--json", action="store_true", help="one object instead of a stream")
 
-    logits = commands.add_parser("logits", parents=[common], help="the exact instrument")
+    # set_defaults below changes the parent's own actions, hence a parent of its own.
+    logits = commands.add_parser("logits", parents=[_common()], help="the exact instrument")
     logits.add_argument("model", metavar="MODEL")
     given = logits.add_mutually_exclusive_group(required=True)
     given.add_argument("--text", metavar="T")
