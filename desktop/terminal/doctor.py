@@ -7,9 +7,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from core.exec.cpu import cpu_features, default_threads, isa_name, processor_name
-
 from core import backends
+from core.exec.cpu import cpu_features, default_threads, isa_name, processor_name
 from core.gpu.device import list_devices
 from core.gpu.info import DeviceInfo
 from desktop.cli import engine_options
