@@ -17,6 +17,7 @@ from core.engine import Engine
 from core.messages import TokenDecoded
 from desktop.cli import main
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
+from tests.runners import BACKENDS
 
 NUMPY = ("--backend", "numpy")
 GREEDY = ("--temperature", "0", "--repetition-penalty", "1")
@@ -273,7 +274,7 @@ def endless_llama(tmp_path_factory):
     return path
 
 
-ENDLESS = (*NUMPY, "-p", "Hello there", "--max-new-tokens", "90000", "--ctx", "95000")
+ENDLESS = ("-p", "Hello there", "--max-new-tokens", "90000", "--ctx", "95000")
 
 
 def read_some(stream, count=12):
@@ -297,14 +298,15 @@ def test_interrupting_an_answer_keeps_what_was_said(endless_llama, capsys, monke
         return events
 
     monkeypatch.setattr(Engine, "wait", interrupt_at_the_fifth_token)
-    assert main(["chat", str(endless_llama), *ENDLESS, "--json"]) == 130
+    assert main(["chat", str(endless_llama), *ENDLESS, *NUMPY, "--json"]) == 130
     answer = json.loads(capsys.readouterr().out)
     assert answer["stop_reason"] == "stopped"
     assert len(answer["tokens"]) == answer["stats"]["new_tokens"] == len(seen) >= 5
 
 
-def test_interrupting_a_stream(endless_llama):
-    process = spawn("chat", endless_llama, *ENDLESS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_interrupting_a_stream(endless_llama, backend):
+    process = spawn("chat", endless_llama, *ENDLESS, "--backend", backend)
     first = read_some(process.stdout)
     process.send_signal(signal.SIGINT)
     started = time.monotonic()
@@ -326,7 +328,7 @@ def test_interrupting_before_there_is_an_answer():
 
 
 def test_a_reader_that_leaves(endless_llama):
-    process = spawn("chat", endless_llama, *ENDLESS)
+    process = spawn("chat", endless_llama, *ENDLESS, *NUMPY)
     read_some(process.stdout)
     process.stdout.close()
     started = time.monotonic()
@@ -334,6 +336,26 @@ def test_a_reader_that_leaves(endless_llama):
     assert time.monotonic() - started < 3
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+def test_output_that_nobody_takes():
+    process = spawn("models", "list")
+    process.stdout.close()
+    assert process.wait(20) == 1
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", [("models", "list"), ("chat", "-p", "x", *NUMPY, *GREEDY)])
+def test_a_full_disk_behind_the_output(tiny_llama, words):
+    words = (words[0], tiny_llama, *words[1:]) if words[0] == "chat" else words
+    with Path("/dev/full").open("wb") as full:
+        process = spawn(*words, stdout=full)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert b"No space left" in err
+    assert b"Traceback" not in err
 
 
 def test_standard_input(tiny_llama):
