@@ -68,8 +68,8 @@ ANSWER = (
     "ones.\n\nSo:\n\n- Blue light is scattered about `5.5` times as much as red light.\n- It "
     "reaches your eyes from every part of the sky.\n- At sunset the path is longer, and the red "
     "is what is left.\n\n### In numbers\n\nThe scattering grows with the fourth power of the "
-    "frequency:\n\n```python\ndef scattering(wavelength_nm: float) -> float:\n    \"\"\"Relative "
-    "to 700 nm.\"\"\"\n    return (700 / wavelength_nm) ** 4\n\n\nprint(scattering(450))  # 5.86\n"
+    'frequency:\n\n```python\ndef scattering(wavelength_nm: float) -> float:\n    """Relative '
+    'to 700 nm."""\n    return (700 / wavelength_nm) ** 4\n\n\nprint(scattering(450))  # 5.86\n'
     "```\n\n1. Measure the wavelength.\n2. Divide, and take the fourth power."
 )
 KOREAN = (
