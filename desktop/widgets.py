@@ -398,7 +398,8 @@ def popover(
     right = ui.right(side)
     text(ui, title, style="title", bold=True)
     imgui.same_line(right)
-    if icon_button(ui, f"{name}.close", ICON_CLOSE, "Close (Esc)", side=side, style="small"):
+    closed = icon_button(ui, f"{name}.close", ICON_CLOSE, "Close (Esc)", side=side, style="small")
+    if closed or imgui.is_key_pressed(imgui.Key.escape, False):
         imgui.close_current_popup()
     try:
         yield True

@@ -156,7 +156,8 @@ class _Item:
 
     def draw(self) -> list[Action]:
         at = imgui.get_cursor_screen_pos()
-        hovered = imgui.is_window_hovered() and imgui.is_mouse_hovering_rect(
+        held = imgui.HoveredFlags_.allow_when_blocked_by_active_item  # a button being pressed
+        hovered = imgui.is_window_hovered(held) and imgui.is_mouse_hovering_rect(
             at, ImVec2(at.x + self.width, at.y + self.height)
         )
         name = f"message.{self.index}"

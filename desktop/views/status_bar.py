@@ -122,7 +122,7 @@ def _draw_measures(
     for (name, shown, hint), width in zip(items, widths, strict=True):
         if name == "context":
             imgui.set_cursor_pos(ImVec2(x, (height - ui.u(1)) / 2))
-            full = state.context_used / state.model.context if state.model else 0.0
+            full = state.context_used / max(state.model.context, 1) if state.model else 0.0
             meter(ui, full, bar - ui.u(2), ui.u(1), "warning" if full > 0.9 else "accent")
             x += bar
         imgui.set_cursor_pos(ImVec2(x, top))
