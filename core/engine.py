@@ -229,23 +229,35 @@ class Engine:
             raise error
         self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
         options = replace(self._options, backend="cpu")
-        runner = loading.start(self._file, options, None, lambda *_: None, choice=_fallback(error))
+        runner = loading.start(
+            self._file, options, None, self._unless_closing, choice=_fallback(error)
+        )
         self._replace_runner(runner)
 
     def _replace_runner(self, runner: loading.Runner) -> None:
-        if self._runner is not None:
-            self._runner.close()
+        self._close_runner()
         self._runner = runner
         self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
         self._log_executor(runner)
 
     def _unload(self) -> None:
-        if self._runner is not None:
-            self._runner.close()
-            self._runner = None
+        self._close_runner()
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _close_runner(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is None:
+            return
+        try:
+            runner.close()
+        except DeviceError as error:  # a lost device may refuse even to be let go
+            self._log("warning", f"the old executor could not be closed cleanly: {error}")
+
+    def _unless_closing(self, stage: str, fraction: float) -> None:
+        if self._closing:
+            raise CancelledError("the program is closing")
 
     def _progress(self, number: int) -> loading.Progress:
         last = -1.0

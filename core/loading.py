@@ -42,6 +42,7 @@ class ModelFile:
     model: Model
     tokenizer: Tokenizer
     template: ChatTemplate
+    size: int  # bytes
 
     def close(self) -> None:
         self.file.close()
@@ -73,6 +74,7 @@ def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
     path = catalog.resolve(source)
     file = open_gguf(path, lambda fraction: progress("reading the header", 0.1 * fraction))
     try:
+        size = path.stat().st_size  # now: a mapped file may be deleted while it is in use
         progress("reading the vocabulary", 0.1)
         model = read_model(file.metadata, file.tensors, path)
         tokenizer = Tokenizer.from_gguf(file.metadata, path)
@@ -88,7 +90,7 @@ def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
     except BaseException:
         file.close()
         raise
-    return ModelFile(path, file, model, tokenizer, template)
+    return ModelFile(path, file, model, tokenizer, template, size)
 
 
 def _read_template(file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate:
@@ -113,20 +115,26 @@ def start(
         context = _context(model_file, options)
         build = backends.build_options(choice, options, context=context, every_output=every_output)
         weights = _convert(model_file.file.tensors, options.mode, progress)
+        # The plan names the formats of the weights as they are now, not as the file has them.
+        model = read_model(model_file.file.metadata, weights, model_file.path)
         executor = backends.make_executor(
             choice,
-            model_file.model,
+            model,
             build,
             weights,
             options.threads,
             lambda fraction: progress("preparing the executor", 0.6 + 0.4 * fraction),
         )
-    except BaseException:
+    except BaseException as error:
         if choice.owns_device and choice.device is not None:
             choice.device.close()
+        if isinstance(error, MemoryError):
+            raise RequestError(
+                "there is not enough memory for the model and its context: "
+                "choose a smaller context or a smaller weight mode"
+            ) from None
         raise
-    progress("ready", 1.0)
-    return Runner(
+    runner = Runner(
         model_file,
         executor,
         Session(executor),
@@ -134,6 +142,12 @@ def start(
         _model_info(model_file, options, context, executor),
         _executor_info(choice, options),
     )
+    try:
+        progress("ready", 1.0)
+    except BaseException:  # cancelled at the very end
+        runner.close()
+        raise
+    return runner
 
 
 def _context(model_file: ModelFile, options: EngineOptions) -> int:
@@ -184,7 +198,7 @@ def _model_info(
         path=str(model_file.path),
         architecture=str(metadata.get("general.architecture")),
         parameters=sum(math.prod(t.shape) for t in tensors.values()),
-        file_bytes=model_file.path.stat().st_size,
+        file_bytes=model_file.size,
         weight_bytes=executor.weight_bytes,
         kv_bytes=2 * shape.layers * context * shape.kv_heads * shape.head_dim * kv_bytes_value,
         context=context,

@@ -47,18 +47,25 @@ class Sampler:
         self._random = np.random.default_rng(options.seed)
 
     def choose(self, logits: NDArray[np.float32], context: Sequence[int]) -> Choice:
-        """logits float32 [V]; `context` are the tokens before, for the repetition penalty."""
-        log_total = _logsumexp(logits)
+        """logits float32 [V]; `context` are the tokens before, for the repetition penalty.
+
+        RequestError where the logits are no distribution: a NaN or +inf among them, or -inf only.
+        """
+        if not np.isfinite(logits.max()):  # a NaN is its own maximum
+            raise RequestError(
+                "the model computed values that are not numbers, so no token can be chosen: "
+                "its file may be damaged"
+            )
         scores = self._penalized(logits, context)
         token = self._draw(scores)
-        return Choice(token, float(np.exp(logits[token] - log_total)))
+        return Choice(token, _probability(logits, token))
 
     def _draw(self, scores: NDArray[np.float32]) -> int:
         if self._options.temperature == 0.0:
             return int(scores.argmax())
         tokens = self._top_k(scores)
         tokens, probabilities = self._top_p_and_min_p(tokens, _softmax(scores[tokens]))
-        tempered = _softmax(np.log(probabilities) / self._options.temperature)
+        tempered = _softmax(_cooled(np.log(probabilities), self._options.temperature))
         return int(tokens[self._random.choice(len(tokens), p=tempered)])
 
     def _penalized(
@@ -97,9 +104,15 @@ class Sampler:
         return tokens[keep], probabilities[keep]
 
 
-def _logsumexp(logits: NDArray[np.float32]) -> float:
-    top = float(logits.max())
-    return top + float(np.log(np.exp(logits - top).sum(dtype=np.float64)))
+def _cooled(falling: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """(x - max) / temperature: the best stays 0 however small the temperature is."""
+    with np.errstate(over="ignore"):
+        return (falling - falling[0]) / temperature
+
+
+def _probability(logits: NDArray[np.float32], token: int) -> float:
+    weights = np.exp(logits - logits.max())
+    return float(weights[token]) / float(weights.sum(dtype=np.float64))
 
 
 def _softmax(scores: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +29,8 @@ _INTERRUPTED = 130  # the shell's code for Ctrl-C
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 1 after an expected error, 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character shows ?
+        sys.stdout.reconfigure(errors="replace")
     arguments = _parser().parse_args(_with_command(words))
     try:
         command = importlib.import_module(_COMMANDS[arguments.command])
@@ -38,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nllm-lite: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        sys.stderr.close()
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  what is left is flushed there
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return 1
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
-from core.errors import DeviceError
+from core.errors import DeviceError, DeviceLostError
 from core.gpu.create import create, vk, vulkan_errors
 from core.gpu.info import DeviceInfo, describe, device_extensions
 from core.gpu.instance import Instance, validation_wanted
@@ -14,6 +15,8 @@ from core.gpu.pipelines import PipelineCache
 from core.gpu.queue import Queue
 
 __all__ = ["Device", "DeviceInfo", "list_devices"]
+
+log = logging.getLogger(__name__)
 
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
 _OPTIONAL_EXTENSIONS = ("VK_KHR_portability_subset",)  # must be enabled where a driver has it
@@ -102,14 +105,15 @@ class Device:
         self._closed = True
         try:
             self.wait_idle()
-        finally:
-            self.staging.close()
-            self.pipeline_cache.close()
-            self.queue.close()
-            if self.compute is not self.queue:
-                self.compute.close()
-            vk.vkDestroyDevice(self.handle, None)
-            self._owner.close()
+        except DeviceLostError as error:  # whoever waited for the work has been told
+            log.warning("%s", error)
+        self.staging.close()
+        self.pipeline_cache.close()
+        self.queue.close()
+        if self.compute is not self.queue:
+            self.compute.close()
+        vk.vkDestroyDevice(self.handle, None)
+        self._owner.close()
 
     def __enter__(self) -> Device:
         return self

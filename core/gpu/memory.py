@@ -176,6 +176,11 @@ class Staging:
         self._buffer: Buffer | None = None
         self._pool: CommandPool | None = None
 
+    @property
+    def recorded(self) -> int:
+        """Command buffers recorded for copies so far."""
+        return 0 if self._pool is None else self._pool.recorded
+
     def write(self, target: Buffer, offset: int, source: NDArray[np.uint8]) -> None:
         with self._lock:
             staging = self._open()

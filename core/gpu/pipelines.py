@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 SETS_PER_POOL = 256
 BINDINGS_PER_SET = 8
+DISPATCH_BASE = 0x10  # VK_PIPELINE_CREATE_DISPATCH_BASE_BIT, unknown to the package
 
 BufferRange = tuple["Buffer", int, int]  # buffer, offset in bytes, size in bytes
 
@@ -140,7 +141,9 @@ class ComputePipeline:
                 pName=name,
                 pSpecializationInfo=special,
             )
-            info = vk.VkComputePipelineCreateInfo(stage=stage, layout=self.layout)
+            info = vk.VkComputePipelineCreateInfo(
+                flags=DISPATCH_BASE, stage=stage, layout=self.layout
+            )
             held = (info, stage, special, name, keep)
             with vulkan_errors(f"Creating the pipeline {self.name}"):
                 cache = self._device.pipeline_cache.handle
@@ -191,15 +194,22 @@ class ComputePipeline:
         return target
 
     def dispatch(
-        self, command_buffer: Any, descriptor_set: Any, groups: tuple[int, int, int]
+        self,
+        command_buffer: Any,
+        descriptor_set: Any,
+        groups: tuple[int, int],
+        first: tuple[int, int] = (0, 0),
     ) -> None:
-        """Record bind and dispatch; `groups` are workgroup counts in x, y, z."""
+        """Record bind and dispatch of `groups` workgroups in x and y, numbered from `first`."""
         point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
         vk.vkCmdBindPipeline(command_buffer, point, self.handle)
         vk.vkCmdBindDescriptorSets(
             command_buffer, point, self.layout, 0, 1, [descriptor_set], 0, None
         )
-        vk.vkCmdDispatch(command_buffer, *groups)
+        if first == (0, 0):  # synchronization validation is blind to vkCmdDispatchBase
+            vk.vkCmdDispatch(command_buffer, *groups, 1)
+        else:
+            vk.vkCmdDispatchBase(command_buffer, *first, 0, *groups, 1)
 
     def close(self) -> None:
         if self.handle is not None:

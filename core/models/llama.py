@@ -113,7 +113,12 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
     factor = fields.number("rope.scaling.factor", 1.0) if scaling == "linear" else 1.0
     width = fields.integer("embedding_length")
     heads = fields.integer("attention.head_count", at_most=4096)
-    head_dim = fields.integer("attention.key_length", width // heads or 1, at_most=4096)
+    head_dim = fields.integer("attention.key_length", 0, at_least=0, at_most=4096)
+    if not head_dim and width % heads:
+        raise fields.error(
+            "attention.head_count", f"{heads} heads do not divide a width of {width}"
+        )
+    head_dim = head_dim or width // heads
     value_dim = fields.integer("attention.value_length", head_dim, at_most=4096)
     kv_heads = fields.integer("attention.head_count_kv", heads, at_most=heads)
     rotary_dim = fields.integer("rope.dimension_count", head_dim, at_most=head_dim)

@@ -89,6 +89,12 @@ class PlanBuilder:
         factors: Tensor | None = None,
     ) -> Tensor:
         _expect(x.shape[1] % head_dim == 0, f"{label}: {x.shape} is no multiple of {head_dim}")
+        _expect(
+            0 < rotary_dim <= head_dim and rotary_dim % 2 == 0,
+            f"{label}: rotary_dim {rotary_dim} is odd or not in 2..{head_dim}",
+        )
+        if factors is not None:
+            _expect(factors.shape == (rotary_dim // 2,), f"{label}: factors {factors.shape}")
         return self._op(
             "rope",
             (x,) if factors is None else (x, factors),
@@ -119,6 +125,10 @@ class PlanBuilder:
         window: int = 0,
     ) -> Tensor:
         _expect(q.shape[1] == heads * head_dim, f"{label}: {q.shape} is not {heads} x {head_dim}")
+        _expect(heads % kv_heads == 0, f"{label}: {kv_heads} does not divide {heads} heads")
+        for cache in (k_cache, v_cache):
+            fits = cache.shape[1] == kv_heads * head_dim
+            _expect(fits, f"{label}: {cache.shape} is not {kv_heads} x {head_dim}")
         return self._op(
             "attention",
             (q, k_cache, v_cache),
@@ -132,11 +142,11 @@ class PlanBuilder:
         )
 
     def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
-        _expect(gate.shape == up.shape, f"{label}: {gate.shape} does not fit {up.shape}")
+        _expect_alike(gate, up, label)
         return self._op("silu_mul", (gate, up), self._like(gate, label), label)
 
     def add(self, a: Tensor, b: Tensor, label: str) -> Tensor:
-        _expect(a.shape == b.shape, f"{label}: {a.shape} does not fit {b.shape}")
+        _expect_alike(a, b, label)
         return self._op("add", (a, b), self._like(a, label), label)
 
     def output_rows(self, x: Tensor, label: str) -> Tensor:
@@ -182,6 +192,7 @@ class PlanBuilder:
     def _tensor(
         self, name: str, kind: Kind, dtype: str, shape: tuple[int, ...], rows: Rows = "fixed"
     ) -> Tensor:
+        _expect(name not in self._by_name, f"two tensors are called {name}")
         tensor = Tensor(len(self._tensors), name, kind, dtype, shape, rows)
         self._tensors.append(tensor)
         self._by_name[name] = tensor
@@ -214,6 +225,13 @@ class PlanBuilder:
         _expect(set(params) == set(spec.params), f"{label}: {name} takes {spec.params}")
         ids = tuple(t.id for t in inputs), tuple(t.id for t in outputs)
         self._ops.append(Op(name, *ids, MappingProxyType(params), label))
+
+
+def _expect_alike(a: Tensor, b: Tensor, label: str) -> None:
+    _expect(
+        (a.shape, a.rows) == (b.shape, b.rows),
+        f"{label}: {a.shape} of {a.rows} does not fit {b.shape} of {b.rows}",
+    )
 
 
 def _expect(condition: bool, problem: str) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from core.engine import Engine
@@ -50,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingOptions) -> int:
-    text = sys.stdin.read() if arguments.prompt is None else arguments.prompt
+    text = _standard_input() if arguments.prompt is None else arguments.prompt
     messages = (*_system(arguments), ChatMessage("user", _checked(text)))
     answer = _generate(engine, 1, messages, sampling, arguments, show=not arguments.json)
     if arguments.json:
@@ -82,6 +86,9 @@ def _converse(
         except (EOFError, KeyboardInterrupt):
             _say("")
             return 0
+        except UnicodeDecodeError as error:
+            _say(f"llm-lite: the line is not valid UTF-8 at byte {error.start}")
+            continue
         if not text.strip():
             continue
         request += 1
@@ -103,12 +110,15 @@ def _generate(
     *,
     show: bool,
 ) -> _Answer:
-    engine.send(Generate(request, messages, sampling, raw=arguments.raw))
     text: list[str] = []
     tokens: list[int] = []
-    interrupted = False
-    while True:
-        try:
+    stopping = False
+    with _interrupts() as interrupted:
+        engine.send(Generate(request, messages, sampling, raw=arguments.raw))
+        while True:
+            if interrupted.is_set() and not stopping:
+                stopping = True
+                engine.send(Stop())
             for event in engine.wait(_POLL_SECONDS):
                 _report(event)
                 if isinstance(event, TokenDecoded):
@@ -117,10 +127,24 @@ def _generate(
                     if show:
                         print(event.text, end="", flush=True)
                 elif isinstance(event, GenerationFinished):
-                    return _finish(event, "".join(text), tokens, interrupted, show=show)
-        except KeyboardInterrupt:
-            interrupted = True
-            engine.send(Stop())
+                    return _finish(event, "".join(text), tokens, interrupted.is_set(), show=show)
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """The first Ctrl-C only sets the event, so that no token is lost; the second one interrupts."""
+    pressed = threading.Event()
+
+    def note(_signal: int, _frame: object) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _finish(
@@ -160,6 +184,13 @@ def _report(event: Event) -> None:
 
 def _system(arguments: argparse.Namespace) -> tuple[ChatMessage, ...]:
     return (ChatMessage("system", _checked(arguments.system)),) if arguments.system else ()
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise RequestError(f"standard input is not valid UTF-8 at byte {error.start}") from None
 
 
 def _checked(text: str) -> str:

@@ -20,6 +20,7 @@ from desktop.cli import engine_options
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _check_place(arguments.out)
     file = loading.open_model(arguments.model, lambda *_: None, _warn)
     try:
         tokens = _tokens(arguments, file.tokenizer)
@@ -74,6 +75,14 @@ def _read(path: Path) -> str:
         raise FileError(path, f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise FileError(path, f"is not valid UTF-8 at byte {error.start}") from None
+
+
+def _check_place(path: Path) -> None:
+    """Say before the work what would fail after it."""
+    if not path.name or path.is_dir():
+        raise FileError(path, "is a directory, expected the name of a file to write")
+    if not path.parent.is_dir():
+        raise FileError(path, f"cannot be written: there is no directory {path.parent}")
 
 
 def _save(path: Path, logits: NDArray[np.float32]) -> None:

@@ -1,3 +1,7 @@
-#include <pybind11/pybind11.h>
+#include "bind/bind.h"
 
-PYBIND11_MODULE(_cpp, module) { module.doc() = "llm-lite's C++ executor"; }
+PYBIND11_MODULE(_cpp, module) {
+  module.doc() = "llm-lite's C++ executor";
+  init_cpu(module);
+  init_interpreter(module);
+}

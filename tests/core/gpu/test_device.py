@@ -134,7 +134,7 @@ def test_dispatch_with_timestamps(device, count):
         times.reset(command_buffer)
         times.mark(command_buffer, 0)
         bound = pipeline.bind(sets, {"Target": (buffer, 0, buffer.size)})
-        pipeline.dispatch(command_buffer, bound, (-(-count // 32), 1, 1))
+        pipeline.dispatch(command_buffer, bound, (-(-count // 32), 1))
         full_barrier(command_buffer)
         times.mark(command_buffer, 1)
     for _ in range(2):  # a recording may be replayed
@@ -189,7 +189,7 @@ def test_synchronization_validation_is_on():
     buffer = Buffer(device, 64, STORAGE, host=False)
     with pool.record(pool.allocate()[0]) as command_buffer:
         bound = pipeline.bind(sets, {"Target": (buffer, 0, buffer.size)})
-        pipeline.dispatch(command_buffer, bound, (1, 1, 1))
+        pipeline.dispatch(command_buffer, bound, (1, 1))
         region = vk.VkBufferCopy(dstOffset=32, size=16)
         vk.vkCmdCopyBuffer(command_buffer, buffer.handle, buffer.handle, 1, [region])
     for owned in (buffer, pool, sets, pipeline, device):

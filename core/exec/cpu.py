@@ -1,0 +1,272 @@
+"""The C++ executor: hands each plan over once as flat arrays, then makes one call a step.
+
+Weights are read where they lie (a mapped file); state and scratch are the executor's own memory.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from llm_lite_kernels import _cpp
+from numpy.typing import NDArray
+
+from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
+from core.exec.executor import StopCheck
+from core.formats.tensor import TensorData
+from core.plan.ops import OPS
+from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, row_bytes
+from core.plan.step import Step
+from core.quant import a8
+
+F32 = NDArray[np.float32]
+
+# The order of the enums in kernels_cpp/plan/op.h.
+_DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "a8")
+_ROWS = ("fixed", "tokens", "outputs")
+_OPS = tuple(OPS)
+_MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 3, 2, 5
+
+_ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
+_BANDWIDTH_BYTES = 256 * 10**6
+_SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish to stop
+
+
+class CpuExecutor:
+    """See `core.exec.executor.Executor`. threads=0: one a core; isa: one of `available_isas()`.
+
+    Raises RequestError for an instruction set that cannot run here, OutOfDeviceMemoryError where
+    the cache does not fit into memory, ValueError for weights that do not fit the program.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        weights: Mapping[str, TensorData],
+        threads: int = 0,
+        *,
+        isa: str | None = None,
+    ) -> None:
+        self.program = program
+        self.isa_name = _choose_isa(isa)
+        self.threads = threads or default_threads()
+        names = {t.name for plan in program.plans for t in plan.tensors if t.kind is Kind.WEIGHT}
+        self._weights = {name: _readable(weights[name]) for name in sorted(names)}
+        self._vocabulary = _vocabulary(program)
+        try:
+            self._allocate()
+        except MemoryError as error:
+            raise OutOfDeviceMemoryError(
+                f"not enough memory for a context of {program.context} tokens: "
+                f"{_state_bytes(program) / 2**20:.0f} MiB are needed; choose a shorter context"
+            ) from error
+
+    def _allocate(self) -> None:
+        program = self.program
+        states = {t.name: t for p in program.plans for t in p.tensors if t.kind is Kind.STATE}
+        self._state = {name: _cpp.Memory(_tensor_bytes(t)) for name, t in states.items()}
+        self._arena = _cpp.Memory(max(plan.scratch_bytes for plan in program.plans))
+        self._interpreter: _cpp.Interpreter | None = _cpp.Interpreter(self.isa_name, self.threads)
+        for plan in program.plans:  # known to the interpreter by their numbers
+            self._interpreter.add_plan(
+                np.array([self._tensor_row(t) for t in plan.tensors], np.int64),
+                np.array([_op_row(op) for op in plan.ops], np.int64),
+                np.array([_param_row(op) for op in plan.ops], np.float64),
+            )
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(weight.nbytes for weight in self._weights.values())
+
+    def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
+        plan = self.program.plan_for(step.count, step.outputs)
+        self._run(plan, step, 0, len(plan.ops), should_stop)
+        return self.read(plan, plan.tensors[plan.logits], step)
+
+    def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
+        self._run(plan, step, first, last, None)
+
+    def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
+        memory = self._rows(tensor, step)
+        if tensor.dtype == "a8":
+            return _read_a8(memory, tensor.shape[1])
+        return memory.view({"f32": np.float32, "f16": np.float16}[tensor.dtype]).astype(np.float32)
+
+    def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
+        assert tensor.kind is not Kind.WEIGHT and tensor.dtype != "a8", tensor.name
+        memory = self._rows(tensor, step)
+        memory.view({"f32": np.float32, "f16": np.float16}[tensor.dtype])[:] = values
+
+    def close(self) -> None:
+        """Ends the threads and frees the state; the executor runs no more steps."""
+        self._interpreter = None
+        self._state = {}
+        self._weights = {}
+
+    def _run(
+        self, plan: Plan, step: Step, first: int, last: int, should_stop: StopCheck | None
+    ) -> None:
+        self._check(plan, step)
+        assert self._interpreter is not None, "the executor is closed"
+        words = step.pack(plan.max_tokens)
+        number = self.program.plans.index(plan)
+        while first < last:
+            if should_stop is not None and should_stop():
+                raise CancelledError("stopped")
+            first = self._interpreter.run(number, words, first, last, _SLICE_US)
+
+    def _check(self, plan: Plan, step: Step) -> None:
+        """Nothing that a kernel indexes with may lead outside a tensor."""
+        if not 1 <= step.count <= plan.max_tokens or not 0 <= step.outputs <= step.count:
+            raise RequestError(f"a step of {step.count} tokens with {step.outputs} outputs")
+        if step.outputs > plan.max_outputs:
+            raise RequestError(f"{step.outputs} outputs asked for, at most {plan.max_outputs}")
+        if step.start < 0 or step.kv_length > self.program.context:
+            raise RequestError(
+                f"positions {step.start}..{step.kv_length - 1} do not fit a context of "
+                f"{self.program.context} tokens"
+            )
+        low, high = int(step.tokens.min()), int(step.tokens.max())
+        if low < 0 or high >= self._vocabulary:
+            wrong = low if low < 0 else high
+            raise RequestError(f"token {wrong} is not in the vocabulary of {self._vocabulary}")
+
+    def _rows(self, tensor: Tensor, step: Step) -> NDArray[np.uint8]:
+        """uint8 [rows in use, bytes of a row], the memory itself."""
+        columns = row_bytes(tensor.dtype, tensor.shape[1])
+        rows = step.rows(tensor.rows, tensor.shape[0])
+        if tensor.kind is Kind.STATE:
+            memory = np.asarray(self._state[tensor.name])
+            return memory.reshape(-1, columns)[:rows]
+        memory = np.asarray(self._arena)[tensor.offset :]
+        return memory[: rows * columns].reshape(rows, columns)
+
+    def _tensor_row(self, tensor: Tensor) -> tuple[int, ...]:
+        rows, columns = tensor.shape if len(tensor.shape) == 2 else (1, *tensor.shape)
+        dtype, kind = _DTYPES.index(tensor.dtype), _ROWS.index(tensor.rows)
+        return tensor.id, dtype, kind, rows, columns, self._address(tensor)
+
+    def _address(self, tensor: Tensor) -> int:
+        if tensor.kind is Kind.WEIGHT:
+            weight = self._weights[tensor.name]
+            if (weight.dtype, weight.shape) != (tensor.dtype, tensor.shape):
+                raise ValueError(
+                    f"weight {tensor.name}: the plan expects {tensor.dtype} {tensor.shape}, "
+                    f"found {weight.dtype} {weight.shape}"
+                )
+            return int(weight.data.ctypes.data)
+        if tensor.kind is Kind.STATE:
+            return int(np.asarray(self._state[tensor.name]).ctypes.data)
+        return int(np.asarray(self._arena).ctypes.data) + tensor.offset
+
+
+def cpu_features() -> list[str]:
+    """The processor's features that some build of the kernels makes use of."""
+    features: list[str] = _cpp.cpu_features()
+    return features
+
+
+def available_isas() -> list[str]:
+    """Builds of the kernels that can run here, slowest first; LLM_LITE_ISA leaves out the higher.
+
+    Raises RequestError if LLM_LITE_ISA names none of them.
+    """
+    names: list[str] = _cpp.available_isas()
+    limit = os.environ.get("LLM_LITE_ISA")
+    if not limit:
+        return names
+    if limit not in names:
+        raise RequestError(f"LLM_LITE_ISA is {limit!r}, expected one of {', '.join(names)}")
+    return names[: names.index(limit) + 1]
+
+
+def has_integer_dot() -> bool:
+    """Whether int8 activations pay: 8-bit products of vectors, not of single values."""
+    return isa_name() not in ("scalar", "neon")
+
+
+def default_threads() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def processor_name() -> str:
+    """As the system calls it: "AMD EPYC 9555"."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def isa_name() -> str:
+    """The build of the kernels that an executor gets unless it asks for another."""
+    return available_isas()[-1]
+
+
+def read_gb_s(threads: int = 0) -> float:
+    """GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all threads."""
+    return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
+
+
+def _choose_isa(asked: str | None) -> str:
+    names = available_isas()
+    if asked is not None and asked not in names:
+        raise RequestError(f"instruction set {asked!r}: expected one of {', '.join(names)}")
+    return asked or names[-1]
+
+
+def _readable(weight: TensorData) -> TensorData:
+    """The weight, checked for its size; copied only if it lies where values may not."""
+    if weight.dtype not in _DTYPES[:-1]:
+        raise ValueError(f"weight {weight.name}: the kernels do not know {weight.dtype}")
+    values = int(np.prod(weight.shape, dtype=object))
+    expected = weight.format.nbytes(values)
+    if weight.nbytes != expected or weight.shape[-1] % weight.format.block_size:
+        raise ValueError(
+            f"weight {weight.name}: {weight.dtype} {weight.shape} takes {expected} bytes, "
+            f"found {weight.nbytes}"
+        )
+    aligned = weight.data.ctypes.data % _ALIGNMENT.get(weight.dtype, 1) == 0
+    if aligned and weight.data.flags.c_contiguous:
+        return weight
+    return TensorData(weight.name, weight.dtype, weight.shape, weight.data.copy())
+
+
+def _vocabulary(program: Program) -> int:
+    """Rows that every embedding table has."""
+    tables = [p.tensors[op.inputs[0]] for p in program.plans for op in p.ops if op.name == "embed"]
+    return min([program.vocabulary, *(table.shape[0] for table in tables)])
+
+
+def _state_bytes(program: Program) -> int:
+    states = {t.name: t for p in program.plans for t in p.tensors if t.kind is Kind.STATE}
+    return sum(_tensor_bytes(t) for t in states.values())
+
+
+def _tensor_bytes(tensor: Tensor) -> int:
+    return tensor.shape[0] * row_bytes(tensor.dtype, tensor.shape[1])
+
+
+def _op_row(op: Op) -> tuple[int, ...]:
+    inputs = (*op.inputs, *[-1] * (_MAX_INPUTS - len(op.inputs)))
+    outputs = (*op.outputs, *[-1] * (_MAX_OUTPUTS - len(op.outputs)))
+    return _OPS.index(op.name), *inputs, *outputs
+
+
+def _param_row(op: Op) -> tuple[float, ...]:
+    values = [op.params[name] for name in OPS[op.name].params]
+    return *values, *[0.0] * (_MAX_PARAMS - len(values))
+
+
+def _read_a8(memory: NDArray[np.uint8], columns: int) -> F32:
+    scales = memory[:, columns : columns + 4 * (columns // A8_BLOCK)].copy().view(np.float32)
+    return a8.dequantize_rows(memory[:, :columns].view(np.int8), scales)

@@ -1,0 +1,224 @@
+"""The Vulkan executor: a plan is recorded once and replayed; a decoded token records nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import DeviceError, DeviceLostError
+from core.exec.executor import Progress, StopCheck
+from core.exec.vulkan_kernels import Tuning, dispatches
+from core.exec.vulkan_memory import STORAGE, Arena, FixedArena, WeightPart, Weights
+from core.exec.vulkan_pacing import Pacer
+from core.exec.vulkan_record import Pipelines, Recorder
+from core.formats.tensor import TensorData
+from core.gpu.commands import CommandPool
+from core.gpu.device import Device
+from core.gpu.memory import Buffer
+from core.gpu.pipelines import BufferRange, DescriptorSets
+from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, row_bytes
+from core.plan.step import HEADER_WORDS, Step
+from core.quant import a8
+
+log = logging.getLogger(__name__)
+
+F32 = NDArray[np.float32]
+READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
+
+
+@dataclass(frozen=True)
+class Recording:
+    segments: list[Any]  # command buffers
+    pacer: Pacer
+    reads_back: bool  # the last segment copies the logits to the host
+
+
+class VulkanExecutor:
+    """Weights, cache and recordings of one program on a device that others use too.
+
+    `progress` is called with 0..1 while the weights are uploaded. Raises DeviceLostError and
+    OutOfDeviceMemoryError; `close` frees everything and leaves the device open.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        program: Program,
+        weights: Mapping[str, TensorData],
+        *,
+        progress: Progress | None = None,
+        tuning: Tuning | None = None,
+    ) -> None:
+        self.program = program
+        self.tuning = tuning or Tuning.of(device.info)
+        self._device = device
+        self._data = weights
+        self._closing: list[Any] = []  # closed in reverse
+        self._recordings: dict[int, Recording] = {}
+        self._tables: dict[str, BufferRange] = {}
+        try:
+            self._open(progress)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, progress: Progress | None) -> None:
+        device, plans = self._device, self.program.plans
+        tensors = [t for plan in plans for t in plan.tensors]
+        self._check(tensors)
+        kept = [t for t in tensors if t.kind is Kind.WEIGHT]
+        self._weights = self._own(Weights(device, kept, self._data, progress))
+        self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
+        scratch_bytes = max(plan.scratch_bytes for plan in plans)
+        self._scratch = self._own(Buffer(device, max(4, scratch_bytes), STORAGE, host=False))
+        words = HEADER_WORDS + self.program.max_tokens
+        self._step = self._own(Buffer(device, 4 * words, STORAGE, host=True))
+        self.step_buffer: BufferRange = (self._step, 0, self._step.size)
+        logits = max(_tensor_bytes(plan.tensors[plan.logits]) for plan in plans)
+        size = min(READBACK_BYTES, logits)
+        self._readback = self._own(Buffer(device, size, 0, host=True))
+        self._table_arena = self._own(FixedArena(device, [1 << 16]))
+        self._pool = self._own(CommandPool(device, device.compute))
+        self._pipelines = self._own(Pipelines(device))
+        self._sets = self._own(DescriptorSets(device))
+        self._recorder = Recorder(device, self._pool, self._pipelines, self._sets)
+
+    def _own(self, resource: Any) -> Any:
+        self._closing.append(resource)
+        return resource
+
+    def _check(self, tensors: list[Tensor]) -> None:
+        limit = self._device.info.max_storage_buffer_range
+        for tensor in tensors:
+            if tensor.kind is not Kind.WEIGHT and _tensor_bytes(tensor) > limit:
+                raise DeviceError(
+                    f"{tensor.name} needs {_tensor_bytes(tensor)} bytes; "
+                    f"{self._device.info.name} binds at most {limit}: choose a smaller context."
+                )
+
+    def _open_state(self, tensors: list[Tensor]) -> dict[str, BufferRange]:
+        unique = {tensor.name: tensor for tensor in tensors}
+        arena: Arena = self._own(FixedArena(self._device, map(_tensor_bytes, unique.values())))
+        return {name: arena.reserve(_tensor_bytes(tensor)) for name, tensor in unique.items()}
+
+    @property
+    def weight_bytes(self) -> int:
+        return int(self._weights.nbytes)
+
+    @property
+    def recorded(self) -> int:
+        """Command buffers recorded so far; constant while tokens are decoded."""
+        return int(self._pool.recorded) + self._device.staging.recorded
+
+    @property
+    def submits(self) -> int:
+        return sum(recording.pacer.submits for recording in self._recordings.values())
+
+    def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
+        plan = self.program.plan_for(step.count, step.outputs)
+        recording = self._recording(plan)
+        self._write_step(step)
+        recording.pacer.run(recording.segments, should_stop)
+        logits = plan.tensors[plan.logits]
+        if recording.reads_back:
+            values = self._readback.array(np.float32)[: step.outputs * logits.shape[1]]
+            return values.reshape(step.outputs, -1).copy()
+        return self.read(plan, logits, step)
+
+    def prepare(self) -> None:
+        """Record every plan and compile its kernels now, not at the first step that needs it."""
+        for plan in self.program.plans:
+            self._recording(plan)
+
+    def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
+        self._write_step(step)
+        calls = [self._dispatches(plan, op) for op in plan.ops[first:last]]
+        segments = self._recorder.segments(calls, self.tuning.segment_work)
+        queue = self._device.compute
+        queue.wait(queue.submit(segments))
+        self._pool.free(segments)
+
+    def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
+        buffer, offset, _ = self.tensor(tensor)
+        rows, columns = step.rows(tensor.rows, tensor.shape[0]), tensor.shape[1]
+        data = buffer.download(offset, rows * row_bytes(tensor.dtype, columns))
+        if tensor.dtype == "a8":
+            return _decode_a8(data.reshape(rows, -1), columns)
+        kind = np.float16 if tensor.dtype == "f16" else np.float32
+        return data.view(kind).astype(np.float32).reshape(rows, columns)
+
+    def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
+        buffer, offset, _ = self.tensor(tensor)
+        kind = np.float16 if tensor.dtype == "f16" else np.float32
+        buffer.upload(values.astype(kind), offset)
+
+    def close(self) -> None:
+        """Wait for what is in flight and free everything; the device stays open."""
+        if self._closing:
+            try:
+                self._device.compute.wait_idle()
+            except DeviceLostError as error:  # told to whoever ran the step; nothing runs any more
+                log.warning("%s", error)
+        while self._closing:
+            self._closing.pop().close()
+        self._recordings.clear()
+
+    # What the kernels ask for (vulkan_kernels.Binder).
+
+    def tensor(self, tensor: Tensor) -> BufferRange:
+        if tensor.kind is Kind.STATE:
+            return self._state[tensor.name]
+        return self._scratch, tensor.offset, _tensor_bytes(tensor)
+
+    def matrix(self, name: str) -> tuple[WeightPart, ...]:
+        return self._weights.matrix(name)
+
+    def vector(self, name: str) -> BufferRange:
+        return self._weights.vector(name)
+
+    def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange:
+        """A constant table on the device, uploaded when its key is first used."""
+        if key not in self._tables:
+            buffer, offset, size = self._table_arena.reserve(values.nbytes)
+            buffer.upload(values, offset)
+            self._tables[key] = (buffer, offset, size)
+        return self._tables[key]
+
+    def _recording(self, plan: Plan) -> Recording:
+        if id(plan) not in self._recordings:
+            calls = [self._dispatches(plan, op) for op in plan.ops]
+            segments = self._recorder.segments(calls, self.tuning.segment_work)
+            logits = self.tensor(plan.tensors[plan.logits])
+            reads_back = logits[2] <= self._readback.size
+            if reads_back:
+                segments.append(self._recorder.readback(logits, (self._readback, 0, logits[2])))
+            pacer = Pacer(self._device.compute, len(segments))
+            self._recordings[id(plan)] = Recording(segments, pacer, reads_back)
+        return self._recordings[id(plan)]
+
+    def _dispatches(self, plan: Plan, op: Op) -> list[Any]:
+        factors = None
+        if op.name == "rope" and len(op.inputs) > 1:
+            factors = self._data[plan.tensors[op.inputs[1]].name].dequantize()
+        return dispatches(self, op, plan.tensors, factors)
+
+    def _write_step(self, step: Step) -> None:
+        words = step.pack(self.program.max_tokens)
+        self._step.array(np.int32)[: words.size] = words
+
+
+def _tensor_bytes(tensor: Tensor) -> int:
+    rows, columns = tensor.shape
+    return rows * row_bytes(tensor.dtype, columns)
+
+
+def _decode_a8(rows: NDArray[np.uint8], columns: int) -> F32:
+    blocks = columns // A8_BLOCK
+    q = np.ascontiguousarray(rows[:, :columns]).view(np.int8)
+    scale = np.ascontiguousarray(rows[:, columns : columns + 4 * blocks]).view(np.float32)
+    return a8.dequantize_rows(q, scale)

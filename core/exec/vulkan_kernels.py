@@ -1,0 +1,353 @@
+"""From an op of the plan to dispatches: shader, constants, buffers and number of workgroups.
+
+One function an op, named as in the op table. Grids are sized for the bucket's largest step; the
+shaders skip rows that the step does not use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.exec.vulkan_memory import WeightPart
+from core.gpu.info import DeviceInfo
+from core.gpu.pipelines import BufferRange
+from core.plan.plan import Op, Tensor
+from core.plan.step import N_OUTPUTS, N_TOKENS
+
+MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
+TILE = 8  # lanes along each side of a matmul workgroup
+LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
+ELEMENT_WORK = 8  # an element of an elementwise op, likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A shader variant with its specialization constants, buffers by name and workgroups.
+
+    `work` estimates the multiply-adds of the largest step.
+    """
+
+    variant: str
+    constants: Mapping[str, int | float]
+    buffers: Mapping[str, BufferRange]
+    groups: tuple[int, int]
+    work: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Workgroup shapes for a kind of device. Lanes are powers of two."""
+
+    lanes: int = 64  # of elementwise kernels
+    reduce_lanes: int = 128  # of rms_norm
+    matvec_lanes: int = 32
+    matvec_rows: int = 4  # outputs of one workgroup; at least 2, see MOST_PART_ROWS
+    matvec_tokens: int = 8  # steps of more tokens are multiplied in tiles
+    tile_n: int = 4  # outputs of one lane of matmul, for each of up to 4 tokens
+    attention_lanes: int = 64
+    share_heads: bool = False  # one attention workgroup serves all heads of a key/value head
+    subgroups: bool = False
+    shared_bytes: int = 16384  # the least that Vulkan promises a workgroup
+    segment_work: int = 1 << 30  # multiply-adds of one command buffer, a few milliseconds
+
+    @classmethod
+    def of(cls, info: DeviceInfo) -> Tuning:
+        if info.kind == "software":  # bound by loads: few lanes, much work for each
+            tuning = cls(
+                reduce_lanes=16,
+                matvec_lanes=8,
+                matvec_rows=8,
+                matvec_tokens=16,
+                tile_n=8,
+                attention_lanes=16,
+                share_heads=True,
+                segment_work=8 << 20,
+            )
+        else:
+            work = 1 << 30 if info.kind == "discrete" else 1 << 28
+            tuning = cls(matvec_lanes=max(32, min(64, info.subgroup_size)), segment_work=work)
+        subgroups = info.features["subgroup_arithmetic"]
+        return replace(tuning, subgroups=subgroups, shared_bytes=info.max_shared_memory)
+
+
+class Binder(Protocol):
+    """What the kernels need of the executor: where tensors lie."""
+
+    tuning: Tuning
+    step_buffer: BufferRange
+
+    def tensor(self, tensor: Tensor) -> BufferRange: ...
+    def matrix(self, name: str) -> tuple[WeightPart, ...]: ...
+    def vector(self, name: str) -> BufferRange: ...
+    def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange: ...
+
+
+@dataclass(frozen=True)
+class _Call:
+    """An op with its tensors in hand."""
+
+    binder: Binder
+    op: Op
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    factors: NDArray[np.float32] | None = None
+    p: Mapping[str, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", self.op.params)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the largest step."""
+        return self.rows_tensor.shape[0]
+
+    @property
+    def rows_tensor(self) -> Tensor:
+        return self.inputs[0] if self.op.name == "kv_store" else self.outputs[0]
+
+    def dispatch(
+        self,
+        variant: str,
+        buffers: Mapping[str, BufferRange],
+        groups: tuple[int, int],
+        work: int,
+        **constants: int | float,
+    ) -> Dispatch:
+        word = N_OUTPUTS if self.rows_tensor.rows == "outputs" else N_TOKENS
+        return Dispatch(
+            variant,
+            {"ROWS_WORD": word, **constants},
+            {"Step": self.binder.step_buffer, **buffers},
+            groups,
+            max(work, LEAST_WORK),
+        )
+
+    def elementwise(
+        self, variant: str, buffers: Mapping[str, BufferRange], items: int, **constants: int
+    ) -> list[Dispatch]:
+        """A lane an item of a row."""
+        lanes = self.binder.tuning.lanes
+        groups = (-(-items // lanes), self.rows)
+        work = self.rows * items * ELEMENT_WORK
+        return [self.dispatch(variant, buffers, groups, work, LANES=lanes, **constants)]
+
+    def reducing(self, variant: str) -> str:
+        return variant + (".subgroup" if self.binder.tuning.subgroups else "")
+
+
+def dispatches(
+    binder: Binder,
+    op: Op,
+    tensors: tuple[Tensor, ...],
+    factors: NDArray[np.float32] | None = None,
+) -> list[Dispatch]:
+    """The dispatches of one op, independent of each other. `factors`: rope's second operand."""
+    inputs = tuple(tensors[i] for i in op.inputs)
+    outputs = tuple(tensors[i] for i in op.outputs)
+    return _KERNELS[op.name](_Call(binder, op, inputs, outputs, factors))
+
+
+def _embed(c: _Call) -> list[Dispatch]:
+    (table,), (y,) = c.inputs, c.outputs
+    lanes, columns = c.binder.tuning.lanes, table.shape[1]
+    groups = (-(-(-(-columns // 32) * 4) // lanes), c.rows)
+    return [
+        c.dispatch(
+            f"embed.{table.dtype}",
+            {**_planes(part), "Y": c.binder.tensor(y)},
+            groups,
+            c.rows * columns * ELEMENT_WORK,
+            LANES=lanes,
+            K=columns,
+            FIRST_ROW=part.first,
+            ROWS=part.rows,
+        )
+        for part in c.binder.matrix(table.name)
+    ]
+
+
+def _rms_norm(c: _Call) -> list[Dispatch]:
+    x, weight = c.inputs
+    buffers = {
+        "X": c.binder.tensor(x),
+        "Weight": c.binder.vector(weight.name),
+        "Y": c.binder.tensor(c.outputs[0]),
+    }
+    lanes = c.binder.tuning.reduce_lanes
+    work = c.rows * x.shape[1] * ELEMENT_WORK
+    sizes = {"LANES": lanes, "K": x.shape[1], "EPS": float(c.p["eps"])}
+    return [c.dispatch(c.reducing("rms_norm"), buffers, (c.rows, 1), work, **sizes)]
+
+
+def _quantize(c: _Call) -> list[Dispatch]:
+    columns = c.inputs[0].shape[1]
+    buffers = {"X": c.binder.tensor(c.inputs[0]), "Y": c.binder.tensor(c.outputs[0])}
+    return c.elementwise("quantize", buffers, columns // 32, K=columns)
+
+
+def _matmul(c: _Call) -> list[Dispatch]:
+    x, weight = c.inputs
+    suffix = weight.dtype + (".a8" if x.dtype == "a8" else "")
+    make = _matvec_part if c.rows <= c.binder.tuning.matvec_tokens else _matmul_part
+    return [make(c, suffix, part) for part in c.binder.matrix(weight.name)]
+
+
+def _matvec_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
+    tuning = c.binder.tuning
+    tokens = min(4, c.rows)
+    rows = tuning.matvec_rows if tokens == 1 else min(4, tuning.matvec_rows)
+    return c.dispatch(
+        c.reducing(f"matvec.{suffix}"),
+        _product_buffers(c, part),
+        (-(-part.rows // rows), -(-c.rows // tokens)),
+        _product_work(c, part),
+        LANES=tuning.matvec_lanes,
+        K=c.inputs[1].shape[1],
+        N=part.rows,
+        FIRST_ROW=part.first,
+        Y_COLUMNS=c.outputs[0].shape[1],
+        ROWS=rows,
+        TOKENS=tokens,
+    )
+
+
+def _matmul_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
+    tile_t = min(4, 1 << max(0, math.ceil(math.log2(c.rows / TILE))))
+    tile_n = c.binder.tuning.tile_n
+    return c.dispatch(
+        f"matmul.{suffix}",
+        _product_buffers(c, part),
+        (-(-part.rows // (TILE * tile_n)), -(-c.rows // (TILE * tile_t))),
+        _product_work(c, part),
+        K=c.inputs[1].shape[1],
+        N=part.rows,
+        FIRST_ROW=part.first,
+        Y_COLUMNS=c.outputs[0].shape[1],
+        TILE_T=tile_t,
+        TILE_N=tile_n,
+    )
+
+
+def _product_work(c: _Call, part: WeightPart) -> int:
+    return c.rows * part.rows * c.inputs[1].shape[1]
+
+
+def _product_buffers(c: _Call, part: WeightPart) -> dict[str, BufferRange]:
+    x, y = c.binder.tensor(c.inputs[0]), c.binder.tensor(c.outputs[0])
+    return {**_planes(part), "X": x, "Y": y}
+
+
+def _planes(part: WeightPart) -> dict[str, BufferRange]:
+    planes = {"Weight": part.levels}
+    return planes if part.scales is None else {**planes, "Scales": part.scales}
+
+
+def _rope(c: _Call) -> list[Dispatch]:
+    x = c.inputs[0]
+    pairs = int(c.p["rotary_dim"]) // 2
+    factors_name = c.inputs[1].name if len(c.inputs) > 1 else ""
+    key = f"rope {pairs} {c.p['theta']} {c.p['scale']} {factors_name}"
+    frequencies = rope_frequencies(pairs, c.p["theta"], c.p["scale"], c.factors)
+    buffers = {
+        "X": c.binder.tensor(x),
+        "Frequencies": c.binder.table(key, frequencies),
+        "Y": c.binder.tensor(c.outputs[0]),
+    }
+    return c.elementwise(
+        "rope",
+        buffers,
+        x.shape[1] // 2,
+        COLUMNS=x.shape[1],
+        HEAD_DIM=int(c.p["head_dim"]),
+        ROTARY_DIM=int(c.p["rotary_dim"]),
+        HALF_SPLIT=int(c.p["half_split"]),
+    )
+
+
+def rope_frequencies(
+    pairs: int, theta: float, scale: float, factors: NDArray[np.float32] | None
+) -> NDArray[np.uint32]:
+    """Turns a position, modulo 1, in units of 2^-64: uint32 [pairs, (low, high)]."""
+    frequency = np.float64(theta) ** (-np.arange(pairs) / pairs)
+    if factors is not None:
+        frequency = frequency / factors
+    turns = [int(f * scale / (2 * math.pi) * 2**64) % 2**64 for f in frequency.tolist()]
+    return np.array([(t & 0xFFFFFFFF, t >> 32) for t in turns], np.uint32).reshape(-1, 2)
+
+
+def _kv_store(c: _Call) -> list[Dispatch]:
+    k, v = c.inputs
+    names = ("K", "V", "KCache", "VCache")
+    buffers = dict(zip(names, map(c.binder.tensor, (k, v, *c.outputs)), strict=True))
+    columns = k.shape[1]
+    return c.elementwise(f"kv_store.{c.outputs[0].dtype}", buffers, columns // 2, COLUMNS=columns)
+
+
+def _attention(c: _Call) -> list[Dispatch]:
+    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    each, tokens = _attention_tile(c)
+    names = ("Q", "KCache", "VCache", "Y")
+    buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
+    dispatch = c.dispatch(
+        c.reducing(f"attention.{c.inputs[1].dtype}"),
+        buffers,
+        (heads // each, -(-c.rows // tokens)),
+        c.rows * 2 * heads * head_dim * c.inputs[1].shape[0],
+        LANES=c.binder.tuning.attention_lanes,
+        HEADS=heads,
+        KV_HEADS=int(c.p["kv_heads"]),
+        HEAD_DIM=head_dim,
+        SCALE=float(c.p["scale"]),
+        WINDOW=int(c.p["window"]),
+        HEADS_EACH=each,
+        TOKENS=tokens,
+    )
+    return [dispatch]
+
+
+def _attention_tile(c: _Call) -> tuple[int, int]:
+    """Heads and tokens of one workgroup; its queries and weights must fit shared memory."""
+    tuning = c.binder.tuning
+    query_bytes = 4 * int(c.p["head_dim"]) + 4 * tuning.attention_lanes
+    queries = min(MAX_QUERIES, max(1, (tuning.shared_bytes - 1024) // query_bytes))
+    shared = int(c.p["heads"]) // int(c.p["kv_heads"])
+    each = shared if tuning.share_heads and shared <= queries else 1
+    return each, max(1, min(c.rows, 4, queries // each))
+
+
+def _silu_mul(c: _Call) -> list[Dispatch]:
+    return _columnwise(c, "silu_mul", ("Gate", "Up", "Y"))
+
+
+def _add(c: _Call) -> list[Dispatch]:
+    return _columnwise(c, "add", ("A", "B", "Y"))
+
+
+def _output_rows(c: _Call) -> list[Dispatch]:
+    return _columnwise(c, "output_rows", ("X", "Y"))
+
+
+def _columnwise(c: _Call, variant: str, names: tuple[str, ...]) -> list[Dispatch]:
+    buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
+    columns = c.outputs[0].shape[1]
+    return c.elementwise(variant, buffers, columns, COLUMNS=columns)
+
+
+_KERNELS: Mapping[str, Callable[[_Call], list[Dispatch]]] = {
+    "embed": _embed,
+    "rms_norm": _rms_norm,
+    "quantize": _quantize,
+    "matmul": _matmul,
+    "rope": _rope,
+    "kv_store": _kv_store,
+    "attention": _attention,
+    "silu_mul": _silu_mul,
+    "add": _add,
+    "output_rows": _output_rows,
+}

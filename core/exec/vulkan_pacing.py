@@ -1,0 +1,66 @@
+"""Submits of a few milliseconds: a frame never waits long and no watchdog fires."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from core.errors import CancelledError
+from core.exec.executor import StopCheck
+from core.gpu.queue import Queue
+
+TARGET_S = 0.004
+IN_FLIGHT = 2  # submits queued at a time, so that the device need not wait for Python
+SMOOTHING = 0.3  # weight of the newest measurement
+
+
+class Pacer:
+    """Cuts one recording into submits of about TARGET_S, from measured times per segment."""
+
+    def __init__(self, queue: Queue, segments: int) -> None:
+        self._queue = queue
+        # Unmeasured segments count as TARGET_S: the first pass submits them one by one.
+        self._segment_s = [TARGET_S] * segments
+        self._measured = [False] * segments
+        self.submits = 0
+
+    def run(self, segments: Sequence[Any], should_stop: StopCheck | None) -> None:
+        """Run all segments in order and wait; CancelledError between submits."""
+        flying: list[tuple[int, int, int]] = []  # timeline value, first segment, end segment
+        at, clock = 0, time.perf_counter()
+        while at < len(segments):
+            if should_stop and should_stop():
+                self._drain(flying)
+                raise CancelledError("stopped")
+            end = self._end(at)
+            flying.append((self._queue.submit(segments[at:end]), at, end))
+            self.submits += 1
+            at = end
+            if len(flying) >= IN_FLIGHT:
+                clock = self._finish(flying.pop(0), clock)
+        while flying:
+            clock = self._finish(flying.pop(0), clock)
+
+    def _end(self, first: int) -> int:
+        """The segments from `first` on that fit into TARGET_S, at least one."""
+        end, budget = first + 1, TARGET_S - self._segment_s[first]
+        while end < len(self._segment_s) and self._segment_s[end] <= budget:
+            budget -= self._segment_s[end]
+            end += 1
+        return end
+
+    def _finish(self, flight: tuple[int, int, int], since: float) -> float:
+        value, first, end = flight
+        self._queue.wait(value)
+        now = time.perf_counter()
+        each = (now - since) / (end - first)
+        for i in range(first, end):
+            weight = SMOOTHING if self._measured[i] else 1.0
+            self._segment_s[i] += weight * (each - self._segment_s[i])
+            self._measured[i] = True
+        return now
+
+    def _drain(self, flying: list[tuple[int, int, int]]) -> None:
+        if flying:
+            self._queue.wait(flying[-1][0])

@@ -1,0 +1,31 @@
+// e^x on vectors, to 1e-7 relative.
+#pragma once
+
+#include "base/simd.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+// x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by its Taylor polynomial of degree 7: the first term
+// left out, r^8 / 40320, is below 6e-9. Results saturate at e^-87 and e^88; NaN stays NaN.
+inline F32 exp(F32 x) {
+  x = choose(x < -87.0f, broadcast(-87.0f), x);
+  x = choose(x > 88.0f, broadcast(88.0f), x);
+  const F32 n = round_nearest(x * 1.44269504f);
+  F32 r = x - n * 0.693359375f;  // ln 2 in two parts, the first with zeros at its end
+  r = r - n * -2.12194440e-4f;
+  F32 p = broadcast(1.0f / 5040);
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  return from_bits(bits_of(p) + ((U32)to_i32(n) << 23));  // times 2^n
+}
+
+inline F32 silu(F32 x) { return x / (exp(-x) + 1.0f); }
+
+}  // namespace LLM_ISA
+}  // namespace llm

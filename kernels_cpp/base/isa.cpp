@@ -1,0 +1,138 @@
+#include "base/isa.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "ops/table.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+namespace llm {
+namespace {
+
+struct Build {
+  std::string name;
+  std::vector<std::string> needs;
+  KernelTable (*table)();
+};
+
+#if defined(__x86_64__)
+
+struct Registers {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+};
+
+Registers cpuid(unsigned leaf, unsigned subleaf) {
+  Registers r;
+  __get_cpuid_count(leaf, subleaf, &r.a, &r.b, &r.c, &r.d);
+  return r;
+}
+
+// Which registers the operating system saves on a switch of threads (XCR0).
+unsigned saved_registers() {
+  if (!(cpuid(1, 0).c >> 27 & 1)) return 0;  // OSXSAVE
+  unsigned low, high;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+std::vector<std::string> detect() {
+  const Registers one = cpuid(1, 0), seven = cpuid(7, 0), seven_one = cpuid(7, 1);
+  const unsigned saved = saved_registers();
+  const bool ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
+  const auto bit = [](unsigned value, int index) { return (value >> index & 1) != 0; };
+  const std::pair<const char*, bool> all[] = {
+      {"avx2", ymm && bit(seven.b, 5)},        {"fma", ymm && bit(one.c, 12)},
+      {"f16c", ymm && bit(one.c, 29)},         {"avxvnni", ymm && bit(seven_one.a, 4)},
+      {"avx512f", zmm && bit(seven.b, 16)},    {"avx512dq", zmm && bit(seven.b, 17)},
+      {"avx512bw", zmm && bit(seven.b, 30)},   {"avx512vl", zmm && bit(seven.b, 31)},
+      {"avx512vnni", zmm && bit(seven.c, 11)},
+  };
+  std::vector<std::string> found;
+  for (const auto& [name, has] : all) {
+    if (has) found.emplace_back(name);
+  }
+  return found;
+}
+
+const std::vector<Build>& builds() {
+  static const std::vector<std::string> v2 = {"avx2", "fma", "f16c"};
+  static const auto with = [](std::vector<std::string> a, const std::vector<std::string>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  static const auto v4 = with(v2, {"avx512f", "avx512dq", "avx512bw", "avx512vl"});
+  static const std::vector<Build> all = {
+      {"scalar", {}, scalar::table},
+      {"avx2", v2, avx2::table},
+      {"avxvnni", with(v2, {"avxvnni"}), avxvnni::table},
+      {"avx512", v4, avx512::table},
+      {"avx512vnni", with(v4, {"avx512vnni"}), avx512vnni::table},
+  };
+  return all;
+}
+
+#elif defined(__aarch64__)
+
+std::vector<std::string> detect() {
+  std::vector<std::string> found = {"neon"};
+#if defined(__linux__)
+  if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) found.emplace_back("dotprod");
+#elif defined(__APPLE__)
+  found.emplace_back("dotprod");  // every Apple processor that runs macOS
+#endif
+  return found;
+}
+
+const std::vector<Build>& builds() {
+  static const std::vector<Build> all = {{"neon", {"neon"}, neon::table},
+                                         {"neondot", {"neon", "dotprod"}, neondot::table}};
+  return all;
+}
+
+#else
+
+std::vector<std::string> detect() { return {}; }
+
+const std::vector<Build>& builds() {
+  static const std::vector<Build> all = {{"scalar", {}, scalar::table}};
+  return all;
+}
+
+#endif
+
+bool runs_here(const Build& build) {
+  const std::vector<std::string> have = cpu_features();
+  return std::all_of(build.needs.begin(), build.needs.end(), [&](const std::string& need) {
+    return std::find(have.begin(), have.end(), need) != have.end();
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> cpu_features() {
+  static const std::vector<std::string> found = detect();
+  return found;
+}
+
+std::vector<std::string> available_isas() {
+  std::vector<std::string> names;
+  for (const Build& build : builds()) {
+    if (runs_here(build)) names.push_back(build.name);
+  }
+  return names;
+}
+
+KernelTable kernel_table(const std::string& isa) {
+  for (const Build& build : builds()) {
+    if (build.name == isa && runs_here(build)) return build.table();
+  }
+  throw std::invalid_argument("instruction set " + isa + " is not available on this processor");
+}
+
+}  // namespace llm

@@ -1,0 +1,20 @@
+// What this processor can do, and which build of the kernels it gets.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/op.h"
+
+namespace llm {
+
+// Names of the features we ask for that this processor and its operating system have.
+std::vector<std::string> cpu_features();
+
+// The builds that can run here, slowest first.
+std::vector<std::string> available_isas();
+
+// std::invalid_argument for a build that is unknown or cannot run here.
+KernelTable kernel_table(const std::string& isa);
+
+}  // namespace llm

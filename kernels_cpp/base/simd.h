@@ -1,0 +1,163 @@
+// Vectors of float32 as wide as the instruction set allows. Compiled once for each set, in a
+// namespace of its own (LLM_ISA), so no two builds of a function share a name.
+//
+// Written with the vector extension that GCC and Clang share; intrinsics only where it has none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace llm {
+namespace LLM_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kWidth = 16;  // float32 lanes
+#elif defined(__AVX2__)
+constexpr int kWidth = 8;
+#else
+constexpr int kWidth = 4;
+#endif
+
+typedef float F32 __attribute__((vector_size(4 * kWidth)));
+typedef int32_t I32 __attribute__((vector_size(4 * kWidth)));
+typedef uint32_t U32 __attribute__((vector_size(4 * kWidth)));
+typedef float UnalignedF32 __attribute__((vector_size(4 * kWidth), aligned(4), may_alias));
+
+struct Half {  // IEEE 754 binary16
+  uint16_t bits;
+};
+struct Brain {  // the upper half of a binary32
+  uint16_t bits;
+};
+
+inline F32 broadcast(float x) {
+  F32 v;
+  for (int i = 0; i < kWidth; ++i) v[i] = x;
+  return v;
+}
+
+inline U32 bits_of(F32 x) { return (U32)x; }
+inline F32 from_bits(U32 x) { return (F32)x; }
+inline F32 choose(I32 mask, F32 yes, F32 no) {
+  return from_bits(((U32)mask & bits_of(yes)) | (~(U32)mask & bits_of(no)));
+}
+inline F32 max(F32 a, F32 b) { return choose(a > b, a, b); }
+inline F32 abs(F32 x) { return from_bits(bits_of(x) & 0x7fffffffu); }
+
+inline F32 load(const float* p) { return *reinterpret_cast<const UnalignedF32*>(p); }
+inline void store(float* p, F32 v) { *reinterpret_cast<UnalignedF32*>(p) = v; }
+
+inline U32 widen_u16(const uint16_t* p) {
+#if defined(__AVX512F__)
+  return (U32)_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+#elif defined(__AVX2__)
+  return (U32)_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#else
+  U32 v;
+  for (int i = 0; i < kWidth; ++i) v[i] = p[i];
+  return v;
+#endif
+}
+
+// binary16 -> binary32 in plain arithmetic: multiplying by 2^112 moves the exponent's bias and
+// makes subnormal numbers normal; infinity and NaN get the largest exponent.
+inline F32 widen_half(U32 half) {
+  const U32 magnitude = (half & 0x7fffu) << 13;
+  const F32 value = from_bits(magnitude) * 0x1p112f;
+  const F32 special = from_bits(magnitude | 0x7f800000u);
+  const F32 unsigned_value = choose((half & 0x7fffu) >= 0x7c00u, special, value);
+  return from_bits(bits_of(unsigned_value) | ((half & 0x8000u) << 16));
+}
+
+inline F32 load(const Half* p) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+#elif defined(__AVX2__)
+  return (F32)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#elif defined(__aarch64__)
+  return (F32)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&p->bits)));
+#else
+  return widen_half(widen_u16(&p->bits));
+#endif
+}
+
+inline F32 load(const Brain* p) { return from_bits(widen_u16(&p->bits) << 16); }
+
+// The first n lanes from memory, the others 0.
+template <typename T>
+inline F32 load_part(const T* p, int64_t n) {
+  T lanes[kWidth] = {};
+  std::memcpy(lanes, p, n * sizeof(T));
+  return load(lanes);
+}
+
+inline void store_part(float* p, F32 v, int64_t n) {
+  float lanes[kWidth];
+  store(lanes, v);
+  std::memcpy(p, lanes, n * sizeof(float));
+}
+
+inline float to_float(Half half) {
+#if defined(__AVX2__)
+  return _cvtsh_ss(half.bits);
+#elif defined(__aarch64__)
+  return static_cast<float>(__builtin_bit_cast(__fp16, half.bits));
+#else
+  return widen_half(U32{half.bits})[0];
+#endif
+}
+
+inline float sum(F32 v) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps((__m512)v);
+#elif defined(__AVX2__)
+  __m128 x = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+  x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+#elif defined(__aarch64__)
+  return vaddvq_f32((float32x4_t)v);
+#else
+  return (v[0] + v[2]) + (v[1] + v[3]);
+#endif
+}
+
+inline float largest(F32 v) {
+  float lanes[kWidth];
+  store(lanes, v);
+  float most = lanes[0];
+  for (int i = 1; i < kWidth; ++i) most = lanes[i] > most ? lanes[i] : most;
+  return most;
+}
+
+inline F32 to_f32(I32 v) { return __builtin_convertvector(v, F32); }
+inline I32 to_i32(F32 v) { return __builtin_convertvector(v, I32); }
+
+// Adding 1.5 * 2^23 leaves no room for a fraction: nearest integer, ties to even, |x| < 2^22.
+inline F32 round_nearest(F32 x) {
+  const F32 magic = broadcast(12582912.0f);
+  return (x + magic) - magic;
+}
+
+// x[i] . y[i] over n values
+template <typename X, typename Y>
+inline float dot(const X* x, const Y* y, int64_t n) {
+  F32 a = {}, b = {};
+  int64_t i = 0;
+  for (; i + 2 * kWidth <= n; i += 2 * kWidth) {
+    a += load(x + i) * load(y + i);
+    b += load(x + i + kWidth) * load(y + i + kWidth);
+  }
+  for (; i + kWidth <= n; i += kWidth) a += load(x + i) * load(y + i);
+  if (i < n) b += load_part(x + i, n - i) * load_part(y + i, n - i);
+  return sum(a + b);
+}
+
+}  // namespace LLM_ISA
+}  // namespace llm

@@ -1,0 +1,6 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+void init_cpu(pybind11::module_& module);
+void init_interpreter(pybind11::module_& module);

@@ -1,0 +1,71 @@
+// y = x in int8 blocks of 32, exactly as core/quant/a8.py defines it. This file is compiled
+// without contraction to FMA, which would round x * (1 / scale) another way.
+#include <float.h>
+
+#include "base/simd.h"
+#include "ops/kernels.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+struct Block {
+  float scale, sum;
+};
+
+// q = 0 and a scale that is NaN or infinite too
+static Block quantize_non_finite(const float* x, int8_t* q) {
+  float scale = __builtin_inff();
+  for (int i = 0; i < kA8Block; ++i) {
+    if (x[i] != x[i]) scale = x[i];
+    q[i] = 0;
+  }
+  return {scale, __builtin_nanf("")};
+}
+
+static Block quantize_block(const float* x, int8_t* q) {
+  F32 most = {}, finite = {};  // finite: x * 0 is NaN where x is not a finite number
+  for (int i = 0; i < kA8Block; i += kWidth) {
+    most = max(abs(load(x + i)), most);
+    finite += load(x + i) * 0.0f;
+  }
+  if (!(sum(finite) == 0)) return quantize_non_finite(x, q);
+  const float scale = largest(most) / 127.0f;
+  if (scale < FLT_MIN) {
+    std::memset(q, 0, kA8Block);
+    return {0, 0};
+  }
+  const float inverse = 1.0f / scale;
+  I32 total = {};
+  int32_t levels[kA8Block];
+  for (int i = 0; i < kA8Block; i += kWidth) {
+    F32 level = round_nearest(load(x + i) * inverse);
+    level = choose(level > 127.0f, broadcast(127.0f), level);
+    level = choose(level < -127.0f, broadcast(-127.0f), level);
+    const I32 whole = to_i32(level);
+    total += whole;
+    std::memcpy(levels + i, &whole, sizeof whole);
+  }
+  for (int i = 0; i < kA8Block; ++i) q[i] = static_cast<int8_t>(levels[i]);
+  return {scale, scale * sum(to_f32(total))};
+}
+
+static void quantize(const Op& op, const Step& step, const Task& task) {
+  const Tensor &x = *op.in[0], &y = *op.out[0];
+  const Range rows = share(task, rows_in_use(y, step));
+  const int64_t blocks = x.n_cols / kA8Block;
+  for (int64_t i = rows.begin; i < rows.end; ++i) {
+    const auto* values = row<const float>(x, i);
+    auto* levels = row<int8_t>(y, i);
+    auto* scales = reinterpret_cast<float*>(levels + x.n_cols);
+    for (int64_t b = 0; b < blocks; ++b) {
+      const Block block = quantize_block(values + b * kA8Block, levels + b * kA8Block);
+      scales[b] = block.scale;
+      scales[blocks + b] = block.sum;
+    }
+  }
+}
+
+const Kernel kQuantize = {row_tasks, quantize, no_scratch};
+
+}  // namespace LLM_ISA
+}  // namespace llm

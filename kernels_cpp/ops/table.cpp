@@ -1,0 +1,15 @@
+// All ops of one instruction set, in the order of OpCode.
+#include "ops/table.h"
+
+#include "ops/kernels.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+KernelTable table() {
+  return {{kEmbed, kRmsNorm, kQuantize, kMatmul, kRope, kKvStore, kAttention, kSiluMul, kAdd,
+           kOutputRows}};
+}
+
+}  // namespace LLM_ISA
+}  // namespace llm

@@ -1,0 +1,28 @@
+// The function tables: one namespace an instruction set, all from the same sources.
+#pragma once
+
+#include "plan/op.h"
+
+namespace llm {
+
+#define LLM_DECLARE_TABLE(isa) \
+  namespace isa {              \
+  KernelTable table();         \
+  }
+
+#if defined(__x86_64__)
+LLM_DECLARE_TABLE(scalar)
+LLM_DECLARE_TABLE(avx2)
+LLM_DECLARE_TABLE(avxvnni)
+LLM_DECLARE_TABLE(avx512)
+LLM_DECLARE_TABLE(avx512vnni)
+#elif defined(__aarch64__)
+LLM_DECLARE_TABLE(neon)
+LLM_DECLARE_TABLE(neondot)
+#else
+LLM_DECLARE_TABLE(scalar)
+#endif
+
+#undef LLM_DECLARE_TABLE
+
+}  // namespace llm

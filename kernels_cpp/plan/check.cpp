@@ -1,0 +1,91 @@
+#include "plan/check.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace llm {
+namespace {
+
+using Check = bool (*)(const Op&);
+
+bool is(const Tensor* t, DType dtype) { return t != nullptr && t->dtype == dtype; }
+bool is_f32(const Tensor* t) { return is(t, DType::kF32); }
+bool same_size(const Tensor* a, const Tensor* b) {
+  return a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->rows == b->rows;
+}
+bool is_weight(const Tensor* t) { return t != nullptr && t->dtype != DType::kA8; }
+bool is_quantized(const Tensor* t) {
+  return is(t, DType::kQ4_0) || is(t, DType::kQ4_1) || is(t, DType::kQ8_0);
+}
+bool is_cache(const Tensor* t) { return is_f32(t) || is(t, DType::kF16); }
+bool whole_blocks(const Tensor* t) {
+  return t->n_cols % kA8Block == 0 || !(is_quantized(t) || t->dtype == DType::kA8);
+}
+
+bool embed(const Op& op) {
+  return is_weight(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols;
+}
+bool rms_norm(const Op& op) {
+  return is_f32(op.in[0]) && is_f32(op.in[1]) && is_f32(op.out[0]) &&
+         same_size(op.in[0], op.out[0]) && op.in[1]->n_cols == op.in[0]->n_cols;
+}
+bool quantize(const Op& op) {
+  return is_f32(op.in[0]) && is(op.out[0], DType::kA8) && same_size(op.in[0], op.out[0]);
+}
+bool matmul(const Op& op) {
+  const Tensor *x = op.in[0], *weight = op.in[1], *y = op.out[0];
+  const bool types = is_f32(x) ? is_weight(weight) : is(x, DType::kA8) && is_quantized(weight);
+  return types && is_f32(y) && x->n_cols == weight->n_cols && y->n_cols == weight->n_rows &&
+         x->n_rows == y->n_rows && x->rows == y->rows;
+}
+bool rope(const Op& op) {
+  const double head_dim = op.params[0], rotary_dim = op.params[1];
+  if (!is_f32(op.in[0]) || !is_f32(op.out[0]) || !same_size(op.in[0], op.out[0])) return false;
+  if (head_dim < 1 || rotary_dim < 0 || rotary_dim > head_dim) return false;
+  const auto d = static_cast<int64_t>(head_dim), pairs = static_cast<int64_t>(rotary_dim) / 2;
+  const bool factors = op.in[1] == nullptr || (is_f32(op.in[1]) && op.in[1]->n_cols == pairs);
+  return op.in[0]->rows == Rows::kTokens && op.in[0]->n_cols % d == 0 && factors;
+}
+bool kv_store(const Op& op) {
+  for (int i = 0; i < 2; ++i) {
+    if (!is_f32(op.in[i]) || !is_cache(op.out[i])) return false;
+    if (op.in[i]->n_cols != op.out[i]->n_cols || op.in[i]->rows != Rows::kTokens) return false;
+  }
+  return true;
+}
+bool attention(const Op& op) {
+  const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2];
+  const auto heads = static_cast<int64_t>(op.params[0]);
+  const auto kv_heads = static_cast<int64_t>(op.params[1]);
+  const auto head_dim = static_cast<int64_t>(op.params[2]);
+  return is_f32(q) && is_f32(op.out[0]) && same_size(q, op.out[0]) && q->rows == Rows::kTokens &&
+         is_cache(keys) && is_cache(values) && keys->dtype == values->dtype && kv_heads > 0 &&
+         heads % kv_heads == 0 && q->n_cols == heads * head_dim && same_size(keys, values) &&
+         keys->n_cols == kv_heads * head_dim;
+}
+bool elementwise(const Op& op) {
+  return is_f32(op.in[0]) && is_f32(op.in[1]) && is_f32(op.out[0]) &&
+         same_size(op.in[0], op.in[1]) && same_size(op.in[0], op.out[0]);
+}
+bool output_rows(const Op& op) {
+  return is_f32(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols &&
+         op.in[0]->rows == Rows::kTokens && op.out[0]->rows == Rows::kOutputs;
+}
+
+constexpr Check kChecks[] = {embed,    rms_norm,  quantize,    matmul,      rope,
+                             kv_store, attention, elementwise, elementwise, output_rows};
+
+}  // namespace
+
+void check_op(const Op& op, size_t index) {
+  const auto code = static_cast<size_t>(op.code);
+  bool fits = code < static_cast<size_t>(OpCode::kCount);
+  for (const Tensor* t : op.in) fits = fits && (t == nullptr || whole_blocks(t));
+  for (const Tensor* t : op.out) fits = fits && (t == nullptr || whole_blocks(t));
+  if (!fits || !kChecks[code](op)) {
+    throw std::invalid_argument("the operands of op " + std::to_string(index) +
+                                " do not fit together");
+  }
+}
+
+}  // namespace llm

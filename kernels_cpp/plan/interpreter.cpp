@@ -1,0 +1,80 @@
+#include "plan/interpreter.h"
+
+#include <algorithm>
+
+namespace llm {
+
+Interpreter::Interpreter(const KernelTable& kernels, int threads)
+    : kernels_(kernels), pool_(threads), scratch_(threads) {}
+
+size_t Interpreter::add_plan(Plan plan) {
+  size_t needed = 0;
+  for (const Op& op : plan.ops()) {
+    needed = std::max(needed, kernels_.kernels[static_cast<int>(op.code)].scratch_bytes(op));
+  }
+  if (needed > scratch_[0].size()) {
+    for (AlignedBuffer& scratch : scratch_) scratch = AlignedBuffer(needed);
+  }
+  plans_.push_back(std::make_unique<Plan>(std::move(plan)));
+  return plans_.size() - 1;
+}
+
+size_t Interpreter::run(size_t plan, const int32_t* words, size_t first, size_t last,
+                        std::chrono::microseconds budget) {
+  plan_ = plans_.at(plan).get();
+  step_ = read_step(words, pool_.threads());
+  plan_->start(step_);
+  deadline_ = std::chrono::steady_clock::now() + budget;
+  next_ = first;
+  last_ = std::min(last, plan_->ops().size());
+  first_ = first;
+  n_shares_ = 0;
+  pool_.run(*this);
+  return next_;
+}
+
+int64_t Interpreter::tasks_of(size_t op) const {
+  const Op& it = plan_->ops()[op];
+  return kernels_.kernels[static_cast<int>(it.code)].n_tasks(it, step_);
+}
+
+// Small ops in a row are one task. Larger ones that do not depend on each other (the products
+// for q, k and v) share a phase, so that no thread waits between them.
+uint32_t Interpreter::next_phase() noexcept {
+  const bool begun = n_shares_ > 0;
+  if (next_ == last_ || (begun && std::chrono::steady_clock::now() > deadline_)) return 0;
+  first_ = next_;
+  n_shares_ = 0;
+  int64_t tasks = tasks_of(next_);
+  serial_ = tasks <= 1;
+  if (serial_) {
+    n_shares_ = 1;
+    while (++next_ < last_ && tasks_of(next_) <= 1) continue;
+    return 1;
+  }
+  uint32_t total = 0;
+  do {
+    shares_[n_shares_++] = {next_++, static_cast<uint32_t>(tasks)};
+    total += static_cast<uint32_t>(tasks);
+    if (next_ == last_ || n_shares_ == kMaxShares) break;
+    tasks = tasks_of(next_);
+  } while (tasks > 1 && plan_->independent(first_, next_));
+  return total;
+}
+
+void Interpreter::run_task(uint32_t task, int worker) noexcept {
+  uint8_t* scratch = scratch_[worker].data();
+  const auto run = [&](size_t index, const Task& piece) {
+    const Op& op = plan_->ops()[index];
+    kernels_.kernels[static_cast<int>(op.code)].run(op, step_, piece);
+  };
+  if (serial_) {
+    for (size_t op = first_; op < next_; ++op) run(op, {0, 1, scratch});
+    return;
+  }
+  const Share* share = shares_;
+  for (; task >= share->n_tasks; ++share) task -= share->n_tasks;
+  run(share->op, {task, share->n_tasks, scratch});
+}
+
+}  // namespace llm

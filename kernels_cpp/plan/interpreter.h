@@ -1,0 +1,53 @@
+// Runs steps of plans on a pool of threads: one call a step, one parallel region a step.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/aligned.h"
+#include "base/threads.h"
+#include "plan/plan.h"
+
+namespace llm {
+
+class Interpreter : private Phases {
+ public:
+  Interpreter(const KernelTable& kernels, int threads);
+
+  // Takes over the plan and returns its number.
+  size_t add_plan(Plan plan);
+
+  // Runs ops first..last-1 of a plan for the step that `words` describe; stops early, between two
+  // ops, when `budget` is over. Returns the number of the op to go on with, `last` when done.
+  size_t run(size_t plan, const int32_t* words, size_t first, size_t last,
+             std::chrono::microseconds budget);
+
+  int threads() const { return pool_.threads(); }
+
+ private:
+  uint32_t next_phase() noexcept override;
+  void run_task(uint32_t task, int worker) noexcept override;
+  int64_t tasks_of(size_t op) const;
+
+  struct Share {  // the tasks of one op within the phase
+    size_t op;
+    uint32_t n_tasks;
+  };
+  static constexpr size_t kMaxShares = 8;
+
+  KernelTable kernels_;
+  ThreadPool pool_;
+  std::vector<std::unique_ptr<Plan>> plans_;
+  std::vector<AlignedBuffer> scratch_;  // one a worker
+  Plan* plan_ = nullptr;
+  Step step_ = {};
+  std::chrono::steady_clock::time_point deadline_;
+  size_t first_ = 0, next_ = 0, last_ = 0;  // first_, next_: ops of the phase; last_: of the run
+  bool serial_ = false;                     // the phase is a run of small ops for one thread
+  Share shares_[kMaxShares];
+  size_t n_shares_ = 0;
+};
+
+}  // namespace llm

@@ -1,0 +1,111 @@
+// A plan as the kernels see it: ops over tensors whose memory is settled.
+//
+// Included by files that are compiled once for each instruction set, so every function here has
+// internal linkage: the linker must never pick an AVX copy for code that runs on any machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/step.h"
+
+namespace llm {
+
+// The order of core/exec/cpu.py's tables.
+enum class DType : int32_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0, kA8 };
+enum class Rows : int32_t { kFixed, kTokens, kOutputs };
+enum class OpCode : int32_t {
+  kEmbed,
+  kRmsNorm,
+  kQuantize,
+  kMatmul,
+  kRope,
+  kKvStore,
+  kAttention,
+  kSiluMul,
+  kAdd,
+  kOutputRows,
+  kCount
+};
+
+constexpr int kMaxInputs = 3;
+constexpr int kMaxOutputs = 2;
+constexpr int kMaxParams = 5;
+constexpr int kA8Block = 32;  // int8 values that share a scale
+
+struct Tensor {
+  uint8_t* data;
+  DType dtype;
+  Rows rows;
+  int64_t n_rows;  // at most in use
+  int64_t n_cols;
+};
+
+struct Op {
+  OpCode code;
+  const Tensor* in[kMaxInputs];  // null where left out
+  const Tensor* out[kMaxOutputs];
+  double params[kMaxParams];  // in the order of the op table
+  const float* angles;        // rope: cosines, then sines, each [max_tokens, rotary_dim / 2]
+};
+
+// One of `count` pieces of an op; `scratch` is the worker's own.
+struct Task {
+  int64_t index;
+  int64_t count;
+  uint8_t* scratch;
+};
+
+struct Kernel {
+  int64_t (*n_tasks)(const Op&, const Step&);
+  void (*run)(const Op&, const Step&, const Task&);
+  size_t (*scratch_bytes)(const Op&);
+};
+
+struct KernelTable {
+  Kernel kernels[static_cast<int>(OpCode::kCount)];
+};
+
+static inline int64_t row_bytes(DType dtype, int64_t n_cols) {
+  switch (dtype) {
+    case DType::kF32:
+      return 4 * n_cols;
+    case DType::kF16:
+    case DType::kBF16:
+      return 2 * n_cols;
+    case DType::kQ4_0:
+      return n_cols / 32 * 18;
+    case DType::kQ4_1:
+      return n_cols / 32 * 20;
+    case DType::kQ8_0:
+      return n_cols / 32 * 34;
+    case DType::kA8:
+      return n_cols + 8 * (n_cols / kA8Block);
+  }
+  return 0;
+}
+
+static inline int64_t rows_in_use(const Tensor& tensor, const Step& step) {
+  if (tensor.rows == Rows::kTokens) return step.n_tokens;
+  if (tensor.rows == Rows::kOutputs) return step.n_outputs;
+  return tensor.n_rows;
+}
+
+template <typename T>
+static inline T* row(const Tensor& tensor, int64_t index) {
+  return reinterpret_cast<T*>(tensor.data + index * row_bytes(tensor.dtype, tensor.n_cols));
+}
+
+struct Range {
+  int64_t begin, end;
+};
+
+// The share of `total` items that a task has, in whole granules.
+static inline Range share(const Task& task, int64_t total, int64_t granule = 1) {
+  const int64_t granules = (total + granule - 1) / granule;
+  const int64_t begin = granules * task.index / task.count * granule;
+  const int64_t end = granules * (task.index + 1) / task.count * granule;
+  return {begin, end < total ? end : total};
+}
+
+}  // namespace llm

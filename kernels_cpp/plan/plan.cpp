@@ -1,0 +1,90 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "plan/check.h"
+
+namespace llm {
+namespace {
+
+bool overlap(const Tensor* a, const Tensor* b) {
+  if (a == nullptr || b == nullptr) return false;
+  const uint8_t* a_end = a->data + a->n_rows * row_bytes(a->dtype, a->n_cols);
+  const uint8_t* b_end = b->data + b->n_rows * row_bytes(b->dtype, b->n_cols);
+  return a->data < b_end && b->data < a_end;
+}
+
+// Whether `later` reads or writes what `earlier` writes, or writes what it reads.
+bool depends(const Op& later, const Op& earlier) {
+  for (const Tensor* written : earlier.out) {
+    for (const Tensor* t : later.in) {
+      if (overlap(written, t)) return true;
+    }
+    for (const Tensor* t : later.out) {
+      if (overlap(written, t)) return true;
+    }
+  }
+  for (const Tensor* read : earlier.in) {
+    for (const Tensor* t : later.out) {
+      if (overlap(read, t)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
+           const std::vector<double>& params) {
+  for (const TensorRow& t : tensors) {
+    tensors_.push_back({reinterpret_cast<uint8_t*>(t.address), static_cast<DType>(t.dtype),
+                        static_cast<Rows>(t.rows), t.n_rows, t.n_cols});
+  }
+  angles_.reserve(ops.size());  // ops point into it
+  for (size_t i = 0; i < ops.size(); ++i) {
+    Op op = {};
+    op.code = static_cast<OpCode>(ops[i].code);
+    for (int j = 0; j < kMaxInputs; ++j) op.in[j] = tensor(ops[i].in[j]);
+    for (int j = 0; j < kMaxOutputs; ++j) op.out[j] = tensor(ops[i].out[j]);
+    std::copy_n(params.data() + i * kMaxParams, kMaxParams, op.params);
+    check_op(op, i);
+    if (op.code == OpCode::kRope) add_angles(op);
+    ops_.push_back(op);
+  }
+}
+
+const Tensor* Plan::tensor(int64_t id) const {
+  if (id < 0) return nullptr;
+  if (static_cast<size_t>(id) >= tensors_.size()) {
+    throw std::invalid_argument("the plan has no tensor " + std::to_string(id));
+  }
+  return &tensors_[id];
+}
+
+// Ops that turn by the same angles share them.
+void Plan::add_angles(Op& op) {
+  const RopeAngles wanted(op);
+  auto found = std::find_if(angles_.begin(), angles_.end(),
+                            [&](const RopeAngles& a) { return a.same_as(wanted); });
+  if (found == angles_.end()) {
+    angles_.push_back(wanted);
+    found = angles_.end() - 1;
+    found->allocate();
+  }
+  op.angles = found->data();
+}
+
+bool Plan::independent(size_t first, size_t index) const {
+  for (size_t i = first; i < index; ++i) {
+    if (depends(ops_[index], ops_[i])) return false;
+  }
+  return true;
+}
+
+void Plan::start(const Step& step) {
+  for (RopeAngles& angles : angles_) angles.compute(step);
+}
+
+}  // namespace llm

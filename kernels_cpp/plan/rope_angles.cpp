@@ -1,0 +1,40 @@
+#include "plan/rope_angles.h"
+
+#include <cmath>
+
+namespace llm {
+
+RopeAngles::RopeAngles(const Op& rope)
+    : max_tokens_(rope.in[0]->n_rows),
+      pairs_(static_cast<int64_t>(rope.params[1]) / 2),
+      theta_(rope.params[2]),
+      scale_(rope.params[3]),
+      factors_(rope.in[1] ? reinterpret_cast<const float*>(rope.in[1]->data) : nullptr) {}
+
+bool RopeAngles::same_as(const RopeAngles& other) const {
+  return max_tokens_ == other.max_tokens_ && pairs_ == other.pairs_ && theta_ == other.theta_ &&
+         scale_ == other.scale_ && factors_ == other.factors_;
+}
+
+void RopeAngles::allocate() {
+  values_.resize(2 * max_tokens_ * pairs_);
+  for (int64_t i = 0; i < pairs_; ++i) {
+    const double exponent = -static_cast<double>(i) / static_cast<double>(pairs_);
+    const double factor = factors_ ? factors_[i] : 1;
+    frequencies_.push_back(std::pow(theta_, exponent) / factor * scale_);
+  }
+}
+
+void RopeAngles::compute(const Step& step) {
+  float* cosines = values_.data();
+  float* sines = cosines + max_tokens_ * pairs_;
+  for (int64_t t = 0; t < step.n_tokens; ++t) {
+    for (int64_t i = 0; i < pairs_; ++i) {
+      const double angle = static_cast<double>(step.start + t) * frequencies_[i];
+      cosines[t * pairs_ + i] = static_cast<float>(std::cos(angle));
+      sines[t * pairs_ + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+}
+
+}  // namespace llm

@@ -1,0 +1,8 @@
+// value = (level - 8) * step
+#include "quant/nibbles.glsl"
+#include "quant/scales.glsl"
+
+void levels8(uint block, uint group, out float w[8]) {
+  nibbles8(block, group, w);
+  for (uint i = 0; i < 8; ++i) w[i] -= 8.0;
+}

@@ -1,0 +1,307 @@
+"""Every op on the software driver against the NumPy definition, at awkward sizes, validated."""
+
+import numpy as np
+import pytest
+
+from core.errors import CancelledError, DeviceLostError, OutOfDeviceMemoryError
+from core.exec.compare import compare
+from core.exec.reference import NumpyExecutor
+from core.exec.vulkan import VulkanExecutor
+from core.exec.vulkan_kernels import Tuning
+from core.formats.tensor import TensorData
+from core.gpu.create import vk
+from core.gpu.device import Device
+from core.gpu.memory import Buffer
+from core.plan.builder import Bucket, PlanBuilder
+from core.plan.plan import Program
+from core.plan.step import Step
+from core.quant.registry import FORMATS
+
+pytestmark = pytest.mark.vulkan
+VOCABULARY = 37
+
+
+def weight(name, shape, dtype="f32", seed=0, scale=1.0):
+    values = np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32)
+    return TensorData(name, dtype, shape, FORMATS[dtype].quantize(values))
+
+
+def program(tensors, ops, *, tokens, outputs=1, integer=False, context=64):
+    """`ops(builder, x)` adds ops after an embedding and returns the last tensor."""
+    weights = {tensor.name: tensor for tensor in tensors}
+    builder = PlanBuilder(weights, Bucket(tokens, outputs), integer_activations=integer)
+    x = builder.embed(builder.weight("table"), "embed")
+    last = ops(builder, x)
+    return Program((builder.finish(last),), context, last.shape[1]), weights
+
+
+def steps(count, outputs=1, start=0):
+    tokens = np.random.default_rng(count).integers(0, VOCABULARY, count).astype(np.int32)
+    return Step(tokens, start, outputs)
+
+
+@pytest.fixture
+def make(device):
+    """VulkanExecutors on the shared device, closed when the test ends, however it ends."""
+    made = []
+
+    def executor(model, weights, **options):
+        made.append(VulkanExecutor(device, model, weights, **options))
+        return made[-1]
+
+    yield executor
+    for each in made:
+        each.close()
+
+
+def check(make, built, *all_steps, tuning=None, tolerance=2e-4):
+    """Run the steps in lockstep on both executors, then at once; nothing may differ."""
+    model, weights = built
+    reference = NumpyExecutor(model, weights)
+    executor = make(model, weights, tuning=tuning)
+    for step in all_steps:
+        assert compare(reference, executor, step) is None
+        expected = reference.run(step)
+        np.testing.assert_allclose(executor.run(step), expected, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("columns", [1, 13, 127, 576])
+@pytest.mark.parametrize("tokens", [1, 13])
+def test_float_ops(make, columns, tokens):
+    tensors = [weight("table", (VOCABULARY, columns)), weight("norm", (columns,), seed=1)]
+
+    def ops(b, x):
+        y = b.rms_norm(x, b.weight("norm"), 1e-5, "norm")
+        y = b.add(b.silu_mul(x, y, "silu"), x, "add")
+        return b.output_rows(y, "rows")
+
+    for outputs in {1, tokens}:
+        built = program(tensors, ops, tokens=tokens, outputs=outputs)
+        check(make, built, steps(tokens, outputs), steps(max(1, tokens - 2), 1))
+
+
+MATRIX_CASES = [
+    *((dtype, k, n) for dtype in ("f32", "f16", "bf16") for k, n in [(1, 1), (13, 127), (127, 13)]),
+    *((dtype, k, n) for dtype in ("q4_0", "q4_1", "q8_0") for k, n in [(32, 1), (96, 127)]),
+]
+
+
+@pytest.mark.parametrize(("dtype", "k", "n"), MATRIX_CASES)
+@pytest.mark.parametrize("tokens", [1, 3, 13, 45])
+def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens):
+    tensors = [weight("table", (VOCABULARY, k), dtype), weight("w", (n, k), dtype, 1, k**-0.5)]
+    built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens)
+    model, weights = built
+    reference = NumpyExecutor(model, weights)
+    executor = make(model, weights)
+    for count in {tokens, max(1, tokens - 7)}:
+        assert compare(reference, executor, steps(count)) is None
+
+
+@pytest.mark.parametrize("dtype", ["q4_0", "q4_1", "q8_0"])
+@pytest.mark.parametrize("tokens", [1, 13])
+def test_matmul_of_int8_activations(make, dtype, tokens):
+    tensors = [weight("table", (VOCABULARY, 96)), weight("w", (127, 96), dtype, 1, 0.1)]
+    built = program(
+        tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens, integer=True
+    )
+    assert any(op.name == "quantize" for op in built[0].plans[0].ops)
+    model, weights = built
+    reference, executor = NumpyExecutor(model, weights), make(model, weights)
+    assert compare(reference, executor, steps(tokens)) is None
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-42, np.nan, np.inf])
+def test_quantize_of_values_without_a_scale(make, value):
+    table = weight("table", (VOCABULARY, 64))
+    values = table.dequantize()
+    values[:, 5] = value
+    if value == 0 or value == 1e-42:
+        values[:, :32] = value
+    table = TensorData("table", "f32", table.shape, values.reshape(-1).view(np.uint8))
+    tensors = [table, weight("w", (5, 64), "q8_0", 1)]
+    model, weights = program(
+        tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=3, integer=True
+    )
+    reference, executor = NumpyExecutor(model, weights), make(model, weights)
+    plan, step = model.plans[0], steps(3)
+    quantized = next(plan.tensors[op.outputs[0]] for op in plan.ops if op.name == "quantize")
+    for each in (reference, executor):
+        each.run_ops(plan, step, 0, 2)
+    np.testing.assert_allclose(
+        executor.read(plan, quantized, step), reference.read(plan, quantized, step), rtol=1e-2
+    )
+
+
+@pytest.mark.parametrize("half_split", [False, True])
+@pytest.mark.parametrize(("head_dim", "rotary_dim"), [(2, 2), (64, 64), (26, 12)])
+@pytest.mark.parametrize("start", [0, 5, 100_003])
+def test_rope(make, half_split, head_dim, rotary_dim, start):
+    factors = weight("factors", (rotary_dim // 2,), seed=3)
+    factors = TensorData(
+        "factors", "f32", factors.shape, (np.abs(factors.dequantize()) + 0.5).view(np.uint8)
+    )
+    tensors = [weight("table", (VOCABULARY, 3 * head_dim)), factors]
+
+    def ops(b, x):
+        shape = {"head_dim": head_dim, "rotary_dim": rotary_dim, "half_split": half_split}
+        x = b.rope(x, "plain", theta=1e4, **shape)
+        return b.rope(x, "scaled", theta=5e5, scale=0.25, factors=b.weight("factors"), **shape)
+
+    check(make, program(tensors, ops, tokens=13, outputs=13), steps(13, 13, start))
+
+
+@pytest.mark.parametrize("subgroups", [False, True])
+@pytest.mark.parametrize("share_heads", [False, True])
+@pytest.mark.parametrize("kv_dtype", ["f16", "f32"])
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "head_dim", "window"), [(1, 1, 2, 0), (9, 3, 64, 0), (4, 2, 26, 5)]
+)
+def test_attention(make, subgroups, share_heads, kv_dtype, heads, kv_heads, head_dim, window):
+    columns = heads * head_dim
+    tensors = [
+        weight("table", (VOCABULARY, columns)),
+        weight("k", (kv_heads * head_dim, columns), seed=1, scale=columns**-0.5),
+        weight("v", (kv_heads * head_dim, columns), seed=2, scale=columns**-0.5),
+    ]
+
+    def ops(b, x):
+        caches = [b.state(n, kv_dtype, (64, kv_heads * head_dim)) for n in ("kc", "vc")]
+        k, v = (b.matmul(x, b.weight(name), name) for name in ("k", "v"))
+        b.kv_store(k, v, *caches, "store")
+        sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
+        return b.attention(x, *caches, "attention", **sizes)
+
+    tuning = Tuning(attention_lanes=16, share_heads=share_heads, subgroups=subgroups)
+    chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
+    # A value on the edge between two float16 numbers may fall to either side.
+    tolerance = 2e-3 if kv_dtype == "f16" else 2e-5
+    built = program(tensors, ops, tokens=13, outputs=13)
+    check(make, built, *chunks, tuning=tuning, tolerance=tolerance)
+
+
+def test_the_cache_rounds_to_nearest_even(make):
+    values = np.random.default_rng(0).normal(0, 1, (VOCABULARY, 128)).astype(np.float32)
+    values[0, :4] = [1 + 2**-11, 1 + 3 * 2**-11, 65504, 1e-7]
+    table = TensorData("table", "f32", values.shape, values.reshape(-1).view(np.uint8))
+
+    def ops(b, x):
+        caches = [b.state(n, "f16", (64, 128)) for n in ("kc", "vc")]
+        b.kv_store(x, x, *caches, "store")
+        return b.add(x, x, "end")
+
+    model, weights = program([table], ops, tokens=VOCABULARY)
+    executor = make(model, weights)
+    plan, step = model.plans[0], Step(np.arange(VOCABULARY, dtype=np.int32), 3)
+    executor.run(step)
+    cache = next(t for t in plan.tensors if t.name == "vc")
+    stored = executor.read(plan, cache, step)[3 : step.kv_length]
+    np.testing.assert_array_equal(stored, values.astype(np.float16).astype(np.float32))
+
+
+def test_large_tensors_are_bound_in_parts(device, make, monkeypatch):
+    info = type(device.info)(**{**vars(device.info), "max_storage_buffer_range": 2048})
+    monkeypatch.setattr(device, "info", info)
+    tensors = [weight("table", (VOCABULARY, 96), "q8_0"), weight("w", (127, 96), "q4_1", 1)]
+    built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=3)
+    model, weights = built
+    executor = make(model, weights)
+    assert len(executor.matrix("table")) > 1 and len(executor.matrix("w")) > 1
+    tokens = np.array([0, 20, VOCABULARY - 1], np.int32)
+    assert compare(NumpyExecutor(model, weights), executor, Step(tokens, 0)) is None
+
+
+def test_stop_between_submits_and_go_on(make, monkeypatch):
+    monkeypatch.setattr("core.exec.vulkan_pacing.TARGET_S", 0.0)  # a submit a segment
+    tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
+
+    def ops(b, x):
+        for i in range(40):
+            x = b.rms_norm(x, b.weight("norm"), 1e-5, f"norm{i}")
+        return x
+
+    model, weights = program(tensors, ops, tokens=1)
+    executor = make(model, weights, tuning=Tuning(segment_work=1000))
+    expected = executor.run(steps(1))
+    answers = iter([False, False, True])
+    with pytest.raises(CancelledError):
+        executor.run(steps(1), lambda: next(answers, True))
+    np.testing.assert_array_equal(executor.run(steps(1)), expected)
+
+
+def test_a_planted_error_is_found_by_name(make):
+    tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
+
+    def ops(b, x):
+        x = b.rms_norm(x, b.weight("norm"), 1e-5, "first")
+        return b.rms_norm(x, b.weight("norm"), 1e-5, "second")
+
+    model, weights = program(tensors, ops, tokens=2)
+    executor = make(model, weights)
+    buffer, offset, size = executor.vector("norm")
+    buffer.upload(np.full(size // 4, 3, np.float32), offset)
+    found = compare(NumpyExecutor(model, weights), executor, steps(2))
+    assert found is not None and (found.op, found.label) == ("rms_norm", "first")
+
+
+def test_a_missing_barrier_would_be_reported(monkeypatch):
+    """That every other test is silent means something only if this one is not."""
+    monkeypatch.setattr("core.exec.vulkan_record.Hazards.conflict", lambda *_: False)
+    tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
+    model, weights = program(
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+    )
+    with Device.open(validation=True) as device:
+        executor = VulkanExecutor(device, model, weights)
+        executor.run(steps(2))
+        executor.close()
+    assert any("SYNC-HAZARD-READ-AFTER-WRITE" in m for m in device.validation_messages)
+
+
+def test_a_lost_device_is_told_and_closed(monkeypatch):
+    tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
+    model, weights = program(
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+    )
+    device = Device.open(validation=True)
+    executor = VulkanExecutor(device, model, weights)
+    executor.run(steps(2))
+
+    def lost(*_):
+        raise vk.VkErrorDeviceLost
+
+    device.wait_idle()
+    with monkeypatch.context() as patch:
+        patch.setattr(vk, "vkWaitSemaphores", lost)
+        with pytest.raises(DeviceLostError):
+            executor.run(steps(2))
+    device.wait_idle()  # the real device is well, and may only be freed when it is idle
+    monkeypatch.setattr(vk, "vkQueueWaitIdle", lost)
+    executor.close()
+    device.close()
+    assert device.validation_messages == []
+
+
+@pytest.mark.parametrize("allocations", [0, 1, 2, 3])
+def test_memory_that_runs_out_leaves_nothing_behind(monkeypatch, allocations):
+    tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
+    model, weights = program(
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+    )
+    allocate, left = vk.vkAllocateMemory, allocations
+
+    def limited(*arguments):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise vk.VkErrorOutOfDeviceMemory
+        return allocate(*arguments)
+
+    with Device.open(validation=True) as own:
+        own.staging.read(scratch := Buffer(own, 4, 0, host=False), 0, 4)
+        scratch.close()
+        with monkeypatch.context() as patch:
+            patch.setattr(vk, "vkAllocateMemory", limited)
+            with pytest.raises(OutOfDeviceMemoryError):
+                VulkanExecutor(own, model, weights)
+    assert own.validation_messages == []

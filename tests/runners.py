@@ -1,0 +1,41 @@
+"""Models on executors, for tests."""
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+from core import loading
+from core.loading import Runner
+from core.messages import EngineOptions
+
+_MODULES = {"numpy": "reference", "cpu": "cpu", "vulkan": "vulkan"}
+# Those of the source tree, all of which must work.
+BACKENDS = tuple(
+    name for name, module in _MODULES.items() if importlib.util.find_spec(f"core.exec.{module}")
+)
+
+
+def exact(backend: str = "numpy", **changes: object) -> EngineOptions:
+    """Float32 throughout: what can be compared to the last few bits."""
+    defaults = {"backend": backend, "kv": "fp32", "activations": "a32"}
+    return EngineOptions(**defaults | changes)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def running(
+    path: Path, options: EngineOptions | None = None, *, every_output: bool = False
+) -> Iterator[Runner]:
+    warnings: list[str] = []
+    file = loading.open_model(str(path), lambda *_: None, warnings.append)
+    try:
+        runner = loading.start(
+            file, options or exact(), None, lambda *_: None, every_output=every_output
+        )
+        try:
+            yield runner
+        finally:
+            runner.close()
+    finally:
+        file.close()
+    assert warnings == []
