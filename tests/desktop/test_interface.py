@@ -9,7 +9,7 @@ from imgui_bundle import imgui
 from core.messages import GenerationStats
 from desktop import actions as a
 from desktop.fonts import load_fonts
-from desktop.interface import Interface, create_context
+from desktop.interface import Interface, create_context, destroy_context
 from desktop.program import Program
 from desktop.robot import Robot, RobotError
 from desktop.settings import Settings
@@ -68,7 +68,7 @@ class Headless:
     def close(self):
         if self.program.engine:
             self.program.engine.close()
-        imgui.destroy_context(self.context)
+        destroy_context(self.context)
 
 
 @pytest.fixture
