@@ -19,7 +19,7 @@ from desktop.rich_text import Page, RichText, copy_button, draw_page
 from desktop.state import AppState, Message
 from desktop.theme import MEASURE
 from desktop.ui import Ui
-from desktop.units import duration, rate
+from desktop.units import duration, rate, sentence
 from desktop.widgets import icon_button, meter
 
 ENDINGS = {
@@ -143,7 +143,7 @@ class _Item:
     def _ending(self) -> str:
         reason = self.message.stop_reason
         if self.message.problem or reason is None or reason == "end":
-            return self.message.problem
+            return sentence(self.message.problem)
         return ENDINGS[reason]
 
     def _ending_height(self) -> float:

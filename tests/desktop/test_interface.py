@@ -31,6 +31,7 @@ from tests.desktop.fake_engine import ANSWER, EXECUTOR, KOREAN, MODEL, FakeEngin
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
 KEY = imgui.Key
+OPENERS = [(f"rail.{p.name}", p.name) for p in PANELS] + [("status.executor", "executor")]
 
 
 class Headless:
@@ -97,14 +98,22 @@ def test_every_view_and_popover_is_shown(headless):
     for view in VIEWS[1:]:
         one.robot.click(f"tab.{view.name}")
         assert one.robot.shows(f"view.{view.name}")
-    for opener, name in [
-        *((f"rail.{p.name}", p.name) for p in PANELS),
-        ("status.executor", "executor"),
-    ]:
+    for opener, name in OPENERS:
         one.robot.click(opener)
         assert one.robot.shows(name)
         one.robot.press(KEY.escape)
         assert not one.robot.shows(name)
+
+
+def test_popovers_stay_inside_a_small_window(headless):
+    one = headless(size=(640, 400))
+    for opener, name in OPENERS:
+        one.robot.click(opener)
+        one.robot.frames(3)
+        x0, y0, x1, y1 = one.robot.rect(name)
+        assert 0 <= x0 < x1 <= 640, name
+        assert 0 <= y0 < y1 <= 400, name
+        one.robot.press(KEY.escape)
 
 
 def test_the_default_layout_puts_everything_in_its_place(headless):

@@ -211,7 +211,7 @@ def test_failed_load_keeps_model_and_conversation():
     before = answered()
     state, _ = play(before, a.OpenModel("bad"), LoadFailed("bad", "bad: not a GGUF file"))
     assert (state.model, state.messages, state.load) == (MODEL, before.messages, None)
-    assert state.notices[-1].text == "bad: not a GGUF file"
+    assert state.notices[-1].text == "bad: not a GGUF file."
 
 
 def test_second_load_is_refused():
@@ -234,7 +234,9 @@ def test_executor_change_says_why():
     lost = replace(EXECUTOR, reason="the Vulkan device was lost")
     state, _ = play(answered(), ExecutorChanged(lost, MODEL))
     assert state.messages == answered().messages
-    assert state.notices[-1].text == "the Vulkan device was lost"
+    assert state.notices[-1].text == "The Vulkan device was lost."
+    again, _ = play(replace(state, notices=()), ExecutorChanged(lost, MODEL))
+    assert again.notices == ()
 
 
 def test_options_reconfigure_a_loaded_model_only():
