@@ -33,7 +33,8 @@ from desktop.state import (
     Notice,
     RateSample,
     Token,
-)from desktop.units import sentence
+)
+from desktop.units import sentence
 
 NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0}
 
