@@ -100,6 +100,8 @@ class FakeEngine:
         elif isinstance(command, CancelLoad):
             self._cancel.set()
         else:
+            if isinstance(command, Generate):
+                self._stop.clear()
             if isinstance(command, Shutdown):
                 self._stop.set()
                 self._cancel.set()
@@ -145,7 +147,6 @@ class FakeEngine:
         self._say(ModelLoaded(MODEL, EXECUTOR, 0.42))
 
     def _generate(self, command: Generate) -> None:
-        self._stop.clear()
         request, started = command.request, time.monotonic()
         prompt = 12 + sum(len(message.content) // 4 for message in command.messages)
         self._say(GenerationStarted(request, prompt, 0))
