@@ -71,7 +71,7 @@ def test_float_ops(make, columns, tokens):
     tensors = [weight("table", (VOCABULARY, columns)), weight("norm", (columns,), seed=1)]
 
     def ops(b, x):
-        y = b.rms_norm(x, b.weight("norm"), 1e-5, "norm")
+        y = b.rms_norm(x, b.weight("norm"), 1e-5, "normed")
         y = b.add(b.silu_mul(x, y, "silu"), x, "add")
         return b.output_rows(y, "rows")
 
@@ -169,7 +169,7 @@ def test_attention(make, subgroups, share_heads, kv_dtype, heads, kv_heads, head
 
     def ops(b, x):
         caches = [b.state(n, kv_dtype, (64, kv_heads * head_dim)) for n in ("kc", "vc")]
-        k, v = (b.matmul(x, b.weight(name), name) for name in ("k", "v"))
+        k, v = (b.matmul(x, b.weight(name), f"{name}_rows") for name in ("k", "v"))
         b.kv_store(k, v, *caches, "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
         return b.attention(x, *caches, "attention", **sizes)
@@ -271,7 +271,7 @@ def test_a_missing_barrier_would_be_reported(monkeypatch):
     monkeypatch.setattr("core.exec.vulkan_record.Hazards.conflict", lambda *_: False)
     tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
     model, weights = program(
-        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "normed"), tokens=2
     )
     with Device.open(validation=True) as device:
         executor = VulkanExecutor(device, model, weights)
@@ -283,7 +283,7 @@ def test_a_missing_barrier_would_be_reported(monkeypatch):
 def test_a_lost_device_is_told_and_closed(monkeypatch):
     tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
     model, weights = program(
-        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "normed"), tokens=2
     )
     device = Device.open(validation=True)
     executor = VulkanExecutor(device, model, weights)
@@ -308,7 +308,7 @@ def test_a_lost_device_is_told_and_closed(monkeypatch):
 def test_memory_that_runs_out_leaves_nothing_behind(monkeypatch, allocations):
     tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
     model, weights = program(
-        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "normed"), tokens=2
     )
     allocate, left = vk.vkAllocateMemory, allocations
 
