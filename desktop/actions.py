@@ -296,8 +296,15 @@ def _(action: SetSystemPrompt, state: AppState, now: float) -> Result:
 def _(action: SetOptions, state: AppState, now: float) -> Result:
     if action.options == state.options:
         return state, ()
+    if state.load:
+        return notify(
+            state, "warning", "Wait until the model is loaded, then change this.", now
+        ), ()
     state = replace(state, options=action.options)
-    return state, (Reconfigure(action.options),) if state.model else ()
+    if state.model is None:
+        return state, ()
+    stop = (Stop(),) if state.running else ()
+    return replace(state, load=Load(state.model.path)), (*stop, Reconfigure(action.options))
 
 
 @_act.register

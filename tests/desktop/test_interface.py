@@ -252,6 +252,15 @@ def test_edit_of_an_earlier_message(headless):
     assert (one.state.draft, one.state.editing) == ("", None)
 
 
+def test_a_load_can_be_cancelled_with_the_conversation_in_sight(headless):
+    messages = (Message("user", "first"), Message("assistant", "yes", stop_reason="end"))
+    one = headless(replace(READY, messages=messages, load=Load("x.gguf", "reading", 0.4)))
+    assert one.robot.shows("chat.loading")
+    one.robot.click("chat.cancel_load")
+    assert one.did(a.CancelLoading)
+    assert one.state.load.cancelling
+
+
 def test_shortcuts(headless):
     one = headless(replace(READY, messages=(Message("user", "q"),)))
     one.robot.click("chat.input")

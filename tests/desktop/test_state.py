@@ -241,7 +241,12 @@ def test_executor_change_says_why():
 
 def test_options_reconfigure_a_loaded_model_only():
     options = EngineOptions(backend="cpu")
-    assert play(READY, a.SetOptions(options))[1] == [Reconfigure(options)]
+    state, commands = play(READY, a.SetOptions(options))
+    assert commands == [Reconfigure(options)]
+    assert state.load
+    assert play(state, ExecutorChanged(EXECUTOR, MODEL))[0].load is None
+    assert play(asked(), a.SetOptions(options))[1] == [Stop(), Reconfigure(options)]
+    assert play(state, a.SetOptions(EngineOptions()))[1] == []
     assert play(AppState(), a.SetOptions(options))[1] == []
     assert play(READY, a.SetOptions(READY.options))[1] == []
 
