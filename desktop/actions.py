@@ -66,7 +66,7 @@ class NewChat:
 
 @dataclass(frozen=True, slots=True)
 class UndoNewChat:
-    pass
+    """Bring the last chat back; what was said since then takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,16 @@ def _(action: UndoNewChat, state: AppState, now: float) -> Result:
         m if m.role != "assistant" or m.stop_reason else replace(m, stop_reason="stopped")
         for m in state.set_aside
     )
-    return replace(state, messages=messages, set_aside=(), notices=notices, chat=state.chat + 1), ()
+    newer = state.messages
+    state = replace(
+        state,
+        messages=messages,
+        set_aside=newer,
+        editing=None,
+        notices=notices,
+        chat=state.chat + 1,
+    )
+    return notify(state, "info", "The newer chat was set aside.", now, True) if newer else state, ()
 
 
 @_act.register

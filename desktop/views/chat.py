@@ -11,7 +11,7 @@ from desktop.ui import Ui
 from desktop.units import short_name
 from desktop.views.composer import composer_height, draw_composer
 from desktop.views.conversation import column, draw_conversation
-from desktop.widgets import button, fit, icon_button, meter, primary_button, progress, text, wrapped
+from desktop.widgets import button, fit, icon_button, meter, primary_button, progress, wrapped
 
 EXAMPLES = (
     ("Explain", "Why is the sky blue? Answer in three sentences."),
@@ -55,13 +55,12 @@ def _draw_progress(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_cursor_screen_pos(ImVec2(x, top + (height - ui.u(1)) / 2))
     meter(ui, state.load.fraction, ui.u(24), ui.u(1))
     ui.mark("chat.loading")
-    imgui.same_line(0, ui.u(2))
-    x, small = imgui.get_cursor_screen_pos().x, ui.theme.size("small")
-    imgui.set_cursor_screen_pos(ImVec2(x, top + (height - small) / 2))
-    text(ui, state.load.stage.capitalize(), "muted", "small")
-    imgui.same_line(0, ui.u(1))
-    side = ui.u(6)
-    x = imgui.get_cursor_screen_pos().x
+    stage, side = state.load.stage.capitalize(), ui.u(6)
+    x += ui.u(24) + ui.u(2)
+    with ui.font(style="small"):
+        spot = ImVec2(x, round(top + (height - ui.theme.size("small")) / 2))
+        imgui.get_window_draw_list().add_text(spot, ui.color("muted"), stage)
+        x += imgui.calc_text_size(stage).x + ui.u(1)
     imgui.set_cursor_screen_pos(ImVec2(x, top + (height - side) / 2))
     if icon_button(ui, "chat.cancel_load", ICON_CLOSE, "Cancel", side=side, style="small"):
         return [CancelLoading()]

@@ -170,6 +170,10 @@ def test_new_chat_can_be_undone():
     back, _ = play(state, a.UndoNewChat())
     assert back.messages == answered().messages
     assert not back.notices
+    newer = play(state, a.Send("since then"), GenerationFinished(2, "stopped", STATS))[0]
+    back, _ = play(newer, a.UndoNewChat())
+    assert back.messages == answered().messages
+    assert back.set_aside == newer.messages
 
 
 def test_new_chat_while_answering_waits_for_the_engine_before_asking():
