@@ -10,7 +10,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core import backends, catalog, loading
@@ -228,9 +227,8 @@ class Engine:
         if self._file is None or self._runner is None or self._runner.choice.backend == "cpu":
             raise error
         self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
-        options = replace(self._options, backend="cpu")
         runner = loading.start(
-            self._file, options, None, self._unless_closing, choice=_fallback(error)
+            self._file, self._options, None, self._unless_closing, choice=_fallback(error)
         )
         self._replace_runner(runner)
 

@@ -115,10 +115,11 @@ class Interface:
 
     def _shortcuts(self, state: AppState) -> list[Action]:
         """Keys that work wherever the focus is."""
-        ctrl, key = imgui.Key.mod_ctrl, imgui.Key
+        key = imgui.Key
 
         def pressed(*keys: Any) -> bool:
-            return any(_chord(ctrl | k) for k in keys)
+            # As integers: joined as enum members, some versions of Python fail to name the sum.
+            return any(_chord(int(key.mod_ctrl) | int(k)) for k in keys)
 
         if pressed(key.n):
             return [NewChat()]
