@@ -8,7 +8,7 @@ import pytest
 from core import catalog
 from tests.make_gguf import write_tiny_llama
 
-# A shell's background jobs, and so their children, ignore Ctrl-C; tests send it and expect an effect.
+# A shell's background jobs ignore Ctrl-C, and so would we and our children: tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
