@@ -168,6 +168,18 @@ def test_typing_and_enter_sends(headless):
     assert one.state.draft == "next"
 
 
+def test_a_person_can_write_without_clicking_first(headless):
+    one = headless(replace(READY, model=None))
+    one.program.state = replace(one.program.state, model=READY.model)
+    one.robot.frames(3)
+    one.robot.type("hello")
+    assert one.state.draft == "hello"
+    one.robot.press(KEY.enter)
+    one.robot.click("rail.new_chat")
+    one.robot.type("again")
+    assert one.state.draft == "again"
+
+
 def test_shift_enter_breaks_the_line_and_the_input_grows(headless):
     one = headless()
     one.robot.click("chat.input")
