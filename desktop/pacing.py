@@ -13,14 +13,20 @@ class Pacer:
 
     def __init__(self) -> None:
         self._due: list[float] = []
+        self._settle = math.inf
         self._last = -math.inf
 
     def on_input(self, now: float) -> None:
         self._due = [now + delay for delay in SETTLE]
 
     def on_change(self, now: float) -> None:
-        """The state is another one: draw it soon, but not more than thirty times a second."""
-        self.at(max(now, self._last + FRAME))
+        """The state is another one: draw it soon, but not more than thirty times a second.
+
+        Twice, because Dear ImGui sizes some windows by what they held in the frame before.
+        """
+        soon = max(now, self._last + FRAME)
+        self.at(soon)
+        self._settle = soon + FRAME
 
     def at(self, when: float) -> None:
         if when < math.inf:
@@ -28,12 +34,14 @@ class Pacer:
 
     def wait(self, now: float, longest: float) -> float:
         """How long to sleep, in seconds; 0 when a frame is due."""
-        return max(0.0, min([longest, *(when - now for when in self._due)]))
+        return max(0.0, min([longest, *(when - now for when in (*self._due, self._settle))]))
 
     def take(self, now: float) -> bool:
         """Whether a frame is due now; it counts as drawn."""
-        if not any(when <= now for when in self._due):
+        if not any(when <= now for when in (*self._due, self._settle)):
             return False
         self._due = [when for when in self._due if when > now]
+        if self._settle <= now:
+            self._settle = math.inf
         self._last = now
         return True
