@@ -20,7 +20,7 @@ from desktop.rich_text import Page, RichText, copy_button, draw_page
 from desktop.state import AppState, Message
 from desktop.theme import MEASURE
 from desktop.ui import Ui
-from desktop.units import duration, rate, sentence
+from desktop.units import duration, rate, sentence, tokens
 from desktop.widgets import icon_button, meter
 
 ENDINGS = {
@@ -281,7 +281,7 @@ class _Item:
         if stats is None or not stats.new_tokens:
             return
         words = (
-            f"{stats.new_tokens} tokens  ·  {rate(stats.decode_tok_s)} tok/s"
+            f"{tokens(stats.new_tokens)}  ·  {rate(stats.decode_tok_s)} tok/s"
             f"  ·  first after {duration(stats.ttft_ms)}"
         )
         imgui.same_line(0, ui.u(2))
