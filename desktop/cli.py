@@ -24,7 +24,7 @@ _COMMANDS = {
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
 }
-_INTERRUPTED = 130  # the shell's code for Ctrl-C
+INTERRUPTED = 130  # the shell's code for Ctrl-C
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,11 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a failure can be told
         return code
     except LlmLiteError as error:
-        print(f"llm-lite: {error}", file=sys.stderr)
+        print(f"llm-lite: {_one_line(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nllm-lite: interrupted", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
         _abandon_output()
         return 1
@@ -53,6 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _abandon_output()
         print(f"llm-lite: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
+
+
+def _one_line(text: str) -> str:
+    """Line breaks and escape sequences, of a file's name say, as they are written in Python."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _abandon_output() -> None:
@@ -184,7 +189,11 @@ class _at_least:  # noqa: N801  argparse shows the name
         self.__name__ = f"integer of at least {low}"
 
     def __call__(self, text: str) -> int:
-        value = int(text)
+        try:
+            value = int(text)
+        except ValueError:
+            problem = f"expected a whole number, found {text!r}"
+            raise argparse.ArgumentTypeError(problem) from None
         if value < self._low:
             raise argparse.ArgumentTypeError(f"expected at least {self._low}, found {value}")
         return value
