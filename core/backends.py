@@ -56,7 +56,11 @@ def _automatic(options: EngineOptions, shared: Device | None) -> Choice:
     if shared is not None and options.device in (None, shared.info.index):
         found = shared.info
     else:
-        usable = [d for d in list_devices() if d.usable and options.device in (None, d.index)]
+        listed = list_devices()
+        if options.device is not None and options.device not in {d.index for d in listed}:
+            reason = f"there is no Vulkan device {options.device}: {len(listed)} were found"
+            return Choice("cpu", reason)
+        usable = [d for d in listed if d.usable and options.device in (None, d.index)]
         hardware = [d for d in usable if d.kind != "software"]
         if not usable:
             return Choice("cpu", "no usable Vulkan device was found")

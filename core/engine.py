@@ -180,9 +180,9 @@ class Engine:
         self._unload()
         self._file, self._runner, self._options = file, runner, command.options
         seconds = time.perf_counter() - started
+        self._log_executor(runner)
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
-        self._log_executor(runner)
 
     def _reconfigure(self, number: int, command: Reconfigure) -> None:
         if self._file is None:
@@ -210,7 +210,7 @@ class Engine:
         except DeviceError as error:
             if options.backend == "cpu":
                 raise
-            self._log("warning", str(error))
+            self._log("warning", f"{error} The C++ executor takes over.")
             return loading.start(file, options, None, progress, choice=_fallback(error))
 
     def _generate(self, number: int, command: Generate) -> None:
@@ -285,7 +285,9 @@ class Engine:
     def _log_executor(self, runner: loading.Runner) -> None:
         info = runner.executor_info
         because = f" because {info.reason}" if info.reason else ""
-        self._log("info", f"inference runs on {info.backend}: {info.device}{because}")
+        asked = self._options.backend == "auto" and self._options.device is not None
+        level: Level = "warning" if asked and info.reason else "info"
+        self._log(level, f"inference runs on {info.backend}: {info.device}{because}")
 
     def _log(self, level: Level, text: str) -> None:
         self._emit(Logged(level, text, time.time()))

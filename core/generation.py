@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from core import prompt
-from core.errors import CancelledError
+from core.errors import CancelledError, FileError, UnsupportedError
 from core.exec.executor import StopCheck
 from core.loading import Runner
 from core.messages import (
@@ -62,12 +62,15 @@ class Generation:
         if command.raw:
             ids = prompt.encode_raw(file.tokenizer, command.messages)
         else:
-            ids = prompt.encode_chat(
-                file.tokenizer,
-                file.template,
-                command.messages,
-                continue_last=command.continue_last,
-            )
+            try:
+                ids = prompt.encode_chat(
+                    file.tokenizer,
+                    file.template,
+                    command.messages,
+                    continue_last=command.continue_last,
+                )
+            except UnsupportedError as error:  # the template's own fault
+                raise FileError(file.path, str(error)) from error
         if self._decoder is None:
             self._decoder = self._primed_decoder(file.tokenizer)
             self._prompt_tokens = len(ids)

@@ -156,7 +156,8 @@ def _context(model_file: ModelFile, options: EngineOptions) -> int:
         raise RequestError(f"context: expected 1 to {trained} tokens, found {options.context}")
     if options.context > trained:
         raise RequestError(
-            f"context: the model was trained for {trained} tokens, found {options.context}"
+            f"context: expected at most {trained} tokens, as many as the model was trained for, "
+            f"found {options.context}"
         )
     return options.context or min(trained, DEFAULT_CONTEXT)
 

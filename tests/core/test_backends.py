@@ -55,6 +55,11 @@ def test_auto_without_a_device(machine):
     assert choose().reason == "no usable Vulkan device was found"
 
 
+def test_a_device_that_is_not_there(machine):
+    machine.infos = [found(0, "discrete")]
+    assert choose(device=99) == backends.Choice("cpu", "there is no Vulkan device 99: 1 were found")
+
+
 def test_auto_leaves_software_to_the_processor(machine):
     machine.infos = [found(0, "software")]
     choice = choose()
