@@ -24,6 +24,7 @@ from desktop.swapchain import Presenter
 
 ICON_FILE = Path(__file__).resolve().parent.parent / "assets" / "icon" / "llm-lite.png"
 MIN_SIZE = (960, 540)  # the conversation keeps a column that can be read
+WITHOUT_A_WINDOW = "`llm-lite chat` talks in the terminal."
 MODIFIERS = range(glfw.KEY_LEFT_SHIFT, glfw.KEY_RIGHT_SUPER + 1)
 
 
@@ -68,10 +69,14 @@ class Window:
 
         glfw.set_error_callback(remember)
         if not glfw.init():
-            raise DeviceError(f"No window can be opened: {self._last_error()}.")
+            reason = self._last_error()
+            raise DeviceError(f"No window can be opened: {reason}. {WITHOUT_A_WINDOW}")
         if not glfw.vulkan_supported():
             glfw.terminate()
-            raise DeviceError("No window can be opened: the window system has no Vulkan support.")
+            raise DeviceError(
+                "No window can be opened: the Vulkan loader or a driver for this display is not "
+                f"installed. {WITHOUT_A_WINDOW}"
+            )
 
     def _last_error(self) -> str:
         return self._errors[-1] if self._errors else "the window system gave no reason"

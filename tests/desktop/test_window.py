@@ -301,7 +301,13 @@ def test_high_density_screen(display):
 def test_no_display_is_a_clear_error(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    with pytest.raises(DeviceError, match=r"No window can be opened: .*DISPLAY"):
+    with pytest.raises(DeviceError, match=r"No window can be opened: .*DISPLAY.*llm-lite chat"):
+        Window("llm-lite test")
+
+
+def test_no_vulkan_loader_is_a_clear_error(display, monkeypatch):
+    monkeypatch.setattr(glfw, "vulkan_supported", lambda: False)
+    with pytest.raises(DeviceError, match="No window can be opened: the Vulkan loader"):
         Window("llm-lite test")
 
 
