@@ -13,7 +13,7 @@ class Pacer:
 
     def __init__(self) -> None:
         self._due: list[float] = []
-        self._settle = math.inf
+        self._change = self._settle = math.inf
         self._last = -math.inf
 
     def on_input(self, now: float) -> None:
@@ -24,9 +24,8 @@ class Pacer:
 
         Twice, because Dear ImGui sizes some windows by what they held in the frame before.
         """
-        soon = max(now, self._last + FRAME)
-        self.at(soon)
-        self._settle = soon + FRAME
+        self._change = max(now, self._last + FRAME)
+        self._settle = self._change + FRAME
 
     def at(self, when: float) -> None:
         if when < math.inf:
@@ -34,14 +33,18 @@ class Pacer:
 
     def wait(self, now: float, longest: float) -> float:
         """How long to sleep, in seconds; 0 when a frame is due."""
-        return max(0.0, min([longest, *(when - now for when in (*self._due, self._settle))]))
+        return max(0.0, min(longest, self._next() - now))
 
     def take(self, now: float) -> bool:
         """Whether a frame is due now; it counts as drawn."""
-        if not any(when <= now for when in (*self._due, self._settle)):
+        if self._next() > now:
             return False
         self._due = [when for when in self._due if when > now]
-        if self._settle <= now:
-            self._settle = math.inf
+        if self._change <= now:
+            self._change = math.inf
+        self._settle = math.inf if self._settle <= now else max(self._settle, now + FRAME)
         self._last = now
         return True
+
+    def _next(self) -> float:
+        return min([self._change, self._settle, *self._due])
