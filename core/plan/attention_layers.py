@@ -11,7 +11,7 @@ HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
 
 @dataclass(frozen=True, slots=True)
 class AttentionLayer:
-    """One attention op. Head h's map is softmax(q . k * scale) over positions up to the row's own."""
+    """One attention op; a head's map is softmax(q . k * scale) over positions up to each row's."""
 
     queries: str | None  # state [R, heads*head_dim], position p in row p mod R; None: not kept
     keys: str  # state [context, kv_heads*head_dim]
