@@ -264,6 +264,7 @@ def _(action: NewChat, state: AppState, now: float) -> Result:
         running=None,
         draining=state.running.request if state.running and sent else state.draining,
         queued=None,
+        context_used=0,
         chat=state.chat + 1,
     )
     return notify(fresh, "info", "Started a new chat.", now, undo=True), commands

@@ -23,7 +23,7 @@ from core.messages import EngineOptions, SamplingOptions
 from desktop.actions import OpenModel
 from desktop.dialogs import FileDialog
 from desktop.fonts import load_fonts
-from desktop.interface import Interface, create_context
+from desktop.interface import Interface, create_context, destroy_context
 from desktop.keeper import Keeper
 from desktop.pacing import Pacer
 from desktop.program import Program, open_first_model, with_lists
@@ -71,19 +71,20 @@ class App:
     def __init__(self, keeper: Keeper, state: AppState) -> None:
         self._keeper = keeper
         self._asked = state  # what only the command line asked for is not remembered
-        self._engine: Any = None
+        self.engine: Any = None
         self._rebuilt_at = -math.inf
+        self._lost: list[Device] = []
         self._dialog = FileDialog()
         self._pacer = Pacer()
         self.window = Window(TITLE, _geometry(keeper.settings.window))
         try:
-            self._device = self._open_device()
-            create_context()
+            self.device = self._open_device()
+            self._context = create_context()
             self.window.connect_imgui()
             fonts = load_fonts(self.window.ui_scale)
             faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
             interface = Interface(faces, self.window.ui_scale, keeper.settings)
-            self._screen = Screen.make(self._device, self.window)
+            self.screen = Screen.make(self.device, self.window)
         except BaseException:
             self.window.close()
             raise
@@ -100,18 +101,22 @@ class App:
         self._draw()
         from core.engine import Engine
 
-        self._engine = Engine(self._device, self.window.wake)
-        self.program.start(self._engine)
+        self.engine = Engine(self.device, self.window.wake)
+        self.program.start(self.engine)
         self.program.state = with_lists(self.program.state)
         self._pacer.on_input(time.monotonic())
 
     def loop(self) -> None:
         """Until the window is closed."""
         while not self.window.should_close:
-            self._sleep()
-            self._look()
-            if self._pacer.take(time.monotonic()):
-                self._draw()
+            self.turn()
+
+    def turn(self) -> None:
+        """Sleep until something happens, or for LONGEST_SLEEP; draw if there is something new."""
+        self._sleep()
+        self._look()
+        if self._pacer.take(time.monotonic()):
+            self._draw()
 
     def _sleep(self) -> None:
         longest = DIALOG_PERIOD if self._dialog.open else LONGEST_SLEEP
@@ -137,11 +142,11 @@ class App:
         interface.scale = self.window.ui_scale
         acted: list[object] = []
         try:
-            self._screen.draw(lambda: acted.extend(program.paint()), interface.ui.theme.palette)
+            self.screen.draw(lambda: acted.extend(program.paint()), interface.ui.theme.palette)
         except DeviceLostError as error:
             self._rebuild(error)
             return
-        times = self._screen.loop.times.ms
+        times = self.screen.loop.times.ms
         if times:
             interface.frames.add(times[-1] / 1e3)
         now = time.monotonic()
@@ -157,13 +162,13 @@ class App:
             raise error
         self._rebuilt_at = now
         self._close_screen()
-        if self._engine is not None:
-            self._engine.device_lost(None)
-        self._device.close()
-        self._device = self._open_device()
-        self._screen = Screen.make(self._device, self.window)
-        if self._engine is not None:
-            self._engine.device_lost(self._device)
+        if self.engine is not None:
+            self.engine.device_lost(None)
+        self._lost.append(self.device)  # the engine may still hold buffers of it
+        self.device = self._open_device()
+        self.screen = Screen.make(self.device, self.window)
+        if self.engine is not None:
+            self.engine.device_lost(self.device)
         self.program.warn(f"The Vulkan device was lost and opened again: {error}")
         self._pacer.on_input(now)
 
@@ -205,17 +210,19 @@ class App:
         """Save, stop the engine, give everything back; leaves at once if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
         self._dialog.close()
-        if self._engine is not None and not self._engine.close(CLOSE_SECONDS):
+        if self.engine is not None and not self.engine.close(CLOSE_SECONDS):
             sys.stderr.write("llm-lite: the engine did not end in time\n")
             sys.stderr.flush()
             os._exit(1)
         self._close_screen()
         self.window.disconnect_imgui()
-        self._device.close()
+        destroy_context(self._context)
+        for device in (*self._lost, self.device):
+            device.close()
         self.window.close()
 
     def _close_screen(self) -> None:
-        self._screen.close()
+        self.screen.close()
         self.window.detach()
 
 

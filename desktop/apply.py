@@ -34,6 +34,7 @@ from desktop.state import (
     RateSample,
     Token,
 )
+from desktop.units import sentence
 
 NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0}
 
@@ -45,7 +46,7 @@ def apply(event: Event, state: AppState, now: float) -> AppState:
 
 def notify(state: AppState, level: Level, text: str, now: float, undo: bool = False) -> AppState:
     """The state with one more toast; the same sentence again only lasts longer."""
-    until = now + NOTICE_SECONDS[level]
+    text, until = sentence(text), now + NOTICE_SECONDS[level]
     others = tuple(n for n in state.notices if n.text != text)
     notice = Notice(state.next_notice, level, text, until, undo)
     return replace(state, notices=(*others, notice)[-NOTICES:], next_notice=state.next_notice + 1)
@@ -105,8 +106,10 @@ def _(event: LoadFailed, state: AppState, now: float) -> AppState:
 
 @_apply.register
 def _(event: ExecutorChanged, state: AppState, now: float) -> AppState:
+    before = state.executor.reason if state.executor else ""
+    reason = event.executor.reason
     state = replace(state, executor=event.executor, model=event.model, load=None, context_used=0)
-    return notify(state, "warning", event.executor.reason, now) if event.executor.reason else state
+    return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
 
 @_apply.register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import io
 import os
@@ -34,7 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(_with_command(words))
     try:
         command = importlib.import_module(_COMMANDS[arguments.command])
-        return int(command.run(arguments))
+        code = int(command.run(arguments))
+        sys.stdout.flush()  # here, where a failure can be told
+        return code
     except LlmLiteError as error:
         print(f"llm-lite: {error}", file=sys.stderr)
         return 1
@@ -42,9 +45,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nllm-lite: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  what is left is flushed there
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        _abandon_output()
         return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _abandon_output()
+        print(f"llm-lite: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def _abandon_output() -> None:
+    """What is still buffered would fail once more when the interpreter ends."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def engine_options(arguments: argparse.Namespace) -> EngineOptions:

@@ -57,6 +57,13 @@ def create_context() -> Any:
     return context
 
 
+def destroy_context(context: Any) -> None:
+    """Undo `create_context`; renderer and window have let go of it."""
+    imgui.set_current_context(context)
+    implot.destroy_context()
+    imgui.destroy_context(context)
+
+
 class Interface:
     def __init__(self, fonts: dict[Face, Any], scale: float, settings: Settings) -> None:
         self.scale = scale

@@ -22,7 +22,7 @@ from desktop.actions import SetFontSize, SetTheme
 from desktop.clock import process_start
 from desktop.fonts import load_fonts
 from desktop.frame_times import percentiles
-from desktop.interface import Interface, create_context
+from desktop.interface import Interface, create_context, destroy_context
 from desktop.offscreen import OffscreenTarget
 from desktop.png import write_png
 from desktop.program import Program, open_first_model, with_lists
@@ -125,7 +125,7 @@ class Stage:
         self.device = Device.open()
         width, height, scale = SMALL
         self._target = OffscreenTarget(self.device, width, height, ui_scale=scale)
-        create_context()
+        self._context = create_context()
         fonts = load_fonts(scale)
         faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
         settings = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
@@ -305,6 +305,7 @@ class Stage:
             self._engine.close(5.0)
         self._screen.close()
         self._target.close()
+        destroy_context(self._context)
         self.device.close()
 
 

@@ -42,3 +42,11 @@ def short_name(source: str) -> str:
     """A path's last part without its suffix; a catalogue name as it is."""
     path = PurePath(source)
     return path.stem if path.suffix.lower() in (".gguf", ".safetensors") else path.name or source
+
+
+def sentence(text: str) -> str:
+    """The engine's messages begin small and end open, to be joined; shown alone they are closed."""
+    text = text.strip()
+    if text and text.split()[0].isalpha():
+        text = text[0].upper() + text[1:]
+    return text if not text or text[-1] in ".!?…" else f"{text}."

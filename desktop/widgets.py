@@ -386,8 +386,11 @@ def popover(
     if ui.opened == name:
         imgui.open_popup(name)
         ui.opened = ""
+    bottom = imgui.get_main_viewport().size.y - ui.u(2)
+    if pivot == (0, 0):  # hangs down from the button, but not out of the window
+        at = ImVec2(at.x, max(ui.u(2), min(at.y, bottom - ui.memory.get(f"{name}.height", 0.0))))
     imgui.set_next_window_pos(at, imgui.Cond_.always, ImVec2(*pivot))
-    room = imgui.get_main_viewport().size.y - ui.u(8)
+    room = bottom - ui.u(2)
     imgui.set_next_window_size_constraints(ImVec2(width, 0), ImVec2(width, room))
     with ui.styled(window_padding=(ui.u(4), ui.u(4)), item_spacing=(ui.u(2), ui.u(2))):
         shown = imgui.begin_popup(name, imgui.WindowFlags_.no_move)
@@ -398,11 +401,13 @@ def popover(
     right = ui.right(side)
     text(ui, title, style="title", bold=True)
     imgui.same_line(right)
-    if icon_button(ui, f"{name}.close", ICON_CLOSE, "Close (Esc)", side=side, style="small"):
+    closed = icon_button(ui, f"{name}.close", ICON_CLOSE, "Close (Esc)", side=side, style="small")
+    if closed or imgui.is_key_pressed(imgui.Key.escape, False):
         imgui.close_current_popup()
     try:
         yield True
     finally:
         low, size = imgui.get_window_pos(), imgui.get_window_size()
+        ui.memory[f"{name}.height"] = size.y
         ui.rects[name] = (low.x, low.y, low.x + size.x, low.y + size.y)
         imgui.end_popup()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from core import loading
+from core.gpu.device import Device
 from core.loading import Runner
 from core.messages import EngineOptions
 
@@ -24,13 +25,17 @@ def exact(backend: str = "numpy", **changes: object) -> EngineOptions:
 
 @contextlib.contextmanager
 def running(
-    path: Path, options: EngineOptions | None = None, *, every_output: bool = False
+    path: Path,
+    options: EngineOptions | None = None,
+    *,
+    device: Device | None = None,
+    every_output: bool = False,
 ) -> Iterator[Runner]:
     warnings: list[str] = []
     file = loading.open_model(str(path), lambda *_: None, warnings.append)
     try:
         runner = loading.start(
-            file, options or exact(), None, lambda *_: None, every_output=every_output
+            file, options or exact(), device, lambda *_: None, every_output=every_output
         )
         try:
             yield runner

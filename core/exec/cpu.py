@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -33,14 +34,16 @@ _MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 3, 2, 5
 
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 _BANDWIDTH_BYTES = 256 * 10**6
+_MAX_THREADS = 1024
 _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish to stop
 
 
 class CpuExecutor:
     """See `core.exec.executor.Executor`. threads=0: one a core; isa: one of `available_isas()`.
 
-    Raises RequestError for an instruction set that cannot run here, OutOfDeviceMemoryError where
-    the cache does not fit into memory, ValueError for weights that do not fit the program.
+    Raises RequestError for an instruction set or threads that cannot run here, ValueError for
+    weights that do not fit the program, OutOfDeviceMemoryError where the cache does not fit into
+    memory.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class CpuExecutor:
     ) -> None:
         self.program = program
         self.isa_name = _choose_isa(isa)
-        self.threads = threads or default_threads()
+        self.threads = _choose_threads(threads)
         names = {t.name for plan in program.plans for t in plan.tensors if t.kind is Kind.WEIGHT}
         self._weights = {name: _readable(weights[name]) for name in sorted(names)}
         self._vocabulary = _vocabulary(program)
@@ -64,12 +67,14 @@ class CpuExecutor:
                 f"not enough memory for a context of {program.context} tokens: "
                 f"{_state_bytes(program) / 2**20:.0f} MiB are needed; choose a shorter context"
             ) from error
+        except RuntimeError as error:
+            raise RequestError(f"{self.threads} threads cannot be started: {error}") from error
 
     def _allocate(self) -> None:
         program = self.program
         states = {t.name: t for p in program.plans for t in p.tensors if t.kind is Kind.STATE}
-        self._state = {name: _cpp.Memory(_tensor_bytes(t)) for name, t in states.items()}
-        self._arena = _cpp.Memory(max(plan.scratch_bytes for plan in program.plans))
+        self._state = {name: _memory(_tensor_bytes(t)) for name, t in states.items()}
+        self._arena = _memory(max(plan.scratch_bytes for plan in program.plans))
         self._interpreter: _cpp.Interpreter | None = _cpp.Interpreter(self.isa_name, self.threads)
         for plan in program.plans:  # known to the interpreter by their numbers
             self._interpreter.add_plan(
@@ -164,10 +169,9 @@ class CpuExecutor:
         return int(np.asarray(self._arena).ctypes.data) + tensor.offset
 
 
-def cpu_features() -> list[str]:
-    """The processor's features that some build of the kernels makes use of."""
-    features: list[str] = _cpp.cpu_features()
-    return features
+def cpu_features() -> dict[str, bool]:
+    """The features that some build of the kernels makes use of: whether this processor has them."""
+    return dict(_cpp.cpu_features())
 
 
 def available_isas() -> list[str]:
@@ -215,6 +219,18 @@ def isa_name() -> str:
 def read_gb_s(threads: int = 0) -> float:
     """GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all threads."""
     return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
+
+
+def _choose_threads(asked: int) -> int:
+    if not 0 <= asked <= _MAX_THREADS:
+        raise RequestError(f"threads: expected 0 (one a core) to {_MAX_THREADS}, found {asked}")
+    return asked or default_threads()
+
+
+def _memory(size: int) -> _cpp.Memory:
+    if size > sys.maxsize // 2:
+        raise MemoryError
+    return _cpp.Memory(size)
 
 
 def _choose_isa(asked: str | None) -> str:

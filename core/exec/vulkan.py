@@ -85,8 +85,8 @@ class VulkanExecutor:
         self._table_arena = self._own(FixedArena(device, [1 << 16]))
         self._pool = self._own(CommandPool(device, device.compute))
         self._pipelines = self._own(Pipelines(device))
-        self._sets = self._own(DescriptorSets(device))
-        self._recorder = Recorder(device, self._pool, self._pipelines, self._sets)
+        sets = self._own(DescriptorSets(device))
+        self._recorder = Recorder(self._pool, self._pipelines, sets)
 
     def _own(self, resource: Any) -> Any:
         self._closing.append(resource)
@@ -138,10 +138,14 @@ class VulkanExecutor:
     def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
         self._write_step(step)
         calls = [self._dispatches(plan, op) for op in plan.ops[first:last]]
-        segments = self._recorder.segments(calls, self.tuning.segment_work)
-        queue = self._device.compute
-        queue.wait(queue.submit(segments))
-        self._pool.free(segments)
+        sets, queue = DescriptorSets(self._device), self._device.compute
+        try:
+            recorder = Recorder(self._pool, self._pipelines, sets)
+            segments = recorder.segments(calls, self.tuning.segment_work)
+            queue.wait(queue.submit(segments))
+            self._pool.free(segments)
+        finally:
+            sets.close()
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         buffer, offset, _ = self.tensor(tensor)
@@ -208,6 +212,8 @@ class VulkanExecutor:
         return dispatches(self, op, plan.tensors, factors)
 
     def _write_step(self, step: Step) -> None:
+        if step.kv_length > self.program.context:
+            raise ValueError(f"position {step.kv_length} is beyond {self.program.context}")
         words = step.pack(self.program.max_tokens)
         self._step.array(np.int32)[: words.size] = words
 

@@ -22,6 +22,7 @@ from core.plan.step import N_OUTPUTS, N_TOKENS
 
 MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
 TILE = 8  # lanes along each side of a matmul workgroup
+TILE_N = 4  # outputs of one lane of matmul, for each of up to 4 tokens
 LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
 ELEMENT_WORK = 8  # an element of an elementwise op, likewise
 
@@ -49,7 +50,6 @@ class Tuning:
     matvec_lanes: int = 32
     matvec_rows: int = 4  # outputs of one workgroup; at least 2, see MOST_PART_ROWS
     matvec_tokens: int = 8  # steps of more tokens are multiplied in tiles
-    tile_n: int = 4  # outputs of one lane of matmul, for each of up to 4 tokens
     attention_lanes: int = 64
     share_heads: bool = False  # one attention workgroup serves all heads of a key/value head
     subgroups: bool = False
@@ -63,8 +63,7 @@ class Tuning:
                 reduce_lanes=16,
                 matvec_lanes=8,
                 matvec_rows=8,
-                matvec_tokens=16,
-                tile_n=8,
+                matvec_tokens=1 << 16,  # always: tiles save nothing where nothing is cached
                 attention_lanes=16,
                 share_heads=True,
                 segment_work=8 << 20,
@@ -219,18 +218,17 @@ def _matvec_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
 
 def _matmul_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
     tile_t = min(4, 1 << max(0, math.ceil(math.log2(c.rows / TILE))))
-    tile_n = c.binder.tuning.tile_n
     return c.dispatch(
         f"matmul.{suffix}",
         _product_buffers(c, part),
-        (-(-part.rows // (TILE * tile_n)), -(-c.rows // (TILE * tile_t))),
+        (-(-part.rows // (TILE * TILE_N)), -(-c.rows // (TILE * tile_t))),
         _product_work(c, part),
         K=c.inputs[1].shape[1],
         N=part.rows,
         FIRST_ROW=part.first,
         Y_COLUMNS=c.outputs[0].shape[1],
         TILE_T=tile_t,
-        TILE_N=tile_n,
+        TILE_N=TILE_N,
     )
 
 

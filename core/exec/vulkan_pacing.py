@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from core.errors import CancelledError
+from core.errors import CancelledError, DeviceLostError
 from core.exec.executor import StopCheck
 from core.gpu.queue import Queue
 
 TARGET_S = 0.004
 IN_FLIGHT = 2  # submits queued at a time, so that the device need not wait for Python
 SMOOTHING = 0.3  # weight of the newest measurement
+
+
+class _Flight(NamedTuple):
+    """A submit on its way: the timeline's value at its end, its segments first .. end - 1."""
+
+    value: int
+    first: int
+    end: int
 
 
 class Pacer:
@@ -26,21 +35,35 @@ class Pacer:
         self.submits = 0
 
     def run(self, segments: Sequence[Any], should_stop: StopCheck | None) -> None:
-        """Run all segments in order and wait; CancelledError between submits."""
-        flying: list[tuple[int, int, int]] = []  # timeline value, first segment, end segment
+        """Run all segments in order and wait; CancelledError between submits.
+
+        Whatever is raised, nothing is in flight afterwards.
+        """
+        flying: deque[_Flight] = deque()
+        try:
+            self._run(segments, should_stop, flying)
+        except DeviceLostError:
+            raise
+        except BaseException:
+            if flying:
+                self._queue.wait(flying[-1].value)
+            raise
+
+    def _run(
+        self, segments: Sequence[Any], should_stop: StopCheck | None, flying: deque[_Flight]
+    ) -> None:
         at, clock = 0, time.perf_counter()
         while at < len(segments):
             if should_stop and should_stop():
-                self._drain(flying)
                 raise CancelledError("stopped")
             end = self._end(at)
-            flying.append((self._queue.submit(segments[at:end]), at, end))
+            flying.append(_Flight(self._queue.submit(segments[at:end]), at, end))
             self.submits += 1
             at = end
             if len(flying) >= IN_FLIGHT:
-                clock = self._finish(flying.pop(0), clock)
+                clock = self._finish(flying.popleft(), clock)
         while flying:
-            clock = self._finish(flying.pop(0), clock)
+            clock = self._finish(flying.popleft(), clock)
 
     def _end(self, first: int) -> int:
         """The segments from `first` on that fit into TARGET_S, at least one."""
@@ -50,17 +73,12 @@ class Pacer:
             end += 1
         return end
 
-    def _finish(self, flight: tuple[int, int, int], since: float) -> float:
-        value, first, end = flight
-        self._queue.wait(value)
+    def _finish(self, flight: _Flight, since: float) -> float:
+        self._queue.wait(flight.value)
         now = time.perf_counter()
-        each = (now - since) / (end - first)
-        for i in range(first, end):
+        each = (now - since) / (flight.end - flight.first)
+        for i in range(flight.first, flight.end):
             weight = SMOOTHING if self._measured[i] else 1.0
             self._segment_s[i] += weight * (each - self._segment_s[i])
             self._measured[i] = True
         return now
-
-    def _drain(self, flying: list[tuple[int, int, int]]) -> None:
-        if flying:
-            self._queue.wait(flying[-1][0])

@@ -98,10 +98,7 @@ class _Bound:
 class Recorder:
     """Records ops, each a list of independent dispatches, into command buffers."""
 
-    def __init__(
-        self, device: Device, pool: CommandPool, pipelines: Pipelines, sets: DescriptorSets
-    ) -> None:
-        self._device = device
+    def __init__(self, pool: CommandPool, pipelines: Pipelines, sets: DescriptorSets) -> None:
         self._pool = pool
         self._pipelines = pipelines
         self._sets = sets

@@ -7,9 +7,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from core.exec.cpu import cpu_features, default_threads, isa_name, processor_name
-
 from core import backends
+from core.exec.cpu import cpu_features, default_threads, isa_name, processor_name
 from core.gpu.device import list_devices
 from core.gpu.info import DeviceInfo
 from desktop.cli import engine_options
@@ -31,7 +30,7 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
             "backend": choice.backend,
             "device": backends.device_name(choice),
             "activations": backends.activations(choice.backend, arguments.activations),
-            "reason": choice.reason or f"{backends.device_name(choice)} computes in hardware",
+            "reason": choice.reason or _reason(choice, arguments.backend),
         }
     finally:
         if choice.owns_device and choice.device is not None:
@@ -46,6 +45,12 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
         "devices": [_device(device) for device in list_devices()],
         "auto": chosen,
     }
+
+
+def _reason(choice: backends.Choice, asked: str) -> str:
+    if asked != "auto":
+        return f"--backend {asked} asks for it"
+    return f"{backends.device_name(choice)} computes in hardware"
 
 
 def _device(info: DeviceInfo) -> dict[str, Any]:

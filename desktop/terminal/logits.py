@@ -79,10 +79,13 @@ def _read(path: Path) -> str:
 
 def _check_place(path: Path) -> None:
     """Say before the work what would fail after it."""
-    if not path.name or path.is_dir():
-        raise FileError(path, "is a directory, expected the name of a file to write")
-    if not path.parent.is_dir():
-        raise FileError(path, f"cannot be written: there is no directory {path.parent}")
+    try:
+        if not path.name or path.is_dir():
+            raise FileError(path, "is a directory, expected the name of a file to write")
+        if not path.parent.is_dir():
+            raise FileError(path, f"cannot be written: there is no directory {path.parent}")
+    except OSError as error:  # a name too long, a folder that may not be entered
+        raise FileError(path, f"cannot be written: {error.strerror}") from None
 
 
 def _save(path: Path, logits: NDArray[np.float32]) -> None:

@@ -25,6 +25,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, "No model is loaded.")
         return []
     _draw_heads(ui, model)
+    wrapped(
+        ui,
+        f"From the top: layers 0 to {model.layers - 1}. From the left: heads 0 to "
+        f"{model.heads - 1}.",
+    )
     group = model.heads // max(model.kv_heads, 1)
     facts(
         ui,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
@@ -23,6 +24,18 @@ class Input:
     text: str = ""
     generation: int = 0
     focus: bool = True
+    to_end: bool = True  # a new field begins with the caret at the start; it belongs at the end
+
+    def renew(self, text: str) -> None:
+        self.text, self.generation = text, self.generation + 1
+        self.focus = self.to_end = True
+
+    def place_caret(self, data: Any) -> int:
+        """Callback of the field while it has the focus."""
+        if self.to_end:
+            data.cursor_pos = data.selection_start = data.selection_end = data.buf_text_len
+            self.to_end = False
+        return 0
 
 
 def composer_height(state: AppState, ui: Ui) -> float:
@@ -52,7 +65,7 @@ def draw_composer(state: AppState, ui: Ui) -> list[Action]:
 def _held(state: AppState, ui: Ui) -> Input:
     held: Input = ui.memory.setdefault("input", Input(state.draft))
     if held.text != state.draft:
-        held.text, held.generation, held.focus = state.draft, held.generation + 1, True
+        held.renew(state.draft)
     return held
 
 
@@ -93,7 +106,11 @@ def _draw_field(
             f"##input{held.generation}",
             held.text,
             ImVec2(_inner_width(ui, width), height - ui.u(2)),
-            flags.ctrl_enter_for_new_line | flags.enter_returns_true | flags.word_wrap,
+            flags.ctrl_enter_for_new_line
+            | flags.enter_returns_true
+            | flags.word_wrap
+            | (flags.callback_always if held.to_end else 0),
+            held.place_caret if held.to_end else None,
         )
     ui.mark("chat.input")
     was_active, ui.memory["input.active"] = ui.memory.get("input.active"), imgui.is_item_active()
@@ -102,7 +119,7 @@ def _draw_field(
         hint = ImVec2(spot.x + ui.u(1.5), spot.y + ui.u(1.5))
         draw.add_text(hint, ui.color("muted"), "Ask something")
     if escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
-        held.focus, held.generation = True, held.generation + 1
+        held.renew(held.text)
         return _escape(state)
     actions: list[Action] = []
     if words != held.text:

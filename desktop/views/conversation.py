@@ -19,7 +19,7 @@ from desktop.rich_text import Page, RichText, copy_button, draw_page
 from desktop.state import AppState, Message
 from desktop.theme import MEASURE
 from desktop.ui import Ui
-from desktop.units import duration, rate
+from desktop.units import duration, rate, sentence
 from desktop.widgets import icon_button, meter
 
 ENDINGS = {
@@ -143,7 +143,7 @@ class _Item:
     def _ending(self) -> str:
         reason = self.message.stop_reason
         if self.message.problem or reason is None or reason == "end":
-            return self.message.problem
+            return sentence(self.message.problem)
         return ENDINGS[reason]
 
     def _ending_height(self) -> float:
@@ -156,7 +156,8 @@ class _Item:
 
     def draw(self) -> list[Action]:
         at = imgui.get_cursor_screen_pos()
-        hovered = imgui.is_window_hovered() and imgui.is_mouse_hovering_rect(
+        held = imgui.HoveredFlags_.allow_when_blocked_by_active_item  # a button being pressed
+        hovered = imgui.is_window_hovered(held) and imgui.is_mouse_hovering_rect(
             at, ImVec2(at.x + self.width, at.y + self.height)
         )
         name = f"message.{self.index}"

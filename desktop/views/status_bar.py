@@ -11,7 +11,7 @@ from desktop.actions import Action, SetOptions
 from desktop.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
 from desktop.state import AppState
 from desktop.ui import Ui
-from desktop.units import duration, rate
+from desktop.units import duration, rate, sentence
 from desktop.widgets import chooser, fit, meter, popover, row_button, text, tip, wrapped
 
 BACKENDS: tuple[tuple[Backend, str], ...] = (
@@ -66,7 +66,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
         with ui.colored(text="warning" if state.options.backend != "cpu" else "muted"):
             imgui.text_unformatted(ICON_WARNING)
         ui.mark("status.reason")
-        tip(ui, reason)
+        tip(ui, sentence(reason))
 
 
 def _executor_label(state: AppState) -> tuple[str, str]:
@@ -122,7 +122,7 @@ def _draw_measures(
     for (name, shown, hint), width in zip(items, widths, strict=True):
         if name == "context":
             imgui.set_cursor_pos(ImVec2(x, (height - ui.u(1)) / 2))
-            full = state.context_used / state.model.context if state.model else 0.0
+            full = state.context_used / max(state.model.context, 1) if state.model else 0.0
             meter(ui, full, bar - ui.u(2), ui.u(1), "warning" if full > 0.9 else "accent")
             x += bar
         imgui.set_cursor_pos(ImVec2(x, top))
@@ -137,7 +137,9 @@ def _draw_measures(
 def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     options = state.options
     if state.executor and state.executor.reason:
-        wrapped(ui, state.executor.reason, "warning" if options.backend == "auto" else "muted")
+        wrapped(
+            ui, sentence(state.executor.reason), "warning" if options.backend == "auto" else "muted"
+        )
     text(ui, "Executor", style="small")
     backend = chooser(ui, "executor.backend", BACKENDS, options.backend, BACKEND_HINTS)
     options = replace(options, backend=backend)

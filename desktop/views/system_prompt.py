@@ -25,7 +25,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             "##system", state.system_prompt, ImVec2(width, ui.theme.text * 7), flags
         )
     ui.mark("system_prompt.text")
-    actions: list[Action] = [SetSystemPrompt(words)] if changed else []
+    escaped = imgui.is_key_pressed(imgui.Key.escape, False)  # closes; must not restore the text
+    actions: list[Action] = [SetSystemPrompt(words)] if changed and not escaped else []
     if button(ui, "system_prompt.default", "Default", enabled=state.system_prompt != DEFAULT):
         actions.append(SetSystemPrompt(DEFAULT))
     imgui.same_line()

@@ -15,6 +15,8 @@
 namespace llm {
 namespace {
 
+using Features = std::vector<std::pair<std::string, bool>>;
+
 struct Build {
   std::string name;
   std::vector<std::string> needs;
@@ -41,23 +43,18 @@ unsigned saved_registers() {
   return low;
 }
 
-std::vector<std::string> detect() {
+Features detect() {
   const Registers one = cpuid(1, 0), seven = cpuid(7, 0), seven_one = cpuid(7, 1);
   const unsigned saved = saved_registers();
   const bool ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6;
   const auto bit = [](unsigned value, int index) { return (value >> index & 1) != 0; };
-  const std::pair<const char*, bool> all[] = {
+  return {
       {"avx2", ymm && bit(seven.b, 5)},        {"fma", ymm && bit(one.c, 12)},
       {"f16c", ymm && bit(one.c, 29)},         {"avxvnni", ymm && bit(seven_one.a, 4)},
       {"avx512f", zmm && bit(seven.b, 16)},    {"avx512dq", zmm && bit(seven.b, 17)},
       {"avx512bw", zmm && bit(seven.b, 30)},   {"avx512vl", zmm && bit(seven.b, 31)},
       {"avx512vnni", zmm && bit(seven.c, 11)},
   };
-  std::vector<std::string> found;
-  for (const auto& [name, has] : all) {
-    if (has) found.emplace_back(name);
-  }
-  return found;
 }
 
 const std::vector<Build>& builds() {
@@ -79,14 +76,15 @@ const std::vector<Build>& builds() {
 
 #elif defined(__aarch64__)
 
-std::vector<std::string> detect() {
-  std::vector<std::string> found = {"neon"};
+Features detect() {
 #if defined(__linux__)
-  if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) found.emplace_back("dotprod");
+  const bool dotprod = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 #elif defined(__APPLE__)
-  found.emplace_back("dotprod");  // every Apple processor that runs macOS
+  const bool dotprod = true;  // every Apple processor that runs macOS
+#else
+  const bool dotprod = false;
 #endif
-  return found;
+  return {{"neon", true}, {"dotprod", dotprod}};
 }
 
 const std::vector<Build>& builds() {
@@ -97,7 +95,7 @@ const std::vector<Build>& builds() {
 
 #else
 
-std::vector<std::string> detect() { return {}; }
+Features detect() { return {}; }
 
 const std::vector<Build>& builds() {
   static const std::vector<Build> all = {{"scalar", {}, scalar::table}};
@@ -107,16 +105,16 @@ const std::vector<Build>& builds() {
 #endif
 
 bool runs_here(const Build& build) {
-  const std::vector<std::string> have = cpu_features();
+  const Features& have = cpu_features();
   return std::all_of(build.needs.begin(), build.needs.end(), [&](const std::string& need) {
-    return std::find(have.begin(), have.end(), need) != have.end();
+    return std::find(have.begin(), have.end(), std::pair(need, true)) != have.end();
   });
 }
 
 }  // namespace
 
-std::vector<std::string> cpu_features() {
-  static const std::vector<std::string> found = detect();
+const Features& cpu_features() {
+  static const Features found = detect();
   return found;
 }
 

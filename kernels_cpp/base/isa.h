@@ -2,14 +2,16 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/op.h"
 
 namespace llm {
 
-// Names of the features we ask for that this processor and its operating system have.
-std::vector<std::string> cpu_features();
+// The features that builds of the kernels ask for, and whether this processor and its operating
+// system have them.
+const std::vector<std::pair<std::string, bool>>& cpu_features();
 
 // The builds that can run here, slowest first.
 std::vector<std::string> available_isas();

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -145,9 +146,38 @@ inline F32 round_nearest(F32 x) {
   return (x + magic) - magic;
 }
 
-// x[i] . y[i] over n values
+template <int... kLanes>
+inline F32 shuffle(F32 a, F32 b) {
+#if defined(__clang__) || __GNUC__ >= 12
+  return __builtin_shufflevector(a, b, kLanes...);
+#else
+  return __builtin_shuffle(a, b, I32{kLanes...});
+#endif
+}
+
+// Lane i: the sum of lanes i and i ^ kBit, of b where i has the bit, else of a.
+template <int kBit, int... i>
+inline F32 fold(F32 a, F32 b, std::integer_sequence<int, i...>) {
+  const F32 own = shuffle<((i & kBit) ? i + kWidth : i)...>(a, b);
+  const F32 other = shuffle<((i & kBit) ? (i ^ kBit) + kWidth : (i ^ kBit))...>(a, b);
+  return own + other;
+}
+
+// Lane i of the result: the sum of v[i]'s lanes. v is used up.
+template <int kBit = 1>
+inline F32 sum_each(F32 (&v)[kWidth]) {
+  if constexpr (kBit < kWidth) {
+    for (int i = 0; i < kWidth; i += 2 * kBit) {
+      v[i] = fold<kBit>(v[i], v[i + kBit], std::make_integer_sequence<int, kWidth>());
+    }
+    return sum_each<2 * kBit>(v);
+  }
+  return v[0];
+}
+
+// x[i] . y[i] over n values, still to be summed over lanes
 template <typename X, typename Y>
-inline float dot(const X* x, const Y* y, int64_t n) {
+inline F32 dot_lanes(const X* x, const Y* y, int64_t n) {
   F32 a = {}, b = {};
   int64_t i = 0;
   for (; i + 2 * kWidth <= n; i += 2 * kWidth) {
@@ -156,7 +186,12 @@ inline float dot(const X* x, const Y* y, int64_t n) {
   }
   for (; i + kWidth <= n; i += kWidth) a += load(x + i) * load(y + i);
   if (i < n) b += load_part(x + i, n - i) * load_part(y + i, n - i);
-  return sum(a + b);
+  return a + b;
+}
+
+template <typename X, typename Y>
+inline float dot(const X* x, const Y* y, int64_t n) {
+  return sum(dot_lanes(x, y, n));
 }
 
 }  // namespace LLM_ISA

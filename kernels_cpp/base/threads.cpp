@@ -30,12 +30,19 @@ uint64_t phase_number(uint64_t state) { return state >> 32; }
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-  for (int worker = 1; worker < threads; ++worker) {
-    workers_.emplace_back([this, worker] { work(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker) {
+      workers_.emplace_back([this, worker] { work(worker); });
+    }
+  } catch (...) {  // the system has no more threads: those that run must end first
+    stop();
+    throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   quit_ = true;
   state_ = (phase_number(state_) + 1) << 32;
   wake_sleepers();

@@ -23,7 +23,8 @@ class Phases {
 // only if it was in the middle of a task; nobody waits for it to arrive at a barrier.
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);  // the caller of `run` is one of them
+  // The caller of `run` is one of them. std::system_error if they cannot be started.
+  explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -32,6 +33,7 @@ class ThreadPool {
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
  private:
+  void stop();
   void work(int worker);
   bool take_task(uint64_t seen, int worker);
   void next_phase(uint64_t number);

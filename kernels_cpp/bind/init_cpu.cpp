@@ -10,7 +10,7 @@ namespace py = pybind11;
 
 void init_cpu(py::module_& module) {
   module.def("cpu_features", &llm::cpu_features,
-             "Features of this processor that kernels make use of.");
+             "Pairs (name, present) of the features that kernels make use of.");
   module.def("available_isas", &llm::available_isas,
              "Builds of the kernels that can run here, slowest first.");
   module.def(

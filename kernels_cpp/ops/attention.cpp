@@ -8,8 +8,9 @@
 namespace llm {
 namespace LLM_ISA {
 
-constexpr int64_t kPositions = 64;   // of a block
+constexpr int64_t kPositions = 128;  // of a block
 constexpr int64_t kTileTokens = 8;   // of a task, in prefill
+constexpr size_t kLine = 64;         // bytes of a cache line
 constexpr int64_t kMaxQueries = 64;  // query rows of a task: tokens x heads that share keys
 
 struct Shape {
@@ -59,18 +60,40 @@ struct Work {
   alignas(64) float scores[kPositions];
 };
 
-// scores[i] = q . key[begin + i]
+// Rows of one head lie too far apart for the processor to guess the next.
 template <typename T>
-static void score(const Query& query, const T* keys, int64_t stride, int64_t n, int64_t d,
-                  float* scores) {
-  for (int64_t i = 0; i < n; ++i) scores[i] = dot(keys + i * stride, query.q, d);
+static void prefetch_rows(const T* rows, int64_t stride, int64_t n, int64_t d) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(rows + i * stride);
+    for (size_t at = 0; at < d * sizeof(T); at += kLine) __builtin_prefetch(bytes + at);
+  }
+}
+
+// scores[i] = q . key[i]; where the rows are not in the cache yet, these positions' values and the
+// next keys are on their way then.
+template <typename T>
+static void score(const Query& query, const T* keys, const T* values, int64_t stride, int64_t n,
+                  int64_t d, bool cold, float* scores) {
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    if (cold) {
+      const int64_t left = n - i - kWidth;
+      prefetch_rows(keys + (i + kWidth) * stride, stride, left < kWidth ? left : kWidth, d);
+      prefetch_rows(values + i * stride, stride, kWidth, d);
+    }
+    F32 products[kWidth];
+    for (int j = 0; j < kWidth; ++j) products[j] = dot_lanes(keys + (i + j) * stride, query.q, d);
+    store(scores + i, sum_each(products));
+  }
+  for (; i < n; ++i) scores[i] = dot(keys + i * stride, query.q, d);
 }
 
 // scores become weights; what was gathered before shrinks to the new maximum
 static void weigh(Query& query, int64_t n, int64_t d, float* scores) {
-  float most = query.most;
-  for (int64_t i = 0; i < n; ++i) most = scores[i] > most ? scores[i] : most;
-  for (int64_t i = n; i < padded(n); ++i) scores[i] = most - 100;  // weighs nothing
+  for (int64_t i = n; i < padded(n); ++i) scores[i] = -__builtin_inff();  // weighs nothing
+  F32 highest = broadcast(query.most);
+  for (int64_t i = 0; i < n; i += kWidth) highest = max(load(scores + i), highest);
+  const float most = largest(highest);
   F32 weights = {};
   for (int64_t i = 0; i < n; i += kWidth) {
     const F32 w = exp(load(scores + i) - most);
@@ -128,7 +151,8 @@ static void attend(Work& work, int64_t n_queries, const T* keys, const T* values
       const int64_t first = query.begin > p ? query.begin : p;
       const int64_t last = query.end < p + kPositions ? query.end : p + kPositions;
       if (first >= last) continue;
-      score(query, keys + first * stride, stride, last - first, d, work.scores);
+      score(query, keys + first * stride, values + first * stride, stride, last - first, d, r == 0,
+            work.scores);
       weigh(query, last - first, d, work.scores);
       gather(work.scores, values + first * stride, stride, last - first, d, query.sum);
     }

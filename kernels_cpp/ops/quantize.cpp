@@ -22,6 +22,14 @@ static Block quantize_non_finite(const float* x, int8_t* q) {
   return {scale, __builtin_nanf("")};
 }
 
+static void store_int8(int8_t* q, I32 levels) {
+#if defined(__AVX512F__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8((__m512i)levels));
+#else
+  for (int i = 0; i < kWidth; ++i) q[i] = static_cast<int8_t>(levels[i]);
+#endif
+}
+
 static Block quantize_block(const float* x, int8_t* q) {
   F32 most = {}, finite = {};  // finite: x * 0 is NaN where x is not a finite number
   for (int i = 0; i < kA8Block; i += kWidth) {
@@ -36,16 +44,14 @@ static Block quantize_block(const float* x, int8_t* q) {
   }
   const float inverse = 1.0f / scale;
   I32 total = {};
-  int32_t levels[kA8Block];
   for (int i = 0; i < kA8Block; i += kWidth) {
     F32 level = round_nearest(load(x + i) * inverse);
     level = choose(level > 127.0f, broadcast(127.0f), level);
     level = choose(level < -127.0f, broadcast(-127.0f), level);
     const I32 whole = to_i32(level);
     total += whole;
-    std::memcpy(levels + i, &whole, sizeof whole);
+    store_int8(q + i, whole);
   }
-  for (int i = 0; i < kA8Block; ++i) q[i] = static_cast<int8_t>(levels[i]);
   return {scale, scale * sum(to_f32(total))};
 }
 

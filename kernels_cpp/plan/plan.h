@@ -30,6 +30,7 @@ class Plan {
  public:
   Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
        const std::vector<double>& params);  // params: [ops][kMaxParams]
+  Plan(Plan&&) = default;                   // never copied: ops point into the vectors' memory
 
   const std::vector<Op>& ops() const { return ops_; }
   // Whether op `index` may run at the same time as the ops first..index-1.

@@ -1,6 +1,7 @@
 import dataclasses
 import threading
 import time
+from random import Random
 
 import pytest
 
@@ -39,10 +40,10 @@ HELLO = (ChatMessage("user", "Hello there"),)
 class Client:
     """An engine, and all that it ever said."""
 
-    def __init__(self):
+    def __init__(self, device=None):
         self.events = []
         self.woken = 0
-        self.engine = Engine(None, self._wake)
+        self.engine = Engine(device, self._wake)
         self._seen = 0
 
     def _wake(self):
@@ -160,8 +161,9 @@ def hook(monkeypatch):
     return Hook(monkeypatch)
 
 
-@pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "vulkan"])
-def test_load_and_answer_in_order(client, tiny_llama, backend):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_load_and_answer_in_order(client, device, tiny_llama, backend):
+    client.engine.device_lost(device)  # "use that one from now on"
     loaded = client.load(tiny_llama, exact(backend))
     kinds = [type(e) for e in client.events if not isinstance(e, Logged)]
     assert kinds == [LoadStarted, *[LoadProgress] * (len(kinds) - 2), ModelLoaded]
@@ -212,7 +214,9 @@ def test_continue_goes_on_where_it_ended(client, tiny_llama):
 def test_raw_prompts_and_a_full_context(client, tiny_llama):
     client.load(tiny_llama, exact(context=16))
     turns = (ChatMessage("user", "on the"),)
-    finished, tokens = client.ask(1, turns, dataclasses.replace(GREEDY, max_new_tokens=99), raw=True)
+    finished, tokens = client.ask(
+        1, turns, dataclasses.replace(GREEDY, max_new_tokens=99), raw=True
+    )
     assert finished.stop_reason == "context"
     assert "16 tokens is full" in finished.message
     assert len(tokens) == 16 - finished.stats.prompt_tokens + 1
@@ -334,6 +338,48 @@ def test_shutdown_is_quick(tiny_llama, hook, busy):
     started = time.monotonic()
     assert client.engine.close()
     assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, tmp_path, seed):
+    """Random commands at random moments, none of them waited for."""
+    random = Random(seed)
+    missing = str(tmp_path / "missing.gguf")
+    client.load(tiny_llama)
+    sent = {LoadStarted: 1, GenerationFinished: 0}
+    for number in range(30):
+        if random.random() < 0.3:
+            time.sleep(random.random() * 0.03)
+        kind = random.choice(("load", "missing", "change", "ask", "ask", "stop", "cancel"))
+        if kind in ("load", "missing"):
+            client.send(LoadModel(missing if kind == "missing" else str(tiny_llama), exact()))
+        elif kind == "change":
+            client.send(Reconfigure(exact(context=random.choice((40, 128, 999)))))
+        elif kind == "ask":
+            client.send(Generate(number, HELLO, GREEDY))
+            sent[GenerationFinished] += 1
+        else:
+            client.send(Stop() if kind == "stop" else CancelLoad())
+        sent[LoadStarted] += kind in ("load", "missing", "change")
+    deadline = time.monotonic() + PATIENCE
+    while (done := _ended(client)) != sent and time.monotonic() < deadline:
+        client.events += client.engine.wait(0.05)
+    assert done == sent
+    finished = [e.request for e in client.of(GenerationFinished)]
+    assert len(finished) == len(set(finished))
+    for event in client.of(GenerationFinished):
+        assert event.stop_reason in ("length", "stopped") or "still being written" in event.message
+    assert not [e.text for e in client.of(Logged) if "internal error" in e.text]
+    client._seen = len(client.events)
+    assert client.ask(1000)[0].stop_reason == "length"
+
+
+def _ended(client):
+    loads = (ModelLoaded, LoadFailed, ExecutorChanged)
+    return {
+        LoadStarted: sum(len(client.of(kind)) for kind in loads),
+        GenerationFinished: len(client.of(GenerationFinished)),
+    }
 
 
 def test_a_defect_ends_the_answer_and_not_the_engine(client, tiny_llama, hook):

@@ -68,8 +68,8 @@ ANSWER = (
     "ones.\n\nSo:\n\n- Blue light is scattered about `5.5` times as much as red light.\n- It "
     "reaches your eyes from every part of the sky.\n- At sunset the path is longer, and the red "
     "is what is left.\n\n### In numbers\n\nThe scattering grows with the fourth power of the "
-    "frequency:\n\n```python\ndef scattering(wavelength_nm: float) -> float:\n    \"\"\"Relative "
-    "to 700 nm.\"\"\"\n    return (700 / wavelength_nm) ** 4\n\n\nprint(scattering(450))  # 5.86\n"
+    'frequency:\n\n```python\ndef scattering(wavelength_nm: float) -> float:\n    """Relative '
+    'to 700 nm."""\n    return (700 / wavelength_nm) ** 4\n\n\nprint(scattering(450))  # 5.86\n'
     "```\n\n1. Measure the wavelength.\n2. Divide, and take the fourth power."
 )
 KOREAN = (
@@ -100,6 +100,8 @@ class FakeEngine:
         elif isinstance(command, CancelLoad):
             self._cancel.set()
         else:
+            if isinstance(command, Generate):
+                self._stop.clear()
             if isinstance(command, Shutdown):
                 self._stop.set()
                 self._cancel.set()
@@ -145,7 +147,6 @@ class FakeEngine:
         self._say(ModelLoaded(MODEL, EXECUTOR, 0.42))
 
     def _generate(self, command: Generate) -> None:
-        self._stop.clear()
         request, started = command.request, time.monotonic()
         prompt = 12 + sum(len(message.content) // 4 for message in command.messages)
         self._say(GenerationStarted(request, prompt, 0))

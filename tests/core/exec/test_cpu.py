@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
 from core.exec.compare import compare
-from core.exec.cpu import CpuExecutor, available_isas, read_gb_s
+from core.exec.cpu import CpuExecutor, available_isas, cpu_features, read_gb_s
 from core.exec.reference import NumpyExecutor
 from core.formats.gguf import GgufFile, open_gguf
 from core.formats.tensor import TensorData
@@ -193,8 +194,29 @@ def test_weights_at_odd_addresses_are_moved(tmp_path: Path) -> None:
 
 def test_a_cache_beyond_all_memory_is_a_clear_error(tmp_path: Path) -> None:
     file = tiny(tmp_path)
-    with pytest.raises(OutOfDeviceMemoryError, match="choose a shorter context"):
-        CpuExecutor(program_of(file, context=1 << 44), file.tensors)
+    for context in (1 << 44, 1 << 70):
+        with pytest.raises(OutOfDeviceMemoryError, match="choose a shorter context"):
+            CpuExecutor(program_of(file, context=context), file.tensors)
+
+
+@pytest.mark.parametrize("threads", [-1, 1 << 20])
+def test_refuses_an_absurd_number_of_threads(tmp_path: Path, threads: int) -> None:
+    file = tiny(tmp_path)
+    with pytest.raises(RequestError, match="threads: expected 0"):
+        CpuExecutor(program_of(file), file.tensors, threads)
+
+
+def test_an_interrupt_is_heard_within_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tiny(tmp_path)
+    cpu = CpuExecutor(program_of(file), file.tensors)
+    step = conversation()[0]
+    expected = cpu.run(step)
+    monkeypatch.setattr("core.exec.cpu._SLICE_US", 0)
+    with pytest.raises(KeyboardInterrupt):
+        cpu.run(step, lambda: bool(signal.raise_signal(signal.SIGINT)))
+    np.testing.assert_array_equal(cpu.run(step), expected)
 
 
 def test_closing_twice_and_with_threads_at_rest(tmp_path: Path) -> None:
@@ -216,3 +238,10 @@ def test_an_instruction_set_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_memory_reads_at_a_plausible_speed() -> None:
     assert 0.1 < read_gb_s(os.cpu_count() or 1) < 10_000
+
+
+def test_features_explain_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = cpu_features()
+    monkeypatch.delenv("LLM_LITE_ISA", raising=False)
+    assert features and set(map(type, features.values())) == {bool}
+    assert features.get("avx512vnni", False) == ("avx512vnni" in available_isas())

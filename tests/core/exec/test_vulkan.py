@@ -71,7 +71,7 @@ def test_float_ops(make, columns, tokens):
     tensors = [weight("table", (VOCABULARY, columns)), weight("norm", (columns,), seed=1)]
 
     def ops(b, x):
-        y = b.rms_norm(x, b.weight("norm"), 1e-5, "norm")
+        y = b.rms_norm(x, b.weight("norm"), 1e-5, "normed")
         y = b.add(b.silu_mul(x, y, "silu"), x, "add")
         return b.output_rows(y, "rows")
 
@@ -87,27 +87,28 @@ MATRIX_CASES = [
 
 
 @pytest.mark.parametrize(("dtype", "k", "n"), MATRIX_CASES)
-@pytest.mark.parametrize("tokens", [1, 3, 13, 45])
-def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens):
+@pytest.mark.parametrize(("tokens", "tiled"), [(1, 0), (3, 0), (13, 0), (1, 1), (13, 1), (45, 1)])
+def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens, tiled):
     tensors = [weight("table", (VOCABULARY, k), dtype), weight("w", (n, k), dtype, 1, k**-0.5)]
     built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens)
     model, weights = built
     reference = NumpyExecutor(model, weights)
-    executor = make(model, weights)
+    executor = make(model, weights, tuning=Tuning(matvec_tokens=0 if tiled else 16))
     for count in {tokens, max(1, tokens - 7)}:
         assert compare(reference, executor, steps(count)) is None
 
 
 @pytest.mark.parametrize("dtype", ["q4_0", "q4_1", "q8_0"])
-@pytest.mark.parametrize("tokens", [1, 13])
-def test_matmul_of_int8_activations(make, dtype, tokens):
+@pytest.mark.parametrize(("tokens", "tiled"), [(1, 0), (13, 0), (13, 1)])
+def test_matmul_of_int8_activations(make, dtype, tokens, tiled):
     tensors = [weight("table", (VOCABULARY, 96)), weight("w", (127, 96), dtype, 1, 0.1)]
     built = program(
         tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens, integer=True
     )
     assert any(op.name == "quantize" for op in built[0].plans[0].ops)
     model, weights = built
-    reference, executor = NumpyExecutor(model, weights), make(model, weights)
+    tuning = Tuning(matvec_tokens=0 if tiled else 16, subgroups=True)
+    reference, executor = NumpyExecutor(model, weights), make(model, weights, tuning=tuning)
     assert compare(reference, executor, steps(tokens)) is None
 
 
@@ -148,7 +149,8 @@ def test_rope(make, half_split, head_dim, rotary_dim, start):
         x = b.rope(x, "plain", theta=1e4, **shape)
         return b.rope(x, "scaled", theta=5e5, scale=0.25, factors=b.weight("factors"), **shape)
 
-    check(make, program(tensors, ops, tokens=13, outputs=13), steps(13, 13, start))
+    built = program(tensors, ops, tokens=13, outputs=13, context=1 << 20)
+    check(make, built, steps(13, 13, start))
 
 
 @pytest.mark.parametrize("subgroups", [False, True])
@@ -167,7 +169,7 @@ def test_attention(make, subgroups, share_heads, kv_dtype, heads, kv_heads, head
 
     def ops(b, x):
         caches = [b.state(n, kv_dtype, (64, kv_heads * head_dim)) for n in ("kc", "vc")]
-        k, v = (b.matmul(x, b.weight(name), name) for name in ("k", "v"))
+        k, v = (b.matmul(x, b.weight(name), f"{name}_rows") for name in ("k", "v"))
         b.kv_store(k, v, *caches, "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
         return b.attention(x, *caches, "attention", **sizes)
@@ -228,6 +230,26 @@ def test_stop_between_submits_and_go_on(make, monkeypatch):
         executor.run(steps(1), lambda: next(answers, True))
     np.testing.assert_array_equal(executor.run(steps(1)), expected)
 
+    def interrupt():
+        if next(answers, True):
+            raise KeyboardInterrupt
+        return False
+
+    answers = iter([False, False, True])
+    with pytest.raises(KeyboardInterrupt):  # what is in flight ends before the next step begins
+        executor.run(steps(1), interrupt)
+    np.testing.assert_array_equal(executor.run(steps(1)), expected)
+
+
+def test_positions_beyond_the_cache_are_refused(make):
+    model, weights = program(
+        [weight("table", (VOCABULARY, 32))], lambda b, x: b.add(x, x, "end"), tokens=2, context=8
+    )
+    executor = make(model, weights)
+    executor.run(steps(2, start=6))
+    with pytest.raises(ValueError, match="beyond 8"):
+        executor.run(steps(2, start=7))
+
 
 def test_a_planted_error_is_found_by_name(make):
     tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
@@ -249,7 +271,7 @@ def test_a_missing_barrier_would_be_reported(monkeypatch):
     monkeypatch.setattr("core.exec.vulkan_record.Hazards.conflict", lambda *_: False)
     tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
     model, weights = program(
-        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "normed"), tokens=2
     )
     with Device.open(validation=True) as device:
         executor = VulkanExecutor(device, model, weights)
@@ -261,7 +283,7 @@ def test_a_missing_barrier_would_be_reported(monkeypatch):
 def test_a_lost_device_is_told_and_closed(monkeypatch):
     tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
     model, weights = program(
-        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "normed"), tokens=2
     )
     device = Device.open(validation=True)
     executor = VulkanExecutor(device, model, weights)
@@ -286,7 +308,7 @@ def test_a_lost_device_is_told_and_closed(monkeypatch):
 def test_memory_that_runs_out_leaves_nothing_behind(monkeypatch, allocations):
     tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
     model, weights = program(
-        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "norm"), tokens=2
+        tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "normed"), tokens=2
     )
     allocate, left = vk.vkAllocateMemory, allocations
 

@@ -3,6 +3,7 @@
 import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -154,6 +155,27 @@ def test_timeline_counts_submits(device):
     assert second == first + 1
     device.queue.wait(second)
     assert device.queue.completed() >= second
+
+
+def test_threads_share_the_queue(device):
+    """The frame and the model submit at the same time; every value is handed out once."""
+    data = np.arange(1000, dtype=np.uint8)
+    buffers = [Buffer(device, data.size, STORAGE, host=False) for _ in range(4)]
+
+    def work(buffer):
+        values = []
+        for _ in range(20):
+            buffer.upload(data)
+            values.append(device.compute.submit([]))
+            device.compute.wait(values[-1])
+            np.testing.assert_array_equal(buffer.download(), data)
+        return values
+
+    with ThreadPoolExecutor(4) as threads:
+        values = [value for result in threads.map(work, buffers) for value in result]
+    assert len(set(values)) == len(values)
+    for buffer in buffers:
+        buffer.close()
 
 
 def test_a_leak_is_reported():

@@ -1,0 +1,118 @@
+"""Which executor is chosen, and what is said of it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import core.gpu.device
+from core import backends
+from core.errors import DeviceError
+from core.messages import EngineOptions
+
+
+def found(index, kind, *, usable=True):
+    name = f"{kind} {index}"
+    return SimpleNamespace(index=index, kind=kind, usable=usable, name=name)
+
+
+class Machine:
+    """Devices as the driver would list them; opening one may fail."""
+
+    def __init__(self):
+        self.infos = []
+        self.problem = None
+
+    def open(self, index):
+        if self.problem:
+            raise DeviceError(self.problem)
+        for info in self.infos:
+            if index in (None, info.index):
+                return SimpleNamespace(info=info)
+        raise DeviceError(f"there is no device {index}")
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    machine = Machine()
+    monkeypatch.setattr(core.gpu.device, "list_devices", lambda: machine.infos)
+    monkeypatch.setattr(core.gpu.device, "Device", machine)
+    return machine
+
+
+def choose(shared=None, **options):
+    return backends.choose(EngineOptions(**options), shared)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+def test_what_was_asked_for_needs_no_reason(machine, backend):
+    machine.infos = [found(0, "discrete")]
+    assert choose(backend=backend) == backends.Choice(backend, "")
+
+
+def test_auto_without_a_device(machine):
+    assert choose() == backends.Choice("cpu", "no usable Vulkan device was found")
+    machine.infos = [found(0, "discrete", usable=False)]
+    assert choose().reason == "no usable Vulkan device was found"
+
+
+def test_auto_leaves_software_to_the_processor(machine):
+    machine.infos = [found(0, "software")]
+    choice = choose()
+    assert choice.backend == "cpu"
+    assert "only software (software 0)" in choice.reason
+
+
+def test_auto_takes_the_first_hardware(machine):
+    machine.infos = [found(0, "software"), found(1, "integrated"), found(2, "discrete")]
+    choice = choose()
+    assert (choice.backend, choice.device.info.index, choice.owns_device) == ("vulkan", 1, True)
+    assert choose(device=2).device.info.index == 2
+    assert choose(device=0).backend == "cpu"
+
+
+def test_auto_prefers_the_device_that_draws(machine):
+    machine.infos = [found(0, "discrete"), found(1, "integrated")]
+    shared = SimpleNamespace(info=machine.infos[1])
+    choice = choose(shared)
+    assert (choice.backend, choice.device, choice.owns_device) == ("vulkan", shared, False)
+    other = choose(shared, device=0)
+    assert (other.device.info.index, other.owns_device) == (0, True)
+
+
+def test_auto_says_why_a_device_cannot_be_opened(machine):
+    machine.infos, machine.problem = [found(0, "discrete")], "it is on fire"
+    choice = choose()
+    assert choice.backend == "cpu"
+    assert "it is on fire" in choice.reason
+
+
+def test_vulkan_may_be_insisted_upon(machine):
+    machine.infos = [found(0, "software")]
+    assert choose(backend="vulkan").device.info.kind == "software"
+    with pytest.raises(DeviceError, match="no device 3"):
+        choose(backend="vulkan", device=3)
+    shared = SimpleNamespace(info=machine.infos[0])
+    assert not choose(shared, backend="vulkan").owns_device
+
+
+@pytest.mark.parametrize("backend", ["vulkan", "cpu", "numpy"])
+@pytest.mark.parametrize("every_output", [False, True])
+def test_how_a_program_is_built(backend, every_output):
+    options = EngineOptions(kv="fp32", activations="a8")
+    build = backends.build_options(
+        backends.Choice(backend, ""), options, context=99, every_output=every_output
+    )
+    assert (build.context, build.kv_dtype, build.integer_activations) == (99, "f32", True)
+    sizes = [bucket.max_tokens for bucket in build.buckets]
+    assert sizes == sorted(set(sizes))
+    assert sizes[0] == 1, "a decoded token needs no more than its own row"
+    outputs = [bucket.max_outputs for bucket in build.buckets]
+    assert outputs == (sizes if every_output else [1] * len(sizes))
+
+
+def test_activations():
+    assert backends.activations("numpy", "auto") == "a32"
+    assert backends.activations("vulkan", "auto") == "a32"
+    for backend in ("numpy", "cpu", "vulkan"):
+        assert backends.activations(backend, "a8") == "a8"
+        assert backends.activations(backend, "a32") == "a32"

@@ -1,0 +1,122 @@
+"""The real model against transformers' float32 results; fixtures/make_smollm2.py made these."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core import prompt
+from core.messages import ChatMessage, SamplingOptions
+from tests.runners import BACKENDS, exact, running
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+EXPECTED = json.loads((FIXTURES / "smollm2_texts.json").read_text("utf-8"))
+TEXTS = {text["name"]: text for text in EXPECTED["texts"]}
+TOLERANCE = 2e-3
+# The software driver is slow: one text stands for all there.
+CASES = [
+    pytest.param(backend, name, id=f"{backend}-{name}")
+    for backend in BACKENDS
+    for name in (("whitespace",) if backend == "vulkan" else TEXTS)
+]
+GREEDY_CASES = [
+    pytest.param(backend, name, id=f"{backend}-{name}")
+    for backend in BACKENDS
+    for name in (("chat",) if backend == "vulkan" else ("chat", *TEXTS))
+]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    with np.load(FIXTURES / "smollm2_logits.npz") as arrays:
+        return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def runner_of(request, smollm2):
+    """Runners by backend; one is alive at a time. The Vulkan device is watched by validation."""
+    alive = {}
+
+    def get(backend):
+        if backend not in alive:
+            close()
+            device = request.getfixturevalue("_shared_device") if backend == "vulkan" else None
+            manager = running(smollm2, exact(backend), device=device, every_output=True)
+            alive[backend] = manager.__enter__(), manager
+        return alive[backend][0]
+
+    def close():
+        for _, manager in alive.values():
+            manager.__exit__(None, None, None)
+        alive.clear()
+
+    yield get
+    close()
+
+
+@pytest.fixture
+def silent(request):
+    """No validation message in a test that uses the Vulkan device."""
+    if "vulkan" in request.node.callspec.id:
+        request.getfixturevalue("device")
+
+
+@pytest.mark.parametrize(("backend", "name"), CASES)
+def test_logits(runner_of, reference, silent, backend, name):
+    runner = runner_of(backend)
+    assert (runner.executor_info.backend, runner.executor_info.activations) == (backend, "a32")
+    logits = runner.session.logits(TEXTS[name]["token_ids"])
+    exact_columns = reference[f"{name}_columns"]
+    assert np.abs(logits[:, reference["columns"]] - exact_columns).max() <= TOLERANCE
+    assert np.abs(logits[-1] - reference[f"{name}_last"]).max() <= TOLERANCE
+    top = logits.max(axis=1)
+    lse = top + np.log(np.exp(logits - top[:, None]).sum(axis=1, dtype=np.float64))
+    assert np.abs(lse - reference[f"{name}_logsumexp"]).max() <= TOLERANCE
+    best = logits[np.arange(len(logits)), reference[f"{name}_argmax"]]
+    assert (top - best).max() <= 2 * TOLERANCE, "the best token is the same, or as good"
+
+
+@pytest.mark.parametrize(("backend", "name"), GREEDY_CASES)
+def test_greedy_continuation(runner_of, silent, backend, name):
+    session = runner_of(backend).session
+    expected = EXPECTED["chat_greedy"] if name == "chat" else TEXTS[name]["greedy"]
+    sampling = SamplingOptions(
+        temperature=0.0, repetition_penalty=1.0, max_new_tokens=len(expected["ids"])
+    )
+    session.clear()
+    choices = session.generate(expected["prompt_ids"], sampling, frozenset())
+    assert [choice.token for choice in choices] == expected["ids"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_token_ids(runner_of, name):
+    tokenizer = runner_of("numpy").model_file.tokenizer
+    text = TEXTS[name]
+    assert tokenizer.encode(text["text"]) == text["token_ids"]
+    assert tokenizer.decode(text["token_ids"]) == text["text"]
+
+
+@pytest.mark.parametrize("index", range(len(EXPECTED["chats"])))
+def test_chats(runner_of, index):
+    chat = EXPECTED["chats"][index]
+    file = runner_of("numpy").model_file
+    render = file.template.render(
+        chat["messages"], add_generation_prompt=chat["add_generation_prompt"]
+    )
+    assert render == chat["text"]
+    if chat["add_generation_prompt"]:
+        turns = [ChatMessage(m["role"], m["content"]) for m in chat["messages"]]
+        assert prompt.encode_chat(file.tokenizer, file.template, turns) == chat["token_ids"]
+
+
+def test_numbers_of_the_model(runner_of):
+    info = runner_of("numpy").model_info
+    assert (info.name, info.architecture) == ("SmolLM2 135M Instruct", "llama")
+    assert (info.layers, info.heads, info.kv_heads, info.head_dim) == (30, 9, 3, 64)
+    assert (info.width, info.feed_forward, info.vocabulary) == (576, 1536, 49152)
+    assert (info.context, info.trained_context) == (8192, 8192)
+    assert info.parameters == 134_515_008
+    assert info.file_bytes == EXPECTED["model_bytes"]
+    assert info.kv_bytes == 2 * 30 * 8192 * 192 * 4
+    assert set(info.stored_formats) == {"q4_1", "q8_0", "f32"}

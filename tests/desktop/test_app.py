@@ -1,0 +1,220 @@
+"""The whole desktop in a real window on a virtual display, validated; only the engine is a fake."""
+
+import errno
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.errors import DeviceLostError
+from core.messages import EngineOptions, SamplingOptions
+from desktop import actions as a
+from desktop.app import App, given
+from desktop.keeper import Keeper
+from desktop.settings import load, restore
+from desktop.state import AppState
+from tests.desktop.fake_engine import FakeEngine
+
+pytestmark = pytest.mark.vulkan
+
+
+class Engine(FakeEngine):
+    """The real one's constructor and its word about a lost device."""
+
+    delay = 0.01
+
+    def __init__(self, device, wake):
+        self.devices = [device]
+        super().__init__(Engine.delay, wake)
+
+    def device_lost(self, device):
+        self.devices.append(device)
+
+    def close(self, timeout=2.0):
+        super().close(timeout)
+        return not self._thread.is_alive()
+
+
+@pytest.fixture
+def app(display, tmp_path, monkeypatch):
+    """app() opens the desktop with a model loaded; what is still open is closed at the end."""
+    monkeypatch.setattr("core.engine.Engine", Engine)
+    monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
+    opened, devices = [], []
+
+    def make(source=None, state=None):
+        keeper = Keeper(tmp_path / "settings.json")
+        one = App(keeper, state or restore(keeper.settings, AppState()))
+        opened.append(one)
+        devices.append(one.device)
+        one.start(source)
+        return one
+
+    yield make
+    for one in opened:
+        if one.window.handle is not None:
+            devices.append(one.device)
+            one.close()
+    assert [m for device in devices for m in device.validation_messages] == []
+
+
+def turn(app, until, limit=20.0):
+    end = time.monotonic() + limit
+    while not until(app.program.state):
+        assert time.monotonic() < end, "waited too long"
+        app.turn()
+
+
+def ready(app):
+    turn(app, lambda s: s.model is not None and s.load is None)
+    return app
+
+
+def test_a_question_is_answered(app):
+    one = ready(app())
+    one.program.do(a.Send("hello"))
+    turn(one, lambda s: not s.busy)
+    assert one.program.state.messages[-1].stop_reason == "end"
+    assert one.screen.loop.frames > 10
+
+
+def test_nothing_is_drawn_while_nothing_happens(app):
+    one = ready(app())
+    end = time.monotonic() + 1.5
+    turn(one, lambda s: time.monotonic() > end)
+    frames, used, start = one.screen.loop.frames, time.process_time(), time.monotonic()
+    turn(one, lambda s: time.monotonic() > start + 2.0)
+    assert one.screen.loop.frames == frames
+    assert (time.process_time() - used) / 2.0 < 0.03
+
+
+def test_an_answer_draws_at_most_thirty_frames_a_second(app, monkeypatch):
+    monkeypatch.setattr(Engine, "delay", 0.002)
+    one = ready(app())
+    start, frames = time.monotonic(), one.screen.loop.frames
+    one.program.do(a.Send("hello"))
+    turn(one, lambda s: not s.busy)
+    seconds = time.monotonic() - start
+    assert one.screen.loop.frames - frames <= 30 * seconds + 10
+
+
+@pytest.mark.parametrize("moment", ["loading", "generating"])
+def test_closing_takes_less_than_two_seconds(app, monkeypatch, moment):
+    monkeypatch.setattr(Engine, "delay", 0.2)
+    one = app()
+    if moment == "generating":
+        one.program.state = replace(one.program.state, load=None)
+        ready(one)
+        one.program.do(a.Send("hello"))
+        turn(one, lambda s: s.running.phase == "prefill")
+    start = time.monotonic()
+    one.close()
+    assert time.monotonic() - start < 2.0
+
+
+def test_lost_device_is_replaced_and_the_conversation_kept(app, monkeypatch):
+    one = ready(app())
+    one.program.do(a.Send("hello"))
+    turn(one, lambda s: not s.busy)
+    messages, old = one.program.state.messages, one.device
+
+    def lost(*_arguments, **_options):
+        raise DeviceLostError("The device was lost.")
+
+    monkeypatch.setattr(old.queue, "submit", lost)
+    one.program.do(a.SetTheme("light"))
+    one._draw()
+    assert one.device is not old
+    assert one.engine.devices == [old, None, one.device]
+    assert one.program.state.messages == messages
+    assert "lost" in one.program.state.notices[-1].text
+    frames = one.screen.loop.frames
+    turn(one, lambda s: one.screen.loop.frames > frames)
+
+
+def test_a_device_lost_again_at_once_is_an_error(app, monkeypatch):
+    one = ready(app())
+
+    def lost(*_arguments, **_options):
+        raise DeviceLostError("The device was lost.")
+
+    for _ in range(2):
+        monkeypatch.setattr(one.device.queue, "submit", lost)
+        last = one.device
+        if one._rebuilt_at > 0:
+            with pytest.raises(DeviceLostError):
+                one._draw()
+        else:
+            one._draw()
+    monkeypatch.undo()
+    assert one.device is last
+
+
+def test_settings_and_layout_are_remembered(app, tmp_path):
+    one = ready(app())
+    one.program.do(a.SetTheme("light"))
+    one.program.do(a.SetSampling(SamplingOptions(temperature=0.3)))
+    one.close()
+    settings, problems = load(tmp_path / "settings.json")
+    assert problems == []
+    assert (settings.theme, settings.sampling.temperature) == ("light", 0.3)
+    assert "[Docking]" in settings.layout
+    assert settings.window.width >= 640
+    two = ready(app())
+    assert two.program.state.theme == "light"
+
+
+def test_options_of_the_command_line_are_not_remembered(app, tmp_path):
+    state = AppState(options=EngineOptions(backend="numpy"), theme="light")
+    one = ready(app(state=state))
+    assert one.engine.commands[0].options.backend == "numpy"
+    one.close()
+    settings, _ = load(tmp_path / "settings.json")
+    assert settings.options.backend == "auto"
+    assert settings.theme == "light"
+
+
+def test_full_disk_is_said_once_and_nothing_is_lost(app, monkeypatch, capsys):
+    one = ready(app())
+
+    def full(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    for size in (18, 19):
+        one.program.do(a.SetFontSize(size))
+        one._save(time.monotonic(), at_once=True)
+    assert capsys.readouterr().err.count("could not be saved") == 1
+    assert "No space left" in one.program.state.notices[-1].text
+    assert one.program.state.font_size == 19
+    monkeypatch.undo()
+
+
+def test_broken_settings_are_reported_in_the_window(app, tmp_path):
+    (tmp_path / "settings.json").write_text("{")
+    one = app()
+    assert any("settings.json.broken" in n.text for n in one.program.state.notices)
+
+
+def test_dropped_file_is_loaded(app):
+    one = ready(app())
+    one.window.on_drop([Path("/some/missing.gguf")])
+    turn(one, lambda s: s.load is None and len(one.engine.commands) == 2)
+    assert one.engine.commands[-1].source == "/some/missing.gguf"
+    assert "no such file" in one.program.state.notices[-1].text
+    assert one.program.state.model is not None
+
+
+def test_without_a_file_dialog_there_is_a_sentence(app, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    one = ready(app())
+    one.program.do(a.ChooseFile())
+    assert "No file dialog" in one.program.state.notices[-1].text
+
+
+def test_what_the_command_line_gives_wins():
+    remembered = EngineOptions(backend="cpu", threads=2)
+    asked = EngineOptions(threads=4)
+    assert given(asked, EngineOptions(), remembered) == EngineOptions(backend="cpu", threads=4)

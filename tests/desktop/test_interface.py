@@ -1,0 +1,410 @@
+"""The real interface without a device, clicked and typed into through ImGui's input queue."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui
+
+from core.messages import GenerationStats
+from desktop import actions as a
+from desktop.fonts import load_fonts
+from desktop.interface import Interface, create_context, destroy_context
+from desktop.program import Program
+from desktop.robot import Robot, RobotError
+from desktop.settings import Settings
+from desktop.state import (
+    AppState,
+    CatalogueEntry,
+    DeviceChoice,
+    Load,
+    LogLine,
+    Message,
+    Notice,
+    RateSample,
+    Running,
+    Token,
+)
+from desktop.views import VIEWS
+from desktop.views.rail import PANELS
+from tests.desktop.fake_engine import ANSWER, EXECUTOR, KOREAN, MODEL, FakeEngine
+
+READY = AppState(model=MODEL, executor=EXECUTOR)
+KEY = imgui.Key
+OPENERS = [(f"rail.{p.name}", p.name) for p in PANELS] + [("status.executor", "executor")]
+
+
+class Headless:
+    """Everything but the renderer."""
+
+    def __init__(self, state, size=(1280, 720), scale=1.0, settings=None):
+        self.context = create_context()
+        io = imgui.get_io()
+        io.backend_flags |= imgui.BackendFlags_.renderer_has_textures
+        io.display_size = imgui.ImVec2(*size)
+        io.delta_time = 1 / 60
+        fonts = load_fonts(scale)
+        faces = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
+        self.program = Program(state, Interface(faces, scale, settings or Settings()))
+        self.done = []
+        self.robot = Robot(self.program, self.draw)
+        self.robot.frames(3)
+
+    @property
+    def state(self):
+        return self.program.state
+
+    @property
+    def ui(self):
+        return self.program.interface.ui
+
+    def draw(self):
+        imgui.new_frame()
+        self.done += self.program.paint()
+        imgui.render()
+
+    def did(self, kind):
+        return [action for action in self.done if isinstance(action, kind)]
+
+    def close(self):
+        if self.program.engine:
+            self.program.engine.close()
+        destroy_context(self.context)
+
+
+@pytest.fixture
+def headless(capfd):
+    """Headless(...), closed at the end; Dear ImGui must have found nothing wrong with our calls."""
+    made = []
+
+    def make(state=READY, **options):
+        made.append(Headless(state, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+    assert "imgui-error" not in capfd.readouterr().out
+
+
+def with_engine(one, delay=0.0):
+    engine = FakeEngine(delay)
+    one.program.start(engine)
+    return engine
+
+
+def test_every_view_and_popover_is_shown(headless):
+    one = headless()
+    for view in VIEWS[1:]:
+        one.robot.click(f"tab.{view.name}")
+        assert one.robot.shows(f"view.{view.name}")
+    for opener, name in OPENERS:
+        one.robot.click(opener)
+        assert one.robot.shows(name)
+        one.robot.press(KEY.escape)
+        assert not one.robot.shows(name)
+
+
+def test_popovers_stay_inside_a_small_window(headless):
+    one = headless(size=(640, 400))
+    for opener, name in OPENERS:
+        one.robot.click(opener)
+        one.robot.frames(3)
+        x0, y0, x1, y1 = one.robot.rect(name)
+        assert 0 <= x0 < x1 <= 640, name
+        assert 0 <= y0 < y1 <= 400, name
+        one.robot.press(KEY.escape)
+
+
+def test_the_default_layout_puts_everything_in_its_place(headless):
+    one = headless()
+    chat, attention, log = (
+        one.robot.rect(f"view.{n}") for n in ("chat", "attention", "performance")
+    )
+    assert chat[0] == pytest.approx(one.robot.rect("rail.models")[2], abs=16)
+    assert chat[2] <= attention[0]
+    assert attention[3] <= log[1]
+    assert log[3] <= one.robot.rect("status.executor")[1] + 4
+    assert chat[2] - chat[0] > 0.55 * 1280
+
+
+def test_panels_keep_their_share_on_a_denser_screen(headless):
+    one = headless()
+    share = one.robot.rect("view.attention")[0] / 1280
+    imgui.get_io().display_size = imgui.ImVec2(2560, 1440)
+    one.program.interface.scale = 2.0
+    one.robot.frames(4)
+    assert one.robot.rect("view.attention")[0] / 2560 == pytest.approx(share, abs=0.01)
+
+
+def test_layout_is_remembered_and_reset(headless):
+    first = headless()
+    first.robot.click("tab.log")
+    text = imgui.save_ini_settings_to_memory()
+    first.robot.frames(1)
+    second = headless(settings=Settings(layout=text, layout_version=1))
+    assert second.robot.shows("view.log")
+    second.program.interface.reset_layout()
+    second.robot.frames(3)
+    assert second.robot.shows("view.attention")
+
+
+@pytest.mark.parametrize(
+    "text", ["[Docking][Data]\nDockSpace ID=zz\n", "nonsense", "[Window][chat\n"]
+)
+def test_broken_layout_text_still_shows_the_chat(headless, text):
+    one = headless(settings=Settings(layout=text, layout_version=1))
+    assert one.robot.shows("chat.input")
+
+
+def test_typing_and_enter_sends(headless):
+    one = headless()
+    one.robot.click("chat.input")
+    one.robot.type("héllo 안녕 😀")
+    one.robot.press(KEY.enter)
+    assert one.did(a.Send) == [a.Send("héllo 안녕 😀")]
+    assert one.state.draft == ""
+    one.robot.type("next")
+    assert one.state.draft == "next"
+
+
+def test_shift_enter_breaks_the_line_and_the_input_grows(headless):
+    one = headless()
+    one.robot.click("chat.input")
+    low = one.robot.rect("chat.input")
+    one.robot.type("one")
+    one.robot.press(KEY.mod_shift, KEY.enter)
+    one.robot.type("two")
+    assert one.state.draft == "one\ntwo"
+    assert not one.did(a.Send)
+    high = one.robot.rect("chat.input")
+    assert high[3] - high[1] > low[3] - low[1]
+
+
+def test_a_long_text_does_not_grow_the_input_without_end(headless):
+    one = headless(replace(READY, draft="line\n" * 200))
+    _, y0, _, y1 = one.robot.rect("chat.input")
+    assert y1 - y0 < 200
+    assert y0 > 300
+
+
+def test_escape_stops_and_keeps_the_text(headless):
+    one = headless()
+    engine = with_engine(one, delay=0.05)
+    one.robot.click("chat.input")
+    one.robot.type("first")
+    one.robot.press(KEY.enter)
+    one.robot.type("second, half")
+    one.robot.press(KEY.escape)
+    assert one.did(a.StopAnswer)
+    assert one.state.draft == "second, half"
+    one.robot.wait("the end", lambda s: not s.busy, 5.0)
+    assert one.state.messages[-1].stop_reason == "stopped"
+    one.robot.type(" written")
+    assert one.state.draft == "second, half written"
+    assert [type(c).__name__ for c in engine.commands] == ["Generate", "Stop"]
+
+
+def test_enter_while_an_answer_runs_is_refused_and_loses_nothing(headless):
+    one = headless(replace(READY, running=Running(1, 0.0), messages=(Message("user", "q"),)))
+    one.robot.click("chat.input")
+    one.robot.type("too early")
+    one.robot.press(KEY.enter)
+    assert one.state.draft == "too early"
+    assert "being written" in one.state.notices[-1].text
+    one.robot.frames(2)
+    one.robot.type("!")
+    assert one.state.draft == "too early!"
+
+
+def test_whole_conversation_with_the_mouse(headless):
+    one = headless(AppState())
+    with_engine(one)
+    one.robot.click("chat.load_default")
+    one.robot.wait("the model", lambda s: s.model is not None, 5.0)
+    one.robot.frames(2)
+    one.robot.click("example.0")
+    one.robot.wait("the answer", lambda s: not s.busy, 5.0)
+    assert one.state.messages[-1].text == ANSWER
+    one.robot.frames(3)
+    one.robot.click("chat.regenerate")
+    one.robot.wait("the second answer", lambda s: not s.busy and s.next_request == 3, 5.0)
+    one.robot.frames(3)
+    one.robot.click("chat.continue")
+    one.robot.wait("the continuation", lambda s: not s.busy and s.next_request == 4, 5.0)
+    assert one.state.messages[-1].text == ANSWER * 2
+    one.robot.frames(3)
+    one.robot.click("message.1.copy")
+    assert imgui.get_clipboard_text() == ANSWER * 2
+    one.robot.click("rail.new_chat")
+    assert one.state.messages == ()
+
+
+def test_edit_of_an_earlier_message(headless):
+    messages = (Message("user", "first"), Message("assistant", "yes", stop_reason="end"))
+    one = headless(replace(READY, messages=messages))
+    one.robot.point("message.0")
+    one.robot.frames(2)
+    one.robot.click("message.0.edit")
+    assert (one.state.draft, one.state.editing) == ("first", 0)
+    one.robot.frames(2)
+    one.robot.press(KEY.escape)
+    assert (one.state.draft, one.state.editing) == ("", None)
+
+
+def test_shortcuts(headless):
+    one = headless(replace(READY, messages=(Message("user", "q"),)))
+    one.robot.click("chat.input")
+    one.robot.press(KEY.mod_ctrl, KEY.equal)
+    assert one.state.font_size == 16.0
+    one.robot.press(KEY.mod_ctrl, KEY.minus)
+    assert one.state.font_size == 15.0
+    one.robot.press(KEY.mod_ctrl, KEY.o)
+    assert one.did(a.ChooseFile)
+    one.robot.press(KEY.mod_ctrl, KEY.n)
+    assert one.state.messages == ()
+    one.robot.press(KEY.mod_ctrl, KEY.comma)
+    assert one.robot.shows("settings")
+
+
+def test_model_path_can_be_typed(headless):
+    one = headless(AppState())
+    one.robot.click("rail.models")
+    one.robot.click("models.path")
+    one.robot.type("/some/model.gguf")
+    one.robot.press(KEY.enter)
+    assert one.did(a.OpenModel) == [a.OpenModel("/some/model.gguf")]
+
+
+def test_sampler_sliders_change_the_sampling(headless):
+    one = headless()
+    one.robot.click("rail.sampler")
+    one.robot.click("sampler.temperature")
+    assert one.state.sampling.temperature == pytest.approx(1.02, abs=0.1)
+    one.robot.click("sampler.greedy")
+    assert one.state.sampling.temperature == 0.0
+    one.robot.click("sampler.defaults")
+    assert one.state.sampling == AppState().sampling
+
+
+def test_following_the_answer_ends_when_the_person_scrolls_up(headless):
+    messages = tuple(
+        Message("user" if n % 2 == 0 else "assistant", ANSWER, stop_reason="end") for n in range(20)
+    )
+    one = headless(replace(READY, messages=messages))
+    assert one.ui.memory["scroll"].follow
+    assert not one.robot.shows("chat.jump")
+    one.robot.point("view.chat")
+    one.robot.wheel(5.0)
+    one.robot.frames(3)
+    assert not one.ui.memory["scroll"].follow
+    one.robot.click("chat.jump")
+    assert one.ui.memory["scroll"].follow
+
+
+def test_long_conversation_draws_only_what_is_in_sight(headless):
+    messages = tuple(
+        Message("user" if n % 2 == 0 else "assistant", f"{n} {ANSWER}", stop_reason="end")
+        for n in range(200)
+    )
+    one = headless(replace(READY, messages=messages))
+    shown = [name for name in one.ui.rects if name.startswith("message.") and name.count(".") == 1]
+    assert 1 <= len(shown) <= 4
+    assert "message.199" in shown
+    pages = len(one.ui.memory["rich_text"]._pages)
+    one.robot.frames(5)
+    assert len(one.ui.memory["rich_text"]._pages) == pages
+
+
+def test_while_an_answer_is_written_only_its_last_block_is_laid_out(headless, monkeypatch):
+    import desktop.rich_text as rich_text
+
+    head = "\n\n".join(f"Paragraph {n} of many words." for n in range(50))
+    state = replace(READY, running=Running(1, 0.0, "decode"))
+    one = headless(replace(state, messages=(Message("user", "q"), Message("assistant", head))))
+    laid, lay_out = [], rich_text.lay_out
+    monkeypatch.setattr(rich_text, "lay_out", lambda *args: laid.append(args[1]) or lay_out(*args))
+    one.program.state = replace(
+        one.state, messages=(Message("user", "q"), Message("assistant", head + " More"))
+    )
+    one.robot.frames(1)
+    assert len(laid) == 1
+
+
+def test_robot_says_what_is_missing(headless):
+    one = headless()
+    with pytest.raises(RobotError, match="nothing called 'no such thing'"):
+        one.robot.click("no such thing")
+    with pytest.raises(RobotError, match="waited 0 s for the moon"):
+        one.robot.wait("the moon", lambda s: False, 0.0)
+
+
+def random_state(rng):
+    """A state as strange as a run can make it."""
+    texts = [
+        "",
+        "a",
+        ANSWER,
+        KOREAN,
+        "x" * 3000,
+        "\n" * 40,
+        "日本語の文章。" * 30,
+        "`" * 9,
+        "\x00\ufffd",
+    ]
+    reasons = ["end", "length", "stopped", "context", "error"]
+    stats = GenerationStats(9, 3, 40, 120.0, 33.0, 250.0, 99, 1 << 30)
+    messages = []
+    for number in range(rng.randrange(6)):
+        role = "user" if number % 2 == 0 else "assistant"
+        text = rng.choice(texts)
+        tokens = tuple(Token(i, "t", rng.random()) for i in range(rng.randrange(4)))
+        reason = rng.choice(reasons) if role == "assistant" else None
+        problem = rng.choice(["", "The context is full. " * 9])
+        messages.append(Message(role, text, tokens, reason, rng.choice([None, stats]), problem))
+    busy = bool(messages) and messages[-1].role == "assistant" and rng.random() < 0.5
+    phase = rng.choice(["waiting", "prefill", "decode"])
+    running = Running(1, 0.0, phase, rng.randrange(99), 0, rng.randrange(99), stopping=busy)
+    model = rng.choice([None, MODEL, replace(MODEL, name="n" * 300, kv_heads=0, context=0)])
+    model = rng.choice([model, MODEL and replace(MODEL, layers=200, heads=128, kv_heads=8)])
+    return AppState(
+        messages=tuple(messages),
+        draft=rng.choice(texts).replace("\x00", ""),
+        running=running if busy else None,
+        model=model,
+        executor=rng.choice(
+            [None, EXECUTOR, replace(EXECUTOR, device="d" * 400, backend="vulkan")]
+        ),
+        load=rng.choice([None, Load("s" * 200, "reading", rng.random())]),
+        context_used=rng.randrange(20000),
+        last_stats=rng.choice([None, stats, GenerationStats()]),
+        rates=tuple(
+            RateSample(i * 0.1, rng.random() * 99, "decode") for i in range(rng.choice([0, 1, 99]))
+        ),
+        theme=rng.choice(["dark", "light"]),
+        font_size=rng.choice([10.0, 13.0, 15.0, 32.0]),
+        recent=tuple(f"/m{i}.gguf" for i in range(rng.randrange(4))),
+        devices=(DeviceChoice(0, "GPU", "discrete", False, "too old " * 20),),
+        catalogue=(CatalogueEntry("name", "", "Title", "text"),),
+        log=tuple(
+            LogLine("error", "l" * rng.randrange(300), 0.0) for _ in range(rng.randrange(50))
+        ),
+        notices=tuple(
+            Notice(i, "error", "n " * 80, 1e12, undo=True) for i in range(rng.randrange(4))
+        ),
+    )
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (640, 400), (3840, 2160)])
+def test_any_state_is_drawn(headless, size):
+    rng = random.Random(str(size))
+    one = headless(size=size, scale=1.0 if size[0] < 3000 else 2.0)
+    names = ["models", "sampler", "system_prompt", "settings", "executor", "", ""]
+    for _ in range(25):
+        one.program.state = random_state(rng)
+        one.ui.opened = rng.choice(names)
+        for view in VIEWS[1:]:
+            if rng.random() < 0.3 and one.robot.shows(f"tab.{view.name}"):
+                one.robot.click(f"tab.{view.name}")
+        one.robot.frames(2)
+        assert one.robot.shows("chat.input")

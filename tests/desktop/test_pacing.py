@@ -1,0 +1,42 @@
+"""Frames only when there is something to see."""
+
+from desktop.pacing import FRAME, SETTLE, Pacer
+
+
+def drawn(pacer, start, seconds, step=0.001):
+    count, now = 0, start
+    while now < start + seconds:
+        count += pacer.take(now)
+        now += step
+    return count
+
+
+def test_rests_without_a_reason():
+    pacer = Pacer()
+    assert pacer.wait(5.0, 60.0) == 60.0
+    assert drawn(pacer, 5.0, 2.0) == 0
+
+
+def test_input_is_drawn_at_once_and_settles():
+    pacer = Pacer()
+    pacer.on_input(1.0)
+    assert pacer.wait(1.0, 60.0) == 0.0
+    assert drawn(pacer, 1.0, 10.0) == len(SETTLE)
+    assert pacer.wait(11.0, 60.0) == 60.0
+
+
+def test_the_engine_gets_thirty_frames_a_second():
+    pacer, frames = Pacer(), 0
+    for millisecond in range(1000):
+        pacer.on_change(millisecond / 1000)
+        frames += pacer.take(millisecond / 1000)
+    assert 1 / FRAME * 0.8 <= frames <= 1 / FRAME + 1
+
+
+def test_sleeps_until_the_next_moment():
+    pacer = Pacer()
+    pacer.at(3.0)
+    pacer.at(float("inf"))
+    assert pacer.wait(1.0, 60.0) == 2.0
+    assert not pacer.take(2.9)
+    assert pacer.take(3.0)

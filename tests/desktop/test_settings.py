@@ -1,0 +1,202 @@
+"""Settings survive whatever is in the file and whatever the disk does."""
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from core.messages import EngineOptions, SamplingOptions
+from desktop.keeper import DELAY, Keeper
+from desktop.layout import LAYOUT_VERSION
+from desktop.settings import Settings, WindowPlace, load, parse, remember, restore, save
+from desktop.state import AppState
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "config" / "settings.json"
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True)
+    path.write_text(text, "utf-8")
+
+
+def test_without_a_file_the_defaults_of_the_program_count(path):
+    settings, problems = load(path)
+    assert problems == []
+    assert settings.system_prompt
+    assert not path.parent.exists()
+
+
+def test_what_is_saved_is_loaded(path):
+    settings = Settings(
+        theme="light",
+        font_size=18.0,
+        window=WindowPlace(-5, 7, 900, 600, True),
+        sampling=SamplingOptions(temperature=0.0, seed=3),
+        options=EngineOptions(backend="cpu", device=1, kv="fp32"),
+        system_prompt="안녕 \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
+        recent=("/a.gguf", "/b.gguf"),
+        layout="[Window][x]\n",
+        layout_version=4,
+        unknown={"from": {"a": "later version"}},
+    )
+    assert save(settings, path) == ""
+    assert load(path) == (settings, [])
+    assert [p.name for p in path.parent.iterdir()] == ["settings.json"]
+
+
+def test_unknown_keys_are_written_back(path):
+    write(path, '{"theme": "light", "later": [1, 2]}')
+    settings, _ = load(path)
+    save(settings, path)
+    assert json.loads(path.read_text("utf-8"))["later"] == [1, 2]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", '"x"', "\x00", "[" * 100_000, "{'a': 1}"])
+def test_malformed_file_is_set_aside(path, text):
+    write(path, text)
+    settings, (problem,) = load(path)
+    assert settings == load(path.with_name("none.json"))[0]
+    assert "settings.json.broken" in problem
+    assert not path.exists()
+    assert path.with_name("settings.json.broken").read_text("utf-8") == text
+
+
+def test_file_that_is_not_text_is_set_aside(path):
+    path.parent.mkdir()
+    path.write_bytes(b"\xff\xfe{}")
+    _, (problem,) = load(path)
+    assert "not valid settings" in problem
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ({"theme": "pink"}, "theme"),
+        ({"font_size": "big"}, "font_size"),
+        ({"font_size": 1e9}, "font_size"),
+        ({"font_size": True}, "font_size"),
+        ({"sampling": {"temperature": -1}}, "sampling.temperature"),
+        ({"sampling": {"top_k": 2.5}}, "sampling.top_k"),
+        ({"sampling": {"seed": "x"}}, "sampling.seed"),
+        ({"options": {"backend": "cuda"}}, "options.backend"),
+        ({"options": []}, "options"),
+        ({"window": {"width": 0}}, "window.width"),
+        ({"window": {"x": 1 << 40}}, "window.x"),
+        ({"system_prompt": 3}, "system_prompt"),
+    ],
+)
+def test_one_wrong_value_costs_only_itself(data, name):
+    problems = []
+    settings = parse({"layout_version": 9, **data}, Settings(), problems)
+    assert replace(settings, layout_version=0, unknown={}) == Settings()
+    assert settings.layout_version == 9
+    assert len(problems) == 1
+    assert name in problems[0]
+
+
+def test_nan_is_refused(path):
+    write(path, '{"font_size": NaN}')
+    settings, problems = load(path)
+    assert settings.font_size == 15.0
+    assert len(problems) == 1
+
+
+def test_unreadable_file_is_left_alone(path):
+    path.mkdir(parents=True)
+    settings, (problem,) = load(path)
+    assert settings.theme == "dark"
+    assert "cannot be read" in problem
+    assert path.is_dir()
+
+
+def full(*_arguments, **_options):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace", "fdopen"])
+def test_full_disk_keeps_the_old_file(path, monkeypatch, call):
+    assert save(Settings(system_prompt="old"), path) == ""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, full)
+        problem = save(Settings(system_prompt="new"), path)
+    assert "No space left" in problem
+    assert str(path) in problem
+    assert load(path)[0].system_prompt == "old"
+    assert [p.name for p in path.parent.iterdir()] == ["settings.json"]
+
+
+def test_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "could not be saved" in save(Settings(), tmp_path / "file" / "settings.json")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_without_permission(path):
+    path.parent.mkdir()
+    path.parent.chmod(0o500)
+    assert "could not be saved" in save(Settings(), path)
+
+
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=9)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner)),
+    max_leaves=6,
+)
+keys = st.sampled_from(["theme", "window", "sampling", "options", "recent", "layout", "zzz"])
+inner_keys = st.sampled_from(["x", "width", "seed", "top_k", "temperature", "backend", "maximized"])
+
+
+@hypothesis_settings(max_examples=300, deadline=None)
+@given(
+    st.dictionaries(
+        keys, st.one_of(json_values, st.dictionaries(inner_keys, json_values)), max_size=5
+    )
+)
+def test_any_object_parses_and_what_it_gives_is_valid(data):
+    parsed = parse(data, Settings(), [])
+    problems = []
+    again = parse(json.loads(json.dumps(data)), parsed, problems)
+    assert again.theme in ("dark", "light")
+    assert 480 <= again.window.width <= 16384
+    assert 0 <= again.sampling.temperature <= 2
+
+
+def test_state_is_remembered_and_restored():
+    state = AppState(theme="light", font_size=20.0, system_prompt="x", recent=("/m",))
+    again = restore(remember(state, Settings()), AppState())
+    assert again == state
+
+
+def test_keeper_writes_a_moment_after_the_last_change(path):
+    keeper, state = Keeper(path), AppState(theme="light")
+    place = WindowPlace()
+    keeper.update(state, place, 0.0, pytest.fail)
+    keeper.update(state, place, DELAY / 2, pytest.fail)
+    assert not path.exists()
+    keeper.update(state, place, DELAY + 0.1, pytest.fail)
+    assert load(path)[0].theme == "light"
+
+
+def test_keeper_keeps_the_layout_at_the_end(path):
+    keeper = Keeper(path)
+    keeper.update(AppState(), WindowPlace(), 0.0, pytest.fail, layout="[Docking]", at_once=True)
+    assert (load(path)[0].layout, load(path)[0].layout_version) == ("[Docking]", LAYOUT_VERSION)
+
+
+def test_keeper_complains_once_and_tries_again(path, monkeypatch):
+    keeper, said = Keeper(path), []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        for number in range(4):
+            state = AppState(font_size=12.0 + number)
+            keeper.update(state, WindowPlace(), number * 10.0, said.append, at_once=True)
+    assert len(said) == 1
+    keeper.update(AppState(theme="light"), WindowPlace(), 90.0, pytest.fail, at_once=True)
+    assert load(path)[0].theme == "light"

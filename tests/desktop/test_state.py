@@ -1,0 +1,350 @@
+"""The pure middle: events and actions folded into the state."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.messages import (
+    CancelLoad,
+    ChatMessage,
+    EngineOptions,
+    ExecutorChanged,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+    GenerationStats,
+    LoadFailed,
+    LoadModel,
+    LoadProgress,
+    LoadStarted,
+    Logged,
+    ModelLoaded,
+    PrefillProgress,
+    Reconfigure,
+    SamplingOptions,
+    Stop,
+    TokenDecoded,
+)
+from desktop import actions as a
+from desktop.actions import act, due
+from desktop.apply import apply, expire
+from desktop.state import LOG_LINES, NOTICES, RATE_SAMPLES, RECENT_FILES, AppState, Message
+from tests.desktop.fake_engine import EXECUTOR, MODEL
+
+READY = AppState(model=MODEL, executor=EXECUTOR)
+STATS = GenerationStats(prompt_tokens=5, new_tokens=2, decode_tok_s=40.0, context_used=7)
+
+
+def play(state, *steps, start=0.0, tick=0.1):
+    """Fold events and actions; the state and all commands."""
+    commands = []
+    for number, step in enumerate(steps):
+        now = start + number * tick
+        if type(step).__module__ == "desktop.actions":
+            state, told = act(step, state, now)
+            commands += told
+        else:
+            state = apply(step, state, now)
+            state, told = due(state)
+            commands += told
+    return state, commands
+
+
+def asked(state=READY, text="hello"):
+    return play(state, a.Send(text))[0]
+
+
+def answered(text="one two", reason="end"):
+    request = READY.next_request
+    first, second = text.split(" ", 1)
+    return play(
+        asked(),
+        GenerationStarted(request, 5, 0),
+        PrefillProgress(request, 5, 5),
+        TokenDecoded(request, 11, first, 0.5, 6),
+        TokenDecoded(request, 12, " " + second, 0.25, 7),
+        GenerationFinished(request, reason, STATS),
+    )[0]
+
+
+def test_send_asks_with_system_prompt_and_empties_the_input():
+    state, commands = play(replace(READY, system_prompt=" Be brief. ", draft="hi"), a.Send(" hi "))
+    told = (ChatMessage("system", "Be brief."), ChatMessage("user", "hi"))
+    assert commands == [Generate(1, told, READY.sampling)]
+    assert state.draft == ""
+    assert [m.text for m in state.messages] == ["hi", ""]
+    assert state.running.request == 1
+
+
+def test_answer_is_collected_with_tokens_and_statistics():
+    state = answered()
+    last = state.messages[-1]
+    assert last.text == "one two"
+    assert [(t.id, t.probability) for t in last.tokens] == [(11, 0.5), (12, 0.25)]
+    assert (last.stop_reason, last.stats) == ("end", STATS)
+    assert not state.busy
+    assert state.context_used == 7
+    assert state.decode_rate == 40.0
+
+
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [
+        (asked(), "being written"),
+        (replace(READY, load=play(READY, a.OpenModel("x"))[0].load), "loading"),
+        (AppState(), "No model"),
+    ],
+)
+def test_send_that_cannot_be_is_refused_with_a_sentence_and_keeps_the_text(state, word):
+    after, commands = play(replace(state, draft="my text"), a.Send("my text"))
+    assert commands == []
+    assert after.draft == "my text"
+    assert after.messages == state.messages
+    assert word in after.notices[-1].text
+
+
+def test_empty_send_does_nothing():
+    assert play(READY, a.Send("  \n")) == (READY, [])
+
+
+def test_stop_is_sent_once_and_keeps_what_was_said():
+    state, commands = play(
+        asked(),
+        TokenDecoded(1, 3, "so far", 1.0, 3),
+        a.StopAnswer(),
+        a.StopAnswer(),
+        GenerationFinished(1, "stopped", STATS),
+    )
+    assert commands == [Stop()]
+    assert state.messages[-1].text == "so far"
+    assert state.messages[-1].stop_reason == "stopped"
+
+
+def test_continue_sends_the_answer_with_its_tokens_and_appends():
+    state, commands = play(answered(reason="length"), a.ContinueAnswer())
+    (command,) = commands
+    assert command.continue_last
+    assert command.messages[-1] == ChatMessage("assistant", "one two", (11, 12))
+    state, _ = play(
+        state,
+        TokenDecoded(command.request, 13, " three", 1.0, 8),
+        GenerationFinished(command.request, "end", STATS),
+    )
+    assert state.messages[-1].text == "one two three"
+    assert len(state.messages) == 2
+
+
+def test_continue_of_an_empty_answer_asks_again():
+    failed = replace(READY, messages=(Message("user", "q"), Message("assistant", "")))
+    state, (command,) = play(failed, a.ContinueAnswer())
+    assert not command.continue_last
+    assert command.messages == (ChatMessage("user", "q"),)
+    assert len(state.messages) == 2
+
+
+def test_regenerate_drops_the_answer():
+    state, (command,) = play(answered(), a.Regenerate())
+    assert command.messages == (ChatMessage("user", "hello"),)
+    assert state.messages[-1].text == ""
+    assert len(state.messages) == 2
+
+
+def test_edit_replaces_what_followed_only_when_sent():
+    state, commands = play(answered(), a.EditMessage(0))
+    assert state.draft == "hello"
+    assert len(state.messages) == 2
+    assert commands == []
+    kept, _ = play(state, a.CancelEdit())
+    assert (kept.draft, kept.editing, kept.messages) == ("", None, state.messages)
+    state, (command,) = play(state, a.Send("other"))
+    assert command.messages == (ChatMessage("user", "other"),)
+    assert [m.text for m in state.messages] == ["other", ""]
+
+
+def test_new_chat_can_be_undone():
+    state, commands = play(answered(), a.NewChat())
+    assert (state.messages, commands) == ((), [])
+    assert state.notices[-1].undo
+    back, _ = play(state, a.UndoNewChat())
+    assert back.messages == answered().messages
+    assert not back.notices
+
+
+def test_new_chat_while_answering_waits_for_the_engine_before_asking():
+    state, commands = play(asked(), a.NewChat(), a.Send("next"))
+    assert commands == [Stop()]
+    assert state.running.request == 2
+    state, commands = play(
+        state, TokenDecoded(1, 3, "late", 1.0, 3), GenerationFinished(1, "stopped", STATS)
+    )
+    assert [c.request for c in commands] == [2]
+    assert [m.text for m in state.messages] == ["next", ""]
+
+
+def test_stop_before_a_waiting_question_was_sent():
+    state, commands = play(asked(), a.NewChat(), a.Send("next"), a.StopAnswer())
+    assert commands == [Stop()]
+    assert not state.busy
+    state, commands = play(state, GenerationFinished(1, "stopped", STATS))
+    assert commands == []
+
+
+def test_load_and_cancel():
+    state, commands = play(
+        AppState(),
+        a.OpenModel("m.gguf"),
+        LoadStarted("m.gguf"),
+        LoadProgress("reading", 0.5),
+        a.CancelLoading(),
+        a.CancelLoading(),
+    )
+    assert commands == [LoadModel("m.gguf", EngineOptions()), CancelLoad()]
+    assert (state.load.stage, state.load.fraction) == ("reading", 0.5)
+    state, _ = play(state, LoadFailed("m.gguf", "cancelled", cancelled=True))
+    assert state.load is None
+    assert state.notices[-1].level == "info"
+
+
+def test_failed_load_keeps_model_and_conversation():
+    before = answered()
+    state, _ = play(before, a.OpenModel("bad"), LoadFailed("bad", "bad: not a GGUF file"))
+    assert (state.model, state.messages, state.load) == (MODEL, before.messages, None)
+    assert state.notices[-1].text == "bad: not a GGUF file."
+
+
+def test_second_load_is_refused():
+    state, commands = play(READY, a.OpenModel("one"), a.OpenModel("two"))
+    assert [c.source for c in commands] == ["one"]
+    assert "already loading" in state.notices[-1].text
+
+
+def test_recent_files_are_unique_and_bounded():
+    state = AppState()
+    for number in range(20):
+        model = replace(MODEL, path=f"/m/{number % 12}")
+        state = apply(ModelLoaded(model, EXECUTOR, 1.0), state, 0.0)
+    assert len(state.recent) == RECENT_FILES
+    assert len(set(state.recent)) == RECENT_FILES
+    assert state.recent[0] == "/m/7"
+
+
+def test_executor_change_says_why():
+    lost = replace(EXECUTOR, reason="the Vulkan device was lost")
+    state, _ = play(answered(), ExecutorChanged(lost, MODEL))
+    assert state.messages == answered().messages
+    assert state.notices[-1].text == "The Vulkan device was lost."
+    again, _ = play(replace(state, notices=()), ExecutorChanged(lost, MODEL))
+    assert again.notices == ()
+
+
+def test_options_reconfigure_a_loaded_model_only():
+    options = EngineOptions(backend="cpu")
+    assert play(READY, a.SetOptions(options))[1] == [Reconfigure(options)]
+    assert play(AppState(), a.SetOptions(options))[1] == []
+    assert play(READY, a.SetOptions(READY.options))[1] == []
+
+
+def test_live_rate_counts_arrivals_over_time():
+    state = asked()
+    for number in range(21):
+        state = apply(TokenDecoded(1, number, "x", 1.0, number), state, 10 + number * 0.05)
+    assert state.decode_rate == pytest.approx(20.0)
+    assert state.rates[-1].rate == pytest.approx(20.0)
+
+
+def test_tokens_of_one_batch_make_no_rate():
+    state = asked()
+    for number in range(5):
+        state = apply(TokenDecoded(1, number, "x", 1.0, number), state, 10.0)
+    assert state.decode_rate == 0.0
+    assert state.rates == ()
+
+
+def test_rings_are_bounded():
+    state = asked()
+    for number in range(LOG_LINES + 50):
+        state = apply(Logged("info", str(number), 0.0), state, 0.0)
+    for number in range(RATE_SAMPLES * 2):
+        state = apply(TokenDecoded(1, number, "", 1.0, number), state, number * 0.2)
+    for number in range(10):
+        state = apply(LoadFailed("x", f"problem {number}"), state, 0.0)
+    assert len(state.log) == LOG_LINES
+    assert state.log[-1].text == str(LOG_LINES + 49)
+    assert len(state.rates) == RATE_SAMPLES
+    assert len(state.notices) == NOTICES
+
+
+def test_notices_expire():
+    state = apply(LoadFailed("x", "problem"), AppState(), 0.0)
+    assert expire(state, 1.0) is state
+    assert expire(state, 60.0).notices == ()
+
+
+def test_stray_objects_are_refused():
+    with pytest.raises(TypeError):
+        apply(object(), AppState(), 0.0)
+    with pytest.raises(TypeError):
+        act(object(), AppState(), 0.0)
+
+
+requests = st.integers(0, 4)
+words = st.sampled_from(["", "a", "안녕", "x" * 50])
+events = st.one_of(
+    st.builds(LoadStarted, words),
+    st.builds(LoadProgress, words, st.floats(-1, 2)),
+    st.builds(ModelLoaded, st.just(MODEL), st.just(EXECUTOR), st.floats(0, 9)),
+    st.builds(LoadFailed, words, words, st.booleans()),
+    st.builds(ExecutorChanged, st.just(EXECUTOR), st.just(MODEL)),
+    st.builds(GenerationStarted, requests, st.integers(0, 9), st.integers(0, 9)),
+    st.builds(PrefillProgress, requests, st.integers(0, 9), st.integers(0, 9)),
+    st.builds(TokenDecoded, requests, st.integers(0, 9), words, st.just(0.5), st.integers(0, 9)),
+    st.builds(
+        GenerationFinished,
+        requests,
+        st.sampled_from(["end", "length", "stopped", "context", "error"]),
+        st.just(STATS),
+        words,
+    ),
+    st.builds(Logged, st.sampled_from(["info", "warning", "error"]), words, st.just(0.0)),
+)
+deeds = st.one_of(
+    st.builds(a.Send, words),
+    st.builds(a.SetDraft, words),
+    st.builds(a.EditMessage, st.integers(-1, 5)),
+    st.builds(a.OpenModel, st.one_of(st.none(), words)),
+    st.builds(a.SetOptions, st.sampled_from([EngineOptions(), EngineOptions(backend="cpu")])),
+    st.builds(a.SetSampling, st.just(SamplingOptions(temperature=0.0))),
+    st.builds(a.SetFontSize, st.floats(0, 99)),
+    st.builds(a.DismissNotice, st.integers(0, 9)),
+    st.sampled_from(
+        [
+            a.StopAnswer(),
+            a.ContinueAnswer(),
+            a.Regenerate(),
+            a.CancelEdit(),
+            a.NewChat(),
+            a.UndoNewChat(),
+            a.CancelLoading(),
+            a.ClearLog(),
+            a.ChooseFile(),
+            a.ResetLayout(),
+            a.SetTheme("light"),
+        ]
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(events, deeds), max_size=40))
+def test_any_order_of_events_and_actions_keeps_the_state_sound(steps):
+    state, commands = play(AppState(), *steps)
+    assert state.queued is None or state.draining is not None
+    assert state.running is None or state.messages
+    assert state.editing is None or state.messages[state.editing].role == "user"
+    numbers = [c.request for c in commands if isinstance(c, Generate)]
+    assert numbers == sorted(set(numbers))
+    for command in commands:
+        if isinstance(command, Generate):
+            assert command.messages[-1].role == ("assistant" if command.continue_last else "user")

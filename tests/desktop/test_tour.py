@@ -1,0 +1,96 @@
+"""The tour with a fake engine: every picture is made, and the report says what was asked."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from core.errors import LlmLiteError
+from core.messages import EngineOptions, SamplingOptions
+from desktop.clock import process_start
+from desktop.png import read_png
+from desktop.tour import run_tour
+from desktop.views import VIEWS
+from desktop.views.rail import PANELS
+from tests.desktop.fake_engine import ANSWER, FakeEngine
+
+pytestmark = pytest.mark.vulkan
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("tour") / "new" / "folder"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LLM_LITE_VALIDATION", "1")
+        report = run_tour(
+            directory,
+            "Why is the sky blue?",
+            EngineOptions(),
+            None,
+            time.monotonic() - 0.1,
+            SamplingOptions(max_new_tokens=1000),
+            lambda device, wake: FakeEngine(0.005),
+        )
+    return directory, report
+
+
+def test_report(tour):
+    directory, report = tour
+    assert json.loads((directory / "report.json").read_text("utf-8")) == report
+    assert report["answer"] == ANSWER
+    assert report["tokens"] == list(range(len(report["tokens"])))
+    assert report["stats"]["new_tokens"] == len(report["tokens"])
+    assert report["validation_messages"] == []
+    assert report["command_buffers_recorded_during_decode"] == 0
+    startup = report["startup"]
+    assert 0.1 < startup["first_frame_s"] < startup["model_ready_s"] < startup["first_token_s"]
+    for phase in ("idle", "prefill", "decode"):
+        times = report["frame_ms"][phase]
+        assert times["frames"] > 0
+        assert 0 < times["p50"] <= times["p95"] <= times["p99"]
+
+
+def test_pictures(tour):
+    directory, report = tour
+    names = " ".join(report["pictures"])
+    for name in [v.name for v in VIEWS[1:]] + [p.name for p in PANELS] + ["executor"]:
+        assert name in names
+    shapes = set()
+    for name in report["pictures"]:
+        pixels = read_png(directory / name)
+        shapes.add(pixels.shape)
+        colors = np.unique(pixels[::3, ::3].reshape(-1, 4), axis=0)
+        assert len(colors) > 40, name
+    assert shapes == {(720, 1280, 4), (2160, 3840, 4)}
+
+
+def test_themes_and_languages_differ(tour):
+    directory, _ = tour
+    dark = read_png(directory / "09-korean-13px-dark.png")[..., :3].mean()
+    light = read_png(directory / "08-korean-13px-light.png")[..., :3].mean()
+    assert dark < 80 < 180 < light
+
+
+class Failing(FakeEngine):
+    def send(self, command):
+        if hasattr(command, "source"):
+            command = type(command)("missing.gguf", command.options)
+        super().send(command)
+
+
+def test_a_model_that_cannot_be_loaded_is_a_sentence(tmp_path):
+    with pytest.raises(LlmLiteError, match=r"missing\.gguf: no such file"):
+        run_tour(tmp_path, None, EngineOptions(), None, 0.0, engine=lambda d, w: Failing(0.0))
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LlmLiteError, match="cannot be written to"):
+        run_tour(tmp_path / "file" / "x", None, EngineOptions(), None, 0.0)
+
+
+def test_process_start_lies_before_now():
+    start = process_start()
+    assert time.monotonic() - 86400 < start < time.monotonic()
+    assert process_start() == pytest.approx(start, abs=0.05)
