@@ -74,6 +74,7 @@ class App:
         self.engine: Any = None
         self._rebuilt_at = -math.inf
         self._lost: list[Device] = []
+        self._title = TITLE
         self._dialog = FileDialog()
         self._pacer = Pacer()
         self.window = Window(TITLE, _geometry(keeper.settings.window))
@@ -133,9 +134,17 @@ class App:
             self._pacer.on_input(now)
         if self.program.update():
             self._pacer.on_change(now)
+            self._name_window()
         if (path := self._dialog.poll()) is not None:
             self._open(path)
         self._save(now)
+
+    def _name_window(self) -> None:
+        model = self.program.state.model
+        title = f"{model.name} – {TITLE}" if model else TITLE
+        if title != self._title:
+            self._title = title
+            self.window.set_title(title)
 
     def _draw(self) -> None:
         program, interface = self.program, self.program.interface
@@ -199,7 +208,10 @@ class App:
         if state.sampling == asked.sampling:
             state = replace(state, sampling=old.sampling)
         place = _place(self.window.geometry(), old.window)
-        layout = imgui.save_ini_settings_to_memory() if at_once else None
+        io = imgui.get_io()
+        layout = None
+        if at_once or io.want_save_ini_settings:
+            layout, io.want_save_ini_settings = imgui.save_ini_settings_to_memory(), False
         self._keeper.update(state, place, now, self._complain, layout=layout, at_once=at_once)
 
     def _complain(self, problem: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 Style = Literal["regular", "bold", "mono"]
@@ -43,7 +42,6 @@ class Block:
     label: str = ""  # an item's marker; a code block's language
 
 
-@lru_cache(maxsize=1024)
 def parse(text: str) -> tuple[Block, ...]:
     """The blocks of `text`, in order."""
     blocks: list[Block] = []

@@ -8,10 +8,9 @@ is laid out again.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from imgui_bundle import ImVec2, imgui
 
@@ -20,7 +19,8 @@ from desktop.markdown import Block, Span, parse
 from desktop.ui import Face, Ui
 from desktop.widgets import icon_button
 
-CACHE_BLOCKS = 8192
+CACHE_PAGES, CACHE_BLOCKS = 512, 4096
+T = TypeVar("T")
 CJK = "\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uf900-\ufaff\uff00-\uffef\U0001f000-\U0003ffff"
 # Korean is broken between words, Chinese and Japanese between any two characters.
 WORD = re.compile(rf"\n|[ \t]+|[{CJK}]|[^\s{CJK}]+|\s")
@@ -56,28 +56,32 @@ class RichText:
     """Lays out and draws Markdown; one for a window."""
 
     def __init__(self) -> None:
-        self._blocks: OrderedDict[Any, Laid] = OrderedDict()
-        self._pages: OrderedDict[Any, Page] = OrderedDict()
+        self._blocks: dict[Any, Laid] = {}
+        self._pages: dict[Any, Page] = {}
+        self._live: dict[Any, Page] = {}
 
-    def page(self, ui: Ui, text: str, width: float, plain: bool = False) -> Page:
-        """The layout of `text` in `width` pixels; `plain` text has no Markdown in it."""
+    def page(
+        self, ui: Ui, text: str, width: float, *, plain: bool = False, live: bool = False
+    ) -> Page:
+        """The layout of `text` in `width` pixels; `plain` text has no Markdown in it.
+
+        Of a `live` text, which will be another one in the next frame, only whole blocks are kept.
+        """
         key = (text, width, ui.theme.text, plain)
-        page = self._pages.get(key)
+        cache = self._live if live else self._pages
+        page = cache.get(key)
         if page is None:
-            page = self._pages[key] = self._paginate(ui, text, width, plain)
-            if len(self._pages) > 1024:
-                self._pages.popitem(last=False)
-        else:
-            self._pages.move_to_end(key)
+            page = self._paginate(ui, _blocks(text, plain), width, live)
+            _keep(cache, key, page, 1 if live else CACHE_PAGES)
         return page
 
-    def _paginate(self, ui: Ui, text: str, width: float, plain: bool) -> Page:
-        blocks = (Block("paragraph", (Span(text),)),) if plain else parse(text)
+    def _paginate(self, ui: Ui, blocks: tuple[Block, ...], width: float, live: bool) -> Page:
         placed: list[tuple[float, Laid]] = []
         y, before = 0.0, None
-        for block in blocks:
+        for number, block in enumerate(blocks):
             y += gap(ui, before, block)
-            laid = self._laid(ui, block, width)
+            growing = live and number == len(blocks) - 1
+            laid = lay_out(ui, block, width) if growing else self._laid(ui, block, width)
             placed.append((y, laid))
             y += laid.height
             before = block
@@ -89,10 +93,20 @@ class RichText:
         key = (block, width, ui.theme.text)
         laid = self._blocks.get(key)
         if laid is None:
-            laid = self._blocks[key] = lay_out(ui, block, width)
-            if len(self._blocks) > CACHE_BLOCKS:
-                self._blocks.popitem(last=False)
+            laid = lay_out(ui, block, width)
+            _keep(self._blocks, key, laid, CACHE_BLOCKS)
         return laid
+
+
+def _blocks(text: str, plain: bool) -> tuple[Block, ...]:
+    return (Block("paragraph", (Span(text),)),) if plain else parse(text)
+
+
+def _keep(cache: dict[Any, T], key: Any, value: T, limit: int) -> None:
+    """Remember `value`; the oldest goes when there are too many."""
+    cache[key] = value
+    if len(cache) > limit:
+        del cache[next(iter(cache))]
 
 
 def gap(ui: Ui, before: Block | None, block: Block) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
@@ -55,15 +56,15 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
     with ui.styled(window_padding=(0.0, 0.0)):
         imgui.begin_child("conversation", ImVec2(0, height), 0, flags)
         scroll = _scroll(state, ui)
-        y = ui.u(4)
+        y = gap = ui.u(4)
         for index, message in enumerate(state.messages):
-            item = _Item(state, ui, index, message, width)
-            if _visible(y, item.height):
+            height = _height(state, ui, index, message, width)
+            if _visible(y, height):
                 imgui.set_cursor_pos(ImVec2(offset, y))
                 imgui.push_id(index)
-                actions += item.draw()
+                actions += _Item(state, ui, index, message, width).draw()
                 imgui.pop_id()
-            y += item.height + ui.u(4)
+            y += height + gap
         imgui.set_cursor_pos(ImVec2(0, y))
         imgui.dummy(ImVec2(1, ui.u(2)))
         if scroll.follow:
@@ -90,6 +91,17 @@ def _scroll(state: AppState, ui: Ui) -> Scroll:
         scroll.follow = True
     scroll.count = len(state.messages)
     return scroll
+
+
+def _height(state: AppState, ui: Ui, index: int, message: Message, width: float) -> float:
+    """Of one message; measured again only when it, the width or the text size changes."""
+    known: dict[int, Any] = ui.memory.setdefault("heights", {})
+    key = (width, ui.theme.text, state.answering is message)
+    held = known.get(index)
+    if held is None or held[0] is not message or held[1] != key:
+        height = _Item(state, ui, index, message, width).height
+        held = known[index] = (message, key, height)
+    return float(held[2])
 
 
 def _visible(top: float, height: float) -> bool:
@@ -128,7 +140,9 @@ class _Item:
         self.row = ui.u(7)
         text: RichText = ui.memory.setdefault("rich_text", RichText())
         room = width * 0.84 - ui.u(7) if self.user else width
-        self.page: Page = text.page(ui, message.text, float(round(room)), plain=self.user)
+        self.page: Page = text.page(
+            ui, message.text, float(round(room)), plain=self.user, live=self.writing
+        )
         self.label = 0.0 if self.user else ui.theme.size("small") + ui.u(2)
         self.height = self._height()
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from imgui_bundle import ImVec2, ImVec4, imgui, implot
 
 from desktop.actions import Action
-from desktop.state import AppState
+from desktop.state import AppState, RateSample
 from desktop.theme import vec
 from desktop.ui import Ui
 from desktop.units import duration, rate, size
 from desktop.widgets import facts, heading, wrapped
 
+PAUSE = 0.4  # seconds without a token that end a line of the plot
 BARE = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     heading(ui, "Tokens a second", "Live, from the arrival of each token at the window.")
     points = [sample for sample in state.rates if sample.phase == "decode"]
-    if points:
+    if len(points) > 1:
         _draw_rates(ui, points)
         _draw_stats(state, ui)
     else:
-        wrapped(ui, "Nothing has been measured yet: ask something.")
+        wrapped(ui, "Measuring." if state.busy else "Nothing was measured yet: ask something.")
     imgui.dummy(ImVec2(0, ui.u(2)))
     heading(ui, "Frame time", "Milliseconds from input to submit, for the frames that were drawn.")
     _draw_frames(ui)
@@ -51,16 +50,19 @@ def _begin(ui: Ui, name: str, x: str, y: str) -> bool:
     return True
 
 
-def _draw_rates(ui: Ui, points: list[Any]) -> None:
-    """Answers stand side by side; the time between them is left out."""
+def _draw_rates(ui: Ui, points: list[RateSample]) -> None:
+    """Answers stand side by side, a line each; most of the time between them is left out."""
     rates = np.array([p.rate for p in points], np.float64)
     steps = np.diff(np.array([p.time for p in points]), prepend=points[0].time)
-    times = np.cumsum(np.minimum(steps, 1.0))
+    times = np.cumsum(np.minimum(steps, PAUSE))
+    starts = np.flatnonzero(steps >= PAUSE)
     with ui.font(style="small"):
         if _begin(ui, "##rates", "seconds", "tok/s"):
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, rates.max() * 1.15, imgui.Cond_.always)
-            implot.plot_shaded("rate", times, rates, 0.0, _spec(ui, 0, 0.12))
-            implot.plot_line("rate", times, rates, _spec(ui, 0))
+            for answer in np.split(np.arange(len(points)), starts):
+                x, y = times[answer], rates[answer]
+                implot.plot_shaded("rate", x, y, 0.0, _spec(ui, 0, 0.12))
+                implot.plot_line("rate", x, y, _spec(ui, 0))
             implot.end_plot()
     ui.mark("performance.rates")
 

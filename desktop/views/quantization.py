@@ -81,10 +81,10 @@ def _draw_table(ui: Ui, formats: list[tuple[str, int]], total: int) -> None:
             low = ImVec2(at.x + inset, at.y + inset)
             high = ImVec2(at.x + small - inset, at.y + small - inset)
             draw.add_rect_filled(low, high, _series(ui, number), ui.u(0.5))
-            for words in (name, size(count), f"{count / total:.1%}"):
+            for words in (name.upper(), size(count), f"{count / total:.1%}"):
                 imgui.table_next_column()
                 imgui.text_unformatted(words)
-                tip(ui, FORMATS.get(name, ""))
+                tip(ui, FORMATS.get(name.upper(), ""))
     imgui.end_table()
 
 
