@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core import backends, catalog, loading
+from core.attention import AttentionSource
 from core.errors import CancelledError, DeviceError, DeviceLostError, LlmLiteError
 from core.generation import Generation
 from core.messages import (
@@ -109,6 +110,11 @@ class Engine:
         self.send(Shutdown())
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def attention(self) -> AttentionSource | None:
+        """What attention maps are made of; another object once the model or executor changes."""
+        runner = self._runner
+        return None if runner is None else runner.attention
 
     def device_lost(self, device: Device | None) -> None:
         """The drawing side lost the device and made a new one, or None: use that from now on."""
@@ -282,6 +288,8 @@ class Engine:
         info = runner.executor_info
         because = f" because {info.reason}" if info.reason else ""
         self._log("info", f"inference runs on {info.backend}: {info.device}{because}")
+        if runner.attention.note:
+            self._log("info", runner.attention.note)
 
     def _log(self, level: Level, text: str) -> None:
         self._emit(Logged(level, text, time.time()))

@@ -37,6 +37,7 @@ class EngineOptions:
     kv: KvType = "fp16"
     threads: int = 0
     context: int = 0  # tokens
+    query_budget: int = 64 << 20  # bytes for the queries behind attention maps; 0 keeps none
 
 
 @dataclass(frozen=True, slots=True)

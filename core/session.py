@@ -7,10 +7,12 @@ with it, so a turn, an edit or another branch prefills only what differs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core.attention import ring_tensor
 from core.errors import RequestError
 from core.exec.executor import Executor, StopCheck
 from core.messages import SamplingOptions
@@ -20,10 +22,24 @@ from core.sampling import Choice, Sampler
 PrefillProgress = Callable[[int, int], None]  # tokens done, tokens in all
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What the cache and the query rings hold between two steps."""
+
+    version: int  # grows with every change
+    length: int  # positions in the cache
+    rows: range  # positions whose queries are kept
+
+
 class Session:
+    """`committed` and `tokens` may be read from any thread, the rest belongs to one."""
+
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
         self._cached: list[int] = []
+        ring = ring_tensor(executor.program)
+        self._ring_rows = ring.shape[0] if ring else 0
+        self.committed = Committed(0, 0, range(0))
 
     @property
     def context(self) -> int:
@@ -33,9 +49,13 @@ class Session:
     def context_used(self) -> int:
         return len(self._cached)
 
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens at the positions of the cache."""
+        return tuple(self._cached)
+
     def clear(self) -> None:
         """Forget what the cache holds."""
-        self._cached.clear()
+        self._truncate(0)
 
     def reusable(self, prompt: Sequence[int]) -> int:
         """How many tokens of the prompt need no work; the last one always does, for its logits."""
@@ -58,7 +78,7 @@ class Session:
         """
         self._check(prompt)
         reused = self.reusable(prompt)
-        del self._cached[reused:]
+        self._truncate(reused)
         chunk = self.executor.program.max_tokens
         logits = np.empty((0, 0), np.float32)
         for start in range(reused, len(prompt), chunk):
@@ -117,9 +137,22 @@ class Session:
     ) -> NDArray[np.float32]:
         start = len(self._cached)
         step = Step(np.asarray(tokens, np.int32), start, outputs)
+        first = max(self.committed.rows.start, step.kv_length - self._ring_rows)
+        self._commit(min(first, start))  # the ring rows that this step writes over
         logits = self.executor.run(step, should_stop)
         self._cached.extend(tokens)
+        self._commit(first)
         return logits
+
+    def _truncate(self, length: int) -> None:
+        del self._cached[length:]
+        self._commit(min(self.committed.rows.start, length))
+
+    def _commit(self, first_row: int) -> None:
+        length = len(self._cached)
+        rows = range(first_row, length) if self._ring_rows else range(0)
+        if (length, rows) != (self.committed.length, self.committed.rows):
+            self.committed = Committed(self.committed.version + 1, length, rows)
 
     def _check(self, tokens: Sequence[int]) -> None:
         if not tokens:

@@ -6,7 +6,7 @@ T tokens, K inputs, N outputs, C cache positions, H query heads, G key/value hea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -181,9 +181,12 @@ class NumpyExecutor:
             self._run_op(plan, op, step)
         return self._scratch[plan.tensors[plan.logits].name].copy()
 
-    def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
+    def run_ops(
+        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+    ) -> None:
         for op in plan.ops[first:last]:
-            self._run_op(plan, op, step)
+            if op.name not in skip:
+                self._run_op(plan, op, step)
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         return self._value(tensor).astype(np.float32)
@@ -193,6 +196,12 @@ class NumpyExecutor:
             self._state[tensor.name][:] = values
         else:
             self._scratch[tensor.name] = values.copy()
+
+    def host_state(self, name: str) -> Array:
+        return self._state[name]
+
+    def device_state(self, name: str) -> None:
+        return None
 
     def close(self) -> None:
         self._float_weights.clear()
