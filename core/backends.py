@@ -147,7 +147,13 @@ def make_executor(
         from core.exec.vulkan import VulkanExecutor
 
         assert choice.device is not None
-        return VulkanExecutor(choice.device, program, weights, progress=progress)
+        executor = VulkanExecutor(choice.device, program, weights, progress=progress)
+        try:
+            executor.prepare()  # now, so that no answer waits for it and decoding records nothing
+        except BaseException:
+            executor.close()
+            raise
+        return executor
     if choice.backend == "cpu":
         from core.exec.cpu import CpuExecutor
 

@@ -66,7 +66,7 @@ class NewChat:
 
 @dataclass(frozen=True, slots=True)
 class UndoNewChat:
-    pass
+    """Bring the last chat back; what was said since then takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,16 @@ def _(action: UndoNewChat, state: AppState, now: float) -> Result:
         m if m.role != "assistant" or m.stop_reason else replace(m, stop_reason="stopped")
         for m in state.set_aside
     )
-    return replace(state, messages=messages, set_aside=(), notices=notices, chat=state.chat + 1), ()
+    newer = state.messages
+    state = replace(
+        state,
+        messages=messages,
+        set_aside=newer,
+        editing=None,
+        notices=notices,
+        chat=state.chat + 1,
+    )
+    return notify(state, "info", "The newer chat was set aside.", now, True) if newer else state, ()
 
 
 @_act.register
@@ -296,8 +305,15 @@ def _(action: SetSystemPrompt, state: AppState, now: float) -> Result:
 def _(action: SetOptions, state: AppState, now: float) -> Result:
     if action.options == state.options:
         return state, ()
+    if state.load:
+        return notify(
+            state, "warning", "Wait until the model is loaded, then change this.", now
+        ), ()
     state = replace(state, options=action.options)
-    return state, (Reconfigure(action.options),) if state.model else ()
+    if state.model is None:
+        return state, ()
+    stop = (Stop(),) if state.running else ()
+    return replace(state, load=Load(state.model.path)), (*stop, Reconfigure(action.options))
 
 
 @_act.register

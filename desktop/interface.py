@@ -115,16 +115,19 @@ class Interface:
 
     def _shortcuts(self, state: AppState) -> list[Action]:
         """Keys that work wherever the focus is."""
-        ctrl, key = imgui.Key.mod_ctrl, imgui.Key
+        key = imgui.Key
 
-        def pressed(*keys: Any) -> bool:
-            return any(_chord(ctrl | k) for k in keys)
+        # As integers: joined as enum members, some versions of Python fail to name the sum.
+        ctrl, shift = int(key.mod_ctrl), int(key.mod_shift)
+
+        def pressed(*keys: int) -> bool:
+            return any(_chord(ctrl | int(k)) for k in keys)
 
         if pressed(key.n):
             return [NewChat()]
         if pressed(key.o):
             return [ChooseFile()]
-        if pressed(key.equal, key.keypad_add, key.mod_shift | key.equal):
+        if pressed(key.equal, key.keypad_add, shift | int(key.equal)):
             return [SetFontSize(state.font_size + 1)]
         if pressed(key.minus, key.keypad_subtract):
             return [SetFontSize(state.font_size - 1)]
@@ -133,7 +136,7 @@ class Interface:
                 self.ui.opened = name
         if pressed(key.l) and "input" in self.ui.memory:
             self.ui.memory["input"].focus = True
-        if pressed(key.mod_shift | key.c):
+        if pressed(shift | int(key.c)):
             _copy_last_answer(state)
         return []
 

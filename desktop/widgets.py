@@ -16,9 +16,7 @@ from desktop.ui import Ui
 
 T = TypeVar("T", bound=str)
 __all__ = [
-    "badge",
     "button",
-    "card",
     "chooser",
     "facts",
     "heading",
@@ -350,32 +348,6 @@ def facts(ui: Ui, name: str, rows: Sequence[tuple[str, str, str]]) -> None:
             imgui.text_unformatted(fit(value, imgui.get_content_region_avail().x))
             tip(ui, hint or value)
     imgui.end_table()
-
-
-def badge(ui: Ui, words: str, color: str = "muted") -> None:
-    """A short word in a soft capsule, in the flow."""
-    with ui.font(style="small"):
-        size, pad = imgui.calc_text_size(words), ui.u(1.5)
-        at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-        end = ImVec2(at.x + size.x + pad * 2, at.y + size.y + ui.u(0.5))
-        draw.add_rect_filled(at, end, ui.color("hover"), ui.u(1.5))
-        draw.add_text(ImVec2(at.x + pad, at.y + ui.u(0.25)), ui.color(color), words)
-    imgui.dummy(ImVec2(end.x - at.x, end.y - at.y))
-
-
-@contextmanager
-def card(ui: Ui, name: str) -> Iterator[None]:
-    """A bordered surface as tall as what is in it."""
-    flags = imgui.ChildFlags_.auto_resize_y | imgui.ChildFlags_.borders
-    with (
-        ui.styled(child_border_size=ui.u(0.25), window_padding=(ui.u(3), ui.u(3))),
-        ui.colored(child_bg="panel"),
-    ):
-        imgui.begin_child(name, ImVec2(0, 0), flags | imgui.ChildFlags_.always_use_window_padding)
-    try:
-        yield
-    finally:
-        imgui.end_child()
 
 
 @contextmanager

@@ -1,11 +1,15 @@
 """Models that many tests share: a tiny random llama, and the real default model."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from core import catalog
 from tests.make_gguf import write_tiny_llama
+
+# A shell's background jobs ignore Ctrl-C, and so would we and our children: tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

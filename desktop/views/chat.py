@@ -5,13 +5,13 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from desktop.actions import Action, CancelLoading, OpenModel, Send, SetDraft, obstacle
-from desktop.icons import ICON_CHEVRON_DOWN, ICON_SPARKLES
+from desktop.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.units import short_name
 from desktop.views.composer import composer_height, draw_composer
 from desktop.views.conversation import column, draw_conversation
-from desktop.widgets import button, fit, primary_button, progress, wrapped
+from desktop.widgets import button, fit, icon_button, meter, primary_button, progress, wrapped
 
 EXAMPLES = (
     ("Explain", "Why is the sky blue? Answer in three sentences."),
@@ -43,6 +43,27 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
+    return _draw_progress(state, ui) if state.load and state.messages else []
+
+
+def _draw_progress(state: AppState, ui: Ui) -> list[Action]:
+    """A load beside the model's name, while the conversation stays in sight."""
+    assert state.load is not None
+    top, height = imgui.get_item_rect_min().y, ui.u(8)
+    imgui.same_line(0, ui.u(3))
+    x = imgui.get_cursor_screen_pos().x
+    imgui.set_cursor_screen_pos(ImVec2(x, top + (height - ui.u(1)) / 2))
+    meter(ui, state.load.fraction, ui.u(24), ui.u(1))
+    ui.mark("chat.loading")
+    stage, side = state.load.stage.capitalize(), ui.u(6)
+    x += ui.u(24) + ui.u(2)
+    with ui.font(style="small"):
+        spot = ImVec2(x, round(top + (height - ui.theme.size("small")) / 2))
+        imgui.get_window_draw_list().add_text(spot, ui.color("muted"), stage)
+        x += imgui.calc_text_size(stage).x + ui.u(1)
+    imgui.set_cursor_screen_pos(ImVec2(x, top + (height - side) / 2))
+    if icon_button(ui, "chat.cancel_load", ICON_CLOSE, "Cancel", side=side, style="small"):
+        return [CancelLoading()]
     return []
 
 

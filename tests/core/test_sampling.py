@@ -72,6 +72,7 @@ def test_top_p_keeps_the_fewest_that_reach_it():
     assert set(drawn(scores, top_p=0.45)) == {3, 2}
     assert set(drawn(scores, top_p=0.75)) == {3, 2, 1}
     assert set(drawn(scores, top_p=0.0)) == {3}
+    assert set(drawn(np.zeros(2, np.float32), top_p=0.5)) == {0}, "reached, so no more is needed"
 
 
 def test_min_p_is_relative_to_the_best():

@@ -14,7 +14,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXPECTED = json.loads((FIXTURES / "smollm2_texts.json").read_text("utf-8"))
 TEXTS = {text["name"]: text for text in EXPECTED["texts"]}
 TOLERANCE = 2e-3
-# The software driver is slow: one text stands for all there.
+# The software driver and NumPy are slow: fewer texts stand for all there.
 CASES = [
     pytest.param(backend, name, id=f"{backend}-{name}")
     for backend in BACKENDS
@@ -23,7 +23,7 @@ CASES = [
 GREEDY_CASES = [
     pytest.param(backend, name, id=f"{backend}-{name}")
     for backend in BACKENDS
-    for name in (("chat",) if backend == "vulkan" else ("chat", *TEXTS))
+    for name in (("chat", *TEXTS) if backend == "cpu" else ("chat",))
 ]
 
 

@@ -198,7 +198,7 @@ def test_escape_stops_and_keeps_the_text(headless):
     one.robot.press(KEY.escape)
     assert one.did(a.StopAnswer)
     assert one.state.draft == "second, half"
-    one.robot.wait("the end", lambda s: not s.busy, 5.0)
+    one.robot.wait("the end", lambda s: not s.busy, 30.0)
     assert one.state.messages[-1].stop_reason == "stopped"
     one.robot.type(" written")
     assert one.state.draft == "second, half written"
@@ -221,17 +221,17 @@ def test_whole_conversation_with_the_mouse(headless):
     one = headless(AppState())
     with_engine(one)
     one.robot.click("chat.load_default")
-    one.robot.wait("the model", lambda s: s.model is not None, 5.0)
+    one.robot.wait("the model", lambda s: s.model is not None, 30.0)
     one.robot.frames(2)
     one.robot.click("example.0")
-    one.robot.wait("the answer", lambda s: not s.busy, 5.0)
+    one.robot.wait("the answer", lambda s: not s.busy, 30.0)
     assert one.state.messages[-1].text == ANSWER
     one.robot.frames(3)
     one.robot.click("chat.regenerate")
-    one.robot.wait("the second answer", lambda s: not s.busy and s.next_request == 3, 5.0)
+    one.robot.wait("the second answer", lambda s: not s.busy and s.next_request == 3, 30.0)
     one.robot.frames(3)
     one.robot.click("chat.continue")
-    one.robot.wait("the continuation", lambda s: not s.busy and s.next_request == 4, 5.0)
+    one.robot.wait("the continuation", lambda s: not s.busy and s.next_request == 4, 30.0)
     assert one.state.messages[-1].text == ANSWER * 2
     one.robot.frames(3)
     one.robot.click("message.1.copy")
@@ -250,6 +250,15 @@ def test_edit_of_an_earlier_message(headless):
     one.robot.frames(2)
     one.robot.press(KEY.escape)
     assert (one.state.draft, one.state.editing) == ("", None)
+
+
+def test_a_load_can_be_cancelled_with_the_conversation_in_sight(headless):
+    messages = (Message("user", "first"), Message("assistant", "yes", stop_reason="end"))
+    one = headless(replace(READY, messages=messages, load=Load("x.gguf", "reading", 0.4)))
+    assert one.robot.shows("chat.loading")
+    one.robot.click("chat.cancel_load")
+    assert one.did(a.CancelLoading)
+    assert one.state.load.cancelling
 
 
 def test_shortcuts(headless):

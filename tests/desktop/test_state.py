@@ -170,6 +170,10 @@ def test_new_chat_can_be_undone():
     back, _ = play(state, a.UndoNewChat())
     assert back.messages == answered().messages
     assert not back.notices
+    newer = play(state, a.Send("since then"), GenerationFinished(2, "stopped", STATS))[0]
+    back, _ = play(newer, a.UndoNewChat())
+    assert back.messages == answered().messages
+    assert back.set_aside == newer.messages
 
 
 def test_new_chat_while_answering_waits_for_the_engine_before_asking():
@@ -241,7 +245,12 @@ def test_executor_change_says_why():
 
 def test_options_reconfigure_a_loaded_model_only():
     options = EngineOptions(backend="cpu")
-    assert play(READY, a.SetOptions(options))[1] == [Reconfigure(options)]
+    state, commands = play(READY, a.SetOptions(options))
+    assert commands == [Reconfigure(options)]
+    assert state.load
+    assert play(state, ExecutorChanged(EXECUTOR, MODEL))[0].load is None
+    assert play(asked(), a.SetOptions(options))[1] == [Stop(), Reconfigure(options)]
+    assert play(state, a.SetOptions(EngineOptions()))[1] == []
     assert play(AppState(), a.SetOptions(options))[1] == []
     assert play(READY, a.SetOptions(READY.options))[1] == []
 

@@ -102,7 +102,7 @@ def isa(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("dtype", FLOATS + BLOCKS)
 def test_embed(isa: str, dtype: str) -> None:
-    for columns in (32, 96, 160) if dtype in BLOCKS else (1, 13, 127):
+    for columns in (32, 96, 640) if dtype in BLOCKS else (1, 13, 521):
         case = OneOp()
         case.random("x", VOCABULARY, columns, dtype=dtype)
         check(case, isa, 1e-6)
@@ -206,7 +206,7 @@ def test_a_value_that_is_no_number_stays_visible_in_int8(isa: str, bad: float) -
 
 
 @pytest.mark.parametrize("half_split", [False, True])
-@pytest.mark.parametrize(("head_dim", "rotary_dim"), [(2, 2), (14, 14), (64, 64), (26, 10)])
+@pytest.mark.parametrize(("head_dim", "rotary_dim"), [(2, 2), (14, 14), (200, 200), (26, 10)])
 def test_rope(isa: str, head_dim: int, rotary_dim: int, half_split: bool) -> None:
     case = OneOp()
     case.inputs(3 * head_dim, "x")
@@ -223,7 +223,8 @@ def test_rope(isa: str, head_dim: int, rotary_dim: int, half_split: bool) -> Non
 
 @pytest.mark.parametrize("cache", ["f16", "f32"])
 @pytest.mark.parametrize(
-    ("heads", "kv_heads", "head_dim"), [(1, 1, 1), (4, 2, 13), (9, 3, 64), (2, 1, 127), (8, 8, 32)]
+    ("heads", "kv_heads", "head_dim"),
+    [(1, 1, 1), (4, 2, 13), (9, 3, 64), (2, 1, 127), (8, 8, 64), (32, 4, 8), (36, 4, 6)],
 )
 @pytest.mark.parametrize("window", [0, 7, 70])
 def test_attention(
@@ -319,10 +320,11 @@ def test_silu_of_every_magnitude(isa: str) -> None:
     np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
+@pytest.mark.parametrize("columns", [13, 700])
 @pytest.mark.parametrize("outputs", [0, 1, 3, 17])
-def test_output_rows(isa: str, outputs: int) -> None:
+def test_output_rows(isa: str, outputs: int, columns: int) -> None:
     case = OneOp()
-    case.inputs(13, "x")
+    case.inputs(columns, "x")
     case.build = lambda b: b.output_rows(case.input(b, "x"), "y")
     program = case.program(outputs=17)
     cpu = CpuExecutor(program, case.weights, isa=isa)

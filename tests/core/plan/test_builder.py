@@ -191,6 +191,20 @@ def test_scratch_that_lives_together_lies_apart_and_logits_stay():
     assert all(t.kind is not Kind.SCRATCH or t.id in live for t in plan.tensors)
 
 
+def test_logits_outlive_the_ops_after_them():
+    b = builder()
+    logits = b.matmul(b.embed(b.weight("table"), "x"), b.weight("q"), "logits")
+    h = b.add(logits, logits, "0")
+    for i in range(1, 5):
+        h = b.add(h, h, str(i))
+    plan = b.finish(logits)
+    kept = plan.tensors[plan.logits]
+    size = kept.shape[0] * row_bytes(kept.dtype, kept.shape[1])
+    for op in plan.ops[2:]:
+        after = plan.tensors[op.outputs[0]]
+        assert abs(after.offset - kept.offset) >= size
+
+
 def test_the_smallest_plan_that_takes_a_step():
     def plan(tokens, outputs):
         b = builder(tokens=tokens, outputs=outputs)
