@@ -91,6 +91,7 @@ def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
         executor=event.executor,
         load_seconds=event.seconds,
         context_used=0,
+        attention=state.attention.fit(event.model.layers, event.model.heads),
         last_stats=None,
         recent=recent[:RECENT_FILES],
     )

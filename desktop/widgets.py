@@ -23,6 +23,7 @@ __all__ = [
     "help_mark",
     "icon_button",
     "meter",
+    "picker",
     "popover",
     "primary_button",
     "progress",
@@ -311,6 +312,26 @@ def chooser(
             size = imgui.calc_text_size(shown)
             spot = ImVec2(left + (share - size.x) / 2, at.y + (height - size.y) / 2)
             draw.add_text(spot, ui.color(color), shown)
+    return value
+
+
+def picker(
+    ui: Ui, name: str, options: Sequence[tuple[T, str]], value: T, width: float, hint: str = ""
+) -> T:
+    """One of many, in a list that drops down; returns the value."""
+    labels = dict(options)
+    imgui.set_next_item_width(width)
+    with ui.font(style="small"):
+        shown = imgui.begin_combo(f"##{name}", labels[value])
+        ui.mark(name)
+        if shown:
+            for option, label in options:
+                if imgui.selectable(label, option == value)[0]:
+                    value = option
+                ui.mark(f"{name}.{option}")
+            imgui.end_combo()
+        else:
+            tip(ui, hint)
     return value
 
 
