@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from core.exec.executor import Executor
     from core.gpu.pipelines import BufferRange
     from core.session import Session
+
+_FLOATS = {"f16": np.float16, "f32": np.float32}
 
 
 def probabilities(
@@ -109,6 +111,23 @@ class AttentionSource:
     def device_keys(self, layer: int) -> BufferRange | None:
         return self._device(self.layers[layer].keys)
 
+    def queries(self, layer: int) -> NDArray[Any]:
+        """A copy of the queries kept, [len(rows), heads, head_dim]; not while a step runs."""
+        shape, rows = self.layers[layer], self.rows
+        ring = self.host_queries(layer)
+        if ring is None:
+            ring = self._download(self.device_queries(layer))
+        ring = ring.reshape(-1, shape.heads, shape.head_dim)
+        return ring[np.arange(rows.start, rows.stop) % max(1, self.ring_rows)]
+
+    def keys(self, layer: int) -> NDArray[Any]:
+        """A copy of the keys, [length, kv_heads, head_dim]; not while a step runs."""
+        shape = self.layers[layer]
+        keys = self.host_keys(layer)
+        if keys is None:
+            keys = self._download(self.device_keys(layer))
+        return keys.reshape(-1, shape.kv_heads, shape.head_dim)[: self.length].copy()
+
     @contextmanager
     def hold(self) -> Iterator[bool]:
         """Keeps the memory until the block ends; False: it is gone, leave it alone.
@@ -132,11 +151,34 @@ class AttentionSource:
             self._alive = False
             self._state.wait_for(lambda: self._holders == 0)
 
+    def _download(self, place: BufferRange | None) -> NDArray[Any]:
+        assert place is not None, "no queries are kept, or the source is closed"
+        buffer, offset, size = place
+        return buffer.download(offset, size).view(_FLOATS[self.dtype])
+
     def _host(self, name: str) -> NDArray[Any] | None:
         return self._executor.host_state(name) if self._alive else None
 
     def _device(self, name: str) -> BufferRange | None:
         return self._executor.device_state(name) if self._alive else None
+
+
+def head_maps(
+    source: AttentionSource, layer: int, heads: Sequence[int], out: NDArray[np.float32]
+) -> None:
+    """Maps of heads of a layer into float32 [heads, rows, length], for the rows that are kept.
+
+    ValueError where `out` has another shape. Not while a step runs.
+    """
+    shape, positions = source.layers[layer], np.asarray(source.rows)
+    if out.shape != (len(heads), len(positions), source.length):
+        raise ValueError(f"expected {(len(heads), len(positions), source.length)}, got {out.shape}")
+    queries, keys = source.queries(layer), source.keys(layer)
+    for row, head in enumerate(heads):
+        group = head * shape.kv_heads // shape.heads
+        out[row] = probabilities(
+            queries[:, head], keys[:, group], positions, scale=shape.scale, window=shape.window
+        )
 
 
 def _ring_bytes(layers: tuple[AttentionLayer, ...], rows: int, dtype: str) -> int:

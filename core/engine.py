@@ -19,6 +19,7 @@ from core.attention import AttentionSource
 from core.errors import CancelledError, DeviceError, DeviceLostError, LlmLiteError
 from core.generation import Generation
 from core.messages import (
+    Aside,
     CancelLoad,
     Command,
     EngineOptions,
@@ -38,6 +39,7 @@ from core.messages import (
     Shutdown,
     Stop,
 )
+from core.steering import Steering
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -66,6 +68,7 @@ class Engine:
         self._runner: loading.Runner | None = None
         self._file: loading.ModelFile | None = None
         self._options = EngineOptions()
+        self._steering = Steering(self._emit, self._log)
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
@@ -85,6 +88,8 @@ class Engine:
             refused = isinstance(command, Generate) and bool(self._answering)
             if isinstance(command, Generate) and not refused:
                 self._answering.add(number)
+        if isinstance(command, Aside):
+            self._steering.ask(command)
         if refused and isinstance(command, Generate):
             problem = "an answer is still being written: stop it first, or wait for its end"
             self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
@@ -155,6 +160,17 @@ class Engine:
             self._reconfigure(number, command)
         elif isinstance(command, Generate):
             self._generate(number, command)
+        elif isinstance(command, Aside):
+            self._serve()
+
+    def _serve(self) -> None:
+        try:
+            try:
+                self._steering.serve(self._runner)
+            except DeviceError as error:
+                self._fall_back(error)
+        except LlmLiteError as error:
+            self._log("error", str(error))
 
     def _fail(self, command: Command, message: str) -> None:
         if isinstance(command, Generate):
@@ -184,6 +200,7 @@ class Engine:
             self._emit(LoadFailed(source, str(error)))
             return
         self._unload()
+        self._steering.reset()
         self._file, self._runner, self._options = file, runner, command.options
         seconds = time.perf_counter() - started
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
@@ -226,10 +243,10 @@ class Engine:
             return
         try:
             try:
-                generation.run(self._runner)
+                self._steering.answer(generation, self._runner)
             except DeviceError as error:
                 self._fall_back(error)
-                generation.run(self._runner)
+                self._steering.answer(generation, self._runner)
         except (LlmLiteError, CancelledError) as error:
             self._log("error", str(error))
             generation.fail(str(error))

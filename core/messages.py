@@ -84,12 +84,18 @@ class Reconfigure:
     options: EngineOptions
 
 
+Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone, 0 ablates it
+
+
 @dataclass(frozen=True, slots=True)
 class Generate:
     """Answer the conversation. `request` is the caller's number and comes back in every event.
 
     With `continue_last`, the last message is an assistant's and is continued where it ended.
     With `raw`, the messages' text goes to the model as it is, without a chat template.
+    With `gains`, all of the conversation is read and answered with these and no others: a cache
+    that was made with others is cleared first. Without, the gains of `SetGains` hold.
+    `forced` tokens begin the answer; they come back as TokenDecoded and do not count as new.
     """
 
     request: int
@@ -97,6 +103,34 @@ class Generate:
     sampling: SamplingOptions = SamplingOptions()
     continue_last: bool = False
     raw: bool = False
+    gains: Gains | None = None
+    forced: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetGains:
+    """Weigh the output of every attention head from the next step on, in the middle of an answer
+    too. The cache stays as it is: what it holds was made with the gains of its time.
+
+    An answer that has gains of its own keeps them to its end. A new model begins with all 1.
+    """
+
+    gains: Gains
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Ask for a LensResult at a position of the cache; served between two tokens of an answer."""
+
+    position: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompareGains:
+    """Ask for a GainsEffect; served between two tokens of an answer."""
+
+    request: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +143,19 @@ class Shutdown:
     pass
 
 
-Command = LoadModel | CancelLoad | Reconfigure | Generate | Stop | Shutdown
+Aside = SetGains | Inspect | CompareGains  # served while an answer goes on
+
+Command = (
+    LoadModel
+    | CancelLoad
+    | Reconfigure
+    | Generate
+    | SetGains
+    | Inspect
+    | CompareGains
+    | Stop
+    | Shutdown
+)
 
 
 # Events
@@ -188,10 +234,18 @@ class ExecutorChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptToken:
+    id: int
+    text: str  # U+FFFD where it is a part of a character
+    message: int  # index of the message that says it; -1: the template's own
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationStarted:
     request: int
     prompt_tokens: int  # tokens of the whole prompt
     reused_tokens: int  # of these, already in the cache
+    prompt: tuple[PromptToken, ...] = ()  # by position; the answer's tokens follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +256,22 @@ class PrefillProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    token: int
+    text: str  # U+FFFD where it is a part of a character
+    probability: float  # at temperature 1, before any filter
+
+
+@dataclass(frozen=True, slots=True)
 class TokenDecoded:
     request: int
     token: int
     text: str  # what became whole characters with this token; may be ""
-    probability: float  # of the chosen token, at temperature 1, before any filter
+    probability: float  # of the chosen token, at temperature 1, before any filter; nan: see below
     context_used: int  # tokens
+    # The five likeliest tokens, the likeliest first. Of forced tokens only the last is judged; the
+    # others have none, and no probability.
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +295,38 @@ class GenerationFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class LensRow:
+    layer: int
+    tokens: tuple[Alternative, ...]  # five, the likeliest first
+
+
+@dataclass(frozen=True, slots=True)
+class LensResult:
+    """What each layer's residual stream would already say after the token at `position`.
+
+    The residual behind the layer goes through the model's own output norm and head
+    (nostalgebraist 2020, "interpreting GPT: the logit lens").
+    """
+
+    request: int
+    position: int
+    rows: tuple[LensRow, ...]  # one a layer
+    message: str = ""  # a sentence where there are no rows
+
+
+@dataclass(frozen=True, slots=True)
+class GainsEffect:
+    """KL(all gains 1 || the gains in use) of the next token after the last position, in nats.
+
+    Only the last position is computed with each; the cache is as it stands.
+    """
+
+    request: int
+    kl: float  # nan where there is nothing to compare
+    message: str = ""  # a sentence, then
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     level: Level
     text: str
@@ -247,5 +343,7 @@ Event = (
     | PrefillProgress
     | TokenDecoded
     | GenerationFinished
+    | LensResult
+    | GainsEffect
     | Logged
 )
