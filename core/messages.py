@@ -44,11 +44,11 @@ class EngineOptions:
 class SamplingOptions:
     """How the next token is chosen; temperature 0 is greedy: only the penalty counts then."""
 
-    temperature: float = 0.7
+    temperature: float = 0.4
     top_k: int = 40  # 0: off
-    top_p: float = 0.95  # 1: off
+    top_p: float = 0.9  # 1: off
     min_p: float = 0.05  # 0: off
-    repetition_penalty: float = 1.1  # 1: off
+    repetition_penalty: float = 1.05  # 1: off
     penalty_window: int = 64  # how many last tokens the penalty looks at
     seed: int | None = None  # None: a new one each time
     max_new_tokens: int = 1024
