@@ -125,7 +125,10 @@ def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
         reused_tokens=event.reused_tokens,
         done=event.reused_tokens,
     )
-    return replace(state, running=running, context_used=event.reused_tokens)
+    texts = tuple(token.text for token in event.prompt)
+    return replace(
+        state, running=running, context_used=event.reused_tokens, positions=texts
+    )
 
 
 @_apply.register
@@ -151,7 +154,12 @@ def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
     last = _answer(state)
     token = Token(event.token, event.text, event.probability)
     last = replace(last, text=last.text + event.text, tokens=(*last.tokens, token))
-    state = replace(_with_answer(state, last), running=running, context_used=event.context_used)
+    state = replace(
+        _with_answer(state, last),
+        running=running,
+        context_used=event.context_used,
+        positions=(*state.positions, event.text),
+    )
     if not running.rate:
         return state
     return _sample(state, RateSample(now, running.rate, "decode"))

@@ -58,7 +58,7 @@ class Slot:
     probe: Buffer
     sums: Buffer
     times: Timestamps | None
-    cost: float = 0.0  # of the work recorded; 0: nothing to measure
+    cost: float = -1.0  # of the work recorded; -1: nothing was
     probed: Any = None  # what `probe` is the value of
     summed: bool = False
 
@@ -137,10 +137,15 @@ class FrameRecorder:
     def steps(self, commands: Any) -> None:
         """Clear and halve what the store asks for, in its order."""
         halvings: list[tuple[Surface, int]] = []
+        cleared: set[tuple[int, int]] = set()
         for step in self._store.steps:
             if isinstance(step, Clear):
                 self._halve(commands, halvings)
+                if (step.surface.texture, step.number) in cleared:
+                    _barrier(commands)
+                    cleared.clear()
                 self._clear(commands, step)
+                cleared.add((step.surface.texture, step.number))
             else:
                 if (step.surface, step.number) in halvings:
                     self._halve(commands, halvings)

@@ -203,6 +203,7 @@ class AttentionMaps:
             self._uploads.begin(self._frame % self._frames_in_flight)
         self._frame += 1
         self._held.close()
+        slot.cost, slot.probed, slot.summed = -1.0, None, False
         if not self._held.enter_context(source.hold()):
             return
         self._record(recorder, commands, slot)
@@ -304,13 +305,13 @@ class AttentionMaps:
     def _record(self, recorder: FrameRecorder, commands: Any, slot: Slot) -> None:
         store = self._store
         assert store is not None
-        jobs, slot.cost = self._plan(recorder)
+        jobs, cost = self._plan(recorder)
         self._recolor(store)
         scores = self._scores_due()
         quiet = not (jobs or store.steps or self._probe or scores)
         if quiet and not any(s.spans or s.fresh for s in store.surfaces()):
-            slot.probed, slot.summed, slot.cost = None, False, -1.0
             return
+        slot.cost, slot.summed = cost, scores
         recorder.prepare(commands)
         recorder.steps(commands)
         if self._uploads:
@@ -318,7 +319,6 @@ class AttentionMaps:
         exclude = self._look.exclude_first
         recorder.rows(commands, jobs, self.ring_rows, self.length, exclude, self._buffers)
         recorder.colors(commands, self._look)
-        slot.probed, slot.summed = None, scores
         if self._probe and self._probe[0] in self._pictures:
             name, y, x = slot.probed = self._probe
             recorder.probe(commands, self._pictures[name], y, x)
@@ -354,7 +354,7 @@ class AttentionMaps:
 
     def _read(self, slot: Slot) -> None:
         """Take what came back with the frame that used this slot before."""
-        if slot.cost >= 0 and slot.times and self._frame >= self._frames_in_flight:
+        if slot.cost >= 0 and slot.times:
             self.milliseconds = float(slot.times.read()[1])
             self._budget.measured(slot.cost, self.milliseconds)
         if slot.probed is not None:

@@ -78,20 +78,19 @@ class Uploads:
             if copy.keys_there < end:
                 return False
         positions = np.arange(first, end)
-        places = positions % len(copy.held)
-        if (copy.held[places] == positions).all():
-            return True
-        return self._stage_queries(layer, copy, positions, places)
+        missing = positions[copy.held[positions % len(copy.held)] != positions]
+        return not len(missing) or self._stage_queries(layer, copy, missing)
 
-    def _stage_queries(self, layer: int, copy: _Copy, positions: Any, places: Any) -> bool:
-        queries = self._source.host_queries(layer)
-        cut = int(np.argmin(places)) or len(places)  # where the ring begins anew
-        for part in (places[:cut], places[cut:]):
-            if len(part):
-                first, last = int(part[0]), int(part[-1]) + 1
-                if self._stage(queries, copy.queries, first, last) < last:
-                    return False
-        copy.held[places] = positions
+    def _stage_queries(self, layer: int, copy: _Copy, positions: Any) -> bool:
+        """Stage each run of rows that lie one after the other in the ring."""
+        queries, places = self._source.host_queries(layer), positions % len(copy.held)
+        cuts = np.flatnonzero(np.diff(places) != 1) + 1
+        for run in np.split(np.arange(len(places)), cuts):
+            first, last = int(places[run[0]]), int(places[run[-1]]) + 1
+            done = self._stage(queries, copy.queries, first, last) - first
+            copy.held[places[run[:done]]] = positions[run[:done]]
+            if done < last - first:
+                return False
         return True
 
     def _stage(self, rows: Any, target: Buffer, first: int, last: int) -> int:

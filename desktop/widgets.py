@@ -22,6 +22,7 @@ __all__ = [
     "heading",
     "help_mark",
     "icon_button",
+    "line_slider",
     "meter",
     "picker",
     "popover",
@@ -223,6 +224,27 @@ def slider(
             _, value = imgui.slider_float(f"##{name}", value, *bounds, "", flags)
     ui.mark(name)
     _draw_track(ui, _share(value, bounds, log))
+    return value
+
+
+def line_slider(
+    ui: Ui, name: str, value: int, bounds: tuple[int, int], shown: str, width: float
+) -> int:
+    """A slim track of whole numbers with its value behind it, on one line; returns the value."""
+    with ui.font(style="small"):
+        room = max(imgui.calc_text_size(shown).x, ui.u(24)) + ui.u(2)
+    imgui.set_next_item_width(max(width - room, ui.u(10)))
+    clear = dict.fromkeys(
+        ("frame_bg", "frame_bg_hovered", "frame_bg_active", "slider_grab", "slider_grab_active"),
+        "-",
+    )
+    with ui.colored(**clear), ui.styled(frame_padding=(0.0, ui.u(0.5)), grab_min_size=ui.u(4)):
+        flags = imgui.SliderFlags_.always_clamp
+        value = imgui.slider_int(f"##{name}", value, *bounds, "", flags)[1]
+    ui.mark(name)
+    _draw_track(ui, _share(value, bounds, False))
+    imgui.same_line(0, ui.u(2))
+    text(ui, shown, "muted", "small")
     return value
 
 

@@ -15,8 +15,11 @@ from desktop.attention_state import AttentionChoice, Head
 from desktop.state import AppState
 from desktop.theme import u32
 from desktop.ui import Ui
+from desktop.views import attention_head
 from desktop.views.attention_look import draw_look, look_of, redraw
 from desktop.views.attention_map import draw_map
+from desktop.views.rail import rail_width
+from desktop.views.status_bar import status_height
 from desktop.widgets import picker, text, wrapped
 
 EMPTY = (
@@ -34,11 +37,45 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.dummy(ImVec2(0, ui.u(1)))
         wrapped(ui, EMPTY, color="faint")
         return []
+    if state.attention.large:
+        choice = _draw_large(state, ui, maps)
+    else:
+        choice = draw_panel(state, ui, maps)
+    return [SetAttention(choice)] if choice != state.attention else []
+
+
+def draw_panel(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+    """Order, filters and grid in what is left of the window."""
     maps.use(look_of(state.attention))
     choice = _draw_bar(state.attention, ui, maps)
     choice = _draw_grid(choice, ui, maps)
     redraw(state, ui, maps)
-    return [SetAttention(choice)] if choice != state.attention else []
+    return choice
+
+
+def _draw_large(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+    """Grid and heads over the whole window, but for rail and status bar."""
+    wrapped(ui, "The grid is shown in the large view.")
+    view = imgui.get_main_viewport().size
+    left, bottom = rail_width(ui), status_height(ui)
+    size = ImVec2(view.x - left, view.y - bottom)
+    imgui.set_next_window_pos(ImVec2(left, 0))
+    imgui.set_next_window_size(size)
+    flags = imgui.WindowFlags_.no_decoration | imgui.WindowFlags_.no_docking
+    flags |= imgui.WindowFlags_.no_saved_settings | imgui.WindowFlags_.no_move
+    with ui.styled(window_padding=(ui.u(5), ui.u(4)), window_rounding=0.0):
+        imgui.begin("##attention.large", None, flags)
+    room = imgui.get_content_region_avail()
+    with ui.styled(window_padding=(0.0, 0.0)):
+        imgui.begin_child("large.grid", ImVec2(round(room.x * 0.38), room.y))
+        choice = draw_panel(state, ui, maps)
+        imgui.end_child()
+        imgui.same_line(0, ui.u(6))
+        imgui.begin_child("large.heads", ImVec2(0, room.y))
+        choice = attention_head.draw_panel(replace(state, attention=choice), ui)
+        imgui.end_child()
+    imgui.end()
+    return choice
 
 
 def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:

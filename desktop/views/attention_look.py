@@ -93,6 +93,28 @@ def draw_bar(choice: AttentionChoice, ui: Ui, width: float) -> None:
     ui.mark("attention.bar")
 
 
+def bar_width(ui: Ui) -> float:
+    """Room that the upright bar takes, its numbers included."""
+    with ui.font(style="small"):
+        return ui.u(3) + imgui.calc_text_size("0.01%").x + ui.u(1)
+
+
+def draw_upright_bar(choice: AttentionChoice, ui: Ui, at: ImVec2, height: float) -> None:
+    """The colour bar beside maps, its largest value at the top; outside the flow."""
+    draw, width, small = imgui.get_window_draw_list(), ui.u(2), ui.theme.size("small")
+    colors = table(choice.colors).view(np.uint32).reshape(-1)
+    steps = 64
+    for step in range(steps):
+        upper, lower = (int(colors[255 - (step + i) * 255 // steps]) for i in (0, 1))
+        low = ImVec2(at.x, at.y + height * step / steps)
+        high = ImVec2(at.x + width, at.y + height * (step + 1) / steps)
+        draw.add_rect_filled_multi_color(low, high, upper, upper, lower, lower)
+    with ui.font(style="small"):
+        for share, words in ticks(choice):
+            y = at.y + min(max((1 - share) * height - small / 2, 0), height - small)
+            draw.add_text(ImVec2(at.x + width + ui.u(1), round(y)), ui.color("muted"), words)
+
+
 def ticks(choice: AttentionChoice) -> list[tuple[float, str]]:
     """Where numbers stand on the bar, from 0 to 1, and what they say."""
     if not choice.logarithmic:

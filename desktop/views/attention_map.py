@@ -35,8 +35,8 @@ def draw_map(
     draw.add_rect_filled(at, high, ui.color("sunken"))
     texture = imgui.ImTextureRef(picture.texture)
     draw.add_image(texture, at, high, ImVec2(*picture.low), ImVec2(*picture.high))
-    if marked is not None and marked in window:
-        _mark_row(ui, at, side, window, marked)
+    if marked is not None and marked < window.stop:
+        _mark_row(ui, at, side, window, max(marked, window.start - 1))
     imgui.dummy(ImVec2(side, side))
 
 
@@ -47,45 +47,51 @@ def _mark_row(ui: Ui, at: ImVec2, side: float, window: range, row: int) -> None:
     bottom = top + max(each, 1.0)
     rest = ImVec2(at.x + side, at.y + side)
     draw.add_rect_filled(ImVec2(at.x, bottom), rest, ui.color("panel", 0.8))
+    if row < window.start:
+        return
     thick = max(1.0, ui.u(0.375))
     low = ImVec2(at.x, top - thick / 2)
     draw.add_rect(low, ImVec2(rest.x, bottom + thick / 2), ui.color("accent"), 0.0, thick)
 
 
-def gutter(ui: Ui, labels: Sequence[str], window: range, side: float) -> float:
-    """Room for the labels of an axis."""
+def gutter(ui: Ui, labels: Sequence[str], window: range, worded: bool) -> float:
+    """Room for the labels of an axis: tokens, or positions."""
     with ui.font(style="small"):
-        if not _worded(ui, window, side):
+        if not worded:
             return imgui.calc_text_size(f"{window.stop:,}").x + ui.u(2)
         shown = (_label(labels, position) for position in window)
         widest = max(imgui.calc_text_size(words).x for words in shown)
     return min(widest, ui.u(24)) + ui.u(1.5)
 
 
-def draw_axes(ui: Ui, labels: Sequence[str], window: range, at: ImVec2, side: float) -> None:
-    """Tokens at the left and, upright, above the map at `at`; positions where they are many."""
-    room, size = gutter(ui, labels, window, side), ui.theme.size("small")
-    draw, each = imgui.get_window_draw_list(), side / len(window)
-    worded = _worded(ui, window, side)
-    positions = window if worded else _ticks(window, side, ui.u(16))
+def draw_axes(
+    ui: Ui,
+    labels: Sequence[str] | None,
+    window: range,
+    at: ImVec2,
+    side: float,
+    room: float,
+    marked: int | None,
+) -> None:
+    """Tokens at the left and, upright, above the map at `at`; without `labels` some positions."""
+    size, draw = ui.theme.size("small"), imgui.get_window_draw_list()
+    each = side / len(window)
+    positions = window if labels is not None else _ticks(window, side, ui.u(16))
     color = ui.color("muted")
     with ui.font(style="small"):
         for position in positions:
-            words = _label(labels, position) if worded else f"{position:,}"
+            words = f"{position:,}" if labels is None else _label(labels, position)
             words = fit(words, room - ui.u(1))
             middle = (position - window.start + 0.5) * each
             width = imgui.calc_text_size(words).x
             spot = ImVec2(at.x - ui.u(1) - width, round(at.y + middle - size / 2))
-            draw.add_text(spot, color, words)
-            if worded:
+            lit = ui.color("accent") if position == marked else color
+            draw.add_text(spot, lit, words)
+            if labels is not None:
                 _upright(draw, words, color, at.x + middle - size / 2, at.y - ui.u(1))
             else:
                 x = min(at.x + middle - width / 2, at.x + side - width)
                 draw.add_text(ImVec2(round(max(x, at.x)), at.y - size - ui.u(0.5)), color, words)
-
-
-def _worded(ui: Ui, window: range, side: float) -> bool:
-    return side / len(window) >= ui.theme.size("small") * 0.95
 
 
 def _label(labels: Sequence[str], position: int) -> str:
