@@ -20,7 +20,7 @@ from core.gpu.timing import Timestamps
 from core.plan.attention_layers import AttentionLayer
 from desktop import attention_colors
 from desktop.attention_cells import CELL_WORDS
-from desktop.attention_kernels import COLOR_CHUNK, ROWS, Kernels, whole
+from desktop.attention_kernels import COLOR_CHUNK, FEW_ROWS, ROWS, Kernels, whole
 from desktop.attention_store import Clear, Store
 from desktop.attention_surface import STORAGE, WORD, Surface
 from desktop.attention_work import Job
@@ -201,24 +201,28 @@ class FrameRecorder:
         """Add rows to the maps; `buffers(layer)` gives queries and keys."""
         store, slot, stride = self._store, self._slot, self.stride(length)
         homes = {id(c): (s, n) for s in store.surfaces() for n, c in self._used(s, jobs)}
-        ordered = sorted(jobs, key=lambda j: (j.cell.layer, homes[id(j.cell)][0].texture))
+        def batch(job: Job) -> tuple[int, int, int]:
+            rows = FEW_ROWS if job.count <= FEW_ROWS else ROWS
+            return job.cell.layer, homes[id(job.cell)][0].texture, rows
+
+        ordered = sorted(jobs, key=batch)
         words = slot.jobs.array(np.uint32).reshape(-1, 4)
         table = slot.cells.array(np.uint32).reshape(-1, CELL_WORDS)
+        scratch = 0
         for at, job in enumerate(ordered):
-            words[at] = (job.cell.index, job.first, job.count, at)
+            words[at] = (job.cell.index, job.first, job.count, scratch)
             table[job.cell.index] = job.cell.words()
+            scratch += job.count
             surface, number = homes[id(job.cell)]
             top = (job.first - job.cell.row) >> job.cell.shift
             bottom = (job.first + job.count - 1 - job.cell.row) >> job.cell.shift
             surface.recolor(number, top, min(bottom + 1, job.cell.height))
         at = 0
-        for (layer, _), group in groupby(
-            ordered, key=lambda j: (j.cell.layer, homes[id(j.cell)][0].texture)
-        ):
+        for (layer, _, rows), group in groupby(ordered, key=batch):
             part = list(group)
             surface = homes[id(part[0].cell)][0]
             push = (at, ring, stride, int(exclude), self._scored)
-            self._dispatch_rows(commands, layer, surface, buffers(layer), push, len(part))
+            self._dispatch_rows(commands, layer, surface, rows, buffers(layer), push, len(part))
             _barrier(commands)
             at += len(part)
 
@@ -227,11 +231,11 @@ class FrameRecorder:
         return ((n, cell) for n, cell in enumerate(surface.cells) if id(cell) in wanted)
 
     def _dispatch_rows(
-        self, commands: Any, layer: int, surface: Surface,
+        self, commands: Any, layer: int, surface: Surface, rows: int,
         memory: tuple[BufferRange, BufferRange], push: tuple[int, ...], groups: int,
     ) -> None:  # fmt: skip
         slot = self._slot
-        pipeline = self._kernels.map(self._layers[layer], self._dtype)
+        pipeline = self._kernels.map(self._layers[layer], self._dtype, rows)
         named = {
             "Jobs": whole(slot.jobs),
             "Cells": whole(slot.cells),

@@ -12,7 +12,9 @@ from core.plan.attention_layers import AttentionLayer
 from desktop.imgui_renderer import ImguiRenderer
 
 ROWS = 4  # query rows a job, at most
-LANES, SOFTWARE_LANES = 64, 16  # a software driver runs lanes one after the other
+FEW_ROWS = 1  # jobs of so few have a pipeline of their own
+KEYS = 4  # keys a lane takes together
+LANES, SOFTWARE_LANES = 64, 8  # a software driver runs lanes one after the other
 COLOR_CHUNK = 2048  # pixels a workgroup colours
 
 
@@ -27,7 +29,8 @@ class Kernels:
         self._sets = DescriptorSets(device)
         self._bound: dict[Any, Any] = {}
 
-    def map(self, layer: AttentionLayer, dtype: str) -> ComputePipeline:
+    def map(self, layer: AttentionLayer, dtype: str, rows: int) -> ComputePipeline:
+        """For jobs of at most `rows` rows."""
         constants = {
             "LANES": self._lanes,
             "HEADS": layer.heads,
@@ -35,7 +38,8 @@ class Kernels:
             "HEAD_DIM": layer.head_dim,
             "SCALE": float(layer.scale),
             "WINDOW": layer.window,
-            "ROWS": ROWS,
+            "ROWS": rows,
+            "KEYS": KEYS,
         }
         return self._pipeline(f"attention_map.{dtype}", constants)
 

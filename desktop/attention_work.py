@@ -8,10 +8,10 @@ from itertools import chain
 
 from core.plan.attention_layers import AttentionLayer
 from desktop.attention_cells import Cell
-from desktop.attention_kernels import ROWS
+from desktop.attention_kernels import FEW_ROWS, ROWS
 
 VISIT_ROWS = 4 * ROWS  # rows of a cell before its neighbour has a turn
-FIRST_RATE = 20_000.0  # pairs of values a millisecond, before anything has been measured
+FIRST_RATE = 100_000.0  # pairs of values a millisecond, before anything has been measured
 PANEL_SHARE = 0.7  # of the budget, for large maps while thumbnails wait too
 JOB_PAIRS = 2_000  # what a job costs beside its keys
 
@@ -112,4 +112,5 @@ def job_pairs(layer: AttentionLayer, job: Job) -> float:
     """Pairs of values that are multiplied: keys x half of a head's values, and a little more."""
     end = job.first + job.count
     keys = min(end, layer.window + ROWS) if layer.window else end
-    return JOB_PAIRS + keys * (layer.head_dim / 2)
+    rows = ROWS if job.count > FEW_ROWS else FEW_ROWS
+    return JOB_PAIRS + keys * (rows + 1) * (layer.head_dim / 2)

@@ -11,8 +11,9 @@ layout(constant_id = 3) const uint KV_HEADS = 1;
 layout(constant_id = 4) const uint HEAD_DIM = 2;
 layout(constant_id = 5) const float SCALE = 1.0;
 layout(constant_id = 6) const uint WINDOW = 0;  // 0: all positions
-layout(constant_id = 7) const uint ROWS = 4;
-struct Job { uint cell, first, count, scratch; };  // rows first .. first + count - 1
+layout(constant_id = 7) const uint ROWS = 4;  // at most LANES
+layout(constant_id = 8) const uint KEYS = 4;  // keys a lane takes together
+struct Job { uint cell, first, count, scratch; };  // rows first .. first + count - 1; scratch: in rows
 struct Cell {
   uint values;        // where its pixels begin, row by row
   uint width, height;
@@ -65,25 +66,36 @@ void score_keys(Job job, uint head, uint base) {
     top[i] = NONE;
     sum[i] = 0.0;
   }
-  for (uint at = begin_of(job.first) + gl_LocalInvocationIndex; at < end; at += LANES) {
-    float dots[ROWS];
-    for (uint i = 0; i < ROWS; ++i) dots[i] = 0.0;
-    uint word = (at * KV_HEADS + group) * PAIRS;
-    for (uint p = 0; p < PAIRS; ++p) {
-      vec2 key = unpack_pair(key_words[word + p]);
-      for (uint i = 0; i < ROWS; ++i) dots[i] += dot(queries[i * PAIRS + p], key);
+  uint begin = begin_of(job.first) + gl_LocalInvocationIndex;
+  for (uint block = begin; block < end; block += KEYS * LANES) {
+    float dots[KEYS * ROWS];
+    uint words[KEYS];
+    for (uint k = 0; k < KEYS; ++k) {
+      words[k] = (min(block + k * LANES, end - 1) * KV_HEADS + group) * PAIRS;
+      for (uint i = 0; i < ROWS; ++i) dots[k * ROWS + i] = 0.0;
     }
-    for (uint i = 0; i < ROWS; ++i) {
-      uint row = job.first + i;
-      bool visible = i < job.count && at <= row && at >= begin_of(row);
-      float score = visible ? dots[i] : NONE;
-      scratch[base + i * stride + at] = score;
-      if (at == 0) {
-        first_score[i] = score;
-      } else if (visible) {
-        float higher = max(top[i], score);
-        sum[i] = sum[i] * exp(top[i] - higher) + exp(score - higher);
-        top[i] = higher;
+    for (uint p = 0; p < PAIRS; ++p) {
+      vec2 keys[KEYS];
+      for (uint k = 0; k < KEYS; ++k) keys[k] = unpack_pair(key_words[words[k] + p]);
+      for (uint i = 0; i < ROWS; ++i) {
+        vec2 query = queries[i * PAIRS + p];
+        for (uint k = 0; k < KEYS; ++k) dots[k * ROWS + i] += dot(query, keys[k]);
+      }
+    }
+    for (uint k = 0; k < KEYS; ++k) {
+      uint at = block + k * LANES;
+      for (uint i = 0; i < ROWS && at < end; ++i) {
+        uint row = job.first + i;
+        bool visible = i < job.count && at <= row && at >= begin_of(row);
+        float score = visible ? dots[k * ROWS + i] : NONE;
+        if (i < job.count) scratch[base + i * stride + at] = score;
+        if (at == 0) {
+          first_score[i] = score;
+        } else if (visible) {
+          float higher = max(top[i], score);
+          sum[i] = sum[i] * exp(top[i] - higher) + exp(score - higher);
+          top[i] = higher;
+        }
       }
     }
   }
@@ -156,7 +168,7 @@ void store_scores(Job job, Cell cell, uint i) {
 void main() {
   Job job = jobs[first_job + gl_WorkGroupID.x];
   Cell cell = cells[job.cell];
-  uint base = job.scratch * ROWS * stride, lane = gl_LocalInvocationIndex;
+  uint base = job.scratch * stride, lane = gl_LocalInvocationIndex;
   if (lane < ROWS) first_score[lane] = NONE;
   load_queries(job, cell.head);
   barrier();
