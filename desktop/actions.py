@@ -17,6 +17,7 @@ from core.messages import (
     Stop,
 )
 from desktop.apply import notify
+from desktop.attention_state import AttentionChoice
 from desktop.state import AppState, Load, Message, Running, ThemeName
 
 MIN_FONT, MAX_FONT = 10.0, 32.0
@@ -115,6 +116,11 @@ class ClearLog:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAttention:
+    choice: AttentionChoice
+
+
+@dataclass(frozen=True, slots=True)
 class ChooseFile:
     """Ask the system for a file; the window does it, the state does not change."""
 
@@ -143,6 +149,7 @@ Action = (
     | SetFontSize
     | DismissNotice
     | ClearLog
+    | SetAttention
     | ChooseFile
     | ResetLayout
 )
@@ -350,6 +357,11 @@ def _(action: DismissNotice, state: AppState, now: float) -> Result:
 @_act.register
 def _(action: ClearLog, state: AppState, now: float) -> Result:
     return replace(state, log=()), ()
+
+
+@_act.register
+def _(action: SetAttention, state: AppState, now: float) -> Result:
+    return replace(state, attention=action.choice), ()
 
 
 @_act.register(ChooseFile)

@@ -91,6 +91,7 @@ def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
         executor=event.executor,
         load_seconds=event.seconds,
         context_used=0,
+        attention=state.attention.fit(event.model.layers, event.model.heads),
         last_stats=None,
         recent=recent[:RECENT_FILES],
     )
@@ -124,7 +125,10 @@ def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
         reused_tokens=event.reused_tokens,
         done=event.reused_tokens,
     )
-    return replace(state, running=running, context_used=event.reused_tokens)
+    texts = tuple(token.text for token in event.prompt)
+    return replace(
+        state, running=running, context_used=event.reused_tokens, positions=texts
+    )
 
 
 @_apply.register
@@ -150,7 +154,12 @@ def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
     last = _answer(state)
     token = Token(event.token, event.text, event.probability)
     last = replace(last, text=last.text + event.text, tokens=(*last.tokens, token))
-    state = replace(_with_answer(state, last), running=running, context_used=event.context_used)
+    state = replace(
+        _with_answer(state, last),
+        running=running,
+        context_used=event.context_used,
+        positions=(*state.positions, event.text),
+    )
     if not running.rate:
         return state
     return _sample(state, RateSample(now, running.rate, "decode"))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from core.attention import AttentionSource
 from core.messages import Command, Event
 from desktop.actions import Action, ChooseFile, OpenModel, act, due
 from desktop.apply import add_log, apply, expire, notify
@@ -23,6 +24,8 @@ class EngineLike(Protocol):
     def send(self, command: Command) -> None: ...
 
     def poll(self) -> list[Event]: ...
+
+    def attention(self) -> AttentionSource | None: ...
 
     def close(self, timeout: float = 2.0) -> object: ...
 
@@ -56,6 +59,9 @@ class Program:
 
     def paint(self) -> list[Action]:
         """Draw the interface and do what the person did; within a frame."""
+        maps = self.interface.ui.maps
+        if maps is not None:
+            maps.begin(self.engine.attention() if self.engine else None, self.state.busy)
         actions = self.interface.frame(self.state, time.monotonic())
         for action in actions:
             self.do(action)

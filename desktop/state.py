@@ -20,6 +20,7 @@ from core.messages import (
     SamplingOptions,
     StopReason,
 )
+from desktop.attention_state import AttentionChoice
 
 LOG_LINES = 1000
 NOTICES = 4
@@ -153,6 +154,9 @@ class AppState:
     recent: tuple[str, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()
     catalogue: tuple[CatalogueEntry, ...] = ()
+
+    positions: tuple[str, ...] = ()  # text of the tokens in the cache, by position
+    attention: AttentionChoice = field(default_factory=AttentionChoice)
 
     log: tuple[LogLine, ...] = ()
     notices: tuple[Notice, ...] = ()

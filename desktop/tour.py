@@ -247,6 +247,7 @@ class Stage:
 
     def _draw(self) -> None:
         interface = self.program.interface
+        interface.ui.maps = self._screen.maps
         self._screen.draw(self.program.paint, interface.ui.theme.palette)
         took = self._screen.loop.times.ms[-1]
         interface.frames.add(took / 1e3)

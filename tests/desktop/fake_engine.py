@@ -26,12 +26,14 @@ from core.messages import (
     ModelInfo,
     ModelLoaded,
     PrefillProgress,
+    PromptToken,
     Reconfigure,
     Shutdown,
     Stop,
     StopReason,
     TokenDecoded,
 )
+from tests.desktop.attention_fake import FakeSource
 
 MODEL = ModelInfo(
     name="SmolLM2-135M-Instruct",
@@ -85,6 +87,7 @@ class FakeEngine:
     def __init__(self, delay: float = 0.02, wake: Callable[[], None] | None = None) -> None:
         self.delay = delay
         self.commands: list[Command] = []
+        self.source: FakeSource | None = None
         self._wake = wake or (lambda: None)
         self._inbox: queue.Queue[Command] = queue.Queue()
         self._events: queue.Queue[Event] = queue.Queue()
@@ -112,6 +115,9 @@ class FakeEngine:
         while not self._events.empty():
             events.append(self._events.get())
         return events
+
+    def attention(self) -> FakeSource | None:
+        return self.source
 
     def close(self, timeout: float = 2.0) -> None:
         self.send(Shutdown())
@@ -144,12 +150,19 @@ class FakeEngine:
             return
         self._say(Logged("info", f"{source}: loaded in 0.4 s", time.time()))
         self._say(Logged("warning", EXECUTOR.reason, time.time()))
+        self.source = FakeSource(
+            layers=MODEL.layers, heads=MODEL.heads, kv_heads=MODEL.kv_heads, context=1024
+        )
         self._say(ModelLoaded(MODEL, EXECUTOR, 0.42))
 
     def _generate(self, command: Generate) -> None:
         request, started = command.request, time.monotonic()
         prompt = 12 + sum(len(message.content) // 4 for message in command.messages)
-        self._say(GenerationStarted(request, prompt, 0))
+        words = tuple(PromptToken(i, f"word{i}", -1) for i in range(prompt))
+        self._say(GenerationStarted(request, prompt, 0, words))
+        if self.source:
+            self.source.cut(0)
+            self.source.grow(prompt)
         for done in range(0, prompt + 1, max(1, prompt // 8)):
             self._say(PrefillProgress(request, done, prompt))
             if self._stop.wait(self.delay):
@@ -177,6 +190,8 @@ class FakeEngine:
             if number >= command.sampling.max_new_tokens:
                 return number, "length"
             used = prompt + number + 1
+            if self.source:
+                self.source.grow(1)
             self._say(TokenDecoded(command.request, number, piece, 0.5, used))
             self._stop.wait(self.delay)
         return len(pieces), "end"
