@@ -111,22 +111,28 @@ class AttentionSource:
     def device_keys(self, layer: int) -> BufferRange | None:
         return self._device(self.layers[layer].keys)
 
-    def queries(self, layer: int) -> NDArray[Any]:
-        """A copy of the queries kept, [len(rows), heads, head_dim]; not while a step runs."""
-        shape, rows = self.layers[layer], self.rows
+    def queries(self, layer: int, rows: range | None = None) -> NDArray[Any]:
+        """A copy of the queries of `rows`, by default all that are kept, [len(rows), heads,
+        head_dim]; not while a step runs."""
+        shape, rows = self.layers[layer], self.rows if rows is None else rows
+        width = shape.heads * shape.head_dim
         ring = self.host_queries(layer)
-        if ring is None:
-            ring = self._download(self.device_queries(layer))
-        ring = ring.reshape(-1, shape.heads, shape.head_dim)
-        return ring[np.arange(rows.start, rows.stop) % max(1, self.ring_rows)]
+        if ring is not None:
+            found = ring[np.arange(rows.start, rows.stop) % max(1, self.ring_rows)]
+        else:
+            place = self.device_queries(layer)
+            pieces = [self._download(place, piece, width) for piece in self._unrolled(rows)]
+            found = np.concatenate(pieces) if pieces else np.zeros(0, _FLOATS[self.dtype])
+        return found.reshape(-1, shape.heads, shape.head_dim)
 
     def keys(self, layer: int) -> NDArray[Any]:
         """A copy of the keys, [length, kv_heads, head_dim]; not while a step runs."""
         shape = self.layers[layer]
-        keys = self.host_keys(layer)
+        keys, used = self.host_keys(layer), range(self.length)
         if keys is None:
-            keys = self._download(self.device_keys(layer))
-        return keys.reshape(-1, shape.kv_heads, shape.head_dim)[: self.length].copy()
+            width = shape.kv_heads * shape.head_dim
+            keys = self._download(self.device_keys(layer), used, width)
+        return keys.reshape(-1, shape.kv_heads, shape.head_dim)[: len(used)].copy()
 
     @contextmanager
     def hold(self) -> Iterator[bool]:
@@ -151,10 +157,22 @@ class AttentionSource:
             self._alive = False
             self._state.wait_for(lambda: self._holders == 0)
 
-    def _download(self, place: BufferRange | None) -> NDArray[Any]:
+    def _unrolled(self, rows: range) -> Iterator[range]:
+        """Positions -> runs of rows of the ring."""
+        at = rows.start
+        while at < rows.stop:
+            first = at % self.ring_rows
+            count = min(rows.stop - at, self.ring_rows - first)
+            yield range(first, first + count)
+            at += count
+
+    def _download(self, place: BufferRange | None, rows: range, width: int) -> NDArray[Any]:
         assert place is not None, "no queries are kept, or the source is closed"
-        buffer, offset, size = place
-        return buffer.download(offset, size).view(_FLOATS[self.dtype])
+        if not rows:
+            return np.zeros(0, _FLOATS[self.dtype])
+        row = width * np.dtype(_FLOATS[self.dtype]).itemsize
+        buffer, offset, _ = place
+        return buffer.download(offset + rows.start * row, len(rows) * row).view(_FLOATS[self.dtype])
 
     def _host(self, name: str) -> NDArray[Any] | None:
         return self._executor.host_state(name) if self._alive else None

@@ -160,13 +160,13 @@ class Engine:
             self._reconfigure(number, command)
         elif isinstance(command, Generate):
             self._generate(number, command)
-        elif isinstance(command, Aside):
-            self._serve()
+        self._serve()
 
     def _serve(self) -> None:
+        """Requests that need no answer to be running, and what one left unfinished."""
         try:
             try:
-                self._steering.serve(self._runner)
+                self._steering.serve(self._runner, lambda: not self._commands.empty())
             except DeviceError as error:
                 self._fall_back(error)
         except LlmLiteError as error:

@@ -19,6 +19,8 @@ KvType = Literal["fp16", "fp32"]
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end", "length", "stopped", "context", "error"]
 Level = Literal["info", "warning", "error"]
+Direction = Literal["from", "to"]
+LookMode = Literal["heads", "layer-mean", "rollout"]
 
 BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
@@ -134,6 +136,23 @@ class CompareGains:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """Ask for a Looked: the row (`from`) of the token at `position`, what it looks at, or the
+    column (`to`), who looks at it. Of the mean over `heads` (layer, head), the mean over all heads
+    of `layer`, or the attention rollout through all layers.
+
+    Served between two tokens of an answer; a later Look takes the place of one that still waits.
+    """
+
+    request: int
+    position: int
+    direction: Direction
+    mode: LookMode
+    heads: tuple[tuple[int, int], ...] = ()
+    layer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the running answer; what was said stays."""
 
@@ -143,7 +162,7 @@ class Shutdown:
     pass
 
 
-Aside = SetGains | Inspect | CompareGains  # served while an answer goes on
+Aside = SetGains | Inspect | CompareGains | Look  # served while an answer goes on
 
 Command = (
     LoadModel
@@ -153,6 +172,7 @@ Command = (
     | SetGains
     | Inspect
     | CompareGains
+    | Look
     | Stop
     | Shutdown
 )
@@ -327,6 +347,17 @@ class GainsEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """The answer to a Look: a weight for every position of the cache; 0 where there is none."""
+
+    request: int
+    position: int
+    direction: Direction
+    weights: tuple[float, ...]
+    message: str = ""  # a sentence where weights are missing
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     level: Level
     text: str
@@ -345,5 +376,6 @@ Event = (
     | GenerationFinished
     | LensResult
     | GainsEffect
+    | Looked
     | Logged
 )
