@@ -114,7 +114,7 @@ def _too_large(layers: list[int], heads: list[int], n: int, left: int | None) ->
 
 
 def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
+    return f"{size / 2**30:.1f} GiB" if size >= 1 << 30 else f"{size / 2**20:.1f} MiB"
 
 
 def _is_number(text: str) -> bool:

@@ -5,9 +5,12 @@ import math
 
 import pytest
 
+from core import backends
+from core.errors import DeviceLostError
 from core.messages import (
     ChatMessage,
     CompareGains,
+    ExecutorChanged,
     GainsEffect,
     GenerationStarted,
     Inspect,
@@ -225,3 +228,22 @@ def test_the_prompt_says_whose_its_tokens_are(client):
     owners = [t.message for t in client.of(GenerationStarted)[-1].prompt]
     assert sorted(owners) == owners and set(owners) == {0, 1, 2, 3}
     assert owners.count(2) == 3
+
+
+def test_gains_go_on_where_the_device_fails(monkeypatch, tiny_llama):
+    client = Client()
+    hook = Hook(monkeypatch, "vulkan")
+
+    def lose(step, should_stop):
+        if len(hook.steps) == 5:
+            raise DeviceLostError("the device was lost")
+
+    hook.at_step = lose
+    monkeypatch.setattr(backends, "choose", lambda *_: backends.Choice("vulkan", ""))
+    monkeypatch.setattr(backends, "device_name", lambda choice: "planted")
+    client.load(tiny_llama, exact("vulkan"))
+    moved = client.ask(1, gains=HALF)[1]
+    assert client.of(ExecutorChanged)
+    assert client.ask(2, gains=HALF)[1] == moved
+    assert client.ask(3)[1] != moved
+    assert client.engine.close()
