@@ -75,7 +75,7 @@ class AttentionMaps:
         self._scores: NDArray[np.float32] | None = None
         self._scores_at, self._scores_wanted = 0.0, False
         self._busy, self._last = False, 0.0
-        self.read_back = {"maps": 0, "pointer": 0, "scores": 0}  # bytes so far
+        self.read_back = {"maps": 0, "pointer": 0, "scores": 0, "exports": 0}  # bytes so far
         self.milliseconds = 0.0  # of the device's time, in the last frame that was measured
 
     # What a view asks while it draws.
@@ -179,6 +179,18 @@ class AttentionMaps:
         position; the number of rows. Brought up to date about twice a second."""
         self._scores_wanted = True
         return self._scores
+
+    def read_picture(self, name: str) -> NDArray[np.uint8]:
+        """The pixels of a picture of this frame, uint8 [rows, columns, 4], as it was coloured last;
+        waits for the device: for exports, not for drawing."""
+        surface = self._pictures[name]
+        cell, (width, height) = surface.cells[0], surface.size
+        self._device.wait_idle()
+        colors = surface.colors.download().reshape(height, width, 4)
+        self.read_back["exports"] += colors.nbytes
+        shown = (self.length - cell.row) / (1 << cell.shift)
+        side = min(int(np.ceil(shown)), height)
+        return colors[:side, :side]
 
     # What the program calls.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
@@ -37,11 +38,12 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.dummy(ImVec2(0, ui.u(1)))
         wrapped(ui, EMPTY, color="faint")
         return []
+    actions: list[Action] = []
     if state.attention.large:
-        choice = _draw_large(state, ui, maps)
+        choice, actions = _draw_large(state, ui, maps)
     else:
         choice = draw_panel(state, ui, maps)
-    return [SetAttention(choice)] if choice != state.attention else []
+    return [*actions, SetAttention(choice)] if choice != state.attention else actions
 
 
 def draw_panel(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
@@ -53,7 +55,9 @@ def draw_panel(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
     return choice
 
 
-def _draw_large(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+def _draw_large(
+    state: AppState, ui: Ui, maps: AttentionMaps
+) -> tuple[AttentionChoice, list[Action]]:
     """Grid and heads over the whole window, but for rail and status bar."""
     wrapped(ui, "The grid is shown in the large view.")
     view = imgui.get_main_viewport().size
@@ -72,10 +76,10 @@ def _draw_large(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice
         imgui.end_child()
         imgui.same_line(0, ui.u(6))
         imgui.begin_child("large.heads", ImVec2(0, room.y))
-        choice = attention_head.draw_panel(replace(state, attention=choice), ui)
+        choice, actions = attention_head.draw_panel(replace(state, attention=choice), ui)
         imgui.end_child()
     imgui.end()
-    return choice
+    return choice, actions
 
 
 def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
@@ -149,17 +153,17 @@ def _draw_rows(
     room = imgui.get_content_region_avail().x - gutter
     columns = max(1, min(most, int(room / ui.u(7))))
     side = min(float(int(room / columns - gap)), ui.u(34))
-    layers = sorted({layer for layer, _ in heads})
+    layers = groupby(heads, key=lambda head: head[0])
     top, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    for layer in layers:
-        own = [head for at, head in heads if at == layer]
+    for layer, found in layers:
+        own = list(found)
         at = imgui.get_cursor_screen_pos()
         height = -(-len(own) // columns) * (side + gap)
         if _visible(at.y, height):
             with ui.font(style="small"):
                 y = at.y + (side - ui.theme.size("small")) / 2
                 draw.add_text(ImVec2(top.x, y), ui.color("muted"), str(layer))
-            for place, head in enumerate(own):
+            for place, (_, head) in enumerate(own):
                 x = top.x + gutter + place % columns * (side + gap)
                 y = at.y + place // columns * (side + gap)
                 choice = _draw_cell(choice, ui, maps, (layer, head), (x, y), side)
@@ -176,7 +180,7 @@ def _draw_sorted(
     scores: dict[Head, NDArray[np.float64]] | None,
 ) -> AttentionChoice:
     """Best first, with the score under each."""
-    label, column = ORDERS[choice.order]
+    _, column = ORDERS[choice.order]
     assert column is not None
     values = {head: float(scores[head][column]) if scores else 0.0 for head in heads}
     heads = sorted(heads, key=lambda head: -values[head])
@@ -234,6 +238,8 @@ def _draw_cell(
     imgui.set_cursor_screen_pos(low)
     if imgui.invisible_button(f"cell.{head[0]}.{head[1]}", ImVec2(side, side)):
         choice = choice.toggled(head)
+        if not choice.large:
+            imgui.set_window_focus("Head###head")  # its tab comes to the front
     ui.mark(f"attention.{head[0]}.{head[1]}")
     hovered = imgui.is_item_hovered()
     if head in choice.locked or hovered:

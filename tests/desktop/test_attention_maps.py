@@ -6,7 +6,9 @@ from imgui_bundle import imgui
 
 from core.attention import probabilities
 from desktop import attention_colors, attention_maps
+from desktop.attention_export import export_png
 from desktop.attention_maps import AttentionMaps, Look
+from desktop.png import read_png
 from tests.desktop.attention_fake import FakeSource
 
 pytestmark = pytest.mark.vulkan
@@ -39,7 +41,7 @@ class Rig:
         for _ in range(most):
             if not self.maps.pending:
                 return self.frame(paint)
-            pixels = self.frame(paint)
+            self.frame(paint)
         raise AssertionError("the maps were never complete")
 
     def close(self):
@@ -180,7 +182,7 @@ def test_the_ring_wraps_around(rig):
 
 def test_without_the_first_token(rig):
     one = rig(sharpness=6.0)
-    one.source.keys[:, 0] = 0
+    one.source.key_rows[:, 0] = 0
     one.source.grow(50)
     one.until_complete(thumbnails)
     assert_thumbnails(one, 2e-5)
@@ -321,3 +323,25 @@ def test_another_source_and_a_closed_one(rig):
     one.source.alive = False
     one.frame(thumbnails)
     assert one.source.holders == first.holders == 0
+
+
+def test_export_of_a_picture(rig, tmp_path):
+    """The PNG holds the colours of the numbers."""
+    one = rig()
+    one.source.grow(40)
+
+    def paint(maps, draw_list):
+        maps.picture("head.1.2", 1, 2, range(40), range(40), 128)
+        maps.picture("head.0.3", 0, 3, range(40), range(40), 128)
+
+    one.until_complete(paint)
+    pixels = read_png(export_png(one.maps, ((1, 2), (0, 3)), tmp_path))
+    assert pixels.shape == (720, 720 * 2 + 24, 4)
+    p = expected(one.source, 1, 2)
+    cells = pixels[9:720:18, 9:720:18]
+    assert (cells[..., 3] == np.where(np.isnan(p), 0, 255)).all()
+    table = attention_colors.table("viridis").astype(int)
+    drawn = ~np.isnan(p)
+    want = table[np.rint(p[drawn] * 255).astype(int)]
+    np.testing.assert_allclose(cells[drawn].astype(int), want, atol=3)
+    assert one.maps.read_back["maps"] == 0 and one.maps.read_back["exports"] > 0
