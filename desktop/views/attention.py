@@ -139,7 +139,7 @@ def _scores(
     """Mean scores by head where they are wanted; looks again when they may have changed."""
     if choice.order == "layer":
         return None
-    sums = maps.scores()
+    sums = maps.scores(of_all=True)
     ui.redraw_in(0.7 if sums is not None else 0.05)
     return mean_scores(sums, maps.layers, maps.tokens)
 
@@ -224,7 +224,10 @@ def _draw_cell(
     at: tuple[float, float],
     side: float,
 ) -> AttentionChoice:
-    """A thumbnail with a line in the colour of its group; a click locks it."""
+    """A thumbnail with a line in the colour of its group; a click locks it.
+
+    There are hundreds: the pointer is compared here, an item of Dear ImGui for each costs more.
+    """
     picture = maps.thumbnail(*head)
     draw = imgui.get_window_draw_list()
     low, high = ImVec2(*at), ImVec2(at[0] + side, at[1] + side)
@@ -232,16 +235,16 @@ def _draw_cell(
     texture = imgui.ImTextureRef(picture.texture)
     draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
     series = ui.theme.palette.series
-    line = ui.u(0.5)
     group = u32(series[group_of(maps, head) % len(series)])
-    draw.add_rect_filled(ImVec2(low.x, high.y - line), high, group)
-    imgui.set_cursor_screen_pos(low)
-    if imgui.invisible_button(f"cell.{head[0]}.{head[1]}", ImVec2(side, side)):
+    draw.add_rect_filled(ImVec2(low.x, high.y - ui.u(0.5)), high, group)
+    ui.rects[f"attention.{head[0]}.{head[1]}"] = (low.x, low.y, high.x, high.y)
+    mouse = imgui.get_io().mouse_pos
+    inside = low.x <= mouse.x < high.x and low.y <= mouse.y < high.y
+    hovered = inside and imgui.is_window_hovered()
+    if hovered and imgui.is_mouse_clicked(0):
         choice = choice.toggled(head)
         if not choice.large:
             imgui.set_window_focus("Head###head")  # its tab comes to the front
-    ui.mark(f"attention.{head[0]}.{head[1]}")
-    hovered = imgui.is_item_hovered()
     if head in choice.locked or hovered:
         color = ui.color("accent" if head in choice.locked else "muted")
         draw.add_rect(low, high, color, 0.0, max(1.0, ui.u(0.5)))
