@@ -16,13 +16,15 @@ from desktop.attention_state import AttentionChoice, Head
 from desktop.state import AppState
 from desktop.theme import u32
 from desktop.ui import Ui
+from desktop.units import size
 from desktop.views import attention_head
 from desktop.views.attention_look import draw_look, look_of, redraw
 from desktop.views.attention_map import draw_map
 from desktop.views.rail import rail_width
 from desktop.views.status_bar import status_height
-from desktop.widgets import picker, text, wrapped
+from desktop.widgets import fit, picker, text, tip, wrapped
 
+KEPT = "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
 EMPTY = (
     "In every layer each head looks back over the text with a question of its own and gathers "
     "what answers it. Its map has a row for every token that asks, and a column for every token "
@@ -50,6 +52,7 @@ def draw_panel(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
     """Order, filters and grid in what is left of the window."""
     maps.use(look_of(state.attention))
     choice = _draw_bar(state.attention, ui, maps)
+    _draw_kept(ui, maps)
     choice = _draw_grid(choice, ui, maps)
     redraw(state, ui, maps)
     return choice
@@ -103,6 +106,18 @@ def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> Attention
         group=int(group) if group else None,
     )
     return draw_look(choice, ui, "attention")
+
+
+def _draw_kept(ui: Ui, maps: AttentionMaps) -> None:
+    """Which rows can still be computed, and what all this takes."""
+    rows, memory = maps.rows, maps.memory
+    taken = size(memory["maps"] + memory["copies"])
+    words = f"Queries of tokens {rows.start:,} to {rows.stop - 1:,} are kept in "
+    words += f"{size(memory['queries'])}; maps take {taken}."
+    with ui.font(style="small"):
+        words = fit(words, imgui.get_content_region_avail().x)
+    text(ui, words, "faint", "small")
+    tip(ui, "A map is made from queries and keys when somebody looks. " + KEPT)
 
 
 def _draw_grid(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:

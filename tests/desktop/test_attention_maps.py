@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
-from core.attention import probabilities
+from core.attention import head_maps, probabilities
 from desktop import attention_colors, attention_maps
 from desktop.attention_export import export_png
 from desktop.attention_maps import AttentionMaps, Look
 from desktop.png import read_png
 from tests.desktop.attention_fake import FakeSource
+from tests.runners import BACKENDS, exact, running
 
 pytestmark = pytest.mark.vulkan
 
@@ -345,3 +346,26 @@ def test_export_of_a_picture(rig, tmp_path):
     want = table[np.rint(p[drawn] * 255).astype(int)]
     np.testing.assert_allclose(cells[drawn].astype(int), want, atol=3)
     assert one.maps.read_back["maps"] == 0 and one.maps.read_back["exports"] > 0
+
+
+@pytest.mark.parametrize("kv", ["fp16", "fp32"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_maps_of_a_running_model(scene, device, tiny_llama, backend, kv, monkeypatch):
+    """A small llama on every executor, before and after it has written on."""
+    used = device if backend == "vulkan" else None
+    with running(tiny_llama, exact(backend, kv=kv), device=used) as runner:
+        source = runner.attention
+        one = Rig(scene, device, source, monkeypatch)
+        runner.session.prefill(list(range(40, 70)))
+        for token in (9, 11, 40, 41):
+            runner.session.decode(token)
+            one.until_complete(thumbnails)
+            n = source.length
+            for number, (layer, head) in enumerate(one.maps._store.heads):
+                want = np.empty((1, n, n), np.float32)
+                head_maps(source, layer, [head], want)
+                got = values_of(one.maps._store.atlas, number)[:n, :n]
+                assert (np.isnan(got) == ~np.tri(n, dtype=bool)).all()
+                np.testing.assert_allclose(np.nan_to_num(got), want[0], atol=2e-5)
+        one.scene.loop.wait()
+        one.maps.close()
