@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from typing import Literal
 
 from core.messages import (
     CancelLoad,
@@ -121,6 +122,13 @@ class SetAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportAttention:
+    """Write the locked heads to a file; the program does it, the state does not change."""
+
+    kind: Literal["png", "npz"]
+
+
+@dataclass(frozen=True, slots=True)
 class ChooseFile:
     """Ask the system for a file; the window does it, the state does not change."""
 
@@ -150,6 +158,7 @@ Action = (
     | DismissNotice
     | ClearLog
     | SetAttention
+    | ExportAttention
     | ChooseFile
     | ResetLayout
 )
@@ -365,8 +374,9 @@ def _(action: SetAttention, state: AppState, now: float) -> Result:
 
 
 @_act.register(ChooseFile)
+@_act.register(ExportAttention)
 @_act.register(ResetLayout)
-def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
+def _(action: ChooseFile | ExportAttention | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 

@@ -126,9 +126,7 @@ def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
         done=event.reused_tokens,
     )
     texts = tuple(token.text for token in event.prompt)
-    return replace(
-        state, running=running, context_used=event.reused_tokens, positions=texts
-    )
+    return replace(state, running=running, context_used=event.reused_tokens, positions=texts)
 
 
 @_apply.register

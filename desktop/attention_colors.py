@@ -7,7 +7,7 @@ with the D65 white of sRGB (IEC 61966-2-1).
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,12 @@ CONTROL = {
     "blues": "f7fbff deebf7 c6dbef 9ecae1 6baed6 4292c6 2171b5 08519c 08306b",
 }
 NAMES = tuple(CONTROL)
-_TO_XYZ = np.array(
-    [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
-)
+_TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 _WHITE = _TO_XYZ.sum(axis=1)
 Floats = NDArray[np.float64]
 
 
-@lru_cache(maxsize=None)
+@cache
 def table(name: str) -> NDArray[np.uint8]:
     """uint8 [256, 4], RGBA, from the lowest value to the highest."""
     codes = CONTROL[name].split()
@@ -56,7 +54,8 @@ def lab_to_srgb(lab: Floats) -> Floats:
     roots = np.stack([y + lab[..., 1] / 500, y, y - lab[..., 2] / 200], axis=-1)
     xyz = np.where(roots > 6 / 29, roots**3, 3 * (6 / 29) ** 2 * (roots - 4 / 29)) * _WHITE
     linear = np.clip(xyz @ np.linalg.inv(_TO_XYZ).T, 0.0, 1.0)
-    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    rgb: Floats = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return rgb
 
 
 def _cube_root(t: Floats) -> Floats:

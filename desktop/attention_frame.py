@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -94,7 +93,8 @@ class FrameRecorder:
         sums = len(self._store.heads) * SCORE_SUMS * 4
         made.append(Buffer(self._device, sums, STORAGE, host=True))
         timed = self._device.info.queue_families[self._device.family].timestamp_bits > 0
-        return Slot(*made, times=Timestamps(self._device, 2) if timed else None)
+        times = Timestamps(self._device, 2) if timed else None
+        return Slot(made[0], made[1], made[2], made[3], made[4], made[5], times)
 
     def begin(self, index: int) -> Slot:
         """The slot for a new frame; its earlier frame is done on the device."""
@@ -124,9 +124,7 @@ class FrameRecorder:
         for surface in self._store.surfaces():
             surface.prepare(commands)
         if self._fresh_scores:
-            vk.lib.vkCmdFillBuffer(
-                commands, self._row_scores.handle, 0, self._row_scores.size, 0
-            )
+            vk.lib.vkCmdFillBuffer(commands, self._row_scores.handle, 0, self._row_scores.size, 0)
             _barrier(commands)
             self._fresh_scores = False
 
@@ -201,6 +199,7 @@ class FrameRecorder:
         """Add rows to the maps; `buffers(layer)` gives queries and keys."""
         store, slot, stride = self._store, self._slot, self.stride(length)
         homes = {id(c): (s, n) for s in store.surfaces() for n, c in self._used(s, jobs)}
+
         def batch(job: Job) -> tuple[int, int, int]:
             rows = FEW_ROWS if job.count <= FEW_ROWS else ROWS
             return job.cell.layer, homes[id(job.cell)][0].texture, rows
@@ -288,9 +287,7 @@ class FrameRecorder:
         """Have one value come back with this frame."""
         offset = (surface.cells[0].origin + y * surface.size[0] + x) * WORD
         region = vk.VkBufferCopy(srcOffset=offset, dstOffset=0, size=WORD)
-        vk.vkCmdCopyBuffer(
-            commands, surface.values.handle, self._slot.probe.handle, 1, [region]
-        )
+        vk.vkCmdCopyBuffer(commands, surface.values.handle, self._slot.probe.handle, 1, [region])
 
     def sum_scores(self, commands: Any, length: int) -> None:
         """Have the scores of all heads come back with this frame."""

@@ -34,6 +34,7 @@ SCORE_BYTES = 48 << 20
 SCORE_PERIOD = 0.6  # seconds between two readings of the scores
 IDLE_MS, SOFTWARE_IDLE_MS = 4.0, 12.0  # of the device's time a frame
 BUSY_MS, SOFTWARE_BUSY_SHARE = 2.0, 0.03  # while the model writes; the share is of elapsed time
+SOFTWARE_BUSY_PERIOD = 0.12  # seconds: recording costs the host as much as the work itself
 LONGEST_MS = 30.0  # of one frame's work, whatever has elapsed
 
 __all__ = ["AttentionMaps", "Look", "Picture"]
@@ -73,9 +74,9 @@ class AttentionMaps:
         self._probe: tuple[str, int, int] | None = None
         self._values: dict[tuple[str, int, int], float] = {}
         self._scores: NDArray[np.float32] | None = None
-        self._scores_at, self._scores_wanted = 0.0, False
+        self._scores_at, self._scores_wanted, self._background = 0.0, False, False
         self._busy, self._last = False, 0.0
-        self.read_back = {"maps": 0, "pointer": 0, "scores": 0}  # bytes so far
+        self.read_back = {"maps": 0, "pointer": 0, "scores": 0, "exports": 0}  # bytes so far
         self.milliseconds = 0.0  # of the device's time, in the last frame that was measured
 
     # What a view asks while it draws.
@@ -130,9 +131,11 @@ class AttentionMaps:
     @property
     def pending(self) -> bool:
         """Whether something that is shown is not complete yet."""
-        return any(cell.todo for cell in self._cells()) or any(
-            cell.look != self._looks for cell in self._cells()
-        )
+        cells = self._cells()
+        if self._background and self._store:
+            cells += [c for c in self._store.atlas.cells if c.seen < self.length or c.todo]
+            return any(c.seen < self.length or c.todo for c in cells)
+        return any(cell.todo or cell.look != self._looks for cell in cells)
 
     def use(self, look: Look) -> None:
         """Colour like this from now on."""
@@ -173,12 +176,26 @@ class AttentionMaps:
         self._probe = (name, y, x)
         return self._values.get(self._probe)
 
-    def scores(self) -> NDArray[np.float32] | None:
+    def scores(self, *, of_all: bool = False) -> NDArray[np.float32] | None:
         """Sums over rows, float32 [all heads, 6], layer by layer: entropy in nats, probability on
         the previous position, on the same token, on what followed the same token, on the first
-        position; the number of rows. Brought up to date about twice a second."""
+        position; the number of rows. Brought up to date twice a second. `of_all` has the heads
+        computed too that are not on the screen."""
         self._scores_wanted = True
+        self._background = self._background or of_all
         return self._scores
+
+    def read_picture(self, name: str) -> NDArray[np.uint8]:
+        """The pixels of a picture of this frame, uint8 [rows, columns, 4], as it was coloured last;
+        waits for the device: for exports, not for drawing."""
+        surface = self._pictures[name]
+        cell, (width, height) = surface.cells[0], surface.size
+        self._device.wait_idle()
+        colors = surface.colors.download().reshape(height, width, 4)
+        self.read_back["exports"] += colors.nbytes
+        shown = (self.length - cell.row) / (1 << cell.shift)
+        side = min(int(np.ceil(shown)), height)
+        return colors[:side, :side]
 
     # What the program calls.
 
@@ -186,6 +203,7 @@ class AttentionMaps:
         """A frame is about to be built; `busy` while the model is writing."""
         self._thumbnails, self._pictures = {}, {}
         self._probe, self._scores_wanted, self._busy = None, False, busy
+        self._background = False
         if source is not self._source:
             self._adopt(source)
         if source is not None and source.version != self._version:
@@ -274,8 +292,11 @@ class AttentionMaps:
     def _milliseconds(self) -> float:
         """What this frame's work may take on the device."""
         now = time.perf_counter()
-        elapsed, self._last = now - self._last, now
+        elapsed = now - self._last
         software = self._device.info.kind == "software"
+        if self._busy and software and elapsed < SOFTWARE_BUSY_PERIOD:
+            return 0.0
+        self._last = now
         if not self._busy:
             return SOFTWARE_IDLE_MS if software else IDLE_MS
         return min(elapsed * 1e3 * SOFTWARE_BUSY_SHARE, LONGEST_MS) if software else BUSY_MS
@@ -286,10 +307,20 @@ class AttentionMaps:
         panels = [surface.cells[0] for surface in self._pictures.values()]
         thumbnails = [self._thumbnails[number] for number in sorted(self._thumbnails)]
         pairs = self._budget.pairs(self._milliseconds())
+        if not pairs:
+            return [], 0.0
         most = recorder.most_jobs(self.length)
         return self._planner.plan(
-            panels, thumbnails, self.layers, self._rows, pairs, most, self._ensure
+            panels, thumbnails, self._others(), self.layers, self._rows, pairs, most, self._ensure
         )
+
+    def _others(self) -> list[Cell]:
+        """Heads that are not on the screen but whose scores are wanted."""
+        if self._store is None or not self._background:
+            return []
+        for head in self._store.heads:
+            self._store.thumbnail(*head, self.length)
+        return [cell for cell in self._store.atlas.cells if cell.todo]
 
     def _ensure(self, layer: int, first: int, count: int) -> bool:
         return self._uploads.ensure(layer, first, count) if self._uploads else True

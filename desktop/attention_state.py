@@ -1,4 +1,4 @@
-"""What a person has chosen to see of attention; part of the state, like everything that is shown."""
+"""What a person has chosen to see of attention; part of the state."""
 
 from __future__ import annotations
 

@@ -80,9 +80,7 @@ class Store:
         pixels = THUMBNAIL * THUMBNAIL
         for number, (layer, head) in enumerate(self.heads):
             scores = number * self._scored
-            atlas.cells.append(
-                Cell(layer, head, number, number * pixels, *size, scores=scores)
-            )
+            atlas.cells.append(Cell(layer, head, number, number * pixels, *size, scores=scores))
         return atlas
 
     def thumbnail(self, layer: int, head: int, length: int) -> int:
@@ -175,5 +173,3 @@ class Store:
 def pooling(positions: int, pixels: int) -> int:
     """The smallest shift with which so many positions fit."""
     return max(0, (-(-positions // pixels) - 1).bit_length())
-
-

@@ -47,13 +47,17 @@ class Planner:
         self,
         panels: Sequence[Cell],
         thumbnails: Sequence[Cell],
+        others: Sequence[Cell],
         layers: Sequence[AttentionLayer],
         rows: range,
         pairs: float,
         most_jobs: int,
         ensure: Callable[[int, int, int], bool],
     ) -> tuple[list[Job], float]:
-        """Jobs and what they cost. `ensure(layer, first, count)` brings rows to the device."""
+        """Jobs and what they cost; `others` come when nothing on the screen waits.
+
+        `ensure(layer, first, count)` brings rows to the device; False when it cannot now.
+        """
         work = _Work(layers, rows, most_jobs, ensure)
         waiting = any(cell.todo for cell in thumbnails)
         work.visit(panels, pairs * (PANEL_SHARE if waiting else 1.0), rounds=True)
@@ -61,6 +65,8 @@ class Planner:
             turn = self._turn % len(thumbnails)
             order = chain(thumbnails[turn:], thumbnails[:turn])
             self._turn = turn + work.visit(order, pairs, rounds=False)
+        if not any(cell.todo for cell in thumbnails):
+            work.visit(others, pairs, rounds=False)
         return work.jobs, work.cost
 
 

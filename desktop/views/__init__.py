@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from desktop.actions import Action
-from desktop.icons import ICON_CHART, ICON_CHAT, ICON_DATABASE, ICON_EYE, ICON_GRID, ICON_LOG, ICON_SCALE
+from desktop.icons import (
+    ICON_CHART,
+    ICON_CHAT,
+    ICON_DATABASE,
+    ICON_EYE,
+    ICON_GRID,
+    ICON_LOG,
+    ICON_SCALE,
+)
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.views import attention, attention_head, chat, kv_cache, log, performance, quantization
@@ -36,7 +44,7 @@ VIEWS = (
     View("attention", "Attention", ICON_EYE, "upper right", attention.draw),
     View("kv_cache", "KV cache", ICON_DATABASE, "upper right", kv_cache.draw),
     View("quantization", "Quantization", ICON_SCALE, "upper right", quantization.draw),
-    View("head", "Head", ICON_GRID, "lower right", attention_head.draw),
     View("performance", "Performance", ICON_CHART, "lower right", performance.draw),
+    View("head", "Head", ICON_GRID, "lower right", attention_head.draw),
     View("log", "Log", ICON_LOG, "lower right", log.draw),
 )

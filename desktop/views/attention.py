@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
@@ -15,13 +16,15 @@ from desktop.attention_state import AttentionChoice, Head
 from desktop.state import AppState
 from desktop.theme import u32
 from desktop.ui import Ui
+from desktop.units import size
 from desktop.views import attention_head
 from desktop.views.attention_look import draw_look, look_of, redraw
 from desktop.views.attention_map import draw_map
 from desktop.views.rail import rail_width
 from desktop.views.status_bar import status_height
-from desktop.widgets import picker, text, wrapped
+from desktop.widgets import fit, picker, text, tip, wrapped
 
+KEPT = "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
 EMPTY = (
     "In every layer each head looks back over the text with a question of its own and gathers "
     "what answers it. Its map has a row for every token that asks, and a column for every token "
@@ -37,23 +40,27 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.dummy(ImVec2(0, ui.u(1)))
         wrapped(ui, EMPTY, color="faint")
         return []
+    actions: list[Action] = []
     if state.attention.large:
-        choice = _draw_large(state, ui, maps)
+        choice, actions = _draw_large(state, ui, maps)
     else:
         choice = draw_panel(state, ui, maps)
-    return [SetAttention(choice)] if choice != state.attention else []
+    return [*actions, SetAttention(choice)] if choice != state.attention else actions
 
 
 def draw_panel(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
     """Order, filters and grid in what is left of the window."""
     maps.use(look_of(state.attention))
     choice = _draw_bar(state.attention, ui, maps)
+    _draw_kept(ui, maps)
     choice = _draw_grid(choice, ui, maps)
     redraw(state, ui, maps)
     return choice
 
 
-def _draw_large(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+def _draw_large(
+    state: AppState, ui: Ui, maps: AttentionMaps
+) -> tuple[AttentionChoice, list[Action]]:
     """Grid and heads over the whole window, but for rail and status bar."""
     wrapped(ui, "The grid is shown in the large view.")
     view = imgui.get_main_viewport().size
@@ -72,10 +79,10 @@ def _draw_large(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice
         imgui.end_child()
         imgui.same_line(0, ui.u(6))
         imgui.begin_child("large.heads", ImVec2(0, room.y))
-        choice = attention_head.draw_panel(replace(state, attention=choice), ui)
+        choice, actions = attention_head.draw_panel(replace(state, attention=choice), ui)
         imgui.end_child()
     imgui.end()
-    return choice
+    return choice, actions
 
 
 def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
@@ -99,6 +106,18 @@ def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> Attention
         group=int(group) if group else None,
     )
     return draw_look(choice, ui, "attention")
+
+
+def _draw_kept(ui: Ui, maps: AttentionMaps) -> None:
+    """Which rows can still be computed, and what all this takes."""
+    rows, memory = maps.rows, maps.memory
+    taken = size(memory["maps"] + memory["copies"])
+    words = f"Queries of tokens {rows.start:,} to {rows.stop - 1:,} are kept in "
+    words += f"{size(memory['queries'])}; maps take {taken}."
+    with ui.font(style="small"):
+        words = fit(words, imgui.get_content_region_avail().x)
+    text(ui, words, "faint", "small")
+    tip(ui, "A map is made from queries and keys when somebody looks. " + KEPT)
 
 
 def _draw_grid(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
@@ -135,7 +154,7 @@ def _scores(
     """Mean scores by head where they are wanted; looks again when they may have changed."""
     if choice.order == "layer":
         return None
-    sums = maps.scores()
+    sums = maps.scores(of_all=True)
     ui.redraw_in(0.7 if sums is not None else 0.05)
     return mean_scores(sums, maps.layers, maps.tokens)
 
@@ -149,17 +168,17 @@ def _draw_rows(
     room = imgui.get_content_region_avail().x - gutter
     columns = max(1, min(most, int(room / ui.u(7))))
     side = min(float(int(room / columns - gap)), ui.u(34))
-    layers = sorted({layer for layer, _ in heads})
+    layers = groupby(heads, key=lambda head: head[0])
     top, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    for layer in layers:
-        own = [head for at, head in heads if at == layer]
+    for layer, found in layers:
+        own = list(found)
         at = imgui.get_cursor_screen_pos()
         height = -(-len(own) // columns) * (side + gap)
         if _visible(at.y, height):
             with ui.font(style="small"):
                 y = at.y + (side - ui.theme.size("small")) / 2
                 draw.add_text(ImVec2(top.x, y), ui.color("muted"), str(layer))
-            for place, head in enumerate(own):
+            for place, (_, head) in enumerate(own):
                 x = top.x + gutter + place % columns * (side + gap)
                 y = at.y + place // columns * (side + gap)
                 choice = _draw_cell(choice, ui, maps, (layer, head), (x, y), side)
@@ -176,7 +195,7 @@ def _draw_sorted(
     scores: dict[Head, NDArray[np.float64]] | None,
 ) -> AttentionChoice:
     """Best first, with the score under each."""
-    label, column = ORDERS[choice.order]
+    _, column = ORDERS[choice.order]
     assert column is not None
     values = {head: float(scores[head][column]) if scores else 0.0 for head in heads}
     heads = sorted(heads, key=lambda head: -values[head])
@@ -220,7 +239,10 @@ def _draw_cell(
     at: tuple[float, float],
     side: float,
 ) -> AttentionChoice:
-    """A thumbnail with a line in the colour of its group; a click locks it."""
+    """A thumbnail with a line in the colour of its group; a click locks it.
+
+    There are hundreds: the pointer is compared here, an item of Dear ImGui for each costs more.
+    """
     picture = maps.thumbnail(*head)
     draw = imgui.get_window_draw_list()
     low, high = ImVec2(*at), ImVec2(at[0] + side, at[1] + side)
@@ -228,14 +250,16 @@ def _draw_cell(
     texture = imgui.ImTextureRef(picture.texture)
     draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
     series = ui.theme.palette.series
-    line = ui.u(0.5)
     group = u32(series[group_of(maps, head) % len(series)])
-    draw.add_rect_filled(ImVec2(low.x, high.y - line), high, group)
-    imgui.set_cursor_screen_pos(low)
-    if imgui.invisible_button(f"cell.{head[0]}.{head[1]}", ImVec2(side, side)):
+    draw.add_rect_filled(ImVec2(low.x, high.y - ui.u(0.5)), high, group)
+    ui.rects[f"attention.{head[0]}.{head[1]}"] = (low.x, low.y, high.x, high.y)
+    mouse = imgui.get_io().mouse_pos
+    inside = low.x <= mouse.x < high.x and low.y <= mouse.y < high.y
+    hovered = inside and imgui.is_window_hovered()
+    if hovered and imgui.is_mouse_clicked(0):
         choice = choice.toggled(head)
-    ui.mark(f"attention.{head[0]}.{head[1]}")
-    hovered = imgui.is_item_hovered()
+        if not choice.large:
+            imgui.set_window_focus("Head###head")  # its tab comes to the front
     if head in choice.locked or hovered:
         color = ui.color("accent" if head in choice.locked else "muted")
         draw.add_rect(low, high, color, 0.0, max(1.0, ui.u(0.5)))

@@ -7,10 +7,10 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.actions import Action, SetAttention
+from desktop.actions import Action, ExportAttention, SetAttention
 from desktop.attention_maps import AttentionMaps
 from desktop.attention_state import AttentionChoice, Head
-from desktop.icons import ICON_CLOSE, ICON_ZOOM_OUT
+from desktop.icons import ICON_CLOSE, ICON_DATABASE, ICON_DOWNLOAD, ICON_ZOOM_OUT
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.views.attention_look import bar_width, draw_look, draw_upright_bar, look_of, redraw
@@ -58,34 +58,33 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if state.attention.large:
         wrapped(ui, "The heads are shown in the large view.")
         return []
-    choice = draw_panel(state, ui)
-    return [SetAttention(choice)] if choice != state.attention else []
+    choice, actions = draw_panel(state, ui)
+    return [*actions, SetAttention(choice)] if choice != state.attention else actions
 
 
-def draw_panel(state: AppState, ui: Ui) -> AttentionChoice:
+def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     maps, choice = ui.maps, state.attention
     if maps is None or maps.problem or not choice.locked:
         text(ui, "Heads", bold=True)
         wrapped(ui, EMPTY if maps is None or not maps.problem else maps.problem)
-        return choice
+        return choice, []
     maps.use(look_of(choice))
     zoom: Zoom = ui.memory.setdefault("head.zoom", Zoom())
     window = zoom.window(maps.length)
     shown = _fit(choice, ui, state.positions, window)
     choice = _draw_heads(choice, ui, maps, shown, zoom)
-    choice = _draw_foot(choice, ui, maps, shown, zoom)
+    choice, actions = _draw_foot(choice, ui, maps, shown, zoom)
     redraw(state, ui, maps)
-    return choice
+    return choice, actions
 
 
-def _fit(
-    choice: AttentionChoice, ui: Ui, labels: tuple[str, ...], window: range
-) -> _Shown:
+def _fit(choice: AttentionChoice, ui: Ui, labels: tuple[str, ...], window: range) -> _Shown:
     """The largest squares that leave room for labels, bar and foot."""
     room, columns, title = imgui.get_content_region_avail(), len(choice.locked), ui.u(7)
     width = (room.x - bar_width(ui) - ui.u(3) * columns) / columns
     height = room.y - title - ui.u(13)
-    for worded in (True, False):
+    each = min(width, height) / len(window)
+    for worded in (True, False) if each >= ui.theme.size("small") else (False,):
         edge = gutter(ui, labels, window, worded)
         side = float(int(max(min(width, height) - edge, ui.u(16))))
         if worded and side / len(window) >= ui.theme.size("small") * 0.95:
@@ -154,7 +153,7 @@ def _use_pointer(zoom: Zoom, window: range, length: int, at: ImVec2, side: float
 
 def _draw_foot(
     choice: AttentionChoice, ui: Ui, maps: AttentionMaps, shown: _Shown, zoom: Zoom
-) -> AttentionChoice:
+) -> tuple[AttentionChoice, list[Action]]:
     """Follow the newest token, or go back to any; what part of the text is shown."""
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     hint = "Show the newest token; off: mark the row of one token and hide what came later"
@@ -164,7 +163,7 @@ def _draw_foot(
     imgui.same_line(0, ui.u(4))
     part = f"{len(shown.window):,} of {maps.length:,} tokens"
     with ui.font(style="small"):
-        room = imgui.calc_text_size(part).x + ui.u(6)
+        room = imgui.calc_text_size(part).x + ui.u(6 + 15)
     label = shown.labels[row] if row < len(shown.labels) else ""
     words = f"{row:,}  {visible(label)}"
     width = imgui.get_content_region_avail().x - room - ui.u(2)
@@ -176,10 +175,25 @@ def _draw_foot(
         imgui.same_line(0, ui.u(0.5))
         if icon_button(ui, "head.all", ICON_ZOOM_OUT, "Show all tokens", side=ui.u(6)):
             zoom.set(0.0, float(maps.length), maps.length)
+    actions = _draw_exports(ui)
     if moved != row:
         if moved not in shown.window:
             zoom.set(moved - len(shown.window) / 2, zoom.count, maps.length)
-        return replace(choice, row=moved)
+        return replace(choice, row=moved), actions
     if live != (choice.row is None):
-        return replace(choice, row=None if live else row)
-    return choice
+        return replace(choice, row=None if live else row), actions
+    return choice, actions
+
+
+def _draw_exports(ui: Ui) -> list[Action]:
+    side = ui.u(6)
+    imgui.same_line()
+    imgui.set_cursor_pos_x(ui.right(side * 2 + ui.u(1)))
+    hint = "Save a picture of these maps (PNG)"
+    picture = icon_button(ui, "head.png", ICON_DOWNLOAD, hint, side=side)
+    imgui.same_line(0, ui.u(1))
+    hint = "Save the exact probabilities of these heads (NPZ, for NumPy)"
+    numbers = icon_button(ui, "head.npz", ICON_DATABASE, hint, side=side)
+    if picture:
+        return [ExportAttention("png")]
+    return [ExportAttention("npz")] if numbers else []

@@ -126,7 +126,7 @@ def _upright(draw: imgui.ImDrawList, words: str, color: int, x: float, y: float)
         return
     address = draw.vtx_buffer.data_address() + first * VERTEX_BYTES
     memory = (ctypes.c_char * (count * VERTEX_BYTES)).from_address(address)
-    vertices = np.frombuffer(memory, np.float32).reshape(count, VERTEX_BYTES // 4)
+    vertices = np.frombuffer(memoryview(memory), np.float32).reshape(count, VERTEX_BYTES // 4)
     across, along = vertices[:, 0].copy(), vertices[:, 1].copy()
     vertices[:, 0], vertices[:, 1] = round(x) + along, round(y) - across
 

@@ -1,4 +1,4 @@
-"""Frame times with grid and head view open over a long context: python -m tests.bench.attention_frames
+"""Frame times with grid and head view open over a long context.
 
 A source of random queries and keys in SmolLM2's shape (30 layers, 9 heads, 3 key heads of 64,
 float16) grows a token a frame from LENGTH; then all maps are completed at rest.
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _line(times: list[float]) -> str:
-    found = {k: v for k, v in percentiles(times).items()} if times else {}
+    found = percentiles(times) if times else {}
     return f"{found} longest {np.max(times, initial=0):.1f} ms"
 
 

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
-from core.attention import probabilities
+from core.attention import head_maps, probabilities
 from desktop import attention_colors, attention_maps
+from desktop.attention_export import export_png
 from desktop.attention_maps import AttentionMaps, Look
+from desktop.png import read_png
 from tests.desktop.attention_fake import FakeSource
+from tests.runners import BACKENDS, exact, running
 
 pytestmark = pytest.mark.vulkan
 
@@ -39,7 +42,7 @@ class Rig:
         for _ in range(most):
             if not self.maps.pending:
                 return self.frame(paint)
-            pixels = self.frame(paint)
+            self.frame(paint)
         raise AssertionError("the maps were never complete")
 
     def close(self):
@@ -180,7 +183,7 @@ def test_the_ring_wraps_around(rig):
 
 def test_without_the_first_token(rig):
     one = rig(sharpness=6.0)
-    one.source.keys[:, 0] = 0
+    one.source.key_rows[:, 0] = 0
     one.source.grow(50)
     one.until_complete(thumbnails)
     assert_thumbnails(one, 2e-5)
@@ -321,3 +324,48 @@ def test_another_source_and_a_closed_one(rig):
     one.source.alive = False
     one.frame(thumbnails)
     assert one.source.holders == first.holders == 0
+
+
+def test_export_of_a_picture(rig, tmp_path):
+    """The PNG holds the colours of the numbers."""
+    one = rig()
+    one.source.grow(40)
+
+    def paint(maps, draw_list):
+        maps.picture("head.1.2", 1, 2, range(40), range(40), 128)
+        maps.picture("head.0.3", 0, 3, range(40), range(40), 128)
+
+    one.until_complete(paint)
+    pixels = read_png(export_png(one.maps, ((1, 2), (0, 3)), tmp_path))
+    assert pixels.shape == (720, 720 * 2 + 24, 4)
+    p = expected(one.source, 1, 2)
+    cells = pixels[9:720:18, 9:720:18]
+    assert (cells[..., 3] == np.where(np.isnan(p), 0, 255)).all()
+    table = attention_colors.table("viridis").astype(int)
+    drawn = ~np.isnan(p)
+    want = table[np.rint(p[drawn] * 255).astype(int)]
+    np.testing.assert_allclose(cells[drawn].astype(int), want, atol=3)
+    assert one.maps.read_back["maps"] == 0 and one.maps.read_back["exports"] > 0
+
+
+@pytest.mark.parametrize("kv", ["fp16", "fp32"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_maps_of_a_running_model(scene, device, tiny_llama, backend, kv, monkeypatch):
+    """A small llama on every executor, before and after it has written on."""
+    used = device if backend == "vulkan" else None
+    with running(tiny_llama, exact(backend, kv=kv), device=used) as runner:
+        source = runner.attention
+        one = Rig(scene, device, source, monkeypatch)
+        runner.session.prefill(list(range(40, 70)))
+        for token in (9, 11, 40, 41):
+            runner.session.decode(token)
+            one.until_complete(thumbnails)
+            n = source.length
+            for number, (layer, head) in enumerate(one.maps._store.heads):
+                want = np.empty((1, n, n), np.float32)
+                head_maps(source, layer, [head], want)
+                got = values_of(one.maps._store.atlas, number)[:n, :n]
+                assert (np.isnan(got) == ~np.tri(n, dtype=bool)).all()
+                np.testing.assert_allclose(np.nan_to_num(got), want[0], atol=2e-5)
+        one.scene.loop.wait()
+        one.maps.close()
