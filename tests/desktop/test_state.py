@@ -72,7 +72,11 @@ def answered(text="one two", reason="end"):
 def test_send_asks_with_system_prompt_and_empties_the_input():
     state, commands = play(replace(READY, system_prompt=" Be brief. ", draft="hi"), a.Send(" hi "))
     told = (ChatMessage("system", "Be brief."), ChatMessage("user", "hi"))
-    assert commands == [Generate(1, told, READY.sampling)]
+    (command,) = commands
+    seed = command.sampling.seed
+    assert command == Generate(1, told, replace(READY.sampling, seed=seed))
+    assert seed is not None, "known, so that the answer can be given again"
+    assert state.messages[-1].sampling == command.sampling
     assert state.draft == ""
     assert [m.text for m in state.messages] == ["hi", ""]
     assert state.running.request == 1
