@@ -45,7 +45,7 @@ class Looking:
                 self._rollout = Rollout(self.source)
             if not self._rollout.extend(self._needed(request), seconds):
                 return None
-            weights = self._rollout.weights(request.position, request.direction)
+            weights = self._rollout.weights(request)
         elif request.direction == "from":
             row = self._row(request)
             weights[: len(row)] = row
@@ -149,19 +149,16 @@ class Rollout:
                 break
         return self._done >= rows
 
-    def weights(self, position: int, direction: str) -> F32:
+    def weights(self, request: Look) -> F32:
         """Float32 [length]: a row, or a column, of the product."""
-        length = self._source.length
+        length, position = self._source.length, request.position
+        back = request.direction == "to"
+        used = slice(0, length) if back else slice(0, position + 1)
         flow = np.zeros(length, np.float32)
         flow[position] = 1
-        maps = self._maps[:, :length, :length]
-        if direction == "from":
-            seen = position + 1
-            for one in maps[::-1, :seen, :seen]:
-                flow[:seen] = (flow[:seen] + flow[:seen] @ one) / 2
-        else:
-            for one in maps[:, position:, position:]:
-                flow[position:] = (flow[position:] + one @ flow[position:]) / 2
+        for one in self._maps[:, used, used] if back else self._maps[::-1, used, used]:
+            moved = _step(one, flow[used], back, request.without_first)
+            flow[used] = (flow[used] + moved) / 2
         return flow
 
     def _compute(self, rows: range) -> None:
@@ -177,6 +174,22 @@ class Rollout:
         same &= (keys[:both] == self._keys[:both]).all(axis=1) if both else True
         self._done = both if same.all() else int(np.argmin(same))
         self._tokens, self._keys = tokens, keys
+
+
+def _step(one: F32, flow: F32, back: bool, without_first: bool) -> F32:
+    """Through one layer. Without the first token: its column is 0, and what is left of each row
+    scaled to 1."""
+    if not without_first:
+        return one @ flow if back else flow @ one
+    left: F32 = np.maximum(1 - one[:, 0], np.float32(1e-6))
+    scale: F32 = np.reciprocal(left)
+    scale[0] = 0
+    if back:
+        moved = scale * (one[:, 1:] @ flow[1:])
+    else:
+        moved = (flow * scale) @ one
+    moved[0] = flow[0]
+    return moved
 
 
 def mean_map(

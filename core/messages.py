@@ -139,7 +139,8 @@ class CompareGains:
 class Look:
     """Ask for a Looked: the row (`from`) of the token at `position`, what it looks at, or the
     column (`to`), who looks at it. Of the mean over `heads` (layer, head), the mean over all heads
-    of `layer`, or the attention rollout through all layers.
+    of `layer`, or the attention rollout through all layers; in which the first token can be left
+    out of every layer, as it takes nearly everything otherwise.
 
     Served between two tokens of an answer; a later Look takes the place of one that still waits.
     """
@@ -150,6 +151,7 @@ class Look:
     mode: LookMode
     heads: tuple[tuple[int, int], ...] = ()
     layer: int = 0
+    without_first: bool = False  # of a rollout
 
 
 @dataclass(frozen=True, slots=True)

@@ -360,7 +360,12 @@ def _(action: ClearLog, state: AppState, now: float) -> Result:
 
 @_act.register
 def _(action: SetAttention, state: AppState, now: float) -> Result:
-    return replace(state, attention=action.choice), ()
+    before, state = state.attention, replace(state, attention=action.choice)
+    other = (before.locked, before.exclude_first) != (
+        action.choice.locked,
+        action.choice.exclude_first,
+    )
+    return inside.look(state) if other else (state, ())
 
 
 @_act.register(ChooseFile)

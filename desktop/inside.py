@@ -91,26 +91,29 @@ def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
     if action.xray.at is None or not action.xray.shown:
         xray = replace(action.xray, at=None)
         return replace(state, xray=xray, look=0, looked=None), ()
-    return _look(state)
+    return look(state)
 
 
-def _look(state: AppState) -> Result:
+def look(state: AppState) -> Result:
+    """Ask again where the token under the pointer looks, if there is one."""
     xray, request = state.xray, state.next_aside
-    assert xray.at is not None
+    if xray.at is None:
+        return state, ()
     direction: Direction = "to" if xray.looks_back else "from"
     heads = ((xray.layer, xray.head),) if xray.by == "head" else state.attention.locked
     if xray.by == "locked" and not heads:
         nothing = Looked(0, xray.at, direction, (), NOTHING_LOCKED)
         return replace(state, look=0, looked=nothing), ()
-    look = Look(
+    asked = Look(
         request,
         xray.at,
         direction,
         MODES[xray.by],
         heads if MODES[xray.by] == "heads" else (),
         xray.layer,
+        state.attention.exclude_first,
     )
-    return replace(state, look=request, next_aside=request + 1), (look,)
+    return replace(state, look=request, next_aside=request + 1), (asked,)
 
 
 def show_lens(action: ShowLens, state: AppState, now: float) -> Result:

@@ -12,7 +12,7 @@ from desktop.ui import Ui
 from desktop.units import short_name
 from desktop.views.composer import composer_height, draw_composer
 from desktop.views.conversation import column, draw_conversation
-from desktop.views.token_bar import draw_bar, draw_switch
+from desktop.views.token_bar import draw_bar, draw_switch, switch_width
 from desktop.widgets import button, fit, icon_button, meter, primary_button, progress, wrapped
 
 EXAMPLES = (
@@ -42,14 +42,14 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     else:
         label = "Loading" if state.load else "No model"
     with ui.font("bold"), ui.colored(button="-"):
-        room = imgui.get_content_region_avail().x - ui.u(24)
+        room = imgui.get_content_region_avail().x - ui.u(12) - switch_width(ui)
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
     actions = _draw_progress(state, ui) if state.load and state.messages else []
     if state.messages:
-        imgui.same_line(ui.right(ui.u(8)))
+        imgui.same_line(ui.right(switch_width(ui)))
         actions += draw_switch(state, ui)
     return actions
 

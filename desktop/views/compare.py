@@ -70,7 +70,7 @@ class CompareItem:
     def _draw_summary(self, at: ImVec2, small: float) -> None:
         ui = self.ui
         if self.parting is not None:
-            words = f"part at token {self.parting + 1}"
+            words = f"they part at token {self.parting + 1}"
         elif self.writing:
             words = "the same so far"
         else:

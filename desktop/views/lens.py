@@ -63,7 +63,7 @@ def _ask(state: AppState, position: int) -> list[Action]:
 
 
 def settled(rows: tuple[LensRow, ...]) -> int:
-    """The first of the last rows whose likeliest token is the one at the end."""
+    """The row from which on the likeliest token is the one at the end."""
     final = rows[-1].tokens[0].token
     at = len(rows) - 1
     while at > 0 and rows[at - 1].tokens[0].token == final:
@@ -78,8 +78,9 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     then = (
         f"; the text goes on with “{visible(words[following])}”" if following < len(words) else ""
     )
-    wrapped(ui, f"After “{said}” at position {result.position:,}{then}.")
     start = settled(result.rows)
+    leads = f"The last layer, at the top, has its way from layer {result.rows[start].layer} on."
+    wrapped(ui, f"After “{said}” at position {result.position:,}{then}. {leads}")
     imgui.begin_child("lens", ImVec2(0, 0), 0, imgui.WindowFlags_.no_saved_settings)
     gutter, room = ui.u(8), imgui.get_content_region_avail().x
     each = (room - gutter) / COLUMNS
@@ -87,21 +88,22 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     height = float(int(height))
     top = imgui.get_cursor_screen_pos()
     final = result.rows[-1].tokens[0].token
+    count = len(result.rows)
     for number, row in enumerate(result.rows):
-        y = top.y + number * height
+        y = top.y + (count - 1 - number) * height
         _draw_layer(ui, row.layer, top.x, y, height, number >= start)
         for column, token in enumerate(row.tokens[:COLUMNS]):
             at = (top.x + gutter + column * each, y)
             _draw_token(ui, row.layer, token, at, (each - ui.u(0.5), height), token.token == final)
-    y = top.y + start * height
+    y = top.y + (count - start) * height
     line = ImVec2(top.x, y), ImVec2(top.x + room, y)
     imgui.get_window_draw_list().add_line(*line, ui.color("accent"), max(1.0, ui.u(0.375)))
-    imgui.set_cursor_screen_pos(ImVec2(top.x, y))
+    imgui.set_cursor_screen_pos(ImVec2(top.x, y - height))
     imgui.invisible_button("settled", ImVec2(gutter, height))
     tip(ui, SETTLED)
     ui.mark("lens.settled")
     imgui.set_cursor_screen_pos(top)
-    imgui.dummy(ImVec2(room, height * len(result.rows)))
+    imgui.dummy(ImVec2(room, height * count))
     ui.mark("lens.table")
     imgui.end_child()
 

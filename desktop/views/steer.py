@@ -63,14 +63,6 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     """How far the next token's distribution moves; reset, and another answer."""
     gains, effect = state.steering.gains, state.steering.effect
     changed = sum(gain != 1.0 for row in gains or () for gain in row)
-    words = "All heads as they are"
-    if changed:
-        words = f"{changed} head{'s' if changed > 1 else ''} changed"
-        if effect is not None and not math.isnan(effect.kl):
-            words += f"  ·  KL {effect.kl:.4f} nats"
-    text(ui, words, "text" if changed else "muted", "small")
-    ui.mark("steer.effect")
-    tip(ui, KL)
     actions: list[Action] = []
     hint = "All gains back to 1"
     if button(ui, "steer.reset", "Reset", ICON_UNDO, hint, enabled=bool(changed)):
@@ -79,6 +71,16 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     able = bool(changed) and not state.busy and _has_answer(state)
     if button(ui, "steer.again", "Answer again", ICON_REGENERATE, AGAIN, enabled=able):
         actions.append(AnswerSteered())
+    words = "All heads as they are"
+    if changed:
+        words = f"{changed} head{'s' if changed > 1 else ''} changed"
+        if effect is not None and not math.isnan(effect.kl):
+            words += f"  ·  KL {effect.kl:.4f}"
+    imgui.same_line(0, ui.u(3))
+    imgui.align_text_to_frame_padding()
+    text(ui, words, "text" if changed else "muted", "small")
+    ui.mark("steer.effect")
+    tip(ui, KL)
     return actions
 
 

@@ -10,15 +10,16 @@ from imgui_bundle import ImVec2, imgui
 
 from desktop.actions import Action, SetAttention
 from desktop.attention_colors import table
-from desktop.icons import ICON_SEARCH
+from desktop.icons import ICON_EYE
 from desktop.inside import SetXRay
 from desktop.state import AppState
 from desktop.token_state import LookBy, XRay
 from desktop.ui import Ui
 from desktop.views.attention_look import SINK
 from desktop.views.token_colors import RAREST, likely, shades
-from desktop.widgets import icon_button, picker, text, toggle
+from desktop.widgets import picker, text, tip, toggle
 
+SWITCH = f"{ICON_EYE}  X-ray"
 XRAY = (
     "X-ray: see the conversation as the model does, token by token. Point at a token to see where "
     "it looks."
@@ -41,13 +42,20 @@ PROBABILITIES = (
 )
 
 
+def switch_width(ui: Ui) -> float:
+    with ui.font(style="small"):
+        return imgui.calc_text_size(SWITCH).x + ui.u(5)
+
+
 def draw_switch(state: AppState, ui: Ui) -> list[Action]:
     """The button in the header."""
-    side = ui.u(8)
     on = state.xray.shown
-    if icon_button(ui, "chat.xray", ICON_SEARCH, XRAY, side=side, active=on):
-        return [SetXRay(replace(state.xray, shown=not on, at=None))]
-    return []
+    colors = {"button": "accent_soft" if on else "-", "text": "accent" if on else "muted"}
+    with ui.font(style="small"), ui.colored(**colors):
+        clicked = imgui.button(f"{SWITCH}##xray", ImVec2(switch_width(ui), ui.u(7)))
+    ui.mark("chat.xray")
+    tip(ui, XRAY)
+    return [SetXRay(replace(state.xray, shown=not on, at=None))] if clicked else []
 
 
 def draw_bar(state: AppState, ui: Ui) -> list[Action]:
@@ -97,7 +105,7 @@ def _draw_legend(state: AppState, ui: Ui) -> None:
         colors = table(state.attention.colors)[:, :3].astype(np.uint32)
         packed = colors[:, 0] | colors[:, 1] << 8 | colors[:, 2] << 16 | np.uint32(0xFF000000)
         stops = [int(packed[i * 255 // 16]) for i in range(17)]
-        low, high = ("0", f"{found.top:.1%}")
+        low, high = ("0", f"{found.top:.1%}" if found.top >= 0.0005 else f"{found.top:.1g}")
         note = "of each token's attention goes here"
         if not state.xray.looks_back:
             note = "of this token's attention"

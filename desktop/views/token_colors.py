@@ -27,7 +27,7 @@ class Shades:
     """Packed colours by position, and the value of the last one."""
 
     fills: tuple[int, ...]
-    texts: tuple[int, ...]
+    texts: tuple[int, ...]  # 0: as it is
     top: float
 
 
@@ -66,10 +66,11 @@ def _shade(looked: Looked, choice: AttentionChoice, ui: Ui) -> Shades:
     """The scale ends at the largest weight but for the first token, which swamps all others."""
     weights = shown_weights(looked, choice)
     rest = weights[1:] if len(weights) > 1 else weights
-    top = max(float(rest.max()), LOWEST * 10)
+    top = max(float(rest.max()), 1e-9)
     shares = np.clip(weights / top, 0.0, 1.0)
     if choice.logarithmic:
-        logs = np.log(np.maximum(weights, LOWEST) / LOWEST) / math.log(top / LOWEST)
+        low = min(LOWEST, top / 10)
+        logs = np.log(np.maximum(weights, low) / low) / math.log(top / low)
         shares = np.clip(logs, 0.0, 1.0)
     colors = table(choice.colors)[np.rint(shares * 255).astype(int)].astype(np.float64)
     alpha = np.clip(shares / FULL, 0.0, 1.0)
@@ -81,7 +82,7 @@ def _shade(looked: Looked, choice: AttentionChoice, ui: Ui) -> Shades:
     fills = packed[:, 0] | packed[:, 1] << 8 | packed[:, 2] << 16 | np.uint32(0xFF000000)
     fills = np.where(alpha < 0.02, 0, fills)
     texts = np.where(bright, u32(INK), u32(PAPER))
-    texts = np.where(alpha < 0.02, ui.color("text"), texts)
+    texts = np.where(alpha < 0.4, 0, texts)
     return Shades(tuple(fills.tolist()), tuple(texts.tolist()), top)
 
 
@@ -99,7 +100,7 @@ def paint_of(state: AppState, ui: Ui, message: Message, first: int | None, own: 
             position = first + token
             if position < len(found.fills):
                 fill = found.fills[position]
-                return fill, found.texts[position] if fill else color
+                return fill, found.texts[position] or color
             return 0, color
         if state.xray.probabilities:
             return likely(ui, probability(message, token - own)), color

@@ -29,6 +29,7 @@ OTHERS = (
     "What else might have come here, and how likely. Choose another, and the answer goes on from "
     "there; the one you see is kept beside it."
 )
+SWALLOWED = "Through so many layers the first token takes nearly all: try it without the first."
 
 
 @dataclass(slots=True)
@@ -38,7 +39,8 @@ class Pointed:
     index: int  # of the message
     token: int  # of the passage
     position: int | None
-    low: tuple[float, float]
+    at: tuple[float, float]  # pointer, upper edge of its line
+    line: float  # height of one
 
 
 class TokenItem:
@@ -93,8 +95,10 @@ class TokenItem:
             return
         first = self.passage.first
         position = None if first is None else first + token
+        line = self.page.line
+        edge = top + (mouse.y - top) // line * line
         self.ui.memory["tokens.pointed"] = Pointed(
-            self.index, token, position, (mouse.x, mouse.y + self.page.line)
+            self.index, token, position, (mouse.x, edge), line
         )
 
     def _mark_rects(self, x: float, top: float) -> None:
@@ -153,7 +157,7 @@ def _click(state: AppState, ui: Ui, pointed: Pointed) -> list[Action]:
     message = state.messages[pointed.index]
     token = pointed.token - _own(state, pointed.index)
     if 0 <= token < len(message.tokens) and message.tokens[token].alternatives:
-        ui.memory[CHOICE] = (pointed.index, token, pointed.low)
+        ui.memory[CHOICE] = (pointed.index, token, (pointed.at[0], pointed.at[1] + pointed.line))
         ui.opened = CHOICE
     same = pointed.position == state.attention.row
     row = None if same else pointed.position
@@ -169,6 +173,9 @@ def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
     """The token, how likely it was, and the tokens it looks at most."""
     message = state.messages[pointed.index]
     token = pointed.token - _own(state, pointed.index)
+    back, gap = state.xray.looks_back, ui.u(1)  # never over the words that light up
+    y = pointed.at[1] - gap if back else pointed.at[1] + pointed.line + gap
+    imgui.set_next_window_pos(ImVec2(pointed.at[0], y), 0, ImVec2(0, 1 if back else 0))
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
             return
@@ -205,11 +212,14 @@ def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
     reverse = looked.direction == "to"
     weights = shown_weights(looked, state.attention)
     best = [i for i in np.argsort(-weights)[:MOST].tolist() if weights[i] > 0]
+    if state.xray.by == "rollout" and not reverse and weights[0] > 0.9:
+        wrapped(ui, SWALLOWED)
     text(ui, "Most looked at by" if reverse else "Looks most at", "muted", "small")
     for position in best:
         label = state.positions[position] if position < len(state.positions) else ""
         at = imgui.get_cursor_pos_x()
-        text(ui, f"{weights[position]:.1%}", style="small")
+        share = weights[position]
+        text(ui, f"{share:.1%}" if share >= 0.0005 else f"{share:.1g}", style="small")
         imgui.same_line(at + ui.u(12))
         y = imgui.get_cursor_pos_y()
         imgui.set_cursor_pos_y(y + ui.u(1.25))

@@ -27,11 +27,15 @@ def whole_maps(source):
     return maps
 
 
-def rollout_of(maps):
+def rollout_of(maps, without_first=False):
     n = maps.shape[-1]
     product = np.eye(n)
     for layer in maps.astype(np.float64):
-        product = (layer.mean(axis=0) + np.eye(n)) / 2 @ product
+        mean = layer.mean(axis=0)
+        if without_first:
+            mean[1:, 0] = 0
+            mean /= mean.sum(axis=1, keepdims=True)
+        product = (mean + np.eye(n)) / 2 @ product
     return product
 
 
@@ -83,6 +87,16 @@ def test_rollout_follows_a_text_that_grows_and_changes(parts):  # noqa: F811
             ask(looks, "rollout", last, "from")[0], expected[last], atol=1e-6
         )
         np.testing.assert_allclose(ask(looks, "rollout", 1, "to")[0], expected[:, 1], atol=1e-6)
+
+
+def test_rollout_without_the_first_token(parts):  # noqa: F811
+    source = source_of(parts, 1)
+    session_of(source).prefill(list(range(5, 17)))
+    expected, looks = rollout_of(whole_maps(source), True), Looking(source)
+    for position in (0, 1, 7, 11):
+        for direction, weights in (("from", expected[position]), ("to", expected[:, position])):
+            look = Look(1, position, direction, "rollout", without_first=True)
+            np.testing.assert_allclose(looks.look(look).weights, weights, atol=1e-6)
 
 
 def test_rollout_of_the_same_text_read_with_other_gains(parts):  # noqa: F811
