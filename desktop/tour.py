@@ -278,6 +278,7 @@ class Stage:
         self.program.do(SetTheme("light"))
         self._picture("11-korean-26px-light")
         self._popover("rail.sampler", "sampler")
+        self.robot.leave()
         for theme in ("dark", "light"):
             self.program.do(SetTheme(theme))
             self._choose(large=True, exclude_first=True, high=0.5)

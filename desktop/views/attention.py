@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from desktop.actions import Action, SetAttention
 from desktop.attention_maps import AttentionMaps
-from desktop.attention_scores import ORDERS, mean_scores
+from desktop.attention_scores import COUNT, ORDERS, mean_scores
 from desktop.attention_state import AttentionChoice, Head
 from desktop.state import AppState
 from desktop.theme import u32
@@ -155,7 +155,8 @@ def _scores(
     if choice.order == "layer":
         return None
     sums = maps.scores(of_all=True)
-    ui.redraw_in(0.7 if sums is not None else 0.05)
+    if sums is None or sums[:, COUNT].sum() < len(sums) * maps.length:
+        ui.redraw_in(0.7 if sums is not None else 0.05)  # rows are missing still
     return mean_scores(sums, maps.layers, maps.tokens)
 
 

@@ -129,4 +129,4 @@ def ticks(choice: AttentionChoice) -> list[tuple[float, str]]:
 
 def _percent(value: float) -> str:
     percent = value * 100
-    return f"{percent:.0f}%" if percent >= 10 or percent == 0 else f"{percent:.2g}%"
+    return f"{percent:.3g}%" if percent >= 10 or percent == 0 else f"{percent:.2g}%"

@@ -34,7 +34,7 @@ class FakeSource:
             for array in (self.query_rows, self.key_rows):
                 self._buffers.append(Buffer(device, array.nbytes, STORAGE, host=False))
 
-    def grow(self, count, tokens=None, version=True):
+    def grow(self, count, tokens=None):
         start = self.length
         for layer in range(len(self.layers)):
             q = self.random.normal(size=(count, self.query_rows.shape[2])) * self.sharpness
