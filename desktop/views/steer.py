@@ -49,7 +49,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     text(ui, "Steer", bold=True)
     help_mark(ui, ABOUT)
     model = state.model
-    if model is None:
+    if model is None or not (model.layers and model.heads):
         wrapped(ui, "Load a model to weigh its heads.")
         return []
     gains = state.steering.gains or ((1.0,) * model.heads,) * model.layers
@@ -93,11 +93,12 @@ def _draw_layer(state: AppState, ui: Ui, model: ModelInfo, gains: Gains) -> Gain
     layer = min(int(ui.memory.get("steer.layer", 0)), model.layers - 1)
     row = gains[layer]
     room = imgui.get_content_region_avail().x
-    columns = model.kv_heads + 1 if model.kv_heads <= 4 else 1
+    grouped = 1 < model.kv_heads <= 4 and model.heads % model.kv_heads == 0
+    columns = model.kv_heads + 1 if grouped else 1
     each = (room - ui.u(3) * (columns - 1)) / columns
-    group = model.heads // model.kv_heads
     spans = [("Layer " + str(layer), 0, model.heads)]
-    if columns > 1:
+    if grouped:
+        group = model.heads // model.kv_heads
         spans += [(f"Group {g}", g * group, (g + 1) * group) for g in range(model.kv_heads)]
     for number, (label, first, last) in enumerate(spans):
         if number:
