@@ -123,6 +123,8 @@ def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
 
 
 def continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
+    if not _answers(state, action.index):
+        return state, ()
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
     kept = state.messages[action.index].tokens[: action.count]
@@ -133,9 +135,17 @@ def continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
 
 
 def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result:
+    if not _answers(state, action.index):
+        return state, ()
+    if not 0 <= action.place <= len(state.messages[action.index].versions):
+        return state, ()
     if state.running:
         return notify(state, "warning", obstacle(state), now), ()
     return replace(switch(state, action.index, action.place), comparing=None), ()
+
+
+def _answers(state: AppState, index: int) -> bool:
+    return 0 <= index < len(state.messages) and state.messages[index].role == "assistant"
 
 
 def steer(action: Steer, state: AppState, now: float) -> Result:
@@ -162,7 +172,7 @@ def compare_gains(state: AppState) -> Result:
 
 def answer_steered(action: AnswerSteered, state: AppState, now: float) -> Result:
     index, gains = len(state.messages) - 1, state.steering.gains
-    if gains is None or index < 0 or state.messages[index].role != "assistant":
+    if gains is None or not _answers(state, index):
         return state, ()
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
