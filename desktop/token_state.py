@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Literal
 
 LookBy = Literal["head", "layer", "locked", "rollout"]
@@ -57,7 +56,6 @@ class Passage:
     own: int  # tokens before those of the message itself
 
 
-@lru_cache(maxsize=4)
 def places(owners: tuple[int, ...]) -> dict[int, Place]:
     """By index of the message."""
     found: dict[int, Place] = {}

@@ -39,22 +39,33 @@ class CompareItem:
 
     def draw(self) -> list[Action]:
         ui, at = self.ui, imgui.get_cursor_screen_pos()
-        small, draw = ui.theme.size("small"), imgui.get_window_draw_list()
+        draw = imgui.get_window_draw_list()
         ui.rects["compare"] = (at.x, at.y, at.x + self.width, at.y + self.height)
-        titles = ("As it was", "With your gains")
         for side, page in enumerate(self.pages):
             x = at.x + side * (self.column + ui.u(8))
-            spot = ImVec2(x, at.y)
-            draw.add_text(ui.fonts["bold"], small, spot, ui.color("muted"), titles[side])
             draw_boxes(ui, page, (x, at.y + self.label), self._paint, self._marked(side))
         middle = at.x + self.column + ui.u(4)
         low, high = ImVec2(middle, at.y), ImVec2(middle, at.y + self.height - ui.u(4))
         draw.add_line(low, high, ui.color("border"), max(1.0, ui.u(0.25)))
-        self._draw_summary(at, small)
-        side_ = ui.u(6)
-        imgui.set_cursor_screen_pos(ImVec2(at.x + self.width - side_, at.y - ui.u(1.5)))
+        return self._draw_head(at)
+
+    def _draw_head(self, at: ImVec2) -> list[Action]:
+        """Titles, summary and the way out; they stay in sight while the answers scroll."""
+        ui, draw = self.ui, imgui.get_window_draw_list()
+        small, side = ui.theme.size("small"), ui.u(6)
+        lowest = at.y + self.height - self.label
+        y = min(max(at.y, imgui.get_window_pos().y + ui.u(1)), lowest)
+        if y > at.y:
+            low = ImVec2(at.x - ui.u(1), y - ui.u(1))
+            high = ImVec2(at.x + self.width + ui.u(1), y + self.label)
+            draw.add_rect_filled(low, high, ui.color("base"))
+        for number, title in enumerate(("As it was", "With your gains")):
+            spot = ImVec2(at.x + number * (self.column + ui.u(8)), y)
+            draw.add_text(ui.fonts["bold"], small, spot, ui.color("muted"), title)
+        self._draw_summary(ImVec2(at.x, y), small)
+        imgui.set_cursor_screen_pos(ImVec2(at.x + self.width - side, y - ui.u(1.5)))
         hint = "Keep the answer at the right; the other stays beside it as a version"
-        done = icon_button(ui, "compare.close", ICON_CLOSE, hint, side=side_, style="small")
+        done = icon_button(ui, "compare.close", ICON_CLOSE, hint, side=side, style="small")
         return [EndComparison()] if done and not self.writing else []
 
     def _paint(self, token: int) -> tuple[int, int]:

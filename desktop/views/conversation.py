@@ -112,7 +112,7 @@ def _scroll(state: AppState, ui: Ui) -> Scroll:
 def _height(state: AppState, ui: Ui, index: int, message: Message, width: float) -> float:
     """Of one message; measured again only when it, the width or the text size changes."""
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
-    place = place_of(state, index) if state.xray.shown else None
+    place = place_of(state, ui, index) if state.xray.shown else None
     shown = (state.xray.shown, place, state.comparing)
     key = (width, ui.theme.text, state.answering is message, *shown)
     held = known.get(index)

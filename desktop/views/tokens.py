@@ -117,7 +117,7 @@ def _laid(
 ) -> tuple[Passage, TokenPage]:
     """Cut into tokens and laid out; kept while the message, its place and the width stay."""
     known: dict[int, Any] = ui.memory.setdefault("passages", {})
-    place = place_of(state, index)
+    place = place_of(state, ui, index)
     key = (place, width, ui.theme.text)
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
@@ -127,8 +127,12 @@ def _laid(
     return held[2], held[3]
 
 
-def place_of(state: AppState, index: int) -> Place | None:
-    return places(state.owners).get(index)
+def place_of(state: AppState, ui: Ui, index: int) -> Place | None:
+    held = ui.memory.get("places")
+    if held is None or held[0] is not state.owners:
+        held = ui.memory["places"] = (state.owners, places(state.owners))
+    found: dict[int, Place] = held[1]
+    return found.get(index)
 
 
 def draw_pointed(state: AppState, ui: Ui) -> list[Action]:
@@ -155,7 +159,7 @@ def draw_pointed(state: AppState, ui: Ui) -> list[Action]:
 def _click(state: AppState, ui: Ui, pointed: Pointed) -> list[Action]:
     """Hold the token; a token of an answer shows what else it might have been."""
     message = state.messages[pointed.index]
-    token = pointed.token - _own(state, pointed.index)
+    token = pointed.token - _own(state, ui, pointed.index)
     if 0 <= token < len(message.tokens) and message.tokens[token].alternatives:
         ui.memory[CHOICE] = (pointed.index, token, (pointed.at[0], pointed.at[1] + pointed.line))
         ui.opened = CHOICE
@@ -164,15 +168,15 @@ def _click(state: AppState, ui: Ui, pointed: Pointed) -> list[Action]:
     return [SetAttention(replace(state.attention, row=row))]
 
 
-def _own(state: AppState, index: int) -> int:
-    place = place_of(state, index)
+def _own(state: AppState, ui: Ui, index: int) -> int:
+    place = place_of(state, ui, index)
     return place.start - place.lead if place else 0
 
 
 def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
     """The token, how likely it was, and the tokens it looks at most."""
     message = state.messages[pointed.index]
-    token = pointed.token - _own(state, pointed.index)
+    token = pointed.token - _own(state, ui, pointed.index)
     back, gap = state.xray.looks_back, ui.u(1)  # never over the words that light up
     y = pointed.at[1] - gap if back else pointed.at[1] + pointed.line + gap
     imgui.set_next_window_pos(ImVec2(pointed.at[0], y), 0, ImVec2(0, 1 if back else 0))
