@@ -43,7 +43,7 @@ class CompareItem:
         ui.rects["compare"] = (at.x, at.y, at.x + self.width, at.y + self.height)
         for side, page in enumerate(self.pages):
             x = at.x + side * (self.column + ui.u(8))
-            draw_boxes(ui, page, (x, at.y + self.label), self._paint, self._marked(side))
+            draw_boxes(ui, page, (x, at.y + self.label), self._paint, {})
         middle = at.x + self.column + ui.u(4)
         low, high = ImVec2(middle, at.y), ImVec2(middle, at.y + self.height - ui.u(4))
         draw.add_line(low, high, ui.color("border"), max(1.0, ui.u(0.25)))
@@ -73,10 +73,9 @@ class CompareItem:
         ui = self.ui
         if self.parting is None or token < self.parting:
             return 0, ui.color("text")
+        if token == self.parting:
+            return ui.color("accent"), ui.color("on_accent")
         return ui.color("accent", 0.2), ui.color("text")
-
-    def _marked(self, side: int) -> dict[int, int]:
-        return {} if self.parting is None else {self.parting: self.ui.color("accent")}
 
     def _draw_summary(self, at: ImVec2, small: float) -> None:
         ui = self.ui

@@ -234,7 +234,8 @@ def test_colours_are_those_of_the_map(talk, theme):
     half = token_colors.table("viridis")[128].tolist()
     assert unpacked(found.fills[3]) == half[:3]
     assert found.fills[1] == 0
-    faint = np.abs(np.array(unpacked(found.fills[2])) - channels({"dark": DARK, "light": LIGHT}[theme].base)).max()
+    base = {"dark": DARK, "light": LIGHT}[theme].base
+    faint = np.abs(np.array(unpacked(found.fills[2])) - channels(base)).max()
     assert 0 < faint < 40
     state = replace(one.state, attention=AttentionChoice(exclude_first=True))
     without = token_colors.shown_weights(looked, state.attention)
