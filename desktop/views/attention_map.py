@@ -102,6 +102,8 @@ def _label(labels: Sequence[str], position: int) -> str:
 def visible(words: str) -> str:
     """A token on one line: what cannot be seen has a sign."""
     shown = words.replace("\n", "⏎").replace("\t", "→").strip(" ") or "␣"
+    if not shown.isprintable() and len(shown) == 1:
+        shown = f"U+{ord(shown):04X}"
     short = shown[: LABEL_CHARACTERS - 1] + "…"
     return shown if len(shown) <= LABEL_CHARACTERS else short
 

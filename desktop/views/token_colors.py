@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.messages import Looked
 from desktop.attention_colors import table
@@ -17,7 +18,8 @@ from desktop.ui import Ui
 from desktop.views.attention_look import LOWEST
 
 FULL = 0.12  # share of the scale from which a colour is opaque: below, the text stays as it is
-INK, PAPER, BRIGHT = 0x14161A, 0xFFFFFF, 115  # luminance from which ink reads better
+INK, PAPER = 0x14161A, 0xFFFFFF
+BRIGHT = 0.19  # linear luminance from which ink reads better
 RAREST = 1e-3  # probability of the strongest tint
 Paint = Callable[[int], tuple[int, int]]  # token -> colours behind and of its text
 
@@ -77,7 +79,7 @@ def _shade(looked: Looked, choice: AttentionChoice, ui: Ui) -> Shades:
     base = ui.theme.palette.base
     behind = np.array([base >> 16, base >> 8 & 255, base & 255], np.float64)
     mixed = colors[:, :3] * alpha[:, None] + behind * (1 - alpha[:, None])
-    bright = mixed @ np.array([0.2126, 0.7152, 0.0722]) > BRIGHT
+    bright = luminance(mixed) > BRIGHT
     packed = np.rint(mixed).astype(np.uint32)
     fills = packed[:, 0] | packed[:, 1] << 8 | packed[:, 2] << 16 | np.uint32(0xFF000000)
     fills = np.where(alpha < 0.02, 0, fills)
@@ -132,5 +134,11 @@ def mix(low: int, high: int, share: float) -> int:
 
 def legible(fill: int) -> int:
     """Black or white, whichever reads better on a colour, 0xRRGGBB."""
-    shares = zip((0.2126, 0.7152, 0.0722), (16, 8, 0), strict=True)
-    return INK if sum(share * (fill >> at & 255) for share, at in shares) > BRIGHT else PAPER
+    parts = np.array([fill >> at & 255 for at in (16, 8, 0)], np.float64)
+    return INK if luminance(parts) > BRIGHT else PAPER
+
+
+def luminance(rgb: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of sRGB 0..255 [..., 3], relative to white (Rec. 709, gamma 2.2)."""
+    found: NDArray[np.float64] = (rgb / 255) ** 2.2 @ np.array([0.2126, 0.7152, 0.0722])
+    return found

@@ -58,6 +58,7 @@ def test_numbers_on_the_bar():
 
 def test_tokens_that_cannot_be_seen_have_a_sign():
     assert [visible(t) for t in (" ", "\n", "", " sky", "\t")] == ["␣", "⏎", "␣", "sky", "→"]
+    assert visible("\xa0") == "U+00A0"
     assert len(visible("x" * 50)) == 12
 
 
