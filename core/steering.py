@@ -104,9 +104,11 @@ class Steering:
             return
         if self._looking is None or self._looking.source is not runner.attention:
             self._looking = Looking(runner.attention)
+        self._look = None  # a defect ends the look, not every step from here on
         looked = self._looking.look(request, LOOK_SECONDS)
-        if looked is not None:
-            self._look = None
+        if looked is None:
+            self._look = request
+        else:
             self._emit(looked)
 
     def _serve(self, request: Aside, runner: Runner | None) -> None:

@@ -25,6 +25,8 @@ from core.messages import (
     LoadProgress,
     LoadStarted,
     Logged,
+    Look,
+    Looked,
     ModelLoaded,
     PrefillProgress,
     Reconfigure,
@@ -356,7 +358,16 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
         "look": lambda number: Inspect(random.randrange(60), number),
         "compare": CompareGains,
         "steer": lambda _: SetGains(((random.random(),) * 4,) * 2),
+        "see": lambda number: Look(
+            number,
+            random.randrange(60),
+            random.choice(("from", "to")),
+            random.choice(("heads", "layer-mean", "rollout")),
+            ((0, random.randrange(5)), (1, 2)),
+            random.randrange(3),
+        ),
     }
+    last_look = None
     for number in range(40):
         if random.random() < 0.3:
             time.sleep(random.random() * 0.03)
@@ -370,17 +381,26 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
             sent[GenerationFinished] += 1
         elif kind in asides:
             client.send(asides[kind](number))
+            last_look = number if kind == "see" else last_look
             sent[LensResult] += kind == "look"
             sent[GainsEffect] += kind == "compare"
         else:
             client.send(Stop() if kind == "stop" else CancelLoad())
         sent[LoadStarted] += kind in ("load", "missing", "change")
     deadline = time.monotonic() + PATIENCE
-    while (done := _ended(client)) != sent and time.monotonic() < deadline:
+
+    def waiting():
+        looks = [event.request for event in client.of(Looked)]
+        return _ended(client) != sent or last_look not in (None, *looks)
+
+    while waiting() and time.monotonic() < deadline:
         client.events += client.engine.wait(0.05)
-    assert done == sent
+    assert _ended(client) == sent
     finished = [e.request for e in client.of(GenerationFinished)]
     assert len(finished) == len(set(finished))
+    seen = [e.request for e in client.of(Looked)]
+    assert seen == sorted(set(seen))
+    assert last_look in (*seen[-1:], None), "a later look takes the place of one that waits"
     for event in client.of(GenerationFinished):
         ends = ("length", "stopped", "end")  # with other gains it may end by itself
         assert event.stop_reason in ends or "still being written" in event.message

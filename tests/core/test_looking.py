@@ -9,7 +9,7 @@ from core import looking
 from core.attention import head_maps
 from core.errors import RequestError
 from core.looking import Looking
-from core.messages import Look, Looked, SetGains, TokenDecoded
+from core.messages import Logged, Look, Looked, SetGains, TokenDecoded
 from tests.core.test_attention import CHUNK, RING, parts, session_of, source_of  # noqa: F401
 from tests.core.test_steering import Client, at_step
 from tests.runners import BACKENDS, exact, running
@@ -207,3 +207,26 @@ def test_in_the_middle_of_an_answer_the_last_look_counts(monkeypatch, tiny_llama
     at = client.events.index(client.of(Looked)[0])
     assert any(isinstance(event, TokenDecoded) for event in client.events[at:])
     assert client.engine.close()
+
+
+def test_a_defect_ends_the_look_and_nothing_else(monkeypatch, tiny_llama):
+    def fail(*_):
+        raise IndexError("planted")
+
+    client = Client()
+    client.load(tiny_llama)
+    client.ask(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Looking, "look", fail)
+        client.send(Look(2, 1, "from", "layer-mean"))
+        assert "planted" in next_error(client)
+    assert client.ask(3)[0].stop_reason == "length"
+    client.send(Look(4, 1, "from", "layer-mean"))
+    assert client.until(Looked).request == 4
+    assert client.engine.close()
+
+
+def next_error(client):
+    while (event := client.until(Logged)).level != "error":
+        pass
+    return event.text
