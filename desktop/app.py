@@ -149,6 +149,7 @@ class App:
     def _draw(self) -> None:
         program, interface = self.program, self.program.interface
         interface.scale = self.window.ui_scale
+        interface.ui.maps = self.screen.maps
         acted: list[object] = []
         try:
             palette = interface.ui.theme.palette

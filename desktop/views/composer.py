@@ -7,7 +7,8 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.actions import Action, CancelEdit, Send, SetDraft, StopAnswer, obstacle
+from desktop.actions import Action, CancelEdit, Send, SetDraft, StopAnswer
+from desktop.asking import obstacle
 from desktop.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
 from desktop.state import AppState
 from desktop.ui import Ui
