@@ -90,6 +90,11 @@ class AttentionSource:
         return self._session.committed.version
 
     @property
+    def era(self) -> int:
+        """Grows when the cache is emptied: what it holds then is new, even of equal tokens."""
+        return self._session.committed.era
+
+    @property
     def rows(self) -> range:
         """Positions whose queries the rings hold."""
         return self._session.committed.rows

@@ -31,6 +31,7 @@ class Committed:
     version: int  # grows with every change
     length: int  # positions in the cache
     rows: range  # positions whose queries are kept
+    era: int = 0  # grows when everything is forgotten: equal tokens then have other keys
 
 
 class Session:
@@ -64,6 +65,8 @@ class Session:
     def clear(self) -> None:
         """Forget what the cache holds."""
         self._truncate(0)
+        committed = self.committed
+        self.committed = replace(committed, version=committed.version + 1, era=committed.era + 1)
 
     @property
     def gains(self) -> Gains:
@@ -205,7 +208,8 @@ class Session:
         length = len(self._cached)
         rows = range(first_row, length) if self._ring_rows else range(0)
         if (length, rows) != (self.committed.length, self.committed.rows):
-            self.committed = Committed(self.committed.version + 1, length, rows)
+            version = self.committed.version + 1
+            self.committed = replace(self.committed, version=version, length=length, rows=rows)
 
     def _check(self, tokens: Sequence[int]) -> None:
         if not tokens:

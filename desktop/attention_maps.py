@@ -67,7 +67,7 @@ class AttentionMaps:
         self._budget, self._planner = Budget(), Planner()
         self._look, self._looks = Look(), 0
         self._tokens: tuple[int, ...] = ()
-        self._version = -1
+        self._version, self._era = -1, 0
         self._rows = range(0)
         self._thumbnails: dict[int, Cell] = {}  # of this frame, by number
         self._pictures: dict[str, Surface] = {}
@@ -277,7 +277,8 @@ class AttentionMaps:
             return
         self._version = source.version
         tokens = source.tokens()[: source.length]
-        kept = _common(self._tokens, tokens)
+        kept = _common(self._tokens, tokens) if source.era == self._era else 0
+        self._era = source.era
         if kept < len(self._tokens):
             self._store.shrink(kept)
             self._values.clear()

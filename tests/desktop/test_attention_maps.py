@@ -162,6 +162,19 @@ def test_a_changed_prefix_is_drawn_again(rig, kept):
     assert_thumbnails(one, 2e-5)
 
 
+def test_equal_tokens_computed_anew_are_drawn_again(rig):
+    """As after other gains: the conversation is the same, its keys and queries are not."""
+    one = rig(context=300, layers=1)
+    one.source.grow(150)
+    one.until_complete(thumbnails)
+    tokens = one.source.tokens()
+    one.source.cut(0)
+    one.source.era += 1
+    one.source.grow(150, tokens=tokens)
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, 2e-5)
+
+
 def test_the_ring_wraps_around(rig):
     """Rows that were drawn stay; rows whose queries are gone stay empty."""
     one = rig(context=128, ring=32, layers=1)
