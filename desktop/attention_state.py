@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 Head = tuple[int, int]  # layer, head
-Order = Literal["layer", "entropy", "previous", "same", "induction", "first"]
+Order = str  # "layer", or a name of core/attention_scores.py's SCORES
 MOST_LOCKED = 4
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import groupby
 
-import numpy as np
 from imgui_bundle import ImVec2, imgui
-from numpy.typing import NDArray
 
+from core.attention_scores import SCORES
 from desktop.actions import Action, SetAttention
 from desktop.attention_maps import AttentionMaps
-from desktop.attention_scores import COUNT, ORDERS, mean_scores
 from desktop.attention_state import AttentionChoice, Head
 from desktop.state import AppState
 from desktop.theme import u32
@@ -87,7 +86,7 @@ def _draw_large(
 
 def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
     """Order and filters at the left, the look at the right."""
-    orders = [(name, label) for name, (label, _) in ORDERS.items()]
+    orders = [("layer", "By layer"), *((name, score.label) for name, score in SCORES.items())]
     order = picker(ui, "attention.order", orders, choice.order, ui.u(36), "Order of the heads")
     imgui.same_line(0, ui.u(1.5))
     layers = [("", "All layers"), *((str(i), f"Layer {i}") for i in range(len(maps.layers)))]
@@ -123,11 +122,11 @@ def _draw_kept(ui: Ui, maps: AttentionMaps) -> None:
 def _draw_grid(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
     flags = imgui.WindowFlags_.no_saved_settings
     imgui.begin_child("grid", ImVec2(0, 0), 0, flags)
-    heads, scores = _heads(choice, maps), _scores(choice, ui, maps)
+    heads = _heads(choice, maps)
     if choice.order == "layer":
         choice = _draw_rows(choice, ui, maps, heads)
     else:
-        choice = _draw_sorted(choice, ui, maps, heads, scores)
+        choice = _draw_sorted(choice, ui, maps, heads)
     imgui.end_child()
     return choice
 
@@ -148,16 +147,15 @@ def group_of(maps: AttentionMaps, head: Head) -> int:
     return head[1] * layer.kv_heads // layer.heads
 
 
-def _scores(
-    choice: AttentionChoice, ui: Ui, maps: AttentionMaps
-) -> dict[Head, NDArray[np.float64]] | None:
-    """Mean scores by head where they are wanted; looks again when they may have changed."""
-    if choice.order == "layer":
-        return None
-    sums = maps.scores(of_all=True)
-    if sums is None or sums[:, COUNT].sum() < len(sums) * maps.length:
-        ui.redraw_in(0.7 if sums is not None else 0.05)  # rows are missing still
-    return mean_scores(sums, maps.layers, maps.tokens)
+def _scores(name: str, ui: Ui, maps: AttentionMaps) -> dict[Head, float]:
+    """A score by head, nan where it cannot be told; looks again when it may have changed."""
+    heads = [(at, head) for at, layer in enumerate(maps.layers) for head in range(layer.heads)]
+    scores = maps.scores(of_all=True)
+    if maps.scored_rows < len(heads) * maps.length:
+        ui.redraw_in(0.7 if scores else 0.05)  # rows are missing still
+    if scores is None:
+        return dict.fromkeys(heads, math.nan)
+    return dict(zip(heads, scores[name].tolist(), strict=True))
 
 
 def _draw_rows(
@@ -193,13 +191,10 @@ def _draw_sorted(
     ui: Ui,
     maps: AttentionMaps,
     heads: list[Head],
-    scores: dict[Head, NDArray[np.float64]] | None,
 ) -> AttentionChoice:
-    """Best first, with the score under each."""
-    _, column = ORDERS[choice.order]
-    assert column is not None
-    values = {head: float(scores[head][column]) if scores else 0.0 for head in heads}
-    heads = sorted(heads, key=lambda head: -values[head])
+    """Best first, with the score under each; those that have none last."""
+    values = _scores(choice.order, ui, maps)
+    heads = sorted(heads, key=lambda head: (math.isnan(values[head]), -values[head], head))
     gap, foot = ui.u(1.5), ui.theme.size("small") * 2.4
     room = imgui.get_content_region_avail().x
     columns = max(1, int((room + gap) / (ui.u(17) + gap)))
@@ -210,21 +205,26 @@ def _draw_sorted(
         y = start.y + place // columns * (side + foot + gap)
         if _visible(y, side + foot):
             choice = _draw_cell(choice, ui, maps, head, (x, y), side)
-            _draw_foot(ui, head, values[head], column == 0, (x, y + side))
+            _draw_foot(ui, head, shown_score(choice.order, values[head]), (x, y + side))
     rows = -(-len(heads) // columns)
     imgui.set_cursor_screen_pos(start)
     imgui.dummy(ImVec2(room, max(1.0, rows * (side + foot + gap) - gap)))
     return choice
 
 
-def _draw_foot(ui: Ui, head: Head, value: float, nats: bool, at: tuple[float, float]) -> None:
+def _draw_foot(ui: Ui, head: Head, shown: str, at: tuple[float, float]) -> None:
     draw, size = imgui.get_window_draw_list(), ui.theme.size("small")
     with ui.font(style="small"):
         spot = ImVec2(at[0], at[1] + ui.u(0.5))
         draw.add_text(spot, ui.color("text"), f"L{head[0]} H{head[1]}")
-        shown = f"{value:.2f} nats" if nats else f"{value:.0%}"
         spot = ImVec2(at[0], at[1] + ui.u(0.5) + size)
         draw.add_text(spot, ui.color("muted"), shown)
+
+
+def shown_score(name: str, value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return f"{value:.2f} nats" if SCORES[name].nats else f"{value:.1%}"
 
 
 def _visible(y: float, height: float) -> bool:
@@ -271,8 +271,8 @@ def _draw_cell(
 
 def _draw_hover(choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head) -> None:
     """The same map, larger, with its scores."""
-    means = mean_scores(maps.scores(), maps.layers, maps.tokens)
-    ui.redraw_in(0.7 if means else 0.05)
+    scores = maps.scores()
+    ui.redraw_in(0.7 if scores else 0.05)
     with ui.styled(window_padding=(ui.u(3), ui.u(3))):
         if not imgui.begin_tooltip():
             return
@@ -280,12 +280,9 @@ def _draw_hover(choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head
     text(ui, f"Layer {head[0]}, head {head[1]}", bold=True)
     text(ui, f"Key head {group_of(maps, head)}", "muted", "small")
     draw_map(ui, maps, "hover", head, range(maps.length), side, marked=choice.row)
-    if means is not None:
-        for label, column in ORDERS.values():
-            if column is not None:
-                value = means[head][column]
-                shown = f"{value:.2f} nats" if column == 0 else f"{value:.1%}"
-                _pair(ui, label, shown, side)
+    at = sum(layer.heads for layer in maps.layers[: head[0]]) + head[1]
+    for name, values in (scores or {}).items():
+        _pair(ui, SCORES[name].label, shown_score(name, float(values[at])), side)
     imgui.end_tooltip()
 
 

@@ -8,7 +8,6 @@ from core.errors import LlmLiteError
 from desktop.attention_cells import Cell
 from desktop.attention_colors import NAMES, srgb_to_lab, table
 from desktop.attention_export import export_npz
-from desktop.attention_scores import INDUCTION, PREVIOUS, mean_scores, repeated
 from desktop.attention_state import AttentionChoice
 from desktop.views.attention_head import Zoom
 from desktop.views.attention_look import LOWEST, ticks
@@ -60,16 +59,6 @@ def test_tokens_that_cannot_be_seen_have_a_sign():
     assert [visible(t) for t in (" ", "\n", "", " sky", "\t")] == ["␣", "⏎", "␣", "sky", "→"]
     assert visible("\xa0") == "U+00A0"
     assert len(visible("x" * 50)) == 12
-
-
-def test_mean_scores_count_only_rows_with_something_to_find():
-    tokens = (1, 2, 3, 1, 2, 3)
-    assert repeated(tokens) == 3
-    sums = np.array([[6.0, 3.0, 1.5, 3.0, 0.6, 6.0]], np.float32)
-    layer = FakeSource(layers=1, heads=1, kv_heads=1).layers[0]
-    (means,) = mean_scores(sums, (layer,), tokens).values()
-    assert means[PREVIOUS] == pytest.approx(0.5)
-    assert means[INDUCTION] == pytest.approx(1.0)
 
 
 def test_rows_of_a_cell_come_newest_first_and_each_once():
