@@ -110,6 +110,17 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """Bring a conversation into the cache and say nothing, as when another branch of it is to be
+    looked into. PrefillProgress tells how far it is, ConversationRead how it ended. Stop ends it;
+    what was read so far stays.
+    """
+
+    request: int
+    messages: tuple[ChatMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetGains:
     """Weigh the output of every attention head from the next step on, in the middle of an answer
     too. The cache stays as it is: what it holds was made with the gains of its time.
@@ -171,6 +182,7 @@ Command = (
     | CancelLoad
     | Reconfigure
     | Generate
+    | Read
     | SetGains
     | Inspect
     | CompareGains
@@ -268,6 +280,15 @@ class GenerationStarted:
     prompt_tokens: int  # tokens of the whole prompt
     reused_tokens: int  # of these, already in the cache
     prompt: tuple[PromptToken, ...] = ()  # by position; the answer's tokens follow
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRead:
+    """The end of a Read: what the cache holds now, by position."""
+
+    request: int
+    prompt: tuple[PromptToken, ...] = ()
+    message: str = ""  # a sentence where it could not be read; "" where it was, or was stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +394,7 @@ Event = (
     | LoadFailed
     | ExecutorChanged
     | GenerationStarted
+    | ConversationRead
     | PrefillProgress
     | TokenDecoded
     | GenerationFinished

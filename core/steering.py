@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from core import inspection
 from core.errors import DeviceError, LlmLiteError
-from core.generation import Emit, Generation, alternatives
+from core.generation import Emit, alternatives
 from core.loading import Runner
 from core.looking import Looking
 from core.messages import (
@@ -54,15 +54,15 @@ class Steering:
         self._own_gains = False
         self._looking = None
 
-    def answer(self, generation: Generation, runner: Runner) -> None:
-        """Run the generation with its gains, and serve requests between its steps."""
-        session, own = runner.session, generation.command.gains
+    def answer(self, run: Callable[[Runner], None], runner: Runner, own: Gains | None) -> None:
+        """Run with its own gains or those in force, and serve requests between the steps."""
+        session = runner.session
         gains = self._in_force(runner) if own is None else own
         session.set_gains(gains, throughout=own is not None or self._own_gains)
         self._own_gains = self._answering_with_own = own is not None
         session.before_step = lambda: self.serve(runner, lambda: True)
         try:
-            generation.run(runner)
+            run(runner)
         finally:
             self._answering_with_own = False
             session.before_step = lambda: None

@@ -16,7 +16,7 @@ from core.messages import (
 )
 from desktop import inside
 from desktop.apply import notify
-from desktop.asking import Result, ask, ask_again, obstacle
+from desktop.asking import Result, ask, ask_again, end_reading, obstacle
 from desktop.attention_state import AttentionChoice
 from desktop.inside import InsideAction
 from desktop.state import AppState, Load, Message, ThemeName
@@ -256,8 +256,9 @@ def _(action: CancelEdit, state: AppState, now: float) -> Result:
 def _(action: NewChat, state: AppState, now: float) -> Result:
     if not state.messages:
         return replace(state, editing=None), ()
+    state, ended = end_reading(state)
     sent = state.running and not state.queued
-    commands = (Stop(),) if sent else ()
+    commands = (Stop(),) if sent else ended
     fresh = replace(
         state,
         messages=(),
@@ -318,15 +319,18 @@ def _(action: SetOptions, state: AppState, now: float) -> Result:
     state = replace(state, options=action.options)
     if state.model is None:
         return state, ()
-    stop = (Stop(),) if state.running else ()
-    return replace(state, load=Load(state.model.path)), (*stop, Reconfigure(action.options))
+    path = state.model.path
+    state, ended = end_reading(state)
+    stop = (Stop(),) if state.running else ended
+    return replace(state, load=Load(path)), (*stop, Reconfigure(action.options))
 
 
 @_act.register
 def _(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
         return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
-    stop = (Stop(),) if state.running else ()
+    state, ended = end_reading(state)
+    stop = (Stop(),) if state.running else ended
     load = Load(action.source or "the default model")
     return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
 

@@ -11,13 +11,13 @@ from imgui_bundle import ImVec2, imgui
 from desktop.actions import Action, SetAttention
 from desktop.attention_colors import table
 from desktop.icons import ICON_EYE
-from desktop.inside import SetXRay
+from desktop.inside import ReadAgain, SetXRay
 from desktop.state import AppState
-from desktop.token_state import LookBy, XRay
+from desktop.token_state import LookBy, XRay, unread
 from desktop.ui import Ui
 from desktop.views.attention_look import SINK
 from desktop.views.token_colors import RAREST, likely, shades
-from desktop.widgets import picker, text, tip, toggle
+from desktop.widgets import button, meter, picker, text, tip, toggle
 
 SWITCH = f"{ICON_EYE}  X-ray"
 XRAY = (
@@ -35,6 +35,7 @@ BY = (
     "view, or attention rollout: the maps of all layers multiplied, each half attention and half "
     "the token itself, which estimates what reaches a token through the whole model."
 )
+ELSEWHERE = "The cache holds another text, so there is nothing to look into."
 REVERSE = "Light up the tokens that look at this one. Holding Shift does the same."
 PROBABILITIES = (
     "Tint each token of an answer by how unlikely the model found it. Click one to see what else "
@@ -73,14 +74,41 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
         imgui.same_line(0, ui.u(4))
         tinted = toggle(ui, "xray.likely", "Likelihood", xray.probabilities, PROBABILITIES)
     imgui.end_group()
-    _draw_legend(state, ui)
-    actions: list[Action] = []
+    actions = _draw_reading(state, ui)
+    if actions is None:
+        _draw_legend(state, ui)
+        actions = []
     xray = replace(xray, reverse=reverse, probabilities=tinted)
     if xray != state.xray:
         actions.append(SetXRay(xray))
     if without != choice.exclude_first:
         actions.append(SetAttention(replace(choice, exclude_first=without)))
     return actions
+
+
+def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
+    """Where the cache holds another text: the way back. None where all of this one is there."""
+    reading = state.reading
+    if reading is not None:
+        words = (
+            f"Reading {reading.done:,} of {reading.total:,} tokens" if reading.total else "Reading"
+        )
+        text(ui, words, "muted", "small")
+        imgui.same_line(0, ui.u(2))
+        x, y = imgui.get_cursor_pos_x(), imgui.get_cursor_pos_y()
+        imgui.set_cursor_pos_y(y + (ui.theme.size("small") - ui.u(1)) / 2)
+        meter(ui, reading.done / max(reading.total, 1), ui.u(30), ui.u(1))
+        imgui.set_cursor_pos((x, y))
+        imgui.dummy(ImVec2(ui.u(30), ui.theme.size("small")))
+        return []
+    spoken = [bool(message.text) for message in state.messages]
+    if state.running or state.model is None or not unread(state.owners, spoken):
+        return None
+    text(ui, ELSEWHERE, "muted", "small")
+    imgui.same_line(0, ui.u(2))
+    with ui.font(style="small"):
+        clicked = button(ui, "xray.read", "Read this conversation again")
+    return [ReadAgain()] if clicked else []
 
 
 def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:
