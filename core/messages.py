@@ -166,6 +166,16 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportMaps:
+    """Write the maps of heads (layer, head) to an NPZ file, as they are between two tokens of an
+    answer; MapsExported tells when that is done."""
+
+    request: int
+    path: str
+    heads: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the running answer; what was said stays."""
 
@@ -175,7 +185,7 @@ class Shutdown:
     pass
 
 
-Aside = SetGains | Inspect | CompareGains | Look  # served while an answer goes on
+Aside = SetGains | Inspect | CompareGains | Look | ExportMaps  # served while an answer goes on
 
 Command = (
     LoadModel
@@ -187,6 +197,7 @@ Command = (
     | Inspect
     | CompareGains
     | Look
+    | ExportMaps
     | Stop
     | Shutdown
 )
@@ -381,6 +392,13 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class MapsExported:
+    request: int
+    path: str
+    message: str = ""  # a sentence where nothing was written
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     level: Level
     text: str
@@ -401,5 +419,6 @@ Event = (
     | LensResult
     | GainsEffect
     | Looked
+    | MapsExported
     | Logged
 )

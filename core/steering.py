@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import queue
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from core import inspection
+from core.attention_export import snapshot, write_later
 from core.errors import DeviceError, LlmLiteError
 from core.generation import Emit, alternatives
 from core.loading import Runner
@@ -15,6 +17,7 @@ from core.looking import Looking
 from core.messages import (
     Aside,
     CompareGains,
+    ExportMaps,
     Gains,
     GainsEffect,
     Inspect,
@@ -23,6 +26,7 @@ from core.messages import (
     Level,
     Look,
     Looked,
+    MapsExported,
     SetGains,
 )
 from core.sampling import likeliest
@@ -118,6 +122,8 @@ class Steering:
             self._set(request.gains, runner)
         elif isinstance(request, Inspect):
             self._emit(self._lens(request, runner))
+        elif isinstance(request, ExportMaps):
+            self._export(request, runner)
         elif not runner.session.context_used:
             self._refuse(request, "there is nothing to compare: the cache is empty")
         else:
@@ -138,6 +144,12 @@ class Steering:
         )
         return LensResult(request.request, request.position, rows)
 
+    def _export(self, request: ExportMaps, runner: Runner) -> None:
+        def done(message: str) -> None:
+            self._emit(MapsExported(request.request, request.path, message))
+
+        write_later(snapshot(runner.attention, request.heads), Path(request.path), done)
+
     def _in_force(self, runner: Runner) -> Gains:
         return self._gains or tuple((1.0,) * len(row) for row in runner.session.gains)
 
@@ -149,5 +161,7 @@ class Steering:
             self._emit(LensResult(request.request, request.position, (), message))
         elif isinstance(request, CompareGains):
             self._emit(GainsEffect(request.request, math.nan, message))
+        elif isinstance(request, ExportMaps):
+            self._emit(MapsExported(request.request, request.path, message))
         else:
             self._log("error", message)

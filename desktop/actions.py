@@ -9,6 +9,7 @@ from typing import Literal
 from core.messages import (
     CancelLoad,
     EngineOptions,
+    ExportMaps,
     LoadModel,
     Reconfigure,
     SamplingOptions,
@@ -17,7 +18,7 @@ from core.messages import (
 from desktop import inside
 from desktop.apply import notify
 from desktop.asking import Result, ask, ask_again, end_reading, obstacle
-from desktop.attention_state import AttentionChoice
+from desktop.attention_state import AttentionChoice, FigureName
 from desktop.inside import InsideAction
 from desktop.state import AppState, Load, Message, ThemeName
 
@@ -123,9 +124,12 @@ class SetAttention:
 
 @dataclass(frozen=True, slots=True)
 class ExportAttention:
-    """Write the locked heads to a file; the program does it, the state does not change."""
+    """Write a file: a picture of a view, which the program draws, or the numbers of the locked
+    heads, which the engine writes."""
 
+    view: FigureName
     kind: Literal["png", "npz"]
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,10 +376,17 @@ def _(action: SetAttention, state: AppState, now: float) -> Result:
     return inside.look(state) if other else (state, ())
 
 
+@_act.register
+def _(action: ExportAttention, state: AppState, now: float) -> Result:
+    if action.kind == "png":
+        return state, ()
+    export = ExportMaps(state.next_aside, action.path, state.attention.locked)
+    return replace(state, next_aside=state.next_aside + 1), (export,)
+
+
 @_act.register(ChooseFile)
-@_act.register(ExportAttention)
 @_act.register(ResetLayout)
-def _(action: ChooseFile | ExportAttention | ResetLayout, state: AppState, now: float) -> Result:
+def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 

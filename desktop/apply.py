@@ -19,6 +19,7 @@ from core.messages import (
     LoadStarted,
     Logged,
     Looked,
+    MapsExported,
     ModelLoaded,
     PrefillProgress,
     TokenDecoded,
@@ -227,6 +228,13 @@ def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
 @_apply.register
 def _(event: Looked, state: AppState, now: float) -> AppState:
     return replace(state, look=0, looked=event) if event.request == state.look else state
+
+
+@_apply.register
+def _(event: MapsExported, state: AppState, now: float) -> AppState:
+    if event.message:
+        return notify(state, "warning", event.message, now)
+    return notify(state, "info", f"Saved {event.path}", now)
 
 
 @_apply.register

@@ -186,17 +186,10 @@ class AttentionMaps:
         sums = self._readings.sums
         return 0 if sums is None else int(sums[:, len(SCORES)].sum())
 
-    def read_picture(self, name: str) -> NDArray[np.uint8]:
-        """The pixels of a picture of this frame, uint8 [rows, columns, 4], as it was coloured last;
-        waits for the device: for exports, not for drawing."""
-        surface = self._pictures[name]
-        cell, (width, height) = surface.cells[0], surface.size
-        self._device.wait_idle()
-        colors = surface.colors.download().reshape(height, width, 4)
-        self._readings.bytes["exports"] += colors.nbytes
-        shown = (self.length - cell.row) / (1 << cell.shift)
-        side = min(int(np.ceil(shown)), height)
-        return colors[:side, :side]
+    def drop(self, name: str) -> None:
+        """Keep a picture no longer; no frame draws it from now on."""
+        if self._store:
+            self._store.drop(name)
 
     # What the program calls.
 

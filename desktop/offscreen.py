@@ -30,9 +30,10 @@ class OffscreenTarget:
         *,
         ui_scale: float = 1.0,
         delta_s: float | None = None,
+        color_format: int = int(vk.VK_FORMAT_R8G8B8A8_UNORM),
     ) -> None:
         self._device = device
-        self.color_format = int(vk.VK_FORMAT_R8G8B8A8_UNORM)
+        self.color_format = color_format
         self.ui_scale = ui_scale
         self.drawable = True
         self._delta_s = delta_s
@@ -80,7 +81,8 @@ class OffscreenTarget:
         try:
             self._copy_to(buffer)
             pixels = buffer.array(np.uint8)[:size].reshape(self.height, self.width, 4)
-            return pixels.copy()
+            swapped = self.color_format == vk.VK_FORMAT_B8G8R8A8_UNORM
+            return pixels[..., [2, 1, 0, 3]] if swapped else pixels.copy()
         finally:
             buffer.close()
 

@@ -20,6 +20,7 @@ from desktop.views import attention_head
 from desktop.views.attention_look import draw_look, look_of, redraw
 from desktop.views.attention_map import draw_map
 from desktop.views.rail import rail_width
+from desktop.views.save import draw_save
 from desktop.views.status_bar import status_height
 from desktop.widgets import fit, picker, text, tip, wrapped
 
@@ -43,18 +44,20 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if state.attention.large:
         choice, actions = _draw_large(state, ui, maps)
     else:
-        choice = draw_panel(state, ui, maps)
+        choice, actions = draw_panel(state, ui, maps)
     return [*actions, SetAttention(choice)] if choice != state.attention else actions
 
 
-def draw_panel(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+def draw_panel(
+    state: AppState, ui: Ui, maps: AttentionMaps
+) -> tuple[AttentionChoice, list[Action]]:
     """Order, filters and grid in what is left of the window."""
     maps.use(look_of(state.attention))
     choice = _draw_bar(state.attention, ui, maps)
-    _draw_kept(ui, maps)
+    actions = _draw_kept(state, ui, maps)
     choice = _draw_grid(choice, ui, maps)
     redraw(state, ui, maps)
-    return choice
+    return choice, actions
 
 
 def _draw_large(
@@ -74,30 +77,30 @@ def _draw_large(
     room = imgui.get_content_region_avail()
     with ui.styled(window_padding=(0.0, 0.0)):
         imgui.begin_child("large.grid", ImVec2(round(room.x * 0.38), room.y))
-        choice = draw_panel(state, ui, maps)
+        choice, saved = draw_panel(state, ui, maps)
         imgui.end_child()
         imgui.same_line(0, ui.u(6))
         imgui.begin_child("large.heads", ImVec2(0, room.y))
         choice, actions = attention_head.draw_panel(replace(state, attention=choice), ui)
         imgui.end_child()
     imgui.end()
-    return choice, actions
+    return choice, saved + actions
 
 
 def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
     """Order and filters at the left, the look at the right."""
     orders = [("layer", "By layer"), *((name, score.label) for name, score in SCORES.items())]
-    order = picker(ui, "attention.order", orders, choice.order, ui.u(36), "Order of the heads")
+    order = picker(ui, "attention.order", orders, choice.order, ui.u(32), "Order of the heads")
     imgui.same_line(0, ui.u(1.5))
     layers = [("", "All layers"), *((str(i), f"Layer {i}") for i in range(len(maps.layers)))]
     value = "" if choice.layer is None else str(choice.layer)
-    layer = picker(ui, "attention.layer", layers, value, ui.u(26), "Show one layer")
+    layer = picker(ui, "attention.layer", layers, value, ui.u(25), "Show one layer")
     imgui.same_line(0, ui.u(1.5))
     groups = max(one.kv_heads for one in maps.layers)
     named = [("", "All groups"), *((str(i), f"Group {i}") for i in range(groups))]
     value = "" if choice.group is None else str(choice.group)
     hint = "Heads of a group share their keys and values"
-    group = picker(ui, "attention.group", named, value, ui.u(26), hint)
+    group = picker(ui, "attention.group", named, value, ui.u(25), hint)
     choice = replace(
         choice,
         order=order,
@@ -107,28 +110,49 @@ def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> Attention
     return draw_look(choice, ui, "attention")
 
 
-def _draw_kept(ui: Ui, maps: AttentionMaps) -> None:
-    """Which rows can still be computed, and what all this takes."""
+def _draw_kept(state: AppState, ui: Ui, maps: AttentionMaps) -> list[Action]:
+    """Which rows can still be computed, and what all this takes; the button that saves."""
+    side = ui.u(6)
     rows, memory = maps.rows, maps.memory
     taken = size(memory["maps"] + memory["copies"])
     words = f"Queries of tokens {rows.start:,} to {rows.stop - 1:,} are kept in "
     words += f"{size(memory['queries'])}; maps take {taken}."
     with ui.font(style="small"):
-        words = fit(words, imgui.get_content_region_avail().x)
+        words = fit(words, imgui.get_content_region_avail().x - side - ui.u(2))
     text(ui, words, "faint", "small")
     tip(ui, "A map is made from queries and keys when somebody looks. " + KEPT)
+    below, line = imgui.get_cursor_pos(), imgui.get_item_rect_size().y
+    spacing = imgui.get_style().item_spacing.y
+    imgui.set_cursor_pos((ui.right(side), below.y - spacing - (line + side) / 2))
+    actions = draw_save(state, ui, "grid", side)
+    imgui.set_cursor_pos(below)
+    imgui.dummy(ImVec2(0, 0))
+    return actions
 
 
 def _draw_grid(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
     flags = imgui.WindowFlags_.no_saved_settings
     imgui.begin_child("grid", ImVec2(0, 0), 0, flags)
-    heads = _heads(choice, maps)
-    if choice.order == "layer":
+    heads, scores = ordered(choice, ui, maps)
+    if scores is None:
         choice = _draw_rows(choice, ui, maps, heads)
     else:
-        choice = _draw_sorted(choice, ui, maps, heads)
+        choice = _draw_sorted(choice, ui, maps, heads, scores)
     imgui.end_child()
     return choice
+
+
+def ordered(
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps
+) -> tuple[list[Head], dict[Head, float] | None]:
+    """Those that pass the filters: by layer, or the highest score first, with the scores; those
+    that have none come last."""
+    heads = _heads(choice, maps)
+    if choice.order == "layer":
+        return heads, None
+    scores = _scores(choice.order, ui, maps)
+    heads.sort(key=lambda head: (math.isnan(scores[head]), -scores[head], head))
+    return heads, scores
 
 
 def _heads(choice: AttentionChoice, maps: AttentionMaps) -> list[Head]:
@@ -191,10 +215,9 @@ def _draw_sorted(
     ui: Ui,
     maps: AttentionMaps,
     heads: list[Head],
+    scores: dict[Head, float],
 ) -> AttentionChoice:
-    """Best first, with the score under each; those that have none last."""
-    values = _scores(choice.order, ui, maps)
-    heads = sorted(heads, key=lambda head: (math.isnan(values[head]), -values[head], head))
+    """With the score under each."""
     gap, foot = ui.u(1.5), ui.theme.size("small") * 2.4
     room = imgui.get_content_region_avail().x
     columns = max(1, int((room + gap) / (ui.u(17) + gap)))
@@ -205,7 +228,7 @@ def _draw_sorted(
         y = start.y + place // columns * (side + foot + gap)
         if _visible(y, side + foot):
             choice = _draw_cell(choice, ui, maps, head, (x, y), side)
-            _draw_foot(ui, head, shown_score(choice.order, values[head]), (x, y + side))
+            _draw_foot(ui, head, shown_score(choice.order, scores[head]), (x, y + side))
     rows = -(-len(heads) // columns)
     imgui.set_cursor_screen_pos(start)
     imgui.dummy(ImVec2(room, max(1.0, rows * (side + foot + gap) - gap)))

@@ -7,9 +7,7 @@ from imgui_bundle import imgui
 from core.attention import head_maps, probabilities
 from core.attention_scores import SCORES
 from desktop import attention_colors, attention_readings, attention_work
-from desktop.attention_export import export_png
 from desktop.attention_maps import AttentionMaps, Look
-from desktop.png import read_png
 from tests.desktop.attention_fake import FakeSource
 from tests.runners import BACKENDS, exact, running
 
@@ -348,28 +346,6 @@ def test_another_source_and_a_closed_one(rig):
     one.source.alive = False
     one.frame(thumbnails)
     assert one.source.holders == first.holders == 0
-
-
-def test_export_of_a_picture(rig, tmp_path):
-    """The PNG holds the colours of the numbers."""
-    one = rig()
-    one.source.grow(40)
-
-    def paint(maps, draw_list):
-        maps.picture("head.1.2", 1, 2, range(40), range(40), 128)
-        maps.picture("head.0.3", 0, 3, range(40), range(40), 128)
-
-    one.until_complete(paint)
-    pixels = read_png(export_png(one.maps, ((1, 2), (0, 3)), tmp_path))
-    assert pixels.shape == (720, 720 * 2 + 24, 4)
-    p = expected(one.source, 1, 2)
-    cells = pixels[9:720:18, 9:720:18]
-    assert (cells[..., 3] == np.where(np.isnan(p), 0, 255)).all()
-    table = attention_colors.table("viridis").astype(int)
-    drawn = ~np.isnan(p)
-    want = table[np.rint(p[drawn] * 255).astype(int)]
-    np.testing.assert_allclose(cells[drawn].astype(int), want, atol=3)
-    assert one.maps.read_back["maps"] == 0 and one.maps.read_back["exports"] > 0
 
 
 @pytest.mark.parametrize("kv", ["fp16", "fp32"])
