@@ -10,7 +10,7 @@ from core.errors import DeviceError
 from core.exec.executor import Executor
 from core.formats.tensor import TensorData
 from core.messages import Activations, EngineOptions
-from core.models.model import BuildOptions, Model
+from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket
 
 if TYPE_CHECKING:
@@ -56,7 +56,11 @@ def _automatic(options: EngineOptions, shared: Device | None) -> Choice:
     if shared is not None and options.device in (None, shared.info.index):
         found = shared.info
     else:
-        usable = [d for d in list_devices() if d.usable and options.device in (None, d.index)]
+        listed = list_devices()
+        if options.device is not None and options.device not in {d.index for d in listed}:
+            reason = f"there is no Vulkan device {options.device}: {len(listed)} were found"
+            return Choice("cpu", reason)
+        usable = [d for d in listed if d.usable and options.device in (None, d.index)]
         hardware = [d for d in usable if d.kind != "software"]
         if not usable:
             return Choice("cpu", "no usable Vulkan device was found")
@@ -78,7 +82,12 @@ def _open(index: int | None, shared: Device | None) -> Choice:
 
 
 def build_options(
-    choice: Choice, options: EngineOptions, *, context: int, every_output: bool = False
+    choice: Choice,
+    options: EngineOptions,
+    shape: ModelShape,
+    *,
+    context: int,
+    every_output: bool = False,
 ) -> BuildOptions:
     """How the model's program is built for this executor.
 
@@ -88,11 +97,33 @@ def build_options(
         sizes = tuple(Bucket(n, n) for n in _EVERY_OUTPUT_BUCKETS)
     else:
         sizes = tuple(Bucket(n, 1) for n in _BUCKETS[choice.backend])
+    step = sizes[-1].max_tokens
+    affordable = max(0, options.query_budget) // query_bytes(shape, options)
     return BuildOptions(
         context=context,
         kv_dtype={"fp16": "f16", "fp32": "f32"}[options.kv],
         integer_activations=activations(choice.backend, options.activations) == "a8",
         buckets=sizes,
+        query_rows=min(max(context, step), affordable) if affordable >= step else 0,
+    )
+
+
+def query_bytes(shape: ModelShape, options: EngineOptions) -> int:
+    """Bytes that the queries of one position take, all layers and heads together."""
+    return shape.layers * shape.heads * shape.head_dim * {"fp16": 2, "fp32": 4}[options.kv]
+
+
+def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -> str:
+    """A sentence on why no queries are kept; "" where they are."""
+    if build.query_rows:
+        return ""
+    if options.query_budget <= 0:
+        return "queries are not kept, so there are no attention maps: their memory budget is 0"
+    step = build.buckets[-1].max_tokens
+    needed = step * query_bytes(shape, options) / 2**20
+    return (
+        f"queries are not kept, so there are no attention maps: {needed:.1f} MiB are needed for "
+        f"the {step} tokens of a step, the budget is {options.query_budget / 2**20:.1f} MiB"
     )
 
 

@@ -15,9 +15,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core import backends, catalog, loading
+from core.attention import AttentionSource
 from core.errors import CancelledError, DeviceError, DeviceLostError, LlmLiteError
 from core.generation import Generation
 from core.messages import (
+    Aside,
     CancelLoad,
     Command,
     EngineOptions,
@@ -37,6 +39,7 @@ from core.messages import (
     Shutdown,
     Stop,
 )
+from core.steering import Steering
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -65,6 +68,7 @@ class Engine:
         self._runner: loading.Runner | None = None
         self._file: loading.ModelFile | None = None
         self._options = EngineOptions()
+        self._steering = Steering(self._emit, self._log)
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
@@ -84,6 +88,8 @@ class Engine:
             refused = isinstance(command, Generate) and bool(self._answering)
             if isinstance(command, Generate) and not refused:
                 self._answering.add(number)
+        if isinstance(command, Aside):
+            self._steering.ask(command)
         if refused and isinstance(command, Generate):
             problem = "an answer is still being written: stop it first, or wait for its end"
             self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
@@ -112,6 +118,11 @@ class Engine:
         self.send(Shutdown())
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def attention(self) -> AttentionSource | None:
+        """What attention maps are made of; another object once the model or executor changes."""
+        runner = self._runner
+        return None if runner is None else runner.attention
 
     def device_lost(self, device: Device | None) -> None:
         """The drawing side lost the device and made a new one, or None: use that from now on."""
@@ -149,6 +160,17 @@ class Engine:
             self._reconfigure(number, command)
         elif isinstance(command, Generate):
             self._generate(number, command)
+        self._serve()
+
+    def _serve(self) -> None:
+        """Requests that need no answer to be running, and what one left unfinished."""
+        try:
+            try:
+                self._steering.serve(self._runner, lambda: not self._commands.empty())
+            except DeviceError as error:
+                self._fall_back(error)
+        except LlmLiteError as error:
+            self._log("error", str(error))
 
     def _fail(self, command: Command, message: str) -> None:
         if isinstance(command, Generate):
@@ -178,11 +200,12 @@ class Engine:
             self._emit(LoadFailed(source, str(error)))
             return
         self._unload()
+        self._steering.reset()
         self._file, self._runner, self._options = file, runner, command.options
         seconds = time.perf_counter() - started
+        self._log_executor(runner)
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
-        self._log_executor(runner)
 
     def _reconfigure(self, number: int, command: Reconfigure) -> None:
         if self._file is None:
@@ -210,7 +233,7 @@ class Engine:
         except DeviceError as error:
             if options.backend == "cpu":
                 raise
-            self._log("warning", str(error))
+            self._log("warning", f"{error} The C++ executor takes over.")
             return loading.start(file, options, None, progress, choice=_fallback(error))
 
     def _generate(self, number: int, command: Generate) -> None:
@@ -220,10 +243,10 @@ class Engine:
             return
         try:
             try:
-                generation.run(self._runner)
+                self._steering.answer(generation, self._runner)
             except DeviceError as error:
                 self._fall_back(error)
-                generation.run(self._runner)
+                self._steering.answer(generation, self._runner)
         except (LlmLiteError, CancelledError) as error:
             self._log("error", str(error))
             generation.fail(str(error))
@@ -285,7 +308,11 @@ class Engine:
     def _log_executor(self, runner: loading.Runner) -> None:
         info = runner.executor_info
         because = f" because {info.reason}" if info.reason else ""
-        self._log("info", f"inference runs on {info.backend}: {info.device}{because}")
+        asked = self._options.backend == "auto" and self._options.device is not None
+        level: Level = "warning" if asked and info.reason else "info"
+        self._log(level, f"inference runs on {info.backend}: {info.device}{because}")
+        if runner.attention.note:
+            self._log("info", runner.attention.note)
 
     def _log(self, level: Level, text: str) -> None:
         self._emit(Logged(level, text, time.time()))

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from core import prompt
-from core.errors import CancelledError
+from core.errors import CancelledError, FileError, UnsupportedError
 from core.exec.executor import StopCheck
 from core.loading import Runner
 from core.messages import (
+    Alternative,
     Event,
     Generate,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
     PrefillProgress,
+    PromptToken,
     StopReason,
     TokenDecoded,
 )
+from core.sampling import Choice
 from core.tokenizer import StreamDecoder, Tokenizer
 
 Emit = Callable[[Event], None]
@@ -38,6 +41,8 @@ class Generation:
     _decoder: StreamDecoder | None = None
     _prompt_tokens: int = 0
     _reused: int = 0
+    _fed: int = 0  # tokens prefilled before the first one that was judged
+    _timed: int = 0  # tokens that took a step
     _prefill_seconds: float = 0.0
     _first_token: float = 0.0
     _last_token: float = 0.0
@@ -60,20 +65,34 @@ class Generation:
     def _prompt(self, runner: Runner) -> list[int]:
         file, command = runner.model_file, self.command
         if command.raw:
-            ids = prompt.encode_raw(file.tokenizer, command.messages)
+            encoded = prompt.encode_raw(file.tokenizer, command.messages)
         else:
-            ids = prompt.encode_chat(
-                file.tokenizer,
-                file.template,
-                command.messages,
-                continue_last=command.continue_last,
-            )
+            try:
+                encoded = prompt.encode_chat(
+                    file.tokenizer,
+                    file.template,
+                    command.messages,
+                    continue_last=command.continue_last,
+                )
+            except UnsupportedError as error:  # the template's own fault
+                raise FileError(file.path, str(error)) from error
         if self._decoder is None:
             self._decoder = self._primed_decoder(file.tokenizer)
-            self._prompt_tokens = len(ids)
-            self._reused = runner.session.reusable(ids)
-            self.emit(GenerationStarted(command.request, len(ids), self._reused))
-        return ids + self.produced
+            self._start(runner, encoded)
+        return encoded.ids + self.produced
+
+    def _start(self, runner: Runner, encoded: prompt.Encoded) -> None:
+        ids, forced = encoded.ids, self.command.forced
+        self._prompt_tokens = len(ids)
+        self._reused = runner.session.reusable(ids)
+        begun = [*ids, *forced[:-1]]
+        self._fed = len(begun) - runner.session.reusable(begun)
+        tokenizer = runner.model_file.tokenizer
+        labels = tuple(
+            PromptToken(token, text_of(tokenizer, token), owner)
+            for token, owner in zip(ids, encoded.owners, strict=True)
+        )
+        self.emit(GenerationStarted(self.command.request, len(ids), self._reused, labels))
 
     def _primed_decoder(self, tokenizer: Tokenizer) -> StreamDecoder:
         decoder = StreamDecoder(tokenizer)
@@ -83,8 +102,9 @@ class Generation:
         return decoder
 
     def _tokens(self, runner: Runner, ids: list[int]) -> StopReason:
-        session, ends = runner.session, runner.model_file.tokenizer.end_ids
-        left = self.command.sampling.max_new_tokens - len(self.produced)
+        session, tokenizer = runner.session, runner.model_file.tokenizer
+        ends, forced = tokenizer.end_ids, self.command.forced[len(self.produced) :]
+        left = self._left()
         if left <= 0:
             return "length"
         started = time.perf_counter()
@@ -94,29 +114,39 @@ class Generation:
             ends,
             self.should_stop,
             lambda done, total: self.emit(PrefillProgress(self.command.request, done, total)),
+            forced,
         )
         for choice in choices:
-            self._note_time(started)
+            if choice.best:  # the forced tokens before come at once
+                self._note_time(started)
             self.produced.append(choice.token)
-            ended = choice.token in ends
-            self._say(session.context_used, choice.token, choice.probability, ended)
+            ended = bool(choice.best) and choice.token in ends
+            self._say(tokenizer, session.context_used, choice, ended)
             if ended:
                 return "end"
             if self.should_stop():
                 return "stopped"
-        return "length" if len(self.produced) >= self.command.sampling.max_new_tokens else "context"
+        return "length" if self._left() <= 0 else "context"
+
+    def _left(self) -> int:
+        """New tokens still allowed; forced ones are not new."""
+        new = max(0, len(self.produced) - len(self.command.forced))
+        return self.command.sampling.max_new_tokens - new
 
     def _note_time(self, started: float) -> None:
         self._last_token = time.perf_counter()
-        if not self.produced:
+        self._timed += 1
+        if self._timed == 1:
             self._first_token = self._last_token
             self._prefill_seconds = self._first_token - started
 
-    def _say(self, used: int, token: int, probability: float, ended: bool) -> None:
+    def _say(self, tokenizer: Tokenizer, used: int, choice: Choice, ended: bool) -> None:
         assert self._decoder is not None
         # Half a character at the end of a stopped answer is not shown, and completed by Continue.
-        text = self._decoder.flush() if ended else self._decoder.feed(token)
-        self.emit(TokenDecoded(self.command.request, token, text, probability, used))
+        text = self._decoder.flush() if ended else self._decoder.feed(choice.token)
+        best = alternatives(tokenizer, choice.best)
+        request, token = self.command.request, choice.token
+        self.emit(TokenDecoded(request, token, text, choice.probability, used, best))
 
     def _finish(self, runner: Runner, reason: StopReason) -> None:
         message = ""
@@ -129,19 +159,29 @@ class Generation:
         self.emit(GenerationFinished(self.command.request, reason, stats, message))
 
     def _stats(self, runner: Runner) -> GenerationStats:
-        fed = self._prompt_tokens - self._reused
         decode_seconds = self._last_token - self._first_token
-        after_first = len(self.produced) - 1
+        after_first = self._timed - 1
         return GenerationStats(
             prompt_tokens=self._prompt_tokens,
             reused_tokens=self._reused,
             new_tokens=len(self.produced),
-            prefill_tok_s=fed / self._prefill_seconds if self._prefill_seconds else 0.0,
+            prefill_tok_s=self._fed / self._prefill_seconds if self._prefill_seconds else 0.0,
             decode_tok_s=after_first / decode_seconds if decode_seconds > 0 else 0.0,
             ttft_ms=1e3 * (self._first_token - self.requested) if self._first_token else 0.0,
             context_used=runner.session.context_used,
             peak_rss_bytes=peak_rss_bytes(),
         )
+
+
+def alternatives(
+    tokenizer: Tokenizer, best: Sequence[tuple[int, float]]
+) -> tuple[Alternative, ...]:
+    return tuple(Alternative(token, text_of(tokenizer, token), p) for token, p in best)
+
+
+def text_of(tokenizer: Tokenizer, token: int) -> str:
+    """What the token stands for, by itself: U+FFFD for a part of a character."""
+    return tokenizer.token_bytes(token).decode(errors="replace")
 
 
 def peak_rss_bytes() -> int:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from core import backends, catalog
+from core.attention import AttentionSource
 from core.chat_template import ChatTemplate
 from core.errors import FileError, RequestError, UnsupportedError
 from core.exec.executor import Executor
@@ -55,12 +56,14 @@ class Runner:
     model_file: ModelFile
     executor: Executor
     session: Session
+    attention: AttentionSource
     choice: backends.Choice
     model_info: ModelInfo
     executor_info: ExecutorInfo
 
     def close(self) -> None:
         """The executor and a device opened for it; the model file stays open."""
+        self.attention.close()
         self.executor.close()
         if self.choice.owns_device and self.choice.device is not None:
             self.choice.device.close()
@@ -113,7 +116,10 @@ def start(
     choice = choice or backends.choose(options, shared)
     try:
         context = _context(model_file, options)
-        build = backends.build_options(choice, options, context=context, every_output=every_output)
+        shape = model_file.model.shape
+        build = backends.build_options(
+            choice, options, shape, context=context, every_output=every_output
+        )
         weights = _convert(model_file.file.tensors, options.mode, progress)
         # The plan names the formats of the weights as they are now, not as the file has them.
         model = read_model(model_file.file.metadata, weights, model_file.path)
@@ -134,10 +140,12 @@ def start(
                 "choose a smaller context or a smaller weight mode"
             ) from None
         raise
+    session = Session(executor)
     runner = Runner(
         model_file,
         executor,
-        Session(executor),
+        session,
+        AttentionSource(executor, session, backends.query_note(build, shape, options)),
         choice,
         _model_info(model_file, options, context, executor),
         _executor_info(choice, options),
@@ -156,7 +164,8 @@ def _context(model_file: ModelFile, options: EngineOptions) -> int:
         raise RequestError(f"context: expected 1 to {trained} tokens, found {options.context}")
     if options.context > trained:
         raise RequestError(
-            f"context: the model was trained for {trained} tokens, found {options.context}"
+            f"context: expected at most {trained} tokens, as many as the model was trained for, "
+            f"found {options.context}"
         )
     return options.context or min(trained, DEFAULT_CONTEXT)
 

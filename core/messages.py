@@ -19,6 +19,8 @@ KvType = Literal["fp16", "fp32"]
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end", "length", "stopped", "context", "error"]
 Level = Literal["info", "warning", "error"]
+Direction = Literal["from", "to"]
+LookMode = Literal["heads", "layer-mean", "rollout"]
 
 BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
@@ -37,6 +39,7 @@ class EngineOptions:
     kv: KvType = "fp16"
     threads: int = 0
     context: int = 0  # tokens
+    query_budget: int = 64 << 20  # bytes for the queries behind attention maps; 0 keeps none
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +86,18 @@ class Reconfigure:
     options: EngineOptions
 
 
+Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone, 0 ablates it
+
+
 @dataclass(frozen=True, slots=True)
 class Generate:
     """Answer the conversation. `request` is the caller's number and comes back in every event.
 
     With `continue_last`, the last message is an assistant's and is continued where it ended.
     With `raw`, the messages' text goes to the model as it is, without a chat template.
+    With `gains`, all of the conversation is read and answered with these and no others: a cache
+    that was made with others is cleared first. Without, the gains of `SetGains` hold.
+    `forced` tokens begin the answer; they come back as TokenDecoded and do not count as new.
     """
 
     request: int
@@ -96,6 +105,53 @@ class Generate:
     sampling: SamplingOptions = SamplingOptions()
     continue_last: bool = False
     raw: bool = False
+    gains: Gains | None = None
+    forced: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetGains:
+    """Weigh the output of every attention head from the next step on, in the middle of an answer
+    too. The cache stays as it is: what it holds was made with the gains of its time.
+
+    An answer that has gains of its own keeps them to its end. A new model begins with all 1.
+    """
+
+    gains: Gains
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Ask for a LensResult at a position of the cache; served between two tokens of an answer."""
+
+    position: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompareGains:
+    """Ask for a GainsEffect; served between two tokens of an answer."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Ask for a Looked: the row (`from`) of the token at `position`, what it looks at, or the
+    column (`to`), who looks at it. Of the mean over `heads` (layer, head), the mean over all heads
+    of `layer`, or the attention rollout through all layers; in which the first token can be left
+    out of every layer, as it takes nearly everything otherwise.
+
+    Served between two tokens of an answer; a later Look takes the place of one that still waits.
+    """
+
+    request: int
+    position: int
+    direction: Direction
+    mode: LookMode
+    heads: tuple[tuple[int, int], ...] = ()
+    layer: int = 0
+    without_first: bool = False  # of a rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +164,20 @@ class Shutdown:
     pass
 
 
-Command = LoadModel | CancelLoad | Reconfigure | Generate | Stop | Shutdown
+Aside = SetGains | Inspect | CompareGains | Look  # served while an answer goes on
+
+Command = (
+    LoadModel
+    | CancelLoad
+    | Reconfigure
+    | Generate
+    | SetGains
+    | Inspect
+    | CompareGains
+    | Look
+    | Stop
+    | Shutdown
+)
 
 
 # Events
@@ -187,10 +256,18 @@ class ExecutorChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptToken:
+    id: int
+    text: str  # U+FFFD where it is a part of a character
+    message: int  # index of the message that says it; -1: the template's own
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationStarted:
     request: int
     prompt_tokens: int  # tokens of the whole prompt
     reused_tokens: int  # of these, already in the cache
+    prompt: tuple[PromptToken, ...] = ()  # by position; the answer's tokens follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +278,22 @@ class PrefillProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    token: int
+    text: str  # U+FFFD where it is a part of a character
+    probability: float  # at temperature 1, before any filter
+
+
+@dataclass(frozen=True, slots=True)
 class TokenDecoded:
     request: int
     token: int
     text: str  # what became whole characters with this token; may be ""
-    probability: float  # of the chosen token, at temperature 1, before any filter
+    probability: float  # of the chosen token, at temperature 1, before any filter; nan: see below
     context_used: int  # tokens
+    # The five likeliest tokens, the likeliest first. Of forced tokens only the last is judged; the
+    # others have none, and no probability.
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +317,49 @@ class GenerationFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class LensRow:
+    layer: int
+    tokens: tuple[Alternative, ...]  # five, the likeliest first
+
+
+@dataclass(frozen=True, slots=True)
+class LensResult:
+    """What each layer's residual stream would already say after the token at `position`.
+
+    The residual behind the layer goes through the model's own output norm and head
+    (nostalgebraist 2020, "interpreting GPT: the logit lens").
+    """
+
+    request: int
+    position: int
+    rows: tuple[LensRow, ...]  # one a layer
+    message: str = ""  # a sentence where there are no rows
+
+
+@dataclass(frozen=True, slots=True)
+class GainsEffect:
+    """KL(all gains 1 || the gains in use) of the next token after the last position, in nats.
+
+    Only the last position is computed with each; the cache is as it stands.
+    """
+
+    request: int
+    kl: float  # nan where there is nothing to compare
+    message: str = ""  # a sentence, then
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The answer to a Look: a weight for every position of the cache; 0 where there is none."""
+
+    request: int
+    position: int
+    direction: Direction
+    weights: tuple[float, ...]
+    message: str = ""  # a sentence where weights are missing
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     level: Level
     text: str
@@ -246,5 +376,8 @@ Event = (
     | PrefillProgress
     | TokenDecoded
     | GenerationFinished
+    | LensResult
+    | GainsEffect
+    | Looked
     | Logged
 )

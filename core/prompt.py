@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from core.chat_template import ChatTemplate, Message
 from core.errors import RequestError
@@ -10,12 +11,25 @@ from core.messages import ChatMessage
 from core.tokenizer import Tokenizer
 
 
-def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> list[int]:
+@dataclass(slots=True)
+class Encoded:
+    """Token ids, and for each the index of the message that says it; -1: the template does."""
+
+    ids: list[int]
+    owners: list[int]
+
+    def add(self, ids: Sequence[int], owner: int) -> None:
+        self.ids += ids
+        self.owners += [owner] * len(ids)
+
+
+def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:
     """The messages' texts one after the other, without a template; control tokens count here."""
-    ids = _begin(tokenizer)
-    for message in messages:
-        ids += list(message.tokens) or tokenizer.encode(message.content)
-    return ids
+    encoded = Encoded([], [])
+    encoded.add(_begin(tokenizer), -1)
+    for index, message in enumerate(messages):
+        encoded.add(message.tokens or tokenizer.encode(message.content), index)
+    return encoded
 
 
 def encode_chat(
@@ -24,7 +38,7 @@ def encode_chat(
     messages: Sequence[ChatMessage],
     *,
     continue_last: bool = False,
-) -> list[int]:
+) -> Encoded:
     """The template's own text with its control tokens, the messages' contents as plain text.
 
     An assistant's message that knows its tokens enters as these, so that the cache still fits.
@@ -33,7 +47,7 @@ def encode_chat(
     opened = _open_tail(tokenizer, messages) if continue_last else []
     turns = messages[:-1] if continue_last else messages
     spoken, rendered = _stand_ins(template, turns)
-    ids: list[int] = []
+    encoded = Encoded([], [])
     pending: list[tuple[str, bool]] = []
     for text, trusted in template.render_segments(
         rendered, add_generation_prompt=True, control_tokens=tokenizer.control_tokens
@@ -41,17 +55,57 @@ def encode_chat(
         if trusted or text not in spoken:
             pending.append((text, trusted))
             continue
-        ids += tokenizer.encode_segments(pending)
-        ids += _without_end(tokenizer, spoken[text].tokens)
+        _add_segments(encoded, tokenizer, pending, turns)
+        answer = spoken[text]
+        encoded.add(_without_end(tokenizer, turns[answer].tokens), answer)
         pending = []
-    ids += tokenizer.encode_segments(pending)
-    return _with_begin(tokenizer, ids) + opened
+    _add_segments(encoded, tokenizer, pending, turns)
+    begin = _begin(tokenizer)
+    if encoded.ids[: len(begin)] != begin:  # the template wrote none
+        encoded = Encoded(begin + encoded.ids, [-1] * len(begin) + encoded.owners)
+    encoded.add(opened, len(messages) - 1)
+    return encoded
+
+
+def _add_segments(
+    encoded: Encoded,
+    tokenizer: Tokenizer,
+    segments: Sequence[tuple[str, bool]],
+    turns: Sequence[ChatMessage],
+) -> None:
+    ids = tokenizer.encode_segments(segments)
+    owner_of_byte: list[int] = []
+    at = max(encoded.owners, default=-1) + 1  # messages come in order, and each once
+    for text, trusted in segments:
+        owner = -1
+        if not trusted:
+            said = (i for i in range(at, len(turns)) if turns[i].content.strip() == text.strip())
+            owner = next(said, -1)
+            at = max(at, owner + 1)
+        owner_of_byte += [owner] * len(text.encode())
+    encoded.ids += ids
+    encoded.owners += _owners(tokenizer, ids, "".join(t for t, _ in segments), owner_of_byte)
+
+
+def _owners(
+    tokenizer: Tokenizer, ids: Sequence[int], text: str, owner_of_byte: Sequence[int]
+) -> list[int]:
+    """The owner of each token: the message that any of its bytes belongs to, else -1."""
+    data, at, owners = text.encode(), 0, []
+    for token in ids:
+        own = tokenizer.token_bytes(token)
+        if not data.startswith(own, at) and own[:1] == b" ":  # SentencePiece puts it there
+            own = own[1:]
+        owners.append(max(owner_of_byte[at : at + len(own)], default=-1))
+        at += len(own)
+    return owners
 
 
 def _stand_ins(
     template: ChatTemplate, turns: Sequence[ChatMessage]
-) -> tuple[dict[str, ChatMessage], list[Message]]:
-    """Answers whose tokens are known, by a text that stands for each; the messages with these.
+) -> tuple[dict[str, int], list[Message]]:
+    """Indices of answers whose tokens are known, by a text that stands for each; the messages
+    with these.
 
     A text of its own for each answer is found again whatever the template trims and whoever else
     said the same. Where a template writes the contents otherwise than as they are (it drops the
@@ -61,20 +115,20 @@ def _stand_ins(
     while any(mark in m.content for m in turns):
         mark += "\uf8ff"
     plain: list[Message] = [{"role": m.role, "content": m.content} for m in turns]
-    spoken: dict[str, ChatMessage] = {}
+    spoken: dict[str, int] = {}
     rendered = list(plain)
     for index, m in enumerate(turns):
         if m.role == "assistant" and m.tokens:
             name = f"{mark}{index}{mark}"
-            spoken[name] = m
+            spoken[name] = index
             rendered[index] = {"role": m.role, "content": name}
     if not spoken:
         return {}, plain
     expected, found = template.render(plain), template.render(rendered)
     untrimmed, trimmed = found, found
-    for name, message in spoken.items():
-        untrimmed = untrimmed.replace(name, message.content)
-        trimmed = trimmed.replace(name, message.content.strip())
+    for name, index in spoken.items():
+        untrimmed = untrimmed.replace(name, turns[index].content)
+        trimmed = trimmed.replace(name, turns[index].content.strip())
     return (spoken, rendered) if expected in (untrimmed, trimmed) else ({}, plain)
 
 
@@ -82,12 +136,6 @@ def _begin(tokenizer: Tokenizer) -> list[int]:
     """The begin token where the file asks for one."""
     special = tokenizer.encode("", add_special=True)[:1]  # an end token, if that is all it wants
     return special if special == [tokenizer.bos_id] else []
-
-
-def _with_begin(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
-    """The begin token in front where the template wrote none."""
-    begin = _begin(tokenizer)
-    return ids if ids[:1] == begin else begin + ids
 
 
 def _open_tail(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> list[int]:

@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from core.errors import RequestError
 from core.messages import SamplingOptions
 
+BEST = 5  # tokens told besides the one that was chosen
+_BLOCK = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     token: int
-    probability: float  # at temperature 1, before penalty and filters
+    probability: float  # at temperature 1, before penalty and filters; nan: not judged
+    best: tuple[tuple[int, float], ...] = ()  # the likeliest tokens and their probabilities, so
 
 
 def check(options: SamplingOptions) -> None:
@@ -51,14 +55,8 @@ class Sampler:
 
         RequestError where the logits are no distribution: a NaN or +inf among them, or -inf only.
         """
-        if not np.isfinite(logits.max()):  # a NaN is its own maximum
-            raise RequestError(
-                "the model computed values that are not numbers, so no token can be chosen: "
-                "its file may be damaged"
-            )
-        scores = self._penalized(logits, context)
-        token = self._draw(scores)
-        return Choice(token, _probability(logits, token))
+        _check_numbers(logits)
+        return judge(logits, self._draw(self._penalized(logits, context)))
 
     def _draw(self, scores: NDArray[np.float32]) -> int:
         if self._options.temperature == 0.0:
@@ -110,9 +108,45 @@ def _cooled(falling: NDArray[np.float64], temperature: float) -> NDArray[np.floa
         return (falling - falling[0]) / temperature
 
 
-def _probability(logits: NDArray[np.float32], token: int) -> float:
+def judge(logits: NDArray[np.float32], token: int) -> Choice:
+    """The token with its probability and those of the likeliest; logits float32 [V].
+
+    RequestError as `Sampler.choose`.
+    """
+    _check_numbers(logits)
     weights = np.exp(logits - logits.max())
-    return float(weights[token]) / float(weights.sum(dtype=np.float64))
+    total = float(weights.sum(dtype=np.float64))
+    best = tuple((i, float(weights[i]) / total) for i in _largest(logits, BEST))
+    return Choice(token, float(weights[token]) / total, best)
+
+
+def likeliest(logits: NDArray[np.float32]) -> tuple[tuple[int, float], ...]:
+    """The `BEST` likeliest tokens and their probabilities, the likeliest first."""
+    return judge(logits, 0).best
+
+
+def _largest(values: NDArray[np.float32], count: int) -> list[int]:
+    """Indices of the largest values, falling.
+
+    They all lie in the `count` blocks with the largest maxima, which are found much faster.
+    """
+    whole = len(values) // _BLOCK
+    candidates = np.arange(whole * _BLOCK, len(values))
+    if whole:
+        maxima = values[: whole * _BLOCK].reshape(whole, _BLOCK).max(axis=1)
+        blocks = np.argpartition(-maxima, min(count, whole) - 1)[:count]
+        inside = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).reshape(-1)
+        candidates = np.concatenate([inside, candidates])
+    order = np.argsort(-values[candidates], kind="stable")[:count]
+    return [int(i) for i in candidates[order]]
+
+
+def _check_numbers(logits: NDArray[np.float32]) -> None:
+    if not np.isfinite(logits.max()):  # a NaN is its own maximum
+        raise RequestError(
+            "the model computed values that are not numbers, so no token can be chosen: "
+            "its file may be damaged"
+        )
 
 
 def _softmax(scores: NDArray[np.floating]) -> NDArray[np.float64]:

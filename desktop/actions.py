@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from typing import Literal
 
 from core.messages import (
     CancelLoad,
-    ChatMessage,
-    Command,
     EngineOptions,
-    Generate,
     LoadModel,
     Reconfigure,
     SamplingOptions,
     Stop,
 )
+from desktop import inside
 from desktop.apply import notify
-from desktop.state import AppState, Load, Message, Running, ThemeName
+from desktop.asking import Result, ask, ask_again, obstacle
+from desktop.attention_state import AttentionChoice
+from desktop.inside import InsideAction
+from desktop.state import AppState, Load, Message, ThemeName
 
 MIN_FONT, MAX_FONT = 10.0, 32.0
 
@@ -115,6 +117,18 @@ class ClearLog:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAttention:
+    choice: AttentionChoice
+
+
+@dataclass(frozen=True, slots=True)
+class ExportAttention:
+    """Write the locked heads to a file; the program does it, the state does not change."""
+
+    kind: Literal["png", "npz"]
+
+
+@dataclass(frozen=True, slots=True)
 class ChooseFile:
     """Ask the system for a file; the window does it, the state does not change."""
 
@@ -143,10 +157,12 @@ Action = (
     | SetFontSize
     | DismissNotice
     | ClearLog
+    | SetAttention
+    | ExportAttention
+    | InsideAction
     | ChooseFile
     | ResetLayout
 )
-Result = tuple[AppState, tuple[Command, ...]]
 
 
 def act(action: Action, state: AppState, now: float) -> Result:
@@ -156,27 +172,10 @@ def act(action: Action, state: AppState, now: float) -> Result:
 
 def due(state: AppState) -> Result:
     """What had to wait for the engine and can be sent now; after every batch of events."""
+    state, commands = inside.compare_gains(state)
     if state.queued is None or state.draining is not None:
-        return state, ()
-    return replace(state, queued=None), (state.queued,)
-
-
-def obstacle(state: AppState) -> str:
-    """Why nothing can be sent now, as a sentence; "" when it can."""
-    if state.running:
-        return "An answer is being written. Stop it first, or wait until it ends."
-    if state.load:
-        return "The model is still loading. The message stays in the input."
-    if state.model is None:
-        return "No model is loaded. Choose one first; the message stays in the input."
-    return ""
-
-
-def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMessage, ...]:
-    """What the engine is given: the system prompt, where there is one, and the messages."""
-    prompt = state.system_prompt.strip()
-    system = (ChatMessage("system", prompt),) if prompt else ()
-    return (*system, *(message.as_chat() for message in messages))
+        return state, commands
+    return replace(state, queued=None), (*commands, state.queued)
 
 
 @singledispatch
@@ -197,7 +196,7 @@ def _(action: Send, state: AppState, now: float) -> Result:
         return notify(replace(state, draft=action.text), "warning", problem, now), ()
     kept = state.messages if state.editing is None else state.messages[: state.editing]
     messages = (*kept, Message("user", action.text.strip()))
-    return _generate(replace(state, draft="", editing=None), messages, now)
+    return ask(replace(state, draft="", editing=None, comparing=None), messages, now)
 
 
 @_act.register
@@ -219,20 +218,23 @@ def _(action: ContinueAnswer, state: AppState, now: float) -> Result:
         return notify(state, "warning", problem, now), ()
     last = replace(state.messages[-1], stop_reason=None, stats=None, problem="")
     if not last.text:
-        return _generate(state, state.messages[:-1], now)
-    return _generate(state, (*state.messages[:-1], last), now, continue_last=True)
+        return ask(state, state.messages[:-1], now)
+    return ask(state, (*state.messages[:-1], last), now, continue_last=True)
 
 
 @_act.register
 def _(action: Regenerate, state: AppState, now: float) -> Result:
-    messages = state.messages
-    if messages and messages[-1].role == "assistant":
-        messages = messages[:-1]
-    if not messages:
+    if not state.messages:
         return state, ()
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
-    return _generate(state, messages, now)
+    state = replace(state, comparing=None)
+    last = len(state.messages) - 1
+    if state.messages[last].role == "user":
+        return ask(state, state.messages, now)
+    if not state.messages[last].text:  # nothing worth keeping
+        return ask(state, state.messages[:last], now)
+    return ask_again(state, last, now)
 
 
 @_act.register
@@ -265,6 +267,8 @@ def _(action: NewChat, state: AppState, now: float) -> Result:
         draining=state.running.request if state.running and sent else state.draining,
         queued=None,
         context_used=0,
+        owners=(),
+        comparing=None,
         chat=state.chat + 1,
     )
     return notify(fresh, "info", "Started a new chat.", now, undo=True), commands
@@ -286,6 +290,8 @@ def _(action: UndoNewChat, state: AppState, now: float) -> Result:
         set_aside=newer,
         editing=None,
         notices=notices,
+        owners=(),
+        comparing=None,
         chat=state.chat + 1,
     )
     return notify(state, "info", "The newer chat was set aside.", now, True) if newer else state, ()
@@ -352,21 +358,22 @@ def _(action: ClearLog, state: AppState, now: float) -> Result:
     return replace(state, log=()), ()
 
 
+@_act.register
+def _(action: SetAttention, state: AppState, now: float) -> Result:
+    before, state = state.attention, replace(state, attention=action.choice)
+    other = (before.locked, before.exclude_first) != (
+        action.choice.locked,
+        action.choice.exclude_first,
+    )
+    return inside.look(state) if other else (state, ())
+
+
 @_act.register(ChooseFile)
+@_act.register(ExportAttention)
 @_act.register(ResetLayout)
-def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
+def _(action: ChooseFile | ExportAttention | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 
-def _generate(
-    state: AppState, messages: tuple[Message, ...], now: float, continue_last: bool = False
-) -> Result:
-    """Start an answer to `messages`; a fresh, empty one is shown at once."""
-    request = state.next_request
-    told = conversation(state, messages)
-    shown = messages if continue_last else (*messages, Message("assistant", ""))
-    state = replace(state, messages=shown, running=Running(request, now), next_request=request + 1)
-    command = Generate(request, told, state.sampling, continue_last)
-    if state.draining is not None:  # the engine answers one at a time
-        return replace(state, queued=command), ()
-    return state, (command,)
+for _kind, _handler in inside.HANDLERS.items():
+    _act.register(_kind, _handler)

@@ -92,7 +92,7 @@ class App:
         self.program = Program(state, interface)
         self.program.on_choose_file = self._choose_file
         self.window.on_drop = self._drop
-        self.window.on_refresh = self._draw
+        self.window.on_refresh = self._refresh
 
     def start(self, source: str | None) -> None:
         """The first frame, then the engine with its model."""
@@ -130,7 +130,7 @@ class App:
     def _look(self) -> None:
         """What has happened since the last time: input, events, an answered dialog, settings."""
         now = time.monotonic()
-        if has_input():
+        if self.window.drawable and has_input():
             self._pacer.on_input(now)
         if self.program.update():
             self._pacer.on_change(now)
@@ -149,20 +149,26 @@ class App:
     def _draw(self) -> None:
         program, interface = self.program, self.program.interface
         interface.scale = self.window.ui_scale
+        interface.ui.maps = self.screen.maps
         acted: list[object] = []
         try:
-            self.screen.draw(lambda: acted.extend(program.paint()), interface.ui.theme.palette)
+            palette = interface.ui.theme.palette
+            shown = self.screen.draw(lambda: acted.extend(program.paint()), palette)
         except DeviceLostError as error:
             self._rebuild(error)
             return
-        times = self.screen.loop.times.ms
-        if times:
-            interface.frames.add(times[-1] / 1e3)
+        if shown:
+            interface.frames.add(self.screen.loop.times.ms[-1] / 1e3)
         now = time.monotonic()
         if acted:
             self._pacer.on_input(now)
         self._pacer.at(interface.ui.redraw_at)
         self._pacer.at(min((n.until for n in program.state.notices), default=math.inf))
+
+    def _refresh(self) -> None:
+        """The window has another size or was uncovered: a frame now, and those that settle it."""
+        self._draw()
+        self._pacer.on_input(time.monotonic())
 
     def _rebuild(self, error: DeviceLostError) -> None:
         """Another device after a loss, once a while; conversation and engine stay."""

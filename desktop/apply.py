@@ -8,13 +8,16 @@ from functools import singledispatch
 from core.messages import (
     Event,
     ExecutorChanged,
+    GainsEffect,
     GenerationFinished,
     GenerationStarted,
+    LensResult,
     Level,
     LoadFailed,
     LoadProgress,
     LoadStarted,
     Logged,
+    Looked,
     ModelLoaded,
     PrefillProgress,
     TokenDecoded,
@@ -27,13 +30,17 @@ from desktop.state import (
     RATE_WINDOW,
     RECENT_FILES,
     AppState,
+    Lens,
     Load,
     LogLine,
     Message,
     Notice,
     RateSample,
+    Running,
+    Steering,
     Token,
 )
+from desktop.token_state import SYSTEM, TEMPLATE
 from desktop.units import sentence
 
 NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0}
@@ -91,6 +98,12 @@ def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
         executor=event.executor,
         load_seconds=event.seconds,
         context_used=0,
+        attention=state.attention.fit(event.model.layers, event.model.heads),
+        xray=state.xray.fit(event.model.layers, event.model.heads, state.model is None),
+        owners=(),
+        looked=None,
+        lens=Lens(),
+        steering=Steering(),
         last_stats=None,
         recent=recent[:RECENT_FILES],
     )
@@ -109,6 +122,7 @@ def _(event: ExecutorChanged, state: AppState, now: float) -> AppState:
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
     state = replace(state, executor=event.executor, model=event.model, load=None, context_used=0)
+    state = replace(state, owners=(), lens=Lens())
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
 
@@ -124,7 +138,14 @@ def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
         reused_tokens=event.reused_tokens,
         done=event.reused_tokens,
     )
-    return replace(state, running=running, context_used=event.reused_tokens)
+    return replace(
+        state,
+        running=running,
+        context_used=event.reused_tokens,
+        positions=tuple(token.text for token in event.prompt),
+        owners=tuple(_owner(token.message, running.lead) for token in event.prompt),
+        looked=None,
+    )
 
 
 @_apply.register
@@ -148,9 +169,15 @@ def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
     first = running.first_token if running.first_token is not None else now
     running = replace(running, phase="decode", arrivals=arrivals, first_token=first)
     last = _answer(state)
-    token = Token(event.token, event.text, event.probability)
+    token = _judged(event, running, len(last.tokens))
     last = replace(last, text=last.text + event.text, tokens=(*last.tokens, token))
-    state = replace(_with_answer(state, last), running=running, context_used=event.context_used)
+    state = replace(
+        _with_answer(state, last),
+        running=running,
+        context_used=event.context_used,
+        positions=(*state.positions, event.text),
+        owners=(*state.owners, len(state.messages) - 1),
+    )
     if not running.rate:
         return state
     return _sample(state, RateSample(now, running.rate, "decode"))
@@ -177,8 +204,43 @@ def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
 
 
 @_apply.register
+def _(event: Looked, state: AppState, now: float) -> AppState:
+    return replace(state, look=0, looked=event) if event.request == state.look else state
+
+
+@_apply.register
+def _(event: LensResult, state: AppState, now: float) -> AppState:
+    if event.request != state.lens.request:
+        return state
+    return replace(state, lens=replace(state.lens, request=0, result=event))
+
+
+@_apply.register
+def _(event: GainsEffect, state: AppState, now: float) -> AppState:
+    if event.request != state.steering.request:
+        return state
+    return replace(state, steering=replace(state.steering, request=0, effect=event))
+
+
+@_apply.register
 def _(event: Logged, state: AppState, now: float) -> AppState:
     return add_log(state, LogLine(event.level, event.text, event.time))
+
+
+def _owner(message: int, lead: int) -> int:
+    """Of a position, by the message's number in what the engine was told."""
+    if message < 0:
+        return TEMPLATE
+    return message - lead if message >= lead else SYSTEM
+
+
+def _judged(event: TokenDecoded, running: Running, index: int) -> Token:
+    """The token; one that was forced and not judged again is as it was."""
+    token = Token(event.token, event.text, event.probability, event.alternatives)
+    if event.probability == event.probability or index >= len(running.forced):
+        return token
+    before = running.forced[index]
+    return replace(token, probability=before.probability, alternatives=before.alternatives)
 
 
 def _answer(state: AppState) -> Message:

@@ -20,11 +20,12 @@ _COMMANDS = {
     "tour": "desktop.tour",
     "chat": "desktop.terminal.chat",
     "logits": "desktop.terminal.logits",
+    "attention": "desktop.terminal.attention",
     "bench": "desktop.terminal.bench",
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
 }
-_INTERRUPTED = 130  # the shell's code for Ctrl-C
+INTERRUPTED = 130  # the shell's code for Ctrl-C
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,11 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a failure can be told
         return code
     except LlmLiteError as error:
-        print(f"llm-lite: {error}", file=sys.stderr)
+        print(f"llm-lite: {_one_line(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nllm-lite: interrupted", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
         _abandon_output()
         return 1
@@ -53,6 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _abandon_output()
         print(f"llm-lite: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
+
+
+def _one_line(text: str) -> str:
+    """Line breaks and escape sequences, of a file's name say, as they are written in Python."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _abandon_output() -> None:
@@ -127,16 +133,12 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--raw", action="store_true", help="no chat template")
     chat.add_argument("--json", action="store_true", help="one object instead of a stream")
 
-    # set_defaults below changes the parent's own actions, hence a parent of its own.
-    logits = commands.add_parser("logits", parents=[_common()], help="the exact instrument")
-    logits.add_argument("model", metavar="MODEL")
-    given = logits.add_mutually_exclusive_group(required=True)
-    given.add_argument("--text", metavar="T")
-    given.add_argument("--text-file", type=Path, metavar="F")
-    given.add_argument("--tokens", metavar="1,2,3")
-    logits.add_argument("--out", type=Path, required=True, metavar="X.npy")
-    logits.add_argument("--json", action="store_true")
-    logits.set_defaults(kv="fp32", activations="a32")
+    _instrument(commands, "logits", "logits after every token of a text", "X.npy")
+    attention = _instrument(
+        commands, "attention", "attention probabilities of every head over a text", "X.npz"
+    )
+    attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
+    attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
 
     bench = commands.add_parser("bench", parents=[common], help="measure speed")
     bench.add_argument("model", nargs="?", metavar="MODEL")
@@ -152,6 +154,23 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = commands.add_parser("doctor", parents=[common], help="what this machine offers")
     doctor.add_argument("--json", action="store_true")
+    return parser
+
+
+def _instrument(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str, out: str
+) -> argparse.ArgumentParser:
+    """A command that runs a model exactly over a text and writes an array."""
+    # set_defaults below changes the parent's own actions, hence a parent of its own.
+    parser = commands.add_parser(name, parents=[_common()], help=f"the exact instrument: {what}")
+    parser.add_argument("model", metavar="MODEL")
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--text", metavar="T")
+    given.add_argument("--text-file", type=Path, metavar="F")
+    given.add_argument("--tokens", metavar="1,2,3")
+    parser.add_argument("--out", type=Path, required=True, metavar=out)
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(kv="fp32", activations="a32")
     return parser
 
 
@@ -184,7 +203,11 @@ class _at_least:  # noqa: N801  argparse shows the name
         self.__name__ = f"integer of at least {low}"
 
     def __call__(self, text: str) -> int:
-        value = int(text)
+        try:
+            value = int(text)
+        except ValueError:
+            problem = f"expected a whole number, found {text!r}"
+            raise argparse.ArgumentTypeError(problem) from None
         if value < self._low:
             raise argparse.ArgumentTypeError(f"expected at least {self._low}, found {value}")
         return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from imgui_bundle import imgui
@@ -35,7 +36,8 @@ class FrameTimes:
 class FrameLoop:
     """Draws one frame a call of `run`. The ImGui context of the renderer must be current.
 
-    `frames` counts frames submitted, `recorded` command buffers recorded for them.
+    `frames` counts frames submitted, `recorded` command buffers recorded for them. `prepare`
+    records what must be done before Dear ImGui's pass; `submitted` hears of every submit.
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class FrameLoop:
         self._commands = self._pool.allocate(frames_in_flight)
         self._values = [0] * frames_in_flight  # timeline value of each slot's last submit
         self.clear = clear
+        self.prepare: Callable[[Any], None] = lambda commands: None
+        self.submitted: Callable[[], None] = lambda: None
         self.frames = 0
         self.times = FrameTimes()
 
@@ -90,9 +94,11 @@ class FrameLoop:
             self._device.queue.wait(self._values[slot])
         commands = self._commands[slot]
         with self._pool.record(commands, once=True):
+            self.prepare(commands)
             self._renderer.record(commands, imgui.get_draw_data(), frame, self.clear)
         value = self._device.queue.submit([commands], waits=frame.waits, signals=frame.signals)
         self._values[slot] = value
+        self.submitted()
         self._renderer.submitted(value)
         return value
 

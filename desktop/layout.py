@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from desktop.theme import UNIT
 from desktop.views import VIEWS
 
-LAYOUT_VERSION = 1  # a new number puts everybody's panels back to the default once
+LAYOUT_VERSION = 2  # a new number puts everybody's panels back to the default once
 DOCKSPACE = "llm-lite"
 CHAT_SHARE = 0.63  # of the width
 NARROW = 60.0  # text sizes: below, the right side gets less

@@ -13,14 +13,19 @@ class Pacer:
 
     def __init__(self) -> None:
         self._due: list[float] = []
+        self._change = self._settle = math.inf
         self._last = -math.inf
 
     def on_input(self, now: float) -> None:
         self._due = [now + delay for delay in SETTLE]
 
     def on_change(self, now: float) -> None:
-        """The state is another one: draw it soon, but not more than thirty times a second."""
-        self.at(max(now, self._last + FRAME))
+        """The state is another one: draw it soon, but not more than thirty times a second.
+
+        Twice, because Dear ImGui sizes some windows by what they held in the frame before.
+        """
+        self._change = max(now, self._last + FRAME)
+        self._settle = self._change + FRAME
 
     def at(self, when: float) -> None:
         if when < math.inf:
@@ -28,12 +33,18 @@ class Pacer:
 
     def wait(self, now: float, longest: float) -> float:
         """How long to sleep, in seconds; 0 when a frame is due."""
-        return max(0.0, min([longest, *(when - now for when in self._due)]))
+        return max(0.0, min(longest, self._next() - now))
 
     def take(self, now: float) -> bool:
         """Whether a frame is due now; it counts as drawn."""
-        if not any(when <= now for when in self._due):
+        if self._next() > now:
             return False
         self._due = [when for when in self._due if when > now]
+        if self._change <= now:
+            self._change = math.inf
+        self._settle = math.inf if self._settle <= now else max(self._settle, now + FRAME)
         self._last = now
         return True
+
+    def _next(self) -> float:
+        return min([self._change, self._settle, *self._due])

@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from core.attention import AttentionSource
+from core.errors import LlmLiteError
 from core.messages import Command, Event
-from desktop.actions import Action, ChooseFile, OpenModel, act, due
+from desktop.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
 from desktop.apply import add_log, apply, expire, notify
 from desktop.interface import Interface
 from desktop.state import AppState, CatalogueEntry, DeviceChoice, LogLine
@@ -23,6 +25,8 @@ class EngineLike(Protocol):
     def send(self, command: Command) -> None: ...
 
     def poll(self) -> list[Event]: ...
+
+    def attention(self) -> AttentionSource | None: ...
 
     def close(self, timeout: float = 2.0) -> object: ...
 
@@ -56,6 +60,9 @@ class Program:
 
     def paint(self) -> list[Action]:
         """Draw the interface and do what the person did; within a frame."""
+        maps = self.interface.ui.maps
+        if maps is not None:
+            maps.begin(self.engine.attention() if self.engine else None, self.state.busy)
         actions = self.interface.frame(self.state, time.monotonic())
         for action in actions:
             self.do(action)
@@ -64,8 +71,30 @@ class Program:
     def do(self, action: Action) -> None:
         if isinstance(action, ChooseFile):
             self.on_choose_file()
+        elif isinstance(action, ExportAttention):
+            self._export(action)
         self.state, commands = act(action, self.state, time.monotonic())
         self._send(commands)
+
+    def _export(self, action: ExportAttention) -> None:
+        from desktop.attention_export import export_folder, export_npz, export_png
+
+        maps, heads = self.interface.ui.maps, self.state.attention.locked
+        source = self.engine.attention() if self.engine else None
+        if maps is None or source is None or not heads:
+            return
+        if self.state.busy and action.kind == "npz":
+            self.warn("An answer is being written. Save the numbers when it has ended.")
+            return
+        try:
+            if action.kind == "png":
+                path = export_png(maps, heads, export_folder())
+            else:
+                path = export_npz(source, heads, export_folder())
+        except LlmLiteError as error:
+            self.warn(str(error))
+            return
+        self.state = notify(self.state, "info", f"Saved {path}", time.monotonic())
 
     def warn(self, text: str) -> None:
         """A problem of the program itself: a toast, and a line in the log."""

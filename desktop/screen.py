@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.gpu.device import Device
+from desktop.attention_maps import AttentionMaps
 from desktop.frame import FrameLoop
 from desktop.imgui_renderer import ImguiRenderer
 from desktop.theme import Palette
@@ -20,11 +21,14 @@ class Screen:
     surface: Any
     renderer: ImguiRenderer
     loop: FrameLoop
+    maps: AttentionMaps
 
     @classmethod
     def make(cls, device: Device, surface: Any) -> Screen:
         renderer = ImguiRenderer(device, surface.color_format)
-        return cls(device, surface, renderer, FrameLoop(device, surface, renderer))
+        loop, maps = FrameLoop(device, surface, renderer), AttentionMaps(device, renderer)
+        loop.prepare, loop.submitted = maps.record, maps.submitted
+        return cls(device, surface, renderer, loop, maps)
 
     def draw(self, paint: Callable[[], object], palette: Palette) -> bool:
         """One frame on the colour that lies behind everything; False where it was dropped."""
@@ -39,4 +43,5 @@ class Screen:
     def close(self) -> None:
         """Everything but the surface and the device."""
         self.loop.close()
+        self.maps.close()
         self.renderer.close()

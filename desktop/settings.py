@@ -116,7 +116,8 @@ def save(settings: Settings, path: Path) -> str:
         with contextlib.suppress(OSError):
             if temporary:
                 Path(temporary).unlink(missing_ok=True)
-        return f"{path}: the settings could not be saved ({error})."
+        reason = getattr(error, "strerror", None) or error
+        return f"{path}: the settings could not be saved ({reason})."
     return ""
 
 

@@ -9,17 +9,24 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from core.messages import (
+    Alternative,
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
+    Gains,
+    GainsEffect,
     Generate,
     GenerationStats,
+    LensResult,
     Level,
+    Looked,
     ModelInfo,
     Role,
     SamplingOptions,
     StopReason,
 )
+from desktop.attention_state import AttentionChoice
+from desktop.token_state import XRay
 
 LOG_LINES = 1000
 NOTICES = 4
@@ -37,7 +44,8 @@ ThemeName = Literal["dark", "light"]
 class Token:
     id: int
     text: str
-    probability: float
+    probability: float  # nan: not judged
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,10 @@ class Message:
     stop_reason: StopReason | None = None  # None while it is being written, and for users
     stats: GenerationStats | None = None
     problem: str = ""  # a sentence, where the answer ended early
+    sampling: SamplingOptions | None = None  # of an answer, its seed included
+    # What was said from here on in other ways, and the place of this one among them.
+    versions: tuple[tuple[Message, ...], ...] = ()
+    place: int = 0
 
     def as_chat(self) -> ChatMessage:
         return ChatMessage(self.role, self.text, tuple(token.id for token in self.tokens))
@@ -66,12 +78,41 @@ class Running:
     first_token: float | None = None
     stopping: bool = False
     arrivals: tuple[float, ...] = ()  # of the last tokens, within RATE_WINDOW
+    lead: int = 0  # messages told before those of the conversation
+    forced: tuple[Token, ...] = ()  # what the answer begins with, as it was judged before
 
     @property
     def rate(self) -> float:
         """Live decode rate over the window; 0 until the arrivals span long enough."""
         span = self.arrivals[-1] - self.arrivals[0] if self.arrivals else 0.0
         return (len(self.arrivals) - 1) / span if span >= RATE_SPAN else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An answer beside the version of it at place `base`."""
+
+    index: int
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """What was asked of the layers, and what they said last."""
+
+    key: tuple[object, ...] = ()  # of what was asked last
+    request: int = 0  # not answered yet; 0: none
+    result: LensResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """Gains of the heads, None where all are 1, and what they change."""
+
+    gains: Gains | None = None
+    effect: GainsEffect | None = None
+    request: int = 0  # of the effect, not answered yet; 0: none
+    stale: bool = False  # the gains changed since
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +194,18 @@ class AppState:
     recent: tuple[str, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()
     catalogue: tuple[CatalogueEntry, ...] = ()
+
+    positions: tuple[str, ...] = ()  # text of the tokens in the cache, by position
+    attention: AttentionChoice = field(default_factory=AttentionChoice)
+
+    owners: tuple[int, ...] = ()  # by position: message, or TEMPLATE or SYSTEM
+    xray: XRay = field(default_factory=XRay)
+    look: int = 0  # request whose answer is wanted
+    looked: Looked | None = None
+    lens: Lens = field(default_factory=Lens)
+    steering: Steering = field(default_factory=Steering)
+    comparing: Comparison | None = None
+    next_aside: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()
     notices: tuple[Notice, ...] = ()

@@ -18,7 +18,8 @@ from core.errors import LlmLiteError
 from core.gpu.commands import CommandPool
 from core.gpu.device import Device
 from core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
-from desktop.actions import SetFontSize, SetSampling, SetTheme
+from desktop.actions import SetAttention, SetFontSize, SetSampling, SetTheme
+from desktop.attention_maps import AttentionMaps
 from desktop.clock import process_start
 from desktop.fonts import load_fonts
 from desktop.frame_times import percentiles
@@ -30,6 +31,7 @@ from desktop.robot import Robot
 from desktop.screen import Screen
 from desktop.settings import DEFAULTS, Settings, parse, restore
 from desktop.state import AppState, Message
+from desktop.tour_inside import look_inside
 from desktop.views import VIEWS
 from desktop.views.rail import PANELS
 
@@ -39,6 +41,7 @@ SMALL, LARGE = (1280, 720, 1.0), (3840, 2160, 2.0)  # width, height, scale
 SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
 EXACT = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=48)
 LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
+MAPS_LIMIT = 60.0
 IDLE_SECONDS = 2.0
 
 
@@ -195,6 +198,8 @@ class Stage:
             robot.click(f"tab.{view.name}")
             robot.leave()
             self._picture(f"04-{view.name}")
+        self._look_at_attention()
+        look_inside(robot, self._picture)
         robot.click("tab.attention")
         robot.click("tab.performance")
         for panel in PANELS:
@@ -208,6 +213,38 @@ class Stage:
             robot.click(f"notice.{notice.id}.close")
         robot.leave()
         self._picture("07-new-chat-light")
+
+    def _look_at_attention(self) -> None:
+        """The grid, a head under the pointer, two locked ones, and the large view."""
+        robot = self.robot
+        robot.click("tab.attention")
+        robot.click("tab.head")
+        robot.point("attention.0.1")
+        self._complete()
+        self._picture("04-attention-hover")
+        for head in ("attention.0.1", "attention.1.1"):
+            robot.click(head)
+        robot.leave()
+        self._complete()
+        self._picture("04-attention-heads")
+        self._choose(large=True, row=max(self._maps().length - 8, 0), logarithmic=True)
+        self._picture("04-attention-large")
+        self._choose(large=False, row=None, logarithmic=False)
+
+    def _choose(self, **changes: Any) -> None:
+        choice = replace(self.program.state.attention, **changes)
+        self.program.do(SetAttention(choice))
+        self.robot.frames(2)
+        self._complete()
+
+    def _maps(self) -> AttentionMaps:
+        return self._screen.maps
+
+    def _complete(self) -> None:
+        """Draw until the maps on the screen are complete."""
+        self.robot.frames(4)
+        self.robot.wait("the maps", lambda s: not self._maps().pending, MAPS_LIMIT, pace=0.0)
+        self.robot.frames(2)
 
     def _popover(self, opener: str, name: str) -> None:
         self.robot.click(opener)
@@ -244,9 +281,16 @@ class Stage:
         self.program.do(SetTheme("light"))
         self._picture("11-korean-26px-light")
         self._popover("rail.sampler", "sampler")
+        self.robot.leave()
+        for theme in ("dark", "light"):
+            self.program.do(SetTheme(theme))
+            self._choose(large=True, exclude_first=True, high=0.5)
+            self._picture(f"12-attention-{theme}")
+        self._choose(large=False)
 
     def _draw(self) -> None:
         interface = self.program.interface
+        interface.ui.maps = self._screen.maps
         self._screen.draw(self.program.paint, interface.ui.theme.palette)
         took = self._screen.loop.times.ms[-1]
         interface.frames.add(took / 1e3)
@@ -290,6 +334,12 @@ class Stage:
             "frame_ms": {name: percentiles(times) for name, times in measured.frames.items()},
             "frames_drawn": self._screen.loop.frames,
             "command_buffers_recorded_during_decode": measured.recorded_during_decode,
+            "attention": {
+                "bytes_read_back_for_maps": self._maps().read_back["maps"],
+                "bytes_read_back_for_the_pointer": self._maps().read_back["pointer"],
+                "bytes_read_back_for_scores": self._maps().read_back["scores"],
+                "memory": self._maps().memory,
+            },
             "startup": measured.startup,
         }
 

@@ -6,12 +6,15 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from imgui_bundle import ImVec2, imgui
 
 from desktop.frame_times import FrameTimes
 from desktop.theme import Theme, u32, vec
+
+if TYPE_CHECKING:
+    from desktop.attention_maps import AttentionMaps
 
 Face = Literal["regular", "bold", "mono"]
 Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
@@ -27,6 +30,7 @@ class Ui:
     rects: dict[str, Rect] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     frames: FrameTimes = field(default_factory=FrameTimes)
+    maps: AttentionMaps | None = None  # of the running model, where there is a device to draw
     opened: str = ""  # the popover a view or a shortcut wants open
     redraw_at: float = math.inf  # when what is shown changes by itself
 

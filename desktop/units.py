@@ -23,6 +23,11 @@ def quantity(count: int) -> str:
     return str(count)
 
 
+def tokens(count: int) -> str:
+    """ "1 token", "12 tokens"."""
+    return f"{count} token" if count == 1 else f"{count} tokens"
+
+
 def rate(tokens_per_second: float) -> str:
     """Tokens per second, without a unit; a dash while there is none."""
     if tokens_per_second <= 0:

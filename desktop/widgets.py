@@ -22,7 +22,9 @@ __all__ = [
     "heading",
     "help_mark",
     "icon_button",
+    "line_slider",
     "meter",
+    "picker",
     "popover",
     "primary_button",
     "progress",
@@ -225,6 +227,27 @@ def slider(
     return value
 
 
+def line_slider(
+    ui: Ui, name: str, value: int, bounds: tuple[int, int], shown: str, width: float
+) -> int:
+    """A slim track of whole numbers with its value behind it, on one line; returns the value."""
+    with ui.font(style="small"):
+        room = max(imgui.calc_text_size(shown).x, ui.u(24)) + ui.u(2)
+    imgui.set_next_item_width(max(width - room, ui.u(10)))
+    clear = dict.fromkeys(
+        ("frame_bg", "frame_bg_hovered", "frame_bg_active", "slider_grab", "slider_grab_active"),
+        "-",
+    )
+    with ui.colored(**clear), ui.styled(frame_padding=(0.0, ui.u(0.5)), grab_min_size=ui.u(4)):
+        flags = imgui.SliderFlags_.always_clamp
+        value = imgui.slider_int(f"##{name}", value, *bounds, "", flags)[1]
+    ui.mark(name)
+    _draw_track(ui, _share(value, bounds, False))
+    imgui.same_line(0, ui.u(2))
+    text(ui, shown, "muted", "small")
+    return value
+
+
 def _share(value: float, bounds: tuple[float, float], log: bool) -> float:
     low, high = bounds
     if log:
@@ -311,6 +334,26 @@ def chooser(
             size = imgui.calc_text_size(shown)
             spot = ImVec2(left + (share - size.x) / 2, at.y + (height - size.y) / 2)
             draw.add_text(spot, ui.color(color), shown)
+    return value
+
+
+def picker(
+    ui: Ui, name: str, options: Sequence[tuple[T, str]], value: T, width: float, hint: str = ""
+) -> T:
+    """One of many, in a list that drops down; returns the value."""
+    labels = dict(options)
+    imgui.set_next_item_width(width)
+    with ui.font(style="small"):
+        shown = imgui.begin_combo(f"##{name}", labels[value])
+        ui.mark(name)
+        if shown:
+            for option, label in options:
+                if imgui.selectable(label, option == value)[0]:
+                    value = option
+                ui.mark(f"{name}.{option}")
+            imgui.end_combo()
+        else:
+            tip(ui, hint)
     return value
 
 

@@ -23,7 +23,9 @@ from desktop.surface import Frame
 from desktop.swapchain import Presenter
 
 ICON_FILE = Path(__file__).resolve().parent.parent / "assets" / "icon" / "llm-lite.png"
-MIN_SIZE = (640, 400)
+MIN_SIZE = (960, 540)  # the conversation keeps a column that can be read
+WITHOUT_A_WINDOW = "`llm-lite chat` talks in the terminal."
+MODIFIERS = range(glfw.KEY_LEFT_SHIFT, glfw.KEY_RIGHT_SUPER + 1)
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,14 @@ class Window:
 
         glfw.set_error_callback(remember)
         if not glfw.init():
-            raise DeviceError(f"No window can be opened: {self._last_error()}.")
+            reason = self._last_error()
+            raise DeviceError(f"No window can be opened: {reason}. {WITHOUT_A_WINDOW}")
         if not glfw.vulkan_supported():
             glfw.terminate()
-            raise DeviceError("No window can be opened: the window system has no Vulkan support.")
+            raise DeviceError(
+                "No window can be opened: the Vulkan loader or a driver for this display is not "
+                f"installed. {WITHOUT_A_WINDOW}"
+            )
 
     def _last_error(self) -> str:
         return self._errors[-1] if self._errors else "the window system gave no reason"
@@ -97,8 +103,13 @@ class Window:
             if self.on_refresh is not None:
                 self.on_refresh()
 
+        def key(_window: Any, key: int, _scancode: int, action: int, _mods: int) -> None:
+            if key in MODIFIERS and action == glfw.RELEASE:
+                end_frame_of_input()
+
         listener: Any = drop  # the stubs give a wrong signature
         glfw.set_drop_callback(self.handle, listener)
+        glfw.set_key_callback(self.handle, key)  # before Dear ImGui's, which calls it first
         glfw.set_window_refresh_callback(self.handle, refresh)
 
     def _set_icon(self) -> None:
@@ -227,6 +238,20 @@ class Window:
             glfw.destroy_window(self.handle)
             self.handle = None
             glfw.terminate()
+
+
+def end_frame_of_input() -> None:
+    """Let what follows in Dear ImGui's input queue wait for the next frame.
+
+    Dear ImGui knows modifiers as they are at the end of a frame's input: in a slow frame that saw
+    Enter go down and then Shift go up, Shift+Enter would be a mere Enter. A key that changes twice
+    ends a frame's input, so one that no keyboard here has does.
+    """
+    if imgui.get_current_context() is None:
+        return
+    if len(imgui.get_current_context().input_events_queue) > 0:
+        imgui.get_io().add_key_event(imgui.Key.f24, True)
+        imgui.get_io().add_key_event(imgui.Key.f24, False)
 
 
 def _platform_is(*names: str) -> bool:

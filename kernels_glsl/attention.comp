@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// y = softmax(q . k * scale) . v, causal, with an online softmax over blocks of LANES positions
+// y = gain * softmax(q . k * scale) . v, causal, with an online softmax over blocks of LANES positions
 // (Milakov and Gimelshein 2018; Dao et al. 2022). A workgroup serves QUERIES = HEADS_EACH * TOKENS
 // queries that read the same key/value head. For scores a lane is a position, for sums it is
 // PAIRS_EACH pairs of the head's values.
@@ -19,7 +19,9 @@ layout(constant_id = 8) const uint TOKENS = 1;
 layout(binding = 1) readonly buffer Q { vec2 q[]; };
 layout(binding = 2) readonly buffer KCache { CACHE_WORD k_cache[]; };
 layout(binding = 3) readonly buffer VCache { CACHE_WORD v_cache[]; };
-layout(binding = 4) writeonly buffer Y { vec2 y[]; };
+layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
+layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
+layout(binding = 6) writeonly buffer Y { vec2 y[]; };
 
 const uint PAIRS = HEAD_DIM / 2;
 const uint QUERIES = HEADS_EACH * TOKENS;
@@ -96,9 +98,11 @@ void main() {
   }
   for (uint i = 0; i < QUERIES; ++i) {
     if (i / HEADS_EACH >= tokens) break;
+    float gain = gains[first_gain + gl_WorkGroupID.x * HEADS_EACH + i % HEADS_EACH];
     for (uint j = 0; j < PAIRS_EACH; ++j) {
       uint pair = lane + j * LANES;
-      if (pair < PAIRS) y[query_row(i) + pair] = sums[i * PAIRS_EACH + j] / total[i];
+      precise vec2 mean = sums[i * PAIRS_EACH + j] / total[i];  // so that a gain of 1 is exact
+      if (pair < PAIRS) y[query_row(i) + pair] = mean * gain;
     }
   }
 }

@@ -5,12 +5,14 @@ Weights are read where they lie (a mapped file); state and scratch are the execu
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from llm_lite_kernels import _cpp
@@ -30,8 +32,9 @@ F32 = NDArray[np.float32]
 _DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "a8")
 _ROWS = ("fixed", "tokens", "outputs")
 _OPS = tuple(OPS)
-_MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 3, 2, 5
+_MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 2, 6
 
+_FLOATS = {"f32": np.float32, "f16": np.float16}
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 _BANDWIDTH_BYTES = 256 * 10**6
 _MAX_THREADS = 1024
@@ -73,7 +76,8 @@ class CpuExecutor:
     def _allocate(self) -> None:
         program = self.program
         states = {t.name: t for p in program.plans for t in p.tensors if t.kind is Kind.STATE}
-        self._state = {name: _memory(_tensor_bytes(t)) for name, t in states.items()}
+        self._state_tensors = states
+        self._state = {name: _filled(t) for name, t in states.items()}
         self._arena = _memory(max(plan.scratch_bytes for plan in program.plans))
         self._interpreter: _cpp.Interpreter | None = _cpp.Interpreter(self.isa_name, self.threads)
         for plan in program.plans:  # known to the interpreter by their numbers
@@ -92,19 +96,30 @@ class CpuExecutor:
         self._run(plan, step, 0, len(plan.ops), should_stop)
         return self.read(plan, plan.tensors[plan.logits], step)
 
-    def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
-        self._run(plan, step, first, last, None)
+    def run_ops(
+        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+    ) -> None:
+        skipped = [i for i in range(first, last) if plan.ops[i].name in skip]
+        for begin, end in itertools.pairwise([first - 1, *skipped, last]):
+            self._run(plan, step, begin + 1, end, None)
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         memory = self._rows(tensor, step)
         if tensor.dtype == "a8":
             return _read_a8(memory, tensor.shape[1])
-        return memory.view({"f32": np.float32, "f16": np.float16}[tensor.dtype]).astype(np.float32)
+        return memory.view(_FLOATS[tensor.dtype]).astype(np.float32)
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
         assert tensor.kind is not Kind.WEIGHT and tensor.dtype != "a8", tensor.name
         memory = self._rows(tensor, step)
-        memory.view({"f32": np.float32, "f16": np.float16}[tensor.dtype])[:] = values
+        memory.view(_FLOATS[tensor.dtype])[:] = values
+
+    def host_state(self, name: str) -> NDArray[Any]:
+        tensor = self._state_tensors[name]
+        return np.asarray(self._state[name]).view(_FLOATS[tensor.dtype]).reshape(tensor.shape)
+
+    def device_state(self, name: str) -> None:
+        return None
 
     def close(self) -> None:
         """Ends the threads and frees the state; the executor runs no more steps."""
@@ -231,6 +246,14 @@ def _memory(size: int) -> _cpp.Memory:
     if size > sys.maxsize // 2:
         raise MemoryError
     return _cpp.Memory(size)
+
+
+def _filled(tensor: Tensor) -> _cpp.Memory:
+    """Memory of a state tensor with its initial value in it; new memory is zero."""
+    memory = _memory(_tensor_bytes(tensor))
+    if tensor.fill:
+        np.asarray(memory).view(_FLOATS[tensor.dtype])[:] = tensor.fill
+    return memory
 
 
 def _choose_isa(asked: str | None) -> str:

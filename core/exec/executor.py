@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.plan.plan import Plan, Program, Tensor
 from core.plan.step import Step
+
+if TYPE_CHECKING:
+    from core.gpu.pipelines import BufferRange
 
 StopCheck = Callable[[], bool]
 Progress = Callable[[float], None]  # 0..1
@@ -37,8 +40,11 @@ class Executor(Protocol):
         """
         ...
 
-    def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
-        """Run ops first..last-1 of the plan, for comparison; their inputs must be in place."""
+    def run_ops(
+        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+    ) -> None:
+        """Run ops first..last-1 of the plan but those named in `skip`, to compare or to look
+        inside; their inputs must be in place."""
         ...
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> NDArray[np.float32]:
@@ -47,6 +53,15 @@ class Executor(Protocol):
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: NDArray[np.float32]) -> None:
         """Set what `read` returns; f32 scratch and state only."""
+        ...
+
+    def host_state(self, name: str) -> NDArray[Any] | None:
+        """The state tensor's own memory, float16 or float32 in its shape; None where that is not
+        the host's. Stays readable after `close`."""
+        ...
+
+    def device_state(self, name: str) -> BufferRange | None:
+        """Where the state tensor lies on the Vulkan device; None for other executors."""
         ...
 
     def close(self) -> None: ...

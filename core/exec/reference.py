@@ -6,7 +6,7 @@ T tokens, K inputs, N outputs, C cache positions, H query heads, G key/value hea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -84,10 +84,16 @@ def kv_store(k: F32, v: F32, k_cache: Array, v_cache: Array, start: int) -> None
     v_cache[start : start + len(v)] = v
 
 
+def query_store(q: F32, q_ring: Array, start: int) -> None:
+    """[T,H*d] into the ring [R,H*d]: position p lies in row p mod R, rounded to the ring's type."""
+    q_ring[(start + np.arange(len(q))) % len(q_ring)] = q
+
+
 def attention(
     q: F32,
     k_cache: Array,
     v_cache: Array,
+    gains: F32,
     start: int,
     *,
     heads: int,
@@ -95,8 +101,9 @@ def attention(
     head_dim: int,
     scale: float,
     window: int,
+    layer: int,
 ) -> F32:
-    """[T,H*d], caches [C,G*d] -> [T,H*d]; head h reads key/value head h // (H/G).
+    """[T,H*d], caches [C,G*d], gains [L,H] -> [T,H*d]; head h reads key/value head h // (H/G).
 
     Row t is at position start + t and sees positions up to its own; with window > 0 only the last
     `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023).
@@ -110,7 +117,7 @@ def attention(
         group = head * kv_heads // heads
         query = q.reshape(tokens, heads, head_dim)[:, head]
         scores = np.where(visible, query @ keys[:, group].T * np.float32(scale), -np.inf)
-        y[:, head] = softmax(scores) @ values[:, group]
+        y[:, head] = softmax(scores) @ values[:, group] * gains[layer, head]
     return y.reshape(q.shape)
 
 
@@ -154,8 +161,8 @@ class NumpyExecutor:
         self._float_weights: dict[str, F32] = {}
         self._scratch: dict[str, F32] = {}
         self._state: dict[str, Array] = {
-            tensor.name: np.zeros(
-                tensor.shape, {"f16": np.float16, "f32": np.float32}[tensor.dtype]
+            tensor.name: np.full(
+                tensor.shape, tensor.fill, {"f16": np.float16, "f32": np.float32}[tensor.dtype]
             )
             for tensor in program.plans[0].tensors
             if tensor.kind is Kind.STATE
@@ -174,9 +181,12 @@ class NumpyExecutor:
             self._run_op(plan, op, step)
         return self._scratch[plan.tensors[plan.logits].name].copy()
 
-    def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
+    def run_ops(
+        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+    ) -> None:
         for op in plan.ops[first:last]:
-            self._run_op(plan, op, step)
+            if op.name not in skip:
+                self._run_op(plan, op, step)
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         return self._value(tensor).astype(np.float32)
@@ -187,6 +197,12 @@ class NumpyExecutor:
         else:
             self._scratch[tensor.name] = values.copy()
 
+    def host_state(self, name: str) -> Array:
+        return self._state[name]
+
+    def device_state(self, name: str) -> None:
+        return None
+
     def close(self) -> None:
         self._float_weights.clear()
         self._scratch.clear()
@@ -196,6 +212,9 @@ class NumpyExecutor:
         if op.name == "kv_store":
             k_cache, v_cache = (self._state[plan.tensors[i].name] for i in op.outputs)
             kv_store(arguments[0], arguments[1], k_cache, v_cache, step.start)
+            return
+        if op.name == "query_store":
+            query_store(arguments[0], self._state[plan.tensors[op.outputs[0]].name], step.start)
             return
         result = self._call(op, arguments, step)
         self._scratch[plan.tensors[op.outputs[0]].name] = result.astype(np.float32, copy=False)
@@ -229,12 +248,14 @@ class NumpyExecutor:
                     arguments[0],
                     arguments[1],
                     arguments[2],
+                    arguments[3],
                     step.start,
                     heads=int(p["heads"]),
                     kv_heads=int(p["kv_heads"]),
                     head_dim=int(p["head_dim"]),
                     scale=p["scale"],
                     window=int(p["window"]),
+                    layer=int(p["layer"]),
                 )
             case "silu_mul":
                 return silu_mul(*arguments)

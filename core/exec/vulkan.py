@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from core.quant import a8
 log = logging.getLogger(__name__)
 
 F32 = NDArray[np.float32]
+_FLOATS = {"f32": np.float32, "f16": np.float16}
 READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
 
 
@@ -104,7 +105,14 @@ class VulkanExecutor:
     def _open_state(self, tensors: list[Tensor]) -> dict[str, BufferRange]:
         unique = {tensor.name: tensor for tensor in tensors}
         arena: Arena = self._own(FixedArena(self._device, map(_tensor_bytes, unique.values())))
-        return {name: arena.reserve(_tensor_bytes(tensor)) for name, tensor in unique.items()}
+        ranges = {name: arena.reserve(_tensor_bytes(tensor)) for name, tensor in unique.items()}
+        for buffer in {id(buffer): buffer for buffer, _, _ in ranges.values()}.values():
+            buffer.zero()
+        for name, tensor in unique.items():
+            if tensor.fill:
+                buffer, offset, _ = ranges[name]
+                buffer.upload(np.full(tensor.shape, tensor.fill, _FLOATS[tensor.dtype]), offset)
+        return ranges
 
     @property
     def weight_bytes(self) -> int:
@@ -135,9 +143,12 @@ class VulkanExecutor:
         for plan in self.program.plans:
             self._recording(plan)
 
-    def run_ops(self, plan: Plan, step: Step, first: int, last: int) -> None:
+    def run_ops(
+        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+    ) -> None:
         self._write_step(step)
-        calls = [self._dispatches(plan, op) for op in plan.ops[first:last]]
+        ops = [op for op in plan.ops[first:last] if op.name not in skip]
+        calls = [self._dispatches(plan, op) for op in ops]
         sets, queue = DescriptorSets(self._device), self._device.compute
         try:
             recorder = Recorder(self._pool, self._pipelines, sets)
@@ -153,19 +164,23 @@ class VulkanExecutor:
         data = buffer.download(offset, rows * row_bytes(tensor.dtype, columns))
         if tensor.dtype == "a8":
             return _decode_a8(data.reshape(rows, -1), columns)
-        kind = np.float16 if tensor.dtype == "f16" else np.float32
-        return data.view(kind).astype(np.float32).reshape(rows, columns)
+        return data.view(_FLOATS[tensor.dtype]).astype(np.float32).reshape(rows, columns)
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
         buffer, offset, _ = self.tensor(tensor)
-        kind = np.float16 if tensor.dtype == "f16" else np.float32
-        buffer.upload(values.astype(kind), offset)
+        buffer.upload(values.astype(_FLOATS[tensor.dtype]), offset)
+
+    def host_state(self, name: str) -> None:
+        return None
+
+    def device_state(self, name: str) -> BufferRange:
+        return self._state[name]
 
     def close(self) -> None:
         """Wait for what is in flight and free everything; the device stays open."""
         if self._closing:
             try:
-                self._device.compute.wait_idle()
+                self._device.wait_idle()  # whoever draws may still read the cache
             except DeviceLostError as error:  # told to whoever ran the step; nothing runs any more
                 log.warning("%s", error)
         while self._closing:

@@ -108,7 +108,7 @@ class _Call:
 
     @property
     def rows_tensor(self) -> Tensor:
-        return self.inputs[0] if self.op.name == "kv_store" else self.outputs[0]
+        return self.inputs[0] if self.op.name in ("kv_store", "query_store") else self.outputs[0]
 
     def dispatch(
         self,
@@ -287,11 +287,22 @@ def _kv_store(c: _Call) -> list[Dispatch]:
     return c.elementwise(f"kv_store.{c.outputs[0].dtype}", buffers, columns // 2, COLUMNS=columns)
 
 
+def _query_store(c: _Call) -> list[Dispatch]:
+    q, ring = c.inputs[0], c.outputs[0]
+    buffers = {"Q": c.binder.tensor(q), "QRing": c.binder.tensor(ring)}
+    rows, columns = ring.shape
+    return c.elementwise(
+        f"query_store.{ring.dtype}", buffers, columns // 2, COLUMNS=columns, RING_ROWS=rows
+    )
+
+
 def _attention(c: _Call) -> list[Dispatch]:
     heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
     each, tokens = _attention_tile(c)
-    names = ("Q", "KCache", "VCache", "Y")
+    names = ("Q", "KCache", "VCache", "Gains", "Y")
     buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
+    first = int(c.p["layer"]) * heads  # in a buffer, so that the layers share a pipeline
+    buffers["FirstGain"] = c.binder.table(f"first gain {first}", np.array([first], np.uint32))
     dispatch = c.dispatch(
         c.reducing(f"attention.{c.inputs[1].dtype}"),
         buffers,
@@ -344,6 +355,7 @@ _KERNELS: Mapping[str, Callable[[_Call], list[Dispatch]]] = {
     "matmul": _matmul,
     "rope": _rope,
     "kv_store": _kv_store,
+    "query_store": _query_store,
     "attention": _attention,
     "silu_mul": _silu_mul,
     "add": _add,

@@ -178,7 +178,7 @@ def _read_shape(reader: HeaderReader, what: str) -> tuple[int, ...]:
     if 0 in shape or math.prod(shape) > 8 * len(reader.buffer):
         reader.fail(
             f"{what} has shape {shape}; expected dimensions from 1 "
-            f"and at most as many values as {len(reader.buffer)} bytes can hold"
+            f"and at most as many values as {len(reader.buffer)} bytes can hold (truncated?)"
         )
     return shape
 

@@ -48,6 +48,8 @@ def _as_device_error(error: Exception, what: str) -> DeviceError:
         return DeviceLostError(f"The device was lost during {what}.")
     if isinstance(error, vk.VkErrorOutOfDeviceMemory | vk.VkErrorOutOfHostMemory):
         return OutOfDeviceMemoryError(f"{what} failed: the device has not enough memory.")
+    if isinstance(error, vk.VkErrorIncompatibleDriver):
+        return DeviceError("No Vulkan driver was found.")
     return DeviceError(f"{what} failed: {type(error).__name__}.")
 
 

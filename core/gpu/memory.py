@@ -105,6 +105,10 @@ class Buffer:
             return self.array(np.uint8)[offset : offset + size].copy()
         return self._device.staging.read(self, offset, size)
 
+    def zero(self) -> None:
+        """All bytes 0; the size must be a multiple of four. Device buffers only."""
+        self._device.staging.zero(self)
+
     def close(self) -> None:
         if self.handle is None:
             return
@@ -201,6 +205,11 @@ class Staging:
                 self._copy(source, staging, offset + start, 0, count)
                 result[start : start + count] = staging.array(np.uint8)[:count]
         return result
+
+    def zero(self, target: Buffer) -> None:
+        with self._lock:
+            self._open()
+            self._run(lambda cb: vk.vkCmdFillBuffer(cb, target.handle, 0, target.size, 0))
 
     def _open(self) -> Buffer:
         if self._buffer is None:

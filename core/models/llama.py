@@ -74,11 +74,16 @@ def _attention_block(
     k_cache = b.state(f"k_cache.{layer}", options.kv_dtype, cache)
     v_cache = b.state(f"v_cache.{layer}", options.kv_dtype, cache)
     b.kv_store(k, v, k_cache, v_cache, at + ".kv_store")
+    if options.query_rows:
+        ring = (options.query_rows, shape.heads * shape.head_dim)
+        b.query_store(q, b.state(f"q_ring.{layer}", options.kv_dtype, ring), at + ".query_store")
     y = b.attention(
         q,
         k_cache,
         v_cache,
+        b.state("head_gains", "f32", (shape.layers, shape.heads), fill=1.0),
         at + ".heads",
+        layer=layer,
         heads=shape.heads,
         kv_heads=shape.kv_heads,
         head_dim=shape.head_dim,

@@ -58,8 +58,8 @@ class PlanBuilder:
         spec = self._weights[name]
         return self._tensor(name, Kind.WEIGHT, spec.dtype, spec.shape)
 
-    def state(self, name: str, dtype: str, shape: tuple[int, ...]) -> Tensor:
-        return self._by_name.get(name) or self._tensor(name, Kind.STATE, dtype, shape)
+    def state(self, name: str, dtype: str, shape: tuple[int, ...], *, fill: float = 0.0) -> Tensor:
+        return self._by_name.get(name) or self._tensor(name, Kind.STATE, dtype, shape, fill=fill)
 
     def embed(self, table: Tensor, label: str) -> Tensor:
         y = self._scratch(label, table.shape[1])
@@ -112,13 +112,21 @@ class PlanBuilder:
         _expect(v.shape[1] == v_cache.shape[1], f"{label}: {v.shape} does not fit {v_cache.shape}")
         self._append("kv_store", (k, v), (k_cache, v_cache), label, {})
 
+    def query_store(self, q: Tensor, q_ring: Tensor, label: str) -> None:
+        """Keep rotated queries for whoever looks later; the ring takes at least a whole step."""
+        _expect(q.shape[1] == q_ring.shape[1], f"{label}: {q.shape} does not fit {q_ring.shape}")
+        _expect(q.shape[0] <= q_ring.shape[0], f"{label}: {q_ring.shape} is smaller than a step")
+        self._append("query_store", (q,), (q_ring,), label, {})
+
     def attention(
         self,
         q: Tensor,
         k_cache: Tensor,
         v_cache: Tensor,
+        gains: Tensor,
         label: str,
         *,
+        layer: int,
         heads: int,
         kv_heads: int,
         head_dim: int,
@@ -131,7 +139,7 @@ class PlanBuilder:
             _expect(fits, f"{label}: {cache.shape} is not {kv_heads} x {head_dim}")
         return self._op(
             "attention",
-            (q, k_cache, v_cache),
+            (q, k_cache, v_cache, gains),
             self._like(q, label),
             label,
             heads=heads,
@@ -139,6 +147,7 @@ class PlanBuilder:
             head_dim=head_dim,
             scale=1.0 / math.sqrt(head_dim),
             window=window,
+            layer=layer,
         )
 
     def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
@@ -190,10 +199,16 @@ class PlanBuilder:
         return lives
 
     def _tensor(
-        self, name: str, kind: Kind, dtype: str, shape: tuple[int, ...], rows: Rows = "fixed"
+        self,
+        name: str,
+        kind: Kind,
+        dtype: str,
+        shape: tuple[int, ...],
+        rows: Rows = "fixed",
+        fill: float = 0.0,
     ) -> Tensor:
         _expect(name not in self._by_name, f"two tensors are called {name}")
-        tensor = Tensor(len(self._tensors), name, kind, dtype, shape, rows)
+        tensor = Tensor(len(self._tensors), name, kind, dtype, shape, rows, fill=fill)
         self._tensors.append(tensor)
         self._by_name[name] = tensor
         return tensor

@@ -38,11 +38,15 @@ _TABLE = (
     ),
     OpSpec("kv_store", ("k", "v"), ("k_cache", "v_cache"), (), "cache[position of t] = k[t], v[t]"),
     OpSpec(
+        "query_store", ("q",), ("q_ring",), (), "ring[position of t mod its R rows] = q[t], T <= R"
+    ),
+    OpSpec(
         "attention",
-        ("q", "k_cache", "v_cache"),
+        ("q", "k_cache", "v_cache", "gains"),
         ("y",),
-        ("heads", "kv_heads", "head_dim", "scale", "window"),
-        "y[T,H*d] = softmax(q.k * scale) . v, causal; the last `window` positions only if > 0",
+        ("heads", "kv_heads", "head_dim", "scale", "window", "layer"),
+        "y[T,H*d] = gains[layer,h] * softmax(q.k * scale) . v, causal; the last `window` positions "
+        "only if > 0",
     ),
     OpSpec("silu_mul", ("gate", "up"), ("y",), (), "y = gate * sigmoid(gate) * up"),
     OpSpec("add", ("a", "b"), ("y",), (), "y = a + b"),

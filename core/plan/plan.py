@@ -29,6 +29,7 @@ class Tensor:
     shape: tuple[int, ...]
     rows: Rows = "fixed"
     offset: int = 0  # bytes into the scratch arena
+    fill: float = 0.0  # of state: what every value is before the first step
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingOptions) -> int:
-    text = _standard_input() if arguments.prompt is None else arguments.prompt
-    messages = (*_system(arguments), ChatMessage("user", _checked(text)))
+    if arguments.prompt is None:
+        text, source = _standard_input(), "standard input"
+    else:
+        text, source = arguments.prompt, "--prompt"
+    if not text.strip() and not arguments.raw:
+        raise RequestError(f"{source} is empty: expected a question")
+    messages = (*_system(arguments), ChatMessage("user", _checked(text, source)))
     answer = _generate(engine, 1, messages, sampling, arguments, show=not arguments.json)
     if arguments.json:
         stats = asdict(answer.finished.stats)
@@ -92,7 +97,7 @@ def _converse(
         if not text.strip():
             continue
         request += 1
-        asked = (*messages, ChatMessage("user", _checked(text)))
+        asked = (*messages, ChatMessage("user", _checked(text, "the line")))
         try:
             answer = _generate(engine, request, asked, sampling, arguments, show=True)
         except LlmLiteError as error:
@@ -183,7 +188,9 @@ def _report(event: Event) -> None:
 
 
 def _system(arguments: argparse.Namespace) -> tuple[ChatMessage, ...]:
-    return (ChatMessage("system", _checked(arguments.system)),) if arguments.system else ()
+    return (
+        (ChatMessage("system", _checked(arguments.system, "--system")),) if arguments.system else ()
+    )
 
 
 def _standard_input() -> str:
@@ -193,12 +200,12 @@ def _standard_input() -> str:
         raise RequestError(f"standard input is not valid UTF-8 at byte {error.start}") from None
 
 
-def _checked(text: str) -> str:
+def _checked(text: str, source: str) -> str:
     """Bytes that are no UTF-8 reach Python as lone surrogates: refuse them with a sentence."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise RequestError(f"the text is not valid UTF-8 at character {error.start}") from None
+        raise RequestError(f"{source} is not valid UTF-8 at character {error.start}") from None
     return text
 
 

@@ -10,10 +10,30 @@ from dataclasses import dataclass
 from typing import Literal
 
 from desktop.actions import Action
-from desktop.icons import ICON_CHART, ICON_CHAT, ICON_DATABASE, ICON_EYE, ICON_LOG, ICON_SCALE
+from desktop.icons import (
+    ICON_CHART,
+    ICON_CHAT,
+    ICON_DATABASE,
+    ICON_EYE,
+    ICON_GRID,
+    ICON_LAYERS,
+    ICON_LOG,
+    ICON_SCALE,
+    ICON_SLIDERS,
+)
 from desktop.state import AppState
 from desktop.ui import Ui
-from desktop.views import attention, chat, kv_cache, log, performance, quantization
+from desktop.views import (
+    attention,
+    attention_head,
+    chat,
+    kv_cache,
+    lens,
+    log,
+    performance,
+    quantization,
+    steer,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +54,11 @@ class View:
 VIEWS = (
     View("chat", "Chat", ICON_CHAT, "middle", chat.draw),
     View("attention", "Attention", ICON_EYE, "upper right", attention.draw),
+    View("lens", "Lens", ICON_LAYERS, "upper right", lens.draw),
     View("kv_cache", "KV cache", ICON_DATABASE, "upper right", kv_cache.draw),
     View("quantization", "Quantization", ICON_SCALE, "upper right", quantization.draw),
     View("performance", "Performance", ICON_CHART, "lower right", performance.draw),
+    View("head", "Head", ICON_GRID, "lower right", attention_head.draw),
+    View("steer", "Steer", ICON_SLIDERS, "lower right", steer.draw),
     View("log", "Log", ICON_LOG, "lower right", log.draw),
 )

@@ -1,71 +1,296 @@
-"""The geometry of attention in the loaded model: how heads share keys and values."""
+"""The grid: a live thumbnail of every head, to be compared, sorted and locked."""
 
 from __future__ import annotations
 
-from imgui_bundle import ImVec2, imgui
+from dataclasses import replace
+from itertools import groupby
 
-from core.messages import ModelInfo
-from desktop.actions import Action
+import numpy as np
+from imgui_bundle import ImVec2, imgui
+from numpy.typing import NDArray
+
+from desktop.actions import Action, SetAttention
+from desktop.attention_maps import AttentionMaps
+from desktop.attention_scores import COUNT, ORDERS, mean_scores
+from desktop.attention_state import AttentionChoice, Head
 from desktop.state import AppState
 from desktop.theme import u32
 from desktop.ui import Ui
-from desktop.widgets import facts, heading, tip, wrapped
+from desktop.units import size
+from desktop.views import attention_head
+from desktop.views.attention_look import draw_look, look_of, redraw
+from desktop.views.attention_map import draw_map
+from desktop.views.rail import rail_width
+from desktop.views.status_bar import status_height
+from desktop.widgets import fit, picker, text, tip, wrapped
 
-NOTE = (
-    "In every layer each head looks back over the text with a question of its own (a query) and "
-    "gathers values where the keys match. Heads of one colour share their keys and values."
+KEPT = "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
+EMPTY = (
+    "In every layer each head looks back over the text with a question of its own and gathers "
+    "what answers it. Its map has a row for every token that asks, and a column for every token "
+    "that is looked at."
 )
-LATER = "Maps of where each head looks come in a later version."
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    heading(ui, "Attention heads", NOTE)
-    model = state.model
-    if model is None:
-        wrapped(ui, "No model is loaded.")
+    maps = ui.maps
+    if maps is None or maps.problem:
+        text(ui, "Attention", bold=True)
+        wrapped(ui, maps.problem if maps else "There is no device to draw maps with.")
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        wrapped(ui, EMPTY, color="faint")
         return []
-    _draw_heads(ui, model)
-    wrapped(
-        ui,
-        f"From the top: layers 0 to {model.layers - 1}. From the left: heads 0 to "
-        f"{model.heads - 1}.",
-    )
-    group = model.heads // max(model.kv_heads, 1)
-    facts(
-        ui,
-        "heads",
-        [
-            ("Layers", str(model.layers), ""),
-            ("Query heads", f"{model.heads} a layer", "Each asks its own question."),
-            ("Key and value heads", f"{model.kv_heads} a layer", "Fewer of them: a smaller cache."),
-            ("Shared by", f"{group} query heads", "How many query heads use one key head."),
-            ("Head size", f"{model.head_dim} numbers", "The length of a query, key or value."),
-            ("Looks back", f"{state.context_used:,} tokens now", "What the cache holds."),
-        ],
-    )
-    imgui.dummy(ImVec2(0, ui.u(1)))
-    wrapped(ui, LATER)
-    return []
+    actions: list[Action] = []
+    if state.attention.large:
+        choice, actions = _draw_large(state, ui, maps)
+    else:
+        choice = draw_panel(state, ui, maps)
+    return [*actions, SetAttention(choice)] if choice != state.attention else actions
 
 
-def _draw_heads(ui: Ui, model: ModelInfo) -> None:
-    """A row a layer, a cell a head, coloured by the key head it shares."""
-    width = imgui.get_content_region_avail().x
-    gap = ui.u(0.25)
-    side = max(width / max(model.heads, 1) - gap, 2.0)
-    row = max(min(ui.u(4), ui.u(44) / max(model.layers, 1)) - gap, 2.0)
-    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    series, group = ui.theme.palette.series, max(model.heads // max(model.kv_heads, 1), 1)
-    for layer in range(model.layers):
-        y = at.y + layer * (row + gap)
-        for head in range(model.heads):
-            x = at.x + head * (side + gap)
-            color = u32(series[head // group % len(series)], 0.75)
-            draw.add_rect_filled(ImVec2(x, y), ImVec2(x + side, y + row), color, ui.u(0.25))
-    imgui.dummy(ImVec2(width, model.layers * (row + gap)))
-    ui.mark("attention.heads")
-    if imgui.is_item_hovered():
-        mouse = imgui.get_mouse_pos()
-        layer = min(int((mouse.y - at.y) / (row + gap)), model.layers - 1)
-        head = min(int((mouse.x - at.x) / (side + gap)), model.heads - 1)
-        tip(ui, f"Layer {layer}, head {head}: uses key head {head // group}")
+def draw_panel(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+    """Order, filters and grid in what is left of the window."""
+    maps.use(look_of(state.attention))
+    choice = _draw_bar(state.attention, ui, maps)
+    _draw_kept(ui, maps)
+    choice = _draw_grid(choice, ui, maps)
+    redraw(state, ui, maps)
+    return choice
+
+
+def _draw_large(
+    state: AppState, ui: Ui, maps: AttentionMaps
+) -> tuple[AttentionChoice, list[Action]]:
+    """Grid and heads over the whole window, but for rail and status bar."""
+    wrapped(ui, "The grid is shown in the large view.")
+    view = imgui.get_main_viewport().size
+    left, bottom = rail_width(ui), status_height(ui)
+    size = ImVec2(view.x - left, view.y - bottom)
+    imgui.set_next_window_pos(ImVec2(left, 0))
+    imgui.set_next_window_size(size)
+    flags = imgui.WindowFlags_.no_decoration | imgui.WindowFlags_.no_docking
+    flags |= imgui.WindowFlags_.no_saved_settings | imgui.WindowFlags_.no_move
+    with ui.styled(window_padding=(ui.u(5), ui.u(4)), window_rounding=0.0):
+        imgui.begin("##attention.large", None, flags)
+    room = imgui.get_content_region_avail()
+    with ui.styled(window_padding=(0.0, 0.0)):
+        imgui.begin_child("large.grid", ImVec2(round(room.x * 0.38), room.y))
+        choice = draw_panel(state, ui, maps)
+        imgui.end_child()
+        imgui.same_line(0, ui.u(6))
+        imgui.begin_child("large.heads", ImVec2(0, room.y))
+        choice, actions = attention_head.draw_panel(replace(state, attention=choice), ui)
+        imgui.end_child()
+    imgui.end()
+    return choice, actions
+
+
+def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+    """Order and filters at the left, the look at the right."""
+    orders = [(name, label) for name, (label, _) in ORDERS.items()]
+    order = picker(ui, "attention.order", orders, choice.order, ui.u(36), "Order of the heads")
+    imgui.same_line(0, ui.u(1.5))
+    layers = [("", "All layers"), *((str(i), f"Layer {i}") for i in range(len(maps.layers)))]
+    value = "" if choice.layer is None else str(choice.layer)
+    layer = picker(ui, "attention.layer", layers, value, ui.u(26), "Show one layer")
+    imgui.same_line(0, ui.u(1.5))
+    groups = max(one.kv_heads for one in maps.layers)
+    named = [("", "All groups"), *((str(i), f"Group {i}") for i in range(groups))]
+    value = "" if choice.group is None else str(choice.group)
+    hint = "Heads of a group share their keys and values"
+    group = picker(ui, "attention.group", named, value, ui.u(26), hint)
+    choice = replace(
+        choice,
+        order=order,
+        layer=int(layer) if layer else None,
+        group=int(group) if group else None,
+    )
+    return draw_look(choice, ui, "attention")
+
+
+def _draw_kept(ui: Ui, maps: AttentionMaps) -> None:
+    """Which rows can still be computed, and what all this takes."""
+    rows, memory = maps.rows, maps.memory
+    taken = size(memory["maps"] + memory["copies"])
+    words = f"Queries of tokens {rows.start:,} to {rows.stop - 1:,} are kept in "
+    words += f"{size(memory['queries'])}; maps take {taken}."
+    with ui.font(style="small"):
+        words = fit(words, imgui.get_content_region_avail().x)
+    text(ui, words, "faint", "small")
+    tip(ui, "A map is made from queries and keys when somebody looks. " + KEPT)
+
+
+def _draw_grid(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+    flags = imgui.WindowFlags_.no_saved_settings
+    imgui.begin_child("grid", ImVec2(0, 0), 0, flags)
+    heads, scores = _heads(choice, maps), _scores(choice, ui, maps)
+    if choice.order == "layer":
+        choice = _draw_rows(choice, ui, maps, heads)
+    else:
+        choice = _draw_sorted(choice, ui, maps, heads, scores)
+    imgui.end_child()
+    return choice
+
+
+def _heads(choice: AttentionChoice, maps: AttentionMaps) -> list[Head]:
+    """Those that pass the filters, layer by layer."""
+    return [
+        (at, head)
+        for at, layer in enumerate(maps.layers)
+        if choice.layer in (None, at)
+        for head in range(layer.heads)
+        if choice.group in (None, group_of(maps, (at, head)))
+    ]
+
+
+def group_of(maps: AttentionMaps, head: Head) -> int:
+    layer = maps.layers[head[0]]
+    return head[1] * layer.kv_heads // layer.heads
+
+
+def _scores(
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps
+) -> dict[Head, NDArray[np.float64]] | None:
+    """Mean scores by head where they are wanted; looks again when they may have changed."""
+    if choice.order == "layer":
+        return None
+    sums = maps.scores(of_all=True)
+    if sums is None or sums[:, COUNT].sum() < len(sums) * maps.length:
+        ui.redraw_in(0.7 if sums is not None else 0.05)  # rows are missing still
+    return mean_scores(sums, maps.layers, maps.tokens)
+
+
+def _draw_rows(
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, heads: list[Head]
+) -> AttentionChoice:
+    """A row a layer, a column a head."""
+    most = max((head for _, head in heads), default=0) + 1
+    gutter, gap = ui.u(6), ui.u(0.75)
+    room = imgui.get_content_region_avail().x - gutter
+    columns = max(1, min(most, int(room / ui.u(7))))
+    side = min(float(int(room / columns - gap)), ui.u(34))
+    layers = groupby(heads, key=lambda head: head[0])
+    top, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    for layer, found in layers:
+        own = list(found)
+        at = imgui.get_cursor_screen_pos()
+        height = -(-len(own) // columns) * (side + gap)
+        if _visible(at.y, height):
+            with ui.font(style="small"):
+                y = at.y + (side - ui.theme.size("small")) / 2
+                draw.add_text(ImVec2(top.x, y), ui.color("muted"), str(layer))
+            for place, (_, head) in enumerate(own):
+                x = top.x + gutter + place % columns * (side + gap)
+                y = at.y + place // columns * (side + gap)
+                choice = _draw_cell(choice, ui, maps, (layer, head), (x, y), side)
+        imgui.set_cursor_screen_pos(at)
+        imgui.dummy(ImVec2(room + gutter, height - imgui.get_style().item_spacing.y))
+    return choice
+
+
+def _draw_sorted(
+    choice: AttentionChoice,
+    ui: Ui,
+    maps: AttentionMaps,
+    heads: list[Head],
+    scores: dict[Head, NDArray[np.float64]] | None,
+) -> AttentionChoice:
+    """Best first, with the score under each."""
+    _, column = ORDERS[choice.order]
+    assert column is not None
+    values = {head: float(scores[head][column]) if scores else 0.0 for head in heads}
+    heads = sorted(heads, key=lambda head: -values[head])
+    gap, foot = ui.u(1.5), ui.theme.size("small") * 2.4
+    room = imgui.get_content_region_avail().x
+    columns = max(1, int((room + gap) / (ui.u(17) + gap)))
+    side = float(int((room - gap * (columns - 1)) / columns))
+    start = imgui.get_cursor_screen_pos()
+    for place, head in enumerate(heads):
+        x = start.x + place % columns * (side + gap)
+        y = start.y + place // columns * (side + foot + gap)
+        if _visible(y, side + foot):
+            choice = _draw_cell(choice, ui, maps, head, (x, y), side)
+            _draw_foot(ui, head, values[head], column == 0, (x, y + side))
+    rows = -(-len(heads) // columns)
+    imgui.set_cursor_screen_pos(start)
+    imgui.dummy(ImVec2(room, max(1.0, rows * (side + foot + gap) - gap)))
+    return choice
+
+
+def _draw_foot(ui: Ui, head: Head, value: float, nats: bool, at: tuple[float, float]) -> None:
+    draw, size = imgui.get_window_draw_list(), ui.theme.size("small")
+    with ui.font(style="small"):
+        spot = ImVec2(at[0], at[1] + ui.u(0.5))
+        draw.add_text(spot, ui.color("text"), f"L{head[0]} H{head[1]}")
+        shown = f"{value:.2f} nats" if nats else f"{value:.0%}"
+        spot = ImVec2(at[0], at[1] + ui.u(0.5) + size)
+        draw.add_text(spot, ui.color("muted"), shown)
+
+
+def _visible(y: float, height: float) -> bool:
+    low = imgui.get_window_pos().y
+    return y + height > low and y < low + imgui.get_window_height()
+
+
+def _draw_cell(
+    choice: AttentionChoice,
+    ui: Ui,
+    maps: AttentionMaps,
+    head: Head,
+    at: tuple[float, float],
+    side: float,
+) -> AttentionChoice:
+    """A thumbnail with a line in the colour of its group; a click locks it.
+
+    There are hundreds: the pointer is compared here, an item of Dear ImGui for each costs more.
+    """
+    picture = maps.thumbnail(*head)
+    draw = imgui.get_window_draw_list()
+    low, high = ImVec2(*at), ImVec2(at[0] + side, at[1] + side)
+    draw.add_rect_filled(low, high, ui.color("sunken"))
+    texture = imgui.ImTextureRef(picture.texture)
+    draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
+    series = ui.theme.palette.series
+    group = u32(series[group_of(maps, head) % len(series)])
+    draw.add_rect_filled(ImVec2(low.x, high.y - ui.u(0.5)), high, group)
+    ui.rects[f"attention.{head[0]}.{head[1]}"] = (low.x, low.y, high.x, high.y)
+    mouse = imgui.get_io().mouse_pos
+    inside = low.x <= mouse.x < high.x and low.y <= mouse.y < high.y
+    hovered = inside and imgui.is_window_hovered()
+    if hovered and imgui.is_mouse_clicked(0):
+        choice = choice.toggled(head)
+        if not choice.large:
+            imgui.set_window_focus("Head###head")  # its tab comes to the front
+    if head in choice.locked or hovered:
+        color = ui.color("accent" if head in choice.locked else "muted")
+        draw.add_rect(low, high, color, 0.0, max(1.0, ui.u(0.5)))
+    if hovered:
+        _draw_hover(choice, ui, maps, head)
+    return choice
+
+
+def _draw_hover(choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head) -> None:
+    """The same map, larger, with its scores."""
+    means = mean_scores(maps.scores(), maps.layers, maps.tokens)
+    ui.redraw_in(0.7 if means else 0.05)
+    with ui.styled(window_padding=(ui.u(3), ui.u(3))):
+        if not imgui.begin_tooltip():
+            return
+    side = ui.u(56)
+    text(ui, f"Layer {head[0]}, head {head[1]}", bold=True)
+    text(ui, f"Key head {group_of(maps, head)}", "muted", "small")
+    draw_map(ui, maps, "hover", head, range(maps.length), side, marked=choice.row)
+    if means is not None:
+        for label, column in ORDERS.values():
+            if column is not None:
+                value = means[head][column]
+                shown = f"{value:.2f} nats" if column == 0 else f"{value:.1%}"
+                _pair(ui, label, shown, side)
+    imgui.end_tooltip()
+
+
+def _pair(ui: Ui, label: str, value: str, width: float) -> None:
+    text(ui, label, "muted", "small")
+    with ui.font(style="small"):
+        imgui.same_line(width - imgui.calc_text_size(value).x + ui.u(3))
+    text(ui, value, style="small")

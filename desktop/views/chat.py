@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.actions import Action, CancelLoading, OpenModel, Send, SetDraft, obstacle
+from desktop.actions import Action, CancelLoading, OpenModel, Send, SetDraft
+from desktop.asking import obstacle
 from desktop.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.units import short_name
 from desktop.views.composer import composer_height, draw_composer
 from desktop.views.conversation import column, draw_conversation
+from desktop.views.token_bar import draw_bar, draw_switch, switch_width
 from desktop.widgets import button, fit, icon_button, meter, primary_button, progress, wrapped
 
 EXAMPLES = (
@@ -22,6 +24,8 @@ EXAMPLES = (
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_header(state, ui)
+    if state.xray.shown and state.messages:
+        actions += draw_bar(state, ui)
     room = imgui.get_content_region_avail().y - composer_height(state, ui)
     with ui.styled(item_spacing=(0.0, 0.0)):
         if state.messages:
@@ -32,18 +36,22 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_header(state: AppState, ui: Ui) -> list[Action]:
-    """The model's name, which opens the list of models."""
+    """The model's name, which opens the list of models; the way to the tokens."""
     if state.model:
         label = state.model.name
     else:
         label = "Loading" if state.load else "No model"
     with ui.font("bold"), ui.colored(button="-"):
-        room = imgui.get_content_region_avail().x - ui.u(12)
+        room = imgui.get_content_region_avail().x - ui.u(12) - switch_width(ui)
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
-    return _draw_progress(state, ui) if state.load and state.messages else []
+    actions = _draw_progress(state, ui) if state.load and state.messages else []
+    if state.messages:
+        imgui.same_line(ui.right(switch_width(ui)))
+        actions += draw_switch(state, ui)
+    return actions
 
 
 def _draw_progress(state: AppState, ui: Ui) -> list[Action]:

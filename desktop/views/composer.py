@@ -7,7 +7,8 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.actions import Action, CancelEdit, Send, SetDraft, StopAnswer, obstacle
+from desktop.actions import Action, CancelEdit, Send, SetDraft, StopAnswer
+from desktop.asking import obstacle
 from desktop.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
 from desktop.state import AppState
 from desktop.ui import Ui
@@ -24,6 +25,7 @@ class Input:
     text: str = ""
     generation: int = 0
     focus: bool = True
+    begun: tuple[int, bool] = (0, False)  # the chat's number, and whether there was a model
     to_end: bool = True  # a new field begins with the caret at the start; it belongs at the end
 
     def renew(self, text: str) -> None:
@@ -66,6 +68,10 @@ def _held(state: AppState, ui: Ui) -> Input:
     held: Input = ui.memory.setdefault("input", Input(state.draft))
     if held.text != state.draft:
         held.renew(state.draft)
+    begun = (state.chat, state.model is not None)
+    if begun != held.begun:  # a new chat, or the first moment something can be asked
+        held.begun = begun
+        held.focus = not imgui.get_io().want_text_input
     return held
 
 

@@ -20,7 +20,9 @@ from desktop.rich_text import Page, RichText, copy_button, draw_page
 from desktop.state import AppState, Message
 from desktop.theme import MEASURE
 from desktop.ui import Ui
-from desktop.units import duration, rate, sentence
+from desktop.units import duration, rate, sentence, tokens
+from desktop.views.compare import CompareItem
+from desktop.views.tokens import TokenItem, draw_choice, draw_pointed, draw_versions, place_of
 from desktop.widgets import icon_button, meter
 
 ENDINGS = {
@@ -62,17 +64,31 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
             if _visible(y, height):
                 imgui.set_cursor_pos(ImVec2(offset, y))
                 imgui.push_id(index)
-                actions += _Item(state, ui, index, message, width).draw()
+                actions += _item(state, ui, index, message, width).draw()
                 imgui.pop_id()
             y += height + gap
         imgui.set_cursor_pos(ImVec2(0, y))
         imgui.dummy(ImVec2(1, ui.u(2)))
         if scroll.follow:
             imgui.set_scroll_here_y(1.0)
+        if state.xray.shown:
+            actions += draw_pointed(state, ui)
         scroll.bottom = imgui.get_scroll_max_y()
         imgui.end_child()
+    actions += draw_choice(state, ui)
     _jump_button(ui, scroll)
     return actions
+
+
+def _item(
+    state: AppState, ui: Ui, index: int, message: Message, width: float
+) -> _Item | TokenItem | CompareItem:
+    """A message as it is to be shown."""
+    if state.comparing and state.comparing.index == index:
+        return CompareItem(state, ui, index, width)
+    if state.xray.shown:
+        return TokenItem(state, ui, index, message, width)
+    return _Item(state, ui, index, message, width)
 
 
 def _scroll(state: AppState, ui: Ui) -> Scroll:
@@ -96,10 +112,12 @@ def _scroll(state: AppState, ui: Ui) -> Scroll:
 def _height(state: AppState, ui: Ui, index: int, message: Message, width: float) -> float:
     """Of one message; measured again only when it, the width or the text size changes."""
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
-    key = (width, ui.theme.text, state.answering is message)
+    place = place_of(state, ui, index) if state.xray.shown else None
+    shown = (state.xray.shown, place, state.comparing)
+    key = (width, ui.theme.text, state.answering is message, *shown)
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
-        height = _Item(state, ui, index, message, width).height
+        height = _item(state, ui, index, message, width).height
         held = known[index] = (message, key, height)
     return float(held[2])
 
@@ -272,6 +290,9 @@ class _Item:
             hint = "Continue from where the answer ended"
             if icon_button(ui, "chat.continue", ICON_CONTINUE, hint, side=side, style="small"):
                 actions.append(ContinueAnswer())
+        if self.message.versions:
+            imgui.same_line(0, ui.u(1))
+            actions += draw_versions(self.state, ui, self.index)
         self._draw_stats(side)
         imgui.end_group()
         return actions
@@ -281,7 +302,7 @@ class _Item:
         if stats is None or not stats.new_tokens:
             return
         words = (
-            f"{stats.new_tokens} tokens  ·  {rate(stats.decode_tok_s)} tok/s"
+            f"{tokens(stats.new_tokens)}  ·  {rate(stats.decode_tok_s)} tok/s"
             f"  ·  first after {duration(stats.ttft_ms)}"
         )
         imgui.same_line(0, ui.u(2))

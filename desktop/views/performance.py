@@ -9,7 +9,7 @@ from desktop.actions import Action
 from desktop.state import AppState, RateSample
 from desktop.theme import vec
 from desktop.ui import Ui
-from desktop.units import duration, rate, size
+from desktop.units import duration, rate, size, tokens
 from desktop.widgets import facts, heading, wrapped
 
 PAUSE = 0.4  # seconds without a token that end a line of the plot
@@ -21,9 +21,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     points = [sample for sample in state.rates if sample.phase == "decode"]
     if len(points) > 1:
         _draw_rates(ui, points)
-        _draw_stats(state, ui)
-    else:
+    elif state.last_stats is None:
         wrapped(ui, "Measuring." if state.busy else "Nothing was measured yet: ask something.")
+    _draw_stats(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
     heading(ui, "Frame time", "Milliseconds from input to submit, for the frames that were drawn.")
     _draw_frames(ui)
@@ -40,13 +40,14 @@ def _spec(ui: Ui, series: int, fill: float = 0.0) -> implot.Spec:
     return spec
 
 
-def _begin(ui: Ui, name: str, x: str, y: str) -> bool:
+def _begin(ui: Ui, name: str, x: str, y: str, *, ticks: bool = True) -> bool:
     flags = implot.Flags_.no_legend | implot.Flags_.no_mouse_text | implot.Flags_.no_menus
     height = ui.u(30)
     if not implot.begin_plot(name, ImVec2(-1, height), flags | implot.Flags_.no_inputs):
         return False
     fit = implot.AxisFlags_.auto_fit
-    implot.setup_axes(x, y, BARE | fit | implot.AxisFlags_.no_grid_lines, BARE)
+    bare = BARE if ticks else BARE | implot.AxisFlags_.no_tick_labels
+    implot.setup_axes(x, y, bare | fit | implot.AxisFlags_.no_grid_lines, BARE)
     return True
 
 
@@ -78,10 +79,10 @@ def _draw_stats(state: AppState, ui: Ui) -> None:
         [
             (
                 "Prompt",
-                f"{read} tokens at {rate(stats.prefill_tok_s)} tok/s",
+                f"{tokens(read)} at {rate(stats.prefill_tok_s)} tok/s",
                 f"{stats.reused_tokens} of {stats.prompt_tokens} tokens were still in the cache.",
             ),
-            ("Answer", f"{stats.new_tokens} tokens at {rate(stats.decode_tok_s)} tok/s", ""),
+            ("Answer", f"{tokens(stats.new_tokens)} at {rate(stats.decode_tok_s)} tok/s", ""),
             ("First token", duration(stats.ttft_ms), "From sending to the first token."),
             ("Peak memory", size(stats.peak_rss_bytes), "The most this program has held in RAM."),
         ],
@@ -96,7 +97,7 @@ def _draw_frames(ui: Ui) -> None:
     numbers = np.arange(values.size, dtype=np.float64)
     top = max(float(np.percentile(values, 99)) * 1.3, 20.0)
     with ui.font(style="small"):
-        if _begin(ui, "##frames", "frame", "ms"):
+        if _begin(ui, "##frames", "the last is on the right", "ms", ticks=False):
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
             implot.plot_shaded("frame", numbers, values, 0.0, _spec(ui, 1, 0.12))
             implot.plot_line("frame", numbers, values, _spec(ui, 1))

@@ -1,4 +1,5 @@
-// y[T,H*d] = softmax(q.k * scale) . v, causal; with window > 0 only the last `window` positions
+// y[T,H*d] = gain of the head * softmax(q.k * scale) . v, causal; with window > 0 only the last
+// `window` positions
 //
 // Softmax in one pass over blocks of positions: running maximum and sum of each query row
 // (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
@@ -51,7 +52,7 @@ struct Query {
   float* q;    // [padded d], scaled
   float* sum;  // [padded d], weighted values
   float* out;  // [d]
-  float most, weight;
+  float most, weight, gain;
   int64_t begin, end;  // the positions it sees
 };
 
@@ -166,14 +167,15 @@ static Query start_query(const Op& op, const Step& step, int64_t token, int64_t 
   const int64_t begin = shape.window > 0 && end > shape.window ? end - shape.window : 0;
   const float* q = row<const float>(*op.in[0], token) + head * d;
   float* out = row<float>(*op.out[0], token) + head * d;
-  Query query = {memory, memory + padded(d), out, -__builtin_inff(), 0, begin, end};
+  const float gain = row<const float>(*op.in[3], static_cast<int64_t>(op.params[5]))[head];
+  Query query = {memory, memory + padded(d), out, -__builtin_inff(), 0, gain, begin, end};
   std::memset(memory, 0, 2 * padded(d) * sizeof(float));
   for (int64_t i = 0; i < d; ++i) query.q[i] = q[i] * shape.scale;
   return query;
 }
 
 static void finish_query(const Query& query, int64_t d) {
-  for (int64_t i = 0; i < d; ++i) query.out[i] = query.sum[i] / query.weight;
+  for (int64_t i = 0; i < d; ++i) query.out[i] = query.sum[i] / query.weight * query.gain;
 }
 
 static void attention(const Op& op, const Step& step, const Task& task) {

@@ -12,6 +12,7 @@ extern const Kernel kQuantize;
 extern const Kernel kMatmul;
 extern const Kernel kRope;
 extern const Kernel kKvStore;
+extern const Kernel kQueryStore;
 extern const Kernel kAttention;
 extern const Kernel kSiluMul;
 extern const Kernel kAdd;

@@ -7,8 +7,8 @@ namespace llm {
 namespace LLM_ISA {
 
 KernelTable table() {
-  return {{kEmbed, kRmsNorm, kQuantize, kMatmul, kRope, kKvStore, kAttention, kSiluMul, kAdd,
-           kOutputRows}};
+  return {{kEmbed, kRmsNorm, kQuantize, kMatmul, kRope, kKvStore, kQueryStore, kAttention, kSiluMul,
+           kAdd, kOutputRows}};
 }
 
 }  // namespace LLM_ISA

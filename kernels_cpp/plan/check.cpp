@@ -53,11 +53,17 @@ bool kv_store(const Op& op) {
   }
   return true;
 }
+bool query_store(const Op& op) {
+  return is_f32(op.in[0]) && is_cache(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols &&
+         op.in[0]->rows == Rows::kTokens && op.in[0]->n_rows <= op.out[0]->n_rows;
+}
 bool attention(const Op& op) {
-  const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2];
+  const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2], *gains = op.in[3];
   const auto heads = static_cast<int64_t>(op.params[0]);
   const auto kv_heads = static_cast<int64_t>(op.params[1]);
   const auto head_dim = static_cast<int64_t>(op.params[2]);
+  const auto layer = static_cast<int64_t>(op.params[5]);
+  if (!is_f32(gains) || gains->n_cols != heads || layer < 0 || layer >= gains->n_rows) return false;
   return is_f32(q) && is_f32(op.out[0]) && same_size(q, op.out[0]) && q->rows == Rows::kTokens &&
          is_cache(keys) && is_cache(values) && keys->dtype == values->dtype && kv_heads > 0 &&
          heads % kv_heads == 0 && q->n_cols == heads * head_dim && same_size(keys, values) &&
@@ -72,8 +78,8 @@ bool output_rows(const Op& op) {
          op.in[0]->rows == Rows::kTokens && op.out[0]->rows == Rows::kOutputs;
 }
 
-constexpr Check kChecks[] = {embed,    rms_norm,  quantize,    matmul,      rope,
-                             kv_store, attention, elementwise, elementwise, output_rows};
+constexpr Check kChecks[] = {embed,       rms_norm,  quantize,    matmul,      rope,       kv_store,
+                             query_store, attention, elementwise, elementwise, output_rows};
 
 }  // namespace
 

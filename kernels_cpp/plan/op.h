@@ -21,6 +21,7 @@ enum class OpCode : int32_t {
   kMatmul,
   kRope,
   kKvStore,
+  kQueryStore,
   kAttention,
   kSiluMul,
   kAdd,
@@ -28,9 +29,9 @@ enum class OpCode : int32_t {
   kCount
 };
 
-constexpr int kMaxInputs = 3;
+constexpr int kMaxInputs = 4;
 constexpr int kMaxOutputs = 2;
-constexpr int kMaxParams = 5;
+constexpr int kMaxParams = 6;
 constexpr int kA8Block = 32;  // int8 values that share a scale
 
 struct Tensor {

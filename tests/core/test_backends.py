@@ -8,6 +8,18 @@ import core.gpu.device
 from core import backends
 from core.errors import DeviceError
 from core.messages import EngineOptions
+from core.models.model import ModelShape
+
+SHAPE = ModelShape(
+    layers=3,
+    heads=4,
+    kv_heads=2,
+    head_dim=8,
+    width=32,
+    feed_forward=64,
+    vocabulary=300,
+    trained_context=1000,
+)
 
 
 def found(index, kind, *, usable=True):
@@ -55,6 +67,11 @@ def test_auto_without_a_device(machine):
     assert choose().reason == "no usable Vulkan device was found"
 
 
+def test_a_device_that_is_not_there(machine):
+    machine.infos = [found(0, "discrete")]
+    assert choose(device=99) == backends.Choice("cpu", "there is no Vulkan device 99: 1 were found")
+
+
 def test_auto_leaves_software_to_the_processor(machine):
     machine.infos = [found(0, "software")]
     choice = choose()
@@ -100,7 +117,7 @@ def test_vulkan_may_be_insisted_upon(machine):
 def test_how_a_program_is_built(backend, every_output):
     options = EngineOptions(kv="fp32", activations="a8")
     build = backends.build_options(
-        backends.Choice(backend, ""), options, context=99, every_output=every_output
+        backends.Choice(backend, ""), options, SHAPE, context=99, every_output=every_output
     )
     assert (build.context, build.kv_dtype, build.integer_activations) == (99, "f32", True)
     sizes = [bucket.max_tokens for bucket in build.buckets]
@@ -108,6 +125,29 @@ def test_how_a_program_is_built(backend, every_output):
     assert sizes[0] == 1, "a decoded token needs no more than its own row"
     outputs = [bucket.max_outputs for bucket in build.buckets]
     assert outputs == (sizes if every_output else [1] * len(sizes))
+
+
+@pytest.mark.parametrize("kv", ["fp16", "fp32"])
+def test_as_many_queries_are_kept_as_the_budget_holds(kv):
+    position = backends.query_bytes(SHAPE, EngineOptions(kv=kv))
+    assert position == 3 * 4 * 8 * {"fp16": 2, "fp32": 4}[kv]
+
+    def rows(budget, context=1000):
+        options = EngineOptions(kv=kv, query_budget=budget)
+        build = backends.build_options(backends.Choice("cpu", ""), options, SHAPE, context=context)
+        return build.query_rows, backends.query_note(build, SHAPE, options)
+
+    assert rows(500 * position) == (500, "")
+    assert rows(5000 * position) == (1000, "")
+    assert rows(5000 * position, context=99) == (128, "")  # a ring takes a whole step
+    few, note = rows(127 * position)
+    assert few == 0
+    assert "no attention maps" in note
+    assert "128 tokens of a step" in note
+    for nothing in (0, -1):
+        few, note = rows(nothing)
+        assert few == 0
+        assert "their memory budget is 0" in note
 
 
 def test_activations():

@@ -11,20 +11,27 @@ from core.errors import DeviceLostError, OutOfDeviceMemoryError
 from core.messages import (
     CancelLoad,
     ChatMessage,
+    CompareGains,
     ExecutorChanged,
+    GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    Inspect,
+    LensResult,
     LoadFailed,
     LoadModel,
     LoadProgress,
     LoadStarted,
     Logged,
+    Look,
+    Looked,
     ModelLoaded,
     PrefillProgress,
     Reconfigure,
     SamplingOptions,
+    SetGains,
     Stop,
     TokenDecoded,
 )
@@ -308,7 +315,7 @@ def test_reconfigure_runs_the_same_model_otherwise(client, tiny_llama):
     assert client.ask(2)[1] == before, "the same numbers, decoded beforehand"
     client.send(Reconfigure(exact(context=129)))
     failed = client.until(LoadFailed)
-    assert "trained for 128" in failed.message
+    assert "at most 128 tokens" in failed.message
     assert client.ask(3)[1] == before
     assert client.ask(4)[0].stats.context_used < 40
 
@@ -346,11 +353,25 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
     random = Random(seed)
     missing = str(tmp_path / "missing.gguf")
     client.load(tiny_llama)
-    sent = {LoadStarted: 1, GenerationFinished: 0}
-    for number in range(30):
+    sent = {LoadStarted: 1, GenerationFinished: 0, LensResult: 0, GainsEffect: 0}
+    asides = {
+        "look": lambda number: Inspect(random.randrange(60), number),
+        "compare": CompareGains,
+        "steer": lambda _: SetGains(((random.random(),) * 4,) * 2),
+        "see": lambda number: Look(
+            number,
+            random.randrange(60),
+            random.choice(("from", "to")),
+            random.choice(("heads", "layer-mean", "rollout")),
+            ((0, random.randrange(5)), (1, 2)),
+            random.randrange(3),
+        ),
+    }
+    last_look = None
+    for number in range(40):
         if random.random() < 0.3:
             time.sleep(random.random() * 0.03)
-        kind = random.choice(("load", "missing", "change", "ask", "ask", "stop", "cancel"))
+        kind = random.choice(("load", "missing", "change", "ask", "ask", "stop", "cancel", *asides))
         if kind in ("load", "missing"):
             client.send(LoadModel(missing if kind == "missing" else str(tiny_llama), exact()))
         elif kind == "change":
@@ -358,27 +379,41 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
         elif kind == "ask":
             client.send(Generate(number, HELLO, GREEDY))
             sent[GenerationFinished] += 1
+        elif kind in asides:
+            client.send(asides[kind](number))
+            last_look = number if kind == "see" else last_look
+            sent[LensResult] += kind == "look"
+            sent[GainsEffect] += kind == "compare"
         else:
             client.send(Stop() if kind == "stop" else CancelLoad())
         sent[LoadStarted] += kind in ("load", "missing", "change")
     deadline = time.monotonic() + PATIENCE
-    while (done := _ended(client)) != sent and time.monotonic() < deadline:
+
+    def waiting():
+        looks = [event.request for event in client.of(Looked)]
+        return _ended(client) != sent or last_look not in (None, *looks)
+
+    while waiting() and time.monotonic() < deadline:
         client.events += client.engine.wait(0.05)
-    assert done == sent
+    assert _ended(client) == sent
     finished = [e.request for e in client.of(GenerationFinished)]
     assert len(finished) == len(set(finished))
+    seen = [e.request for e in client.of(Looked)]
+    assert seen == sorted(set(seen))
+    assert last_look in (*seen[-1:], None), "a later look takes the place of one that waits"
     for event in client.of(GenerationFinished):
-        assert event.stop_reason in ("length", "stopped") or "still being written" in event.message
+        ends = ("length", "stopped", "end")  # with other gains it may end by itself
+        assert event.stop_reason in ends or "still being written" in event.message
     assert not [e.text for e in client.of(Logged) if "internal error" in e.text]
     client._seen = len(client.events)
-    assert client.ask(1000)[0].stop_reason == "length"
+    assert client.ask(1000, gains=((1.0,) * 4,) * 2)[0].stop_reason == "length"
 
 
 def _ended(client):
     loads = (ModelLoaded, LoadFailed, ExecutorChanged)
     return {
         LoadStarted: sum(len(client.of(kind)) for kind in loads),
-        GenerationFinished: len(client.of(GenerationFinished)),
+        **{k: len(client.of(k)) for k in (GenerationFinished, LensResult, GainsEffect)},
     }
 
 

@@ -129,7 +129,7 @@ def test_every_mode_computes_about_the_same(tiny_llama, device, backend, mode, a
 @pytest.mark.parametrize("context", [-1, 129, 1 << 40])
 def test_a_context_that_cannot_be(tiny_llama, context):
     with (
-        pytest.raises(RequestError, match=f"128 tokens, found {context}"),
+        pytest.raises(RequestError, match=f"128 tokens.* found {context}"),
         running(tiny_llama, exact(context=context)),
     ):
         pass

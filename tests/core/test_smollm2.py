@@ -107,7 +107,7 @@ def test_chats(runner_of, index):
     assert render == chat["text"]
     if chat["add_generation_prompt"]:
         turns = [ChatMessage(m["role"], m["content"]) for m in chat["messages"]]
-        assert prompt.encode_chat(file.tokenizer, file.template, turns) == chat["token_ids"]
+        assert prompt.encode_chat(file.tokenizer, file.template, turns).ids == chat["token_ids"]
 
 
 def test_numbers_of_the_model(runner_of):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -9,29 +10,39 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from core.messages import (
+    Alternative,
     CancelLoad,
     Command,
+    CompareGains,
     Event,
     ExecutorChanged,
     ExecutorInfo,
+    GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    Inspect,
+    LensResult,
+    LensRow,
     LoadFailed,
     LoadModel,
     LoadProgress,
     LoadStarted,
     Logged,
+    Look,
+    Looked,
     ModelInfo,
     ModelLoaded,
     PrefillProgress,
+    PromptToken,
     Reconfigure,
     Shutdown,
     Stop,
     StopReason,
     TokenDecoded,
 )
+from tests.desktop.attention_fake import FakeSource
 
 MODEL = ModelInfo(
     name="SmolLM2-135M-Instruct",
@@ -79,12 +90,16 @@ KOREAN = (
 )
 
 
+OTHER, OTHER_ID = " or", 777  # an alternative that every token has
+
+
 class FakeEngine:
     """`delay` is the time between tokens, in seconds; 0 answers as fast as it can."""
 
     def __init__(self, delay: float = 0.02, wake: Callable[[], None] | None = None) -> None:
         self.delay = delay
         self.commands: list[Command] = []
+        self.source: FakeSource | None = None
         self._wake = wake or (lambda: None)
         self._inbox: queue.Queue[Command] = queue.Queue()
         self._events: queue.Queue[Event] = queue.Queue()
@@ -113,6 +128,9 @@ class FakeEngine:
             events.append(self._events.get())
         return events
 
+    def attention(self) -> FakeSource | None:
+        return self.source
+
     def close(self, timeout: float = 2.0) -> None:
         self.send(Shutdown())
         self._thread.join(timeout)
@@ -129,6 +147,12 @@ class FakeEngine:
                 self._say(ExecutorChanged(EXECUTOR, MODEL))
             elif isinstance(command, Generate):
                 self._generate(command)
+            elif isinstance(command, Look):
+                self._say(look(command))
+            elif isinstance(command, Inspect):
+                self._say(LensResult(command.request, command.position, lens()))
+            elif isinstance(command, CompareGains):
+                self._say(GainsEffect(command.request, 0.25))
 
     def _load(self, command: LoadModel) -> None:
         self._cancel.clear()
@@ -144,12 +168,19 @@ class FakeEngine:
             return
         self._say(Logged("info", f"{source}: loaded in 0.4 s", time.time()))
         self._say(Logged("warning", EXECUTOR.reason, time.time()))
+        self.source = FakeSource(
+            layers=MODEL.layers, heads=MODEL.heads, kv_heads=MODEL.kv_heads, context=1024
+        )
         self._say(ModelLoaded(MODEL, EXECUTOR, 0.42))
 
     def _generate(self, command: Generate) -> None:
         request, started = command.request, time.monotonic()
-        prompt = 12 + sum(len(message.content) // 4 for message in command.messages)
-        self._say(GenerationStarted(request, prompt, 0))
+        words = prompt_tokens(command)
+        prompt = len(words)
+        self._say(GenerationStarted(request, prompt, 0, words))
+        if self.source:
+            self.source.cut(0)
+            self.source.grow(prompt)
         for done in range(0, prompt + 1, max(1, prompt // 8)):
             self._say(PrefillProgress(request, done, prompt))
             if self._stop.wait(self.delay):
@@ -170,13 +201,53 @@ class FakeEngine:
     def _decode(self, command: Generate, prompt: int) -> tuple[int, StopReason]:
         korean = any("\uac00" <= c <= "\ud7a3" for c in command.messages[-1].content)
         answer = KOREAN if korean else ANSWER
-        pieces = [answer[i : i + 4] for i in range(0, len(answer), 4)]
+        pieces = pieces_of(answer)
         for number, piece in enumerate(pieces):
             if self._stop.is_set():
                 return number, "stopped"
             if number >= command.sampling.max_new_tokens:
                 return number, "length"
             used = prompt + number + 1
-            self._say(TokenDecoded(command.request, number, piece, 0.5, used))
+            if self.source:
+                self.source.grow(1)
+            self._say(self._token(command, number, piece, used))
             self._stop.wait(self.delay)
         return len(pieces), "end"
+
+    def _token(self, command: Generate, number: int, piece: str, used: int) -> TokenDecoded:
+        """Of a steered answer, all tokens from the third on are others."""
+        forced = command.forced[number : number + 1]
+        if forced and number < len(command.forced) - 1:
+            return TokenDecoded(command.request, forced[0], piece, math.nan, used)
+        token = forced[0] if forced else number + (1000 if command.gains and number > 1 else 0)
+        text = OTHER if token == OTHER_ID else piece
+        best = (Alternative(token, text, 0.5), Alternative(OTHER_ID, OTHER, 0.25))
+        return TokenDecoded(command.request, token, text, 0.5, used, best)
+
+
+def pieces_of(text: str) -> list[str]:
+    return [text[i : i + 4] for i in range(0, len(text), 4)]
+
+
+def prompt_tokens(command: Generate) -> tuple[PromptToken, ...]:
+    """A template token and a line for each message, and a line before the answer."""
+    tokens = []
+    for index, message in enumerate(command.messages):
+        tokens += [PromptToken(1, "<start>", -1), PromptToken(2, "\n", -1)]
+        tokens += [PromptToken(3, piece, index) for piece in pieces_of(message.content)]
+    return (*tokens, PromptToken(1, "<start>", -1), PromptToken(2, "\n", -1))
+
+
+def look(command: Look) -> Looked:
+    """Half of the attention rests on the first token, half on the token itself."""
+    weights = [0.0] * (command.position + 1)
+    weights[0] += 0.5
+    weights[-1] += 0.5
+    return Looked(command.request, command.position, command.direction, tuple(weights))
+
+
+def lens() -> tuple[LensRow, ...]:
+    """From layer 20 on the last layer's word leads."""
+    early = (Alternative(5, " the", 0.3), Alternative(6, " blue", 0.1))
+    late = (Alternative(6, " blue", 0.8), Alternative(5, " the", 0.1))
+    return tuple(LensRow(i, late if i >= 20 else early) for i in range(MODEL.layers))

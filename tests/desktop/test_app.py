@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from imgui_bundle import imgui
 
 from core.errors import DeviceLostError
 from core.messages import EngineOptions, SamplingOptions
@@ -15,6 +16,7 @@ from desktop.app import App, given
 from desktop.keeper import Keeper
 from desktop.settings import load, restore
 from desktop.state import AppState
+from desktop.window import Window
 from tests.desktop.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.vulkan
@@ -88,6 +90,18 @@ def test_nothing_is_drawn_while_nothing_happens(app):
     turn(one, lambda s: time.monotonic() > start + 2.0)
     assert one.screen.loop.frames == frames
     assert (time.process_time() - used) / 2.0 < 0.03
+
+
+def test_a_minimised_window_sleeps_whatever_input_is_left(app, monkeypatch):
+    one = ready(app())
+    monkeypatch.setattr(Window, "drawable", property(lambda self: False))
+    imgui.get_io().add_mouse_pos_event(5.0, 5.0)
+    shown, turns, end = one.program.interface.frames.values().size, 0, time.monotonic() + 2.0
+    while time.monotonic() < end:
+        one.turn()
+        turns += 1
+    assert turns < 40
+    assert one.program.interface.frames.values().size == shown
 
 
 def test_an_answer_draws_at_most_thirty_frames_a_second(app, monkeypatch):

@@ -91,8 +91,10 @@ BAD_REQUESTS = {
     "top-p: expected": ("-p", "x", "--top-p", "nan"),
     "the prompt is empty": ("-p", "", "--raw"),
     "tokens, but the context holds 16": ("-p", "x" * 30, "--ctx", "16"),
-    "trained for 128": ("-p", "x", "--ctx", "129"),
-    "not valid UTF-8": ("-p", "\udcff"),
+    "expected at most 128 tokens": ("-p", "x", "--ctx", "129"),
+    "--prompt is not valid UTF-8": ("-p", "\udcff"),
+    "--system is not valid UTF-8": ("-p", "x", "--system", "a\udcff"),
+    "--prompt is empty": ("-p", " \n"),
 }
 
 
@@ -100,6 +102,32 @@ BAD_REQUESTS = {
 def test_a_request_that_cannot_be_served(tiny_llama, capsys, words):
     assert main(["chat", str(tiny_llama), *NUMPY, *BAD_REQUESTS[words]]) == 1
     assert words in sentence(capsys)
+
+
+def test_a_device_that_is_not_there_is_said(tiny_llama, capsys):
+    words = ["-p", "x", "--device", "99", "--max-new-tokens", "2"]
+    assert main(["chat", str(tiny_llama), *words]) == 0
+    assert "because there is no Vulkan device 99" in capsys.readouterr().err
+
+
+def test_a_template_that_fails_names_its_file(tmp_path, capsys):
+    path = tmp_path / "broken.gguf"
+    template = {"tokenizer.chat_template": "{{ nothing.at.all }}"}
+    path.write_bytes(build_gguf(llama_metadata(TinyLlama()) | template, llama_tensors(TinyLlama())))
+    assert main(["chat", str(path), *NUMPY, "-p", "x"]) == 1
+    assert sentence(capsys).startswith(f"llm-lite: {path}: the chat template fails")
+
+
+def test_a_file_name_stays_on_one_line(capsys):
+    assert main(["chat", "/nowhere/a\nb\x1b[31m.gguf", "-p", "x"]) == 1
+    assert "/nowhere/a\\nb\\x1b[31m.gguf" in sentence(capsys)
+
+
+def test_numbers_that_are_none(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["chat", "--device", "x"])
+    assert caught.value.code == 2
+    assert "--device: expected a whole number, found 'x'" in capsys.readouterr().err
 
 
 def broken_models():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import imgui
 
-from core.messages import GenerationStats
+from core.messages import GenerationStats, LensResult, Looked
 from desktop import actions as a
 from desktop.fonts import load_fonts
 from desktop.interface import Interface, create_context, destroy_context
@@ -16,7 +16,9 @@ from desktop.settings import Settings
 from desktop.state import (
     AppState,
     CatalogueEntry,
+    Comparison,
     DeviceChoice,
+    Lens,
     Load,
     LogLine,
     Message,
@@ -25,9 +27,10 @@ from desktop.state import (
     Running,
     Token,
 )
+from desktop.token_state import XRay
 from desktop.views import VIEWS
 from desktop.views.rail import PANELS
-from tests.desktop.fake_engine import ANSWER, EXECUTOR, KOREAN, MODEL, FakeEngine
+from tests.desktop.fake_engine import ANSWER, EXECUTOR, KOREAN, MODEL, FakeEngine, lens
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
 KEY = imgui.Key
@@ -166,6 +169,18 @@ def test_typing_and_enter_sends(headless):
     assert one.state.draft == ""
     one.robot.type("next")
     assert one.state.draft == "next"
+
+
+def test_a_person_can_write_without_clicking_first(headless):
+    one = headless(replace(READY, model=None))
+    one.program.state = replace(one.program.state, model=READY.model)
+    one.robot.frames(3)
+    one.robot.type("hello")
+    assert one.state.draft == "hello"
+    one.robot.press(KEY.enter)
+    one.robot.click("rail.new_chat")
+    one.robot.type("again")
+    assert one.state.draft == "again"
 
 
 def test_shift_enter_breaks_the_line_and_the_input_grows(headless):
@@ -376,7 +391,22 @@ def random_state(rng):
     running = Running(1, 0.0, phase, rng.randrange(99), 0, rng.randrange(99), stopping=busy)
     model = rng.choice([None, MODEL, replace(MODEL, name="n" * 300, kv_heads=0, context=0)])
     model = rng.choice([model, MODEL and replace(MODEL, layers=200, heads=128, kv_heads=8)])
+    owners = [rng.choice([-2, -1, *range(len(messages))]) for _ in range(rng.randrange(40))]
+    xray = XRay(
+        rng.random() < 0.5, rng.choice(["head", "layer", "locked", "rollout"]), 3, 1,
+        rng.random() < 0.5, rng.random() < 0.5, rng.choice([None, 0, 7, 999]),
+    )  # fmt: skip
+    looked = Looked(1, 7, rng.choice(["from", "to"]), tuple(rng.random() for _ in range(30)))
+    results = [None, LensResult(1, 5, lens()), LensResult(1, 5, (), "no such position")]
+    last = len(messages) - 1
+    answered = last > 0 and messages[last].role == "assistant"
     return AppState(
+        xray=xray,
+        looked=rng.choice([None, looked, replace(looked, weights=(), message="not kept")]),
+        lens=Lens((), rng.randrange(2), rng.choice(results)),
+        positions=tuple(rng.choice(["a", "\n", " sky", "\ufffd"]) for _ in owners),
+        owners=tuple(sorted(owners)),
+        comparing=Comparison(last, 0) if answered and rng.random() < 0.3 else None,
         messages=tuple(messages),
         draft=rng.choice(texts).replace("\x00", ""),
         running=running if busy else None,

@@ -25,6 +25,13 @@ def test_input_is_drawn_at_once_and_settles():
     assert pacer.wait(11.0, 60.0) == 60.0
 
 
+def test_a_change_is_drawn_and_settles():
+    pacer = Pacer()
+    pacer.on_change(1.0)
+    assert pacer.wait(1.0, 60.0) == 0.0
+    assert drawn(pacer, 1.0, 10.0) == 2
+
+
 def test_the_engine_gets_thirty_frames_a_second():
     pacer, frames = Pacer(), 0
     for millisecond in range(1000):

@@ -128,6 +128,7 @@ def test_full_disk_keeps_the_old_file(path, monkeypatch, call):
         patch.setattr(os, call, full)
         problem = save(Settings(system_prompt="new"), path)
     assert "No space left" in problem
+    assert "Errno" not in problem
     assert str(path) in problem
     assert load(path)[0].system_prompt == "old"
     assert [p.name for p in path.parent.iterdir()] == ["settings.json"]

@@ -7,19 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.messages import (
+    Alternative,
     CancelLoad,
     ChatMessage,
     EngineOptions,
     ExecutorChanged,
+    GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
+    LensResult,
     LoadFailed,
     LoadModel,
     LoadProgress,
     LoadStarted,
     Logged,
+    Looked,
     ModelLoaded,
     PrefillProgress,
     Reconfigure,
@@ -30,7 +34,18 @@ from core.messages import (
 from desktop import actions as a
 from desktop.actions import act, due
 from desktop.apply import apply, expire
+from desktop.asking import versions
+from desktop.inside import (
+    AnswerSteered,
+    ContinueFrom,
+    EndComparison,
+    SetXRay,
+    ShowLens,
+    Steer,
+    SwitchVersion,
+)
 from desktop.state import LOG_LINES, NOTICES, RATE_SAMPLES, RECENT_FILES, AppState, Message
+from desktop.token_state import XRay
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
@@ -42,7 +57,7 @@ def play(state, *steps, start=0.0, tick=0.1):
     commands = []
     for number, step in enumerate(steps):
         now = start + number * tick
-        if type(step).__module__ == "desktop.actions":
+        if isinstance(step, a.Action):
             state, told = act(step, state, now)
             commands += told
         else:
@@ -72,7 +87,11 @@ def answered(text="one two", reason="end"):
 def test_send_asks_with_system_prompt_and_empties_the_input():
     state, commands = play(replace(READY, system_prompt=" Be brief. ", draft="hi"), a.Send(" hi "))
     told = (ChatMessage("system", "Be brief."), ChatMessage("user", "hi"))
-    assert commands == [Generate(1, told, READY.sampling)]
+    (command,) = commands
+    seed = command.sampling.seed
+    assert command == Generate(1, told, replace(READY.sampling, seed=seed))
+    assert seed is not None, "known, so that the answer can be given again"
+    assert state.messages[-1].sampling == command.sampling
     assert state.draft == ""
     assert [m.text for m in state.messages] == ["hi", ""]
     assert state.running.request == 1
@@ -298,6 +317,7 @@ def test_stray_objects_are_refused():
         act(object(), AppState(), 0.0)
 
 
+GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers
 requests = st.integers(0, 4)
 words = st.sampled_from(["", "a", "안녕", "x" * 50])
 events = st.one_of(
@@ -316,6 +336,9 @@ events = st.one_of(
         st.just(STATS),
         words,
     ),
+    st.builds(Looked, requests, st.integers(0, 9), st.just("from"), st.just((0.5, 0.5))),
+    st.builds(LensResult, requests, st.integers(0, 9), st.just(())),
+    st.builds(GainsEffect, requests, st.floats(0, 9)),
     st.builds(Logged, st.sampled_from(["info", "warning", "error"]), words, st.just(0.0)),
 )
 deeds = st.one_of(
@@ -327,6 +350,13 @@ deeds = st.one_of(
     st.builds(a.SetSampling, st.just(SamplingOptions(temperature=0.0))),
     st.builds(a.SetFontSize, st.floats(0, 99)),
     st.builds(a.DismissNotice, st.integers(0, 9)),
+    st.builds(SetXRay, st.builds(XRay, shown=st.booleans(), at=st.integers(0, 9))),
+    st.builds(ShowLens, st.integers(0, 9), st.just(())),
+    st.builds(
+        ContinueFrom, st.integers(-1, 5), st.integers(0, 3), st.just(Alternative(7, "x", 0.5))
+    ),
+    st.builds(SwitchVersion, st.integers(-1, 5), st.integers(-1, 3)),
+    st.builds(Steer, st.sampled_from([None, GAINS])),
     st.sampled_from(
         [
             a.StopAnswer(),
@@ -340,6 +370,8 @@ deeds = st.one_of(
             a.ChooseFile(),
             a.ResetLayout(),
             a.SetTheme("light"),
+            AnswerSteered(),
+            EndComparison(),
         ]
     ),
 )
@@ -352,6 +384,12 @@ def test_any_order_of_events_and_actions_keeps_the_state_sound(steps):
     assert state.queued is None or state.draining is not None
     assert state.running is None or state.messages
     assert state.editing is None or state.messages[state.editing].role == "user"
+    for message in state.messages:
+        assert 0 <= message.place <= len(message.versions)
+        assert all(tail and not tail[0].versions for tail in message.versions)
+    comparing = state.comparing
+    if comparing is not None:
+        assert comparing.base < len(versions(state, comparing.index))
     numbers = [c.request for c in commands if isinstance(c, Generate)]
     assert numbers == sorted(set(numbers))
     for command in commands:

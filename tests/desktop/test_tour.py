@@ -43,6 +43,8 @@ def test_report(tour):
     assert report["stats"]["new_tokens"] == len(report["tokens"])
     assert report["validation_messages"] == []
     assert report["command_buffers_recorded_during_decode"] == 0
+    assert report["attention"]["bytes_read_back_for_maps"] == 0
+    assert report["attention"]["memory"]["maps"] > 0
     startup = report["startup"]
     assert 0.1 < startup["first_frame_s"] < startup["model_ready_s"] < startup["first_token_s"]
     for phase in ("idle", "prefill", "decode"):

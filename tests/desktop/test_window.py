@@ -102,6 +102,28 @@ def test_imgui_sees_the_window(program):
     assert program.window.ui_scale == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.parametrize("modifier", ["Shift_L", "Control_R"])
+def test_a_chord_within_one_frame_keeps_its_modifier(program, modifier):
+    program.frames(3)
+    seen = []
+
+    def look():
+        if imgui.is_key_pressed(imgui.Key.enter, False):
+            io = imgui.get_io()
+            seen.append(io.key_shift if modifier == "Shift_L" else io.key_ctrl)
+
+    x11.press_keys(program.display, program.x_window, (modifier, True))
+    held = imgui.Key.left_shift if modifier == "Shift_L" else imgui.Key.right_ctrl
+    assert program.until(lambda: imgui.is_key_down(held))
+    strokes = [("Return", True), (modifier, False), ("Return", False)]
+    x11.press_keys(program.display, program.x_window, *strokes, start=10)
+    time.sleep(0.2)  # a slow frame: all of it is there before the next one begins
+    program.frames(6, look)
+    assert seen == [True]
+    assert not imgui.get_io().key_shift
+    assert not imgui.get_io().key_ctrl
+
+
 def test_mouse_moves_reach_imgui(program):
     program.frames(3)
     x11.move_mouse(program.display, program.x_window, 123, 77)
@@ -279,7 +301,13 @@ def test_high_density_screen(display):
 def test_no_display_is_a_clear_error(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    with pytest.raises(DeviceError, match=r"No window can be opened: .*DISPLAY"):
+    with pytest.raises(DeviceError, match=r"No window can be opened: .*DISPLAY.*llm-lite chat"):
+        Window("llm-lite test")
+
+
+def test_no_vulkan_loader_is_a_clear_error(display, monkeypatch):
+    monkeypatch.setattr(glfw, "vulkan_supported", lambda: False)
+    with pytest.raises(DeviceError, match="No window can be opened: the Vulkan loader"):
         Window("llm-lite test")
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 ALL_PLANES, Z_PIXMAP = 0xFFFFFFFF, 2
 ICONIC, NORMAL = 3, 1  # ICCCM 4.1.3.1, WM_STATE
-CLIENT_MESSAGE = 33
+KEY_PRESS, KEY_RELEASE, CLIENT_MESSAGE = 2, 3, 33
 
 
 def _library():
@@ -57,6 +57,27 @@ def ask_to_close(name, window):
         )  # fmt: skip
         buffer = ctypes.create_string_buffer(event, 192)
         lib.XSendEvent(display, ctypes.c_ulong(window), 0, ctypes.c_long(0), buffer)
+
+
+def press_keys(name, window, *strokes, start=1):
+    """Key events (name of the keysym, whether it goes down), all at once.
+
+    X wants their times to grow: they count from `start`.
+    """
+    with _connection(name) as (lib, display):
+        lib.XStringToKeysym.restype = ctypes.c_ulong
+        root = lib.XDefaultRootWindow(display)
+        for time, (key, down) in enumerate(strokes, start):
+            symbol = ctypes.c_ulong(lib.XStringToKeysym(key.encode()))
+            code = lib.XKeysymToKeycode(display, symbol) & 255
+            # XKeyEvent: type, serial, send_event, display, window, root, subwindow, time,
+            # x, y, x_root, y_root, state, keycode, same_screen
+            event = struct.pack(
+                "@iLiPLLLLiiiiIIi", KEY_PRESS if down else KEY_RELEASE, 0, 1, display.value,
+                window, root, 0, time, 1, 1, 1, 1, 0, code, 1,
+            )  # fmt: skip
+            buffer = ctypes.create_string_buffer(event, 192)
+            lib.XSendEvent(display, ctypes.c_ulong(window), 0, ctypes.c_long(0), buffer)
 
 
 def set_resources(name, text):

@@ -241,16 +241,20 @@ def test_attention(
         caches = b.state("k_cache", cache, shape), b.state("v_cache", cache, shape)
         b.kv_store(k, v, *caches, "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
-        return b.attention(q, *caches, "y", window=window, **sizes)
+        b.query_store(q, b.state("ring", cache, (19, heads * head_dim)), "queries")
+        gains = b.state("gains", "f32", (3, heads), fill=0.5)
+        return b.attention(q, *caches, gains, "y", layer=1, window=window, **sizes)
 
     case.build = build
     program = case.program()
     cpu = CpuExecutor(program, case.weights, 2, isa=isa)
     reference = NumpyExecutor(program, case.weights)
-    past = case.rng.normal(0, 1, (CONTEXT, kv_heads * head_dim)).astype(np.float32)
     for tensor in program.plans[0].tensors:
-        if tensor.kind is Kind.STATE:
+        if tensor.kind is Kind.STATE and tensor.name != "ring":
+            past = case.rng.normal(0, 1, tensor.shape).astype(np.float32)
             for executor in (cpu, reference):
+                before = executor.read(program.plans[0], tensor, Step(np.zeros(1, np.int32), 0))
+                assert (before == tensor.fill).all()
                 executor.write(program.plans[0], tensor, Step(np.zeros(1, np.int32), 0), past)
     for step in steps(case.rng, (0, 41, 150)):
         assert max_error(program, case.weights, step, cpu, reference) <= 5e-6

@@ -123,19 +123,20 @@ def test_attention(heads, kv_heads, start, window, dtype):
     keys[start + tokens :] = values[start + tokens :] = np.nan  # nobody may look there
     sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
     options = {**sizes, "scale": 0.7, "window": window}
-    y = reference.attention(q, keys, values, start, **options)
+    gains = _random(3, heads, seed=3)
+    y = reference.attention(q, keys, values, gains, start, layer=1, **options)
     assert y.dtype == np.float32
     expected = _attention_by_loops(q, keys, values, start, **options)
-    np.testing.assert_allclose(y, expected, atol=1e-5)
+    expected = expected.reshape(tokens, heads, head_dim) * gains[1][:, None]
+    np.testing.assert_allclose(y, expected.reshape(y.shape), atol=1e-5)
 
 
 def test_attention_survives_large_scores():
     q = np.full((2, 2), 1e4, np.float32)
     keys = np.array([[1e4, 1e4], [-1e4, -1e4]], np.float32)
     values = np.array([[1, 2], [3, 4]], np.float32)
-    y = reference.attention(
-        q, keys, values, 0, heads=1, kv_heads=1, head_dim=2, scale=1.0, window=0
-    )
+    sizes = {"heads": 1, "kv_heads": 1, "head_dim": 2, "scale": 1.0, "window": 0, "layer": 0}
+    y = reference.attention(q, keys, values, np.ones((1, 1), np.float32), 0, **sizes)
     assert y.tolist() == [[1, 2], [1, 2]]
 
 
@@ -148,6 +149,14 @@ def test_kv_store_writes_its_rows_and_no_others(dtype):
     assert np.array_equal(v_cache[2:4], v.astype(dtype))
     for cache in (k_cache, v_cache):
         assert (cache[[0, 1, 4]] == 9).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_query_store_goes_round_its_ring(dtype):
+    q, ring = _random(3, 6), np.full((5, 6), 9, dtype)
+    reference.query_store(q, ring, 13)  # positions 13, 14 and 15 lie in rows 3, 4 and 0
+    assert np.array_equal(ring[[3, 4, 0]], q.astype(dtype))
+    assert (ring[1:3] == 9).all()
 
 
 def test_silu_mul():

@@ -13,7 +13,7 @@ from core.gpu.create import vk
 from core.gpu.device import Device
 from core.gpu.memory import Buffer
 from core.plan.builder import Bucket, PlanBuilder
-from core.plan.plan import Program
+from core.plan.plan import Kind, Program
 from core.plan.step import Step
 from core.quant.registry import FORMATS
 
@@ -153,6 +153,21 @@ def test_rope(make, half_split, head_dim, rotary_dim, start):
     check(make, built, steps(13, 13, start))
 
 
+def check_gains(make, built, heads):
+    """A row of gains of its own for each layer, and the initial values before."""
+    model, weights = built
+    executor, reference = make(model, weights), NumpyExecutor(model, weights)
+    plan, step = model.plans[0], steps(13, 13)
+    gains = next(t for t in plan.tensors if t.name == "gains")
+    assert (executor.read(plan, gains, step) == 0.5).all()
+    others = [t for t in plan.tensors if t.kind is Kind.STATE and t.name != "gains"]
+    assert not any(executor.read(plan, t, step).any() for t in others)
+    values = np.random.default_rng(4).normal(0, 1, (3, heads)).astype(np.float32)
+    for each in (executor, reference):
+        each.write(plan, gains, step, values)
+    assert compare(reference, executor, step) is None
+
+
 @pytest.mark.parametrize("subgroups", [False, True])
 @pytest.mark.parametrize("share_heads", [False, True])
 @pytest.mark.parametrize("kv_dtype", ["f16", "f32"])
@@ -172,13 +187,16 @@ def test_attention(make, subgroups, share_heads, kv_dtype, heads, kv_heads, head
         k, v = (b.matmul(x, b.weight(name), f"{name}_rows") for name in ("k", "v"))
         b.kv_store(k, v, *caches, "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
-        return b.attention(x, *caches, "attention", **sizes)
+        b.query_store(x, b.state("ring", kv_dtype, (17, columns)), "queries")
+        gains = b.state("gains", "f32", (3, heads), fill=0.5)
+        return b.attention(x, *caches, gains, "attention", layer=2, **sizes)
 
     tuning = Tuning(attention_lanes=16, share_heads=share_heads, subgroups=subgroups)
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
     # A value on the edge between two float16 numbers may fall to either side.
     tolerance = 2e-3 if kv_dtype == "f16" else 2e-5
     built = program(tensors, ops, tokens=13, outputs=13)
+    check_gains(make, built, heads)
     check(make, built, *chunks, tuning=tuning, tolerance=tolerance)
 
 

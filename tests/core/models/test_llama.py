@@ -9,6 +9,7 @@ import pytest
 from core.errors import FileError, UnsupportedError
 from core.models.model import BuildOptions
 from core.models.registry import read_model
+from core.plan.attention_layers import attention_layers
 from core.plan.builder import Bucket
 from core.plan.plan import Kind
 from tests.make_gguf import TinyLlama, llama_metadata, llama_tensors
@@ -175,8 +176,28 @@ def test_a_program_of_every_bucket():
         assert logits.shape == (plan.max_outputs, 300)
         states = {t.name: (t.dtype, t.shape) for t in plan.tensors if t.kind is Kind.STATE}
         names = {f"{kind}_cache.{layer}" for kind in "kv" for layer in (0, 1)}
-        assert states == dict.fromkeys(names, ("f16", (16, 32)))
+        gains = {"head_gains": ("f32", (2, 4))}
+        assert states == dict.fromkeys(names, ("f16", (16, 32))) | gains
+        assert {t.fill for t in plan.tensors if t.name == "head_gains"} == {1}
         assert len({op.label for op in plan.ops}) == len(plan.ops)
+
+
+@pytest.mark.parametrize("rows", [0, 12])
+def test_where_maps_come_from(rows):
+    options = dataclasses.replace(OPTIONS, query_rows=rows)
+    for plan in read_model(*parts(), PATH).build(options).plans:
+        tensors = {t.name: t for t in plan.tensors}
+        for number, layer in enumerate(attention_layers(plan)):
+            assert layer.keys == f"k_cache.{number}"
+            assert layer.queries == (f"q_ring.{number}" if rows else None)
+            assert (layer.heads, layer.kv_heads, layer.head_dim) == (4, 2, 16)
+            assert (layer.scale, layer.window) == (0.25, 0)
+            if rows:
+                assert (tensors[layer.queries].dtype, tensors[layer.queries].shape) == (
+                    "f16",
+                    (12, 64),
+                )
+        assert len(attention_layers(plan)) == 2
 
 
 def test_tied_and_untied_output():

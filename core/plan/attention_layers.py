@@ -1,0 +1,45 @@
+"""Where a plan keeps what attention maps are made of: found in its ops, whatever the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.plan.plan import Plan
+
+HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionLayer:
+    """One attention op; a head's map is softmax(q . k * scale) over positions up to each row's."""
+
+    queries: str | None  # state [R, heads*head_dim], position p in row p mod R; None: not kept
+    keys: str  # state [context, kv_heads*head_dim]
+    heads: int
+    kv_heads: int
+    head_dim: int
+    scale: float
+    window: int  # 0: all positions
+
+
+def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
+    """In the order of the layers; layers that share a cache name the same keys."""
+    layers = []
+    ring: str | None = None
+    for op in plan.ops:
+        if op.name == "query_store":
+            ring = plan.tensors[op.outputs[0]].name
+        elif op.name == "attention":
+            layers.append(
+                AttentionLayer(
+                    queries=ring,
+                    keys=plan.tensors[op.inputs[1]].name,
+                    heads=int(op.params["heads"]),
+                    kv_heads=int(op.params["kv_heads"]),
+                    head_dim=int(op.params["head_dim"]),
+                    scale=op.params["scale"],
+                    window=int(op.params["window"]),
+                )
+            )
+            ring = None
+    return tuple(layers)

@@ -1,0 +1,153 @@
+"""Requests that are served between two steps of an answer: gains, their effect, looking inside."""
+
+from __future__ import annotations
+
+import math
+import queue
+from collections.abc import Callable
+from typing import TypeVar
+
+from core import inspection
+from core.errors import DeviceError, LlmLiteError
+from core.generation import Emit, Generation, alternatives
+from core.loading import Runner
+from core.looking import Looking
+from core.messages import (
+    Aside,
+    CompareGains,
+    Gains,
+    GainsEffect,
+    Inspect,
+    LensResult,
+    LensRow,
+    Level,
+    Look,
+    Looked,
+    SetGains,
+)
+from core.sampling import likeliest
+
+T = TypeVar("T", bound=Aside)
+NO_MODEL = "no model is loaded: open one first"
+LOOK_SECONDS = 0.01  # that a look may take of the time between two steps, when it can be cut
+
+
+class Steering:
+    """Keeps the gains that were set, and the requests that wait. `ask` is for any thread."""
+
+    def __init__(self, emit: Emit, log: Callable[[Level, str], None]) -> None:
+        self._emit = emit
+        self._log = log
+        self._waiting: queue.SimpleQueue[Aside] = queue.SimpleQueue()
+        self._gains: Gains | None = None  # None: all 1
+        self._own_gains = False  # the cache belongs to an answer with gains of its own
+        self._answering_with_own = False
+        self._looking: Looking | None = None  # at the runner of the last look
+        self._look: Look | None = None  # wanted, or begun
+
+    def ask(self, request: Aside) -> None:
+        self._waiting.put(request)
+
+    def reset(self) -> None:
+        """Another model: its gains are all 1."""
+        self._gains = None
+        self._own_gains = False
+        self._looking = None
+
+    def answer(self, generation: Generation, runner: Runner) -> None:
+        """Run the generation with its gains, and serve requests between its steps."""
+        session, own = runner.session, generation.command.gains
+        gains = self._in_force(runner) if own is None else own
+        session.set_gains(gains, throughout=own is not None or self._own_gains)
+        self._own_gains = self._answering_with_own = own is not None
+        session.before_step = lambda: self.serve(runner, lambda: True)
+        try:
+            generation.run(runner)
+        finally:
+            self._answering_with_own = False
+            session.before_step = lambda: None
+
+    def serve(self, runner: Runner | None, hurry: Callable[[], bool]) -> None:
+        """Serve what waits. DeviceError passes through, after the request was answered.
+
+        A long look stops once there is `hurry`, and goes on the next time.
+        """
+        while (request := self._next()) is not None:
+            if isinstance(request, Look):
+                self._look = request
+            else:
+                self._guard(request, self._serve, runner)
+        while self._look is not None:
+            self._guard(self._look, self._serve_look, runner)
+            if hurry():
+                return
+
+    def _next(self) -> Aside | None:
+        try:
+            return self._waiting.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _guard(
+        self, request: T, serve: Callable[[T, Runner | None], None], runner: Runner | None
+    ) -> None:
+        try:
+            serve(request, runner)
+        except LlmLiteError as error:
+            self._refuse(request, str(error))
+            if isinstance(error, DeviceError):
+                raise
+
+    def _serve_look(self, request: Look, runner: Runner | None) -> None:
+        if runner is None:
+            self._refuse(request, NO_MODEL)
+            return
+        if self._looking is None or self._looking.source is not runner.attention:
+            self._looking = Looking(runner.attention)
+        self._look = None  # a defect ends the look, not every step from here on
+        looked = self._looking.look(request, LOOK_SECONDS)
+        if looked is None:
+            self._look = request
+        else:
+            self._emit(looked)
+
+    def _serve(self, request: Aside, runner: Runner | None) -> None:
+        if runner is None:
+            self._refuse(request, NO_MODEL)
+        elif isinstance(request, SetGains):
+            self._set(request.gains, runner)
+        elif isinstance(request, Inspect):
+            self._emit(self._lens(request, runner))
+        elif not runner.session.context_used:
+            self._refuse(request, "there is nothing to compare: the cache is empty")
+        else:
+            kl = inspection.divergence(runner.session)
+            self._emit(GainsEffect(request.request, kl))
+
+    def _set(self, gains: Gains, runner: Runner) -> None:
+        runner.session.check_gains(gains)
+        self._gains = gains
+        if not self._answering_with_own:
+            runner.session.set_gains(gains)
+
+    def _lens(self, request: Inspect, runner: Runner) -> LensResult:
+        tokenizer = runner.model_file.tokenizer
+        rows = tuple(
+            LensRow(layer, alternatives(tokenizer, likeliest(logits)))
+            for layer, logits in inspection.lens(runner.session, request.position)
+        )
+        return LensResult(request.request, request.position, rows)
+
+    def _in_force(self, runner: Runner) -> Gains:
+        return self._gains or tuple((1.0,) * len(row) for row in runner.session.gains)
+
+    def _refuse(self, request: Aside, message: str) -> None:
+        if isinstance(request, Look):
+            self._look = None
+            self._emit(Looked(request.request, request.position, request.direction, (), message))
+        elif isinstance(request, Inspect):
+            self._emit(LensResult(request.request, request.position, (), message))
+        elif isinstance(request, CompareGains):
+            self._emit(GainsEffect(request.request, math.nan, message))
+        else:
+            self._log("error", message)

@@ -1,0 +1,102 @@
+"""A cell: the map of one head over a window of positions, and which of its rows are still to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+NO_ROWS = 0xFFFFFFFF
+CELL_WORDS = 8  # uint32 a cell in the kernels' table
+
+
+@dataclass(slots=True)
+class Cell:
+    """`width` x `height` pixels, each the largest of 2^shift x 2^shift token pairs.
+
+    Pixel (0, 0) begins at query position `row` and key position `column`. `origin` is the first
+    pixel in the values of its surface, rows without gaps.
+    """
+
+    layer: int
+    head: int
+    index: int  # in the kernels' table
+    origin: int
+    width: int
+    height: int
+    row: int = 0
+    column: int = 0
+    shift: int = 0
+    scores: int = NO_ROWS  # where its row scores begin; NO_ROWS: none
+    seen: int = 0  # positions it has heard of
+    look: int = -1  # the look its pixels were coloured with
+    fresh: bool = True  # must be cleared before anything is drawn
+    todo: list[tuple[int, int]] = field(default_factory=list)  # [from, to), ascending, disjoint
+
+    @property
+    def end(self) -> int:
+        """The first query position below the cell."""
+        return self.row + (self.height << self.shift)
+
+    def words(self) -> tuple[int, ...]:
+        return (
+            self.origin, self.width, self.height, self.head,
+            self.row, self.column, self.shift, self.scores,
+        )  # fmt: skip
+
+    def grow(self, length: int) -> None:
+        """Positions up to `length` exist now."""
+        first, last = max(self.seen, self.row), min(length, self.end)
+        if first < last:
+            if self.todo and self.todo[-1][1] == first:
+                first = self.todo.pop()[0]
+            self.todo.append((first, last))
+        self.seen = max(self.seen, length)
+
+    def shrink(self, length: int) -> int | None:
+        """Positions from `length` on are others now; the first pixel row to clear, if any.
+
+        Rows that share the pixel row with the first changed position are to be done again.
+        """
+        if self.seen <= length:
+            return None
+        first = max(0, length - self.row) >> self.shift
+        again = self.row + (first << self.shift)
+        kept = [(a, min(b, again)) for a, b in self.todo if a < again]
+        if again < length:
+            kept.append((again, length))
+        self.todo, self.seen = kept, length
+        return first if first < self.height else None
+
+    def restart(self, row: int, column: int, shift: int) -> None:
+        """Show another window."""
+        self.row, self.column, self.shift = row, column, shift
+        self.redo()
+
+    def redo(self) -> None:
+        """Compute every row again, as the next `grow` tells it."""
+        self.seen, self.fresh = 0, True
+        self.todo.clear()
+
+    def take(self, most: int, rows: range) -> tuple[int, int] | None:
+        """The newest at most `most` rows to do, (first, count), among the `rows` that can be."""
+        while self.todo:
+            first, last = self.todo.pop()
+            low = max(first, rows.start)
+            if last <= low:
+                continue  # their queries are gone, and those of all rows before
+            start = max(low, last - most)
+            if low < start:
+                self.todo.append((low, start))
+            return start, last - start
+        return None
+
+    def give_back(self, first: int, count: int) -> None:
+        """Undo a `take` that could not be carried out."""
+        last = first + count
+        if self.todo and self.todo[-1][1] == first:
+            first = self.todo.pop()[0]
+        self.todo.append((first, last))
+
+    @property
+    def waiting(self) -> int:
+        """Rows to do."""
+        return sum(last - first for first, last in self.todo)

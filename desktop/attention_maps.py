@@ -1,0 +1,420 @@
+"""Attention maps: cached queries and keys of the running model to textures, on the same device.
+
+Nothing comes back to the host but the value under the pointer, and now and then the scores of all
+heads. A view asks for pictures while a frame is built; `record` computes what they show, within a
+budget, into the command buffer of that frame, before Dear ImGui's pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.gpu.device import Device
+from core.gpu.pipelines import BufferRange
+from core.plan.attention_layers import AttentionLayer
+from desktop.attention_cells import Cell
+from desktop.attention_frame import SCORES_EACH, FrameRecorder, Look, Slot, read_sums
+from desktop.attention_store import Store
+from desktop.attention_surface import WORD, Surface
+from desktop.attention_upload import Uploads
+from desktop.attention_work import Budget, Job, Planner
+from desktop.imgui_renderer import ImguiRenderer
+
+if TYPE_CHECKING:
+    from core.attention import AttentionSource
+
+SCORE_BYTES = 48 << 20
+SCORE_PERIOD = 0.6  # seconds between two readings of the scores
+IDLE_MS, SOFTWARE_IDLE_MS = 4.0, 12.0  # of the device's time a frame
+BUSY_MS, SOFTWARE_BUSY_SHARE = 2.0, 0.03  # while the model writes; the share is of elapsed time
+SOFTWARE_BUSY_PERIOD = 0.12  # seconds: recording costs the host as much as the work itself
+LONGEST_MS = 30.0  # of one frame's work, whatever has elapsed
+
+__all__ = ["AttentionMaps", "Look", "Picture"]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The part of a texture that shows a map."""
+
+    texture: int
+    low: tuple[float, float]  # texture coordinates of the upper left corner
+    high: tuple[float, float]
+    pool: int  # a pixel is the largest of pool x pool token pairs
+    waiting: int  # rows that are still to be computed
+
+
+class AttentionMaps:
+    """One for a device and its renderer. Every frame: `begin`, draw, `record`, `submitted`."""
+
+    def __init__(
+        self, device: Device, renderer: ImguiRenderer, *, frames_in_flight: int = 2
+    ) -> None:
+        self._device, self._renderer = device, renderer
+        self._frames_in_flight, self._frame = frames_in_flight, 0
+        self._source: AttentionSource | None = None
+        self._store: Store | None = None
+        self._recorder: FrameRecorder | None = None
+        self._uploads: Uploads | None = None
+        self._held = ExitStack()
+        self._budget, self._planner = Budget(), Planner()
+        self._look, self._looks = Look(), 0
+        self._tokens: tuple[int, ...] = ()
+        self._version, self._era = -1, 0
+        self._rows = range(0)
+        self._thumbnails: dict[int, Cell] = {}  # of this frame, by number
+        self._pictures: dict[str, Surface] = {}
+        self._probe: tuple[str, int, int] | None = None
+        self._values: dict[tuple[str, int, int], float] = {}
+        self._scores: NDArray[np.float32] | None = None
+        self._scores_at, self._scores_wanted, self._background = 0.0, False, False
+        self._busy, self._last = False, 0.0
+        self.read_back = {"maps": 0, "pointer": 0, "scores": 0, "exports": 0}  # bytes so far
+        self.milliseconds = 0.0  # of the device's time, in the last frame that was measured
+
+    # What a view asks while it draws.
+
+    @property
+    def problem(self) -> str:
+        """Why there are no maps, as a sentence; "" when there are."""
+        source = self._source
+        if source is None:
+            return "Load a model to see where its heads look."
+        if source.note:
+            return source.note
+        if self._store is None:
+            return "This model keeps no queries, so there is nothing to draw maps from."
+        if self.length < 2:
+            return "Maps begin with the second token: say something in the chat."
+        return ""
+
+    @property
+    def length(self) -> int:
+        """Tokens that maps can show."""
+        return len(self._tokens)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Token ids at positions 0 .. length - 1."""
+        return self._tokens
+
+    @property
+    def rows(self) -> range:
+        """Positions whose queries are held; maps of others can no longer be computed."""
+        return self._rows
+
+    @property
+    def ring_rows(self) -> int:
+        """Queries kept for each head."""
+        return self._source.ring_rows if self._source else 0
+
+    @property
+    def layers(self) -> Sequence[AttentionLayer]:
+        return self._source.layers if self._source else ()
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Bytes by what they are for."""
+        return {
+            "queries": self._source.bytes if self._source else 0,
+            "maps": self._store.nbytes if self._store else 0,
+            "copies": self._uploads.nbytes if self._uploads else 0,
+        }
+
+    @property
+    def pending(self) -> bool:
+        """Whether something that is shown is not complete yet."""
+        cells = self._cells()
+        if self._background and self._store:
+            cells += [c for c in self._store.atlas.cells if c.seen < self.length or c.todo]
+            return any(c.seen < self.length or c.todo for c in cells)
+        return any(cell.todo or cell.look != self._looks for cell in cells)
+
+    def use(self, look: Look) -> None:
+        """Colour like this from now on."""
+        if look == self._look:
+            return
+        if self._store and look.exclude_first != self._look.exclude_first:
+            self._store.redo()
+        self._look, self._looks = look, self._looks + 1
+
+    def thumbnail(self, layer: int, head: int) -> Picture:
+        """A head's map over the whole conversation, small. Only where there is no `problem`."""
+        assert self._store is not None
+        number = self._store.thumbnail(layer, head, self.length)
+        atlas = self._store.atlas
+        self._thumbnails[number] = atlas.cells[number]
+        return _picture(atlas, number, self.length, self.length)
+
+    def picture(
+        self, name: str, layer: int, head: int, rows: range, columns: range, side: float
+    ) -> Picture:
+        """A head's map of query positions `rows` and key positions `columns` on about `side`
+        pixels. `name` tells large maps apart; a few are kept. Only where there is no `problem`."""
+        assert self._store is not None
+        surface = self._store.panel(name, layer, head, rows, columns, side, self.length)
+        self._pictures[name] = surface
+        return _picture(surface, 0, len(columns), len(rows))
+
+    def value(self, name: str, row: int, column: int) -> float | None:
+        """The value of a picture at a pair of positions, a few frames after it was first asked
+        for; None before, and where the map holds nothing."""
+        surface = self._pictures.get(name)
+        if surface is None:
+            return None
+        cell = surface.cells[0]
+        y, x = (row - cell.row) >> cell.shift, (column - cell.column) >> cell.shift
+        if not (0 <= y < cell.height and 0 <= x < cell.width):
+            return None
+        self._probe = (name, y, x)
+        return self._values.get(self._probe)
+
+    def scores(self, *, of_all: bool = False) -> NDArray[np.float32] | None:
+        """Sums over rows, float32 [all heads, 6], layer by layer: entropy in nats, probability on
+        the previous position, on the same token, on what followed the same token, on the first
+        position; the number of rows. Brought up to date twice a second. `of_all` has the heads
+        computed too that are not on the screen."""
+        self._scores_wanted = True
+        self._background = self._background or of_all
+        return self._scores
+
+    def read_picture(self, name: str) -> NDArray[np.uint8]:
+        """The pixels of a picture of this frame, uint8 [rows, columns, 4], as it was coloured last;
+        waits for the device: for exports, not for drawing."""
+        surface = self._pictures[name]
+        cell, (width, height) = surface.cells[0], surface.size
+        self._device.wait_idle()
+        colors = surface.colors.download().reshape(height, width, 4)
+        self.read_back["exports"] += colors.nbytes
+        shown = (self.length - cell.row) / (1 << cell.shift)
+        side = min(int(np.ceil(shown)), height)
+        return colors[:side, :side]
+
+    # What the program calls.
+
+    def begin(self, source: AttentionSource | None, busy: bool) -> None:
+        """A frame is about to be built; `busy` while the model is writing."""
+        self._thumbnails, self._pictures = {}, {}
+        self._probe, self._scores_wanted, self._busy = None, False, busy
+        self._background = False
+        if source is not self._source:
+            self._adopt(source)
+        if source is not None and source.version != self._version:
+            self._follow(source)
+
+    def record(self, commands: Any) -> None:
+        """Record what the pictures of this frame need. The frame that was submitted
+        `frames_in_flight` frames ago is done on the device."""
+        recorder, source = self._recorder, self._source
+        if recorder is None or source is None:
+            return
+        slot = recorder.begin(self._frame)
+        self._read(slot)
+        if self._uploads:
+            self._uploads.begin(self._frame % self._frames_in_flight)
+        self._frame += 1
+        self._held.close()
+        slot.cost, slot.probed, slot.summed = -1.0, None, False
+        if not self._held.enter_context(source.hold()):
+            return
+        self._record(recorder, commands, slot)
+        if self._uploads:
+            self._held.close()  # all that was needed has been copied
+
+    def submitted(self) -> None:
+        """The recorded frame has been submitted: whoever frees its memory waits for the device."""
+        self._held.close()
+
+    def close(self) -> None:
+        """The device is done with every frame."""
+        self._held.close()
+        for part in (self._store, self._recorder, self._uploads):
+            if part is not None:
+                part.close()
+        self._store = self._recorder = self._uploads = self._source = None
+
+    def _adopt(self, source: AttentionSource | None) -> None:
+        """Another model, or none: all maps go."""
+        for part in (self._store, self._recorder, self._uploads):
+            if part is not None:
+                part.retire()
+        self._store = self._recorder = self._uploads = None
+        self._tokens, self._version, self._rows = (), -1, range(0)
+        self._source, self._scores = source, None
+        self._values.clear()
+        if source is None or not source.ring_rows or not source.layers:
+            return
+        with source.hold() as alive:
+            if alive:
+                self._open(source)
+
+    def _open(self, source: AttentionSource) -> None:
+        host, first = source.host_keys(0), source.layers[0]
+        item = {"f16": 2, "f32": 4}[source.dtype]
+        device = source.device_keys(0)
+        width = first.kv_heads * first.head_dim
+        context = len(host) if host is not None else device[2] // (width * item) if device else 0
+        heads = sum(layer.heads for layer in source.layers)
+        scored = min(context, SCORE_BYTES // (heads * SCORES_EACH))
+        self._store = Store(self._device, self._renderer, source.layers, scored)
+        self._recorder = FrameRecorder(
+            self._device, self._renderer, self._store, source.layers, source.dtype, context,
+            scored, self._frames_in_flight,
+        )  # fmt: skip
+        if host is not None:
+            self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
+
+    def _follow(self, source: AttentionSource) -> None:
+        """The conversation has grown, or it is another one from some position on."""
+        if self._store is None or self._recorder is None:
+            return
+        self._version = source.version
+        tokens = source.tokens()[: source.length]
+        kept = _common(self._tokens, tokens) if source.era == self._era else 0
+        self._era = source.era
+        if kept < len(self._tokens):
+            self._store.shrink(kept)
+            self._values.clear()
+            if self._uploads:
+                self._uploads.forget_from(kept)
+        self._recorder.tokens.array(np.uint32)[kept : len(tokens)] = tokens[kept:]
+        self._tokens, self._rows = tokens, source.rows
+
+    def _cells(self) -> list[Cell]:
+        return [*(s.cells[0] for s in self._pictures.values()), *self._thumbnails.values()]
+
+    def _milliseconds(self) -> float:
+        """What this frame's work may take on the device."""
+        now = time.perf_counter()
+        elapsed = now - self._last
+        software = self._device.info.kind == "software"
+        if self._busy and software and elapsed < SOFTWARE_BUSY_PERIOD:
+            return 0.0
+        self._last = now
+        if not self._busy:
+            return SOFTWARE_IDLE_MS if software else IDLE_MS
+        return min(elapsed * 1e3 * SOFTWARE_BUSY_SHARE, LONGEST_MS) if software else BUSY_MS
+
+    def _plan(self, recorder: FrameRecorder) -> tuple[list[Job], float]:
+        if self.length < 2:
+            return [], 0.0
+        panels = [surface.cells[0] for surface in self._pictures.values()]
+        thumbnails = [self._thumbnails[number] for number in sorted(self._thumbnails)]
+        pairs = self._budget.pairs(self._milliseconds())
+        if not pairs:
+            return [], 0.0
+        most = recorder.most_jobs(self.length)
+        return self._planner.plan(
+            panels, thumbnails, self._others(), self.layers, self._rows, pairs, most, self._ensure
+        )
+
+    def _others(self) -> list[Cell]:
+        """Heads that are not on the screen but whose scores are wanted."""
+        if self._store is None or not self._background:
+            return []
+        for head in self._store.heads:
+            self._store.thumbnail(*head, self.length)
+        return [cell for cell in self._store.atlas.cells if cell.todo]
+
+    def _ensure(self, layer: int, first: int, count: int) -> bool:
+        return self._uploads.ensure(layer, first, count) if self._uploads else True
+
+    def _buffers(self, layer: int) -> tuple[BufferRange, BufferRange]:
+        if self._uploads:
+            return self._uploads.buffers(layer)
+        assert self._source is not None
+        queries, keys = self._source.device_queries(layer), self._source.device_keys(layer)
+        assert queries is not None and keys is not None
+        return queries, keys
+
+    def _record(self, recorder: FrameRecorder, commands: Any, slot: Slot) -> None:
+        store = self._store
+        assert store is not None
+        jobs, cost = self._plan(recorder)
+        self._recolor(store)
+        scores = self._scores_due()
+        quiet = not (jobs or store.steps or self._probe or scores)
+        if quiet and not any(s.spans or s.fresh for s in store.surfaces()):
+            return
+        slot.cost, slot.summed = cost, scores
+        recorder.prepare(commands)
+        recorder.steps(commands)
+        if self._uploads:
+            self._upload(recorder, self._uploads, commands, jobs)
+        exclude = self._look.exclude_first
+        recorder.rows(commands, jobs, self.ring_rows, self.length, exclude, self._buffers)
+        recorder.colors(commands, self._look)
+        if self._probe and self._probe[0] in self._pictures:
+            name, y, x = slot.probed = self._probe
+            recorder.probe(commands, self._pictures[name], y, x)
+        if scores:
+            recorder.sum_scores(commands, self.length)
+        recorder.finish(commands)
+
+    def _upload(
+        self, recorder: FrameRecorder, uploads: Uploads, commands: Any, jobs: list[Job]
+    ) -> None:
+        if uploads.evict({job.cell.layer for job in jobs}):
+            recorder.forget()
+        uploads.record(commands)
+        recorder.order(commands)
+
+    def _recolor(self, store: Store) -> None:
+        """Pictures of this frame that were coloured with another look."""
+        for number, cell in self._thumbnails.items():
+            if cell.look != self._looks:
+                store.atlas.recolor(number, 0, cell.height)
+                cell.look = self._looks
+        for surface in self._pictures.values():
+            if surface.cells[0].look != self._looks:
+                surface.recolor(0, 0, surface.size[1])
+                surface.cells[0].look = self._looks
+
+    def _scores_due(self) -> bool:
+        now = time.perf_counter()
+        if not self._scores_wanted or now - self._scores_at < SCORE_PERIOD or self.length < 2:
+            return False
+        self._scores_at = now
+        return True
+
+    def _read(self, slot: Slot) -> None:
+        """Take what came back with the frame that used this slot before."""
+        if slot.cost >= 0 and slot.times:
+            self.milliseconds = float(slot.times.read()[1])
+            self._budget.measured(slot.cost, self.milliseconds)
+        if slot.probed is not None:
+            word = int(slot.probe.array(np.uint32)[0])
+            self._values = {slot.probed: _float(word - 1)} if word else {}
+            self.read_back["pointer"] += WORD
+        if slot.summed:
+            self._scores = read_sums(slot)
+            self.read_back["scores"] += self._scores.nbytes
+
+
+def _picture(surface: Surface, number: int, columns: int, rows: int) -> Picture:
+    cell = surface.cells[number]
+    left, top = surface.place(number)
+    width, height = surface.image.width, surface.image.height
+    shown = (columns / (1 << cell.shift), rows / (1 << cell.shift))
+    high = ((left + shown[0]) / width, (top + shown[1]) / height)
+    low = (left / width, top / height)
+    return Picture(surface.texture, low, high, 1 << cell.shift, cell.waiting)
+
+
+def _common(old: tuple[int, ...], new: tuple[int, ...]) -> int:
+    """How many tokens both begin with."""
+    most = min(len(old), len(new))
+    if old[:most] == new[:most]:
+        return most
+    return next(i for i in range(most) if old[i] != new[i])
+
+
+def _float(bits: int) -> float:
+    return float(np.array([bits], np.uint32).view(np.float32)[0])

@@ -1,0 +1,122 @@
+"""What is computed in a frame: newest rows first, heads on screen in turn, within a time budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from core.plan.attention_layers import AttentionLayer
+from desktop.attention_cells import Cell
+from desktop.attention_kernels import FEW_ROWS, ROWS
+
+VISIT_ROWS = 4 * ROWS  # rows of a cell before its neighbour has a turn
+FIRST_RATE = 100_000.0  # pairs of values a millisecond, before anything has been measured
+PANEL_SHARE = 0.7  # of the budget, for large maps while thumbnails wait too
+JOB_PAIRS = 2_000  # what a job costs beside its keys
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    cell: Cell
+    first: int
+    count: int
+
+
+class Budget:
+    """Turns milliseconds into work, by what earlier work took on this device."""
+
+    def __init__(self) -> None:
+        self.rate = FIRST_RATE
+
+    def measured(self, pairs: float, milliseconds: float) -> None:
+        if pairs > 50_000 and milliseconds > 0.02:
+            self.rate += 0.3 * (pairs / milliseconds - self.rate)
+
+    def pairs(self, milliseconds: float) -> float:
+        return milliseconds * self.rate
+
+
+class Planner:
+    """Remembers whose turn it is among the cells on screen."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+
+    def plan(
+        self,
+        panels: Sequence[Cell],
+        thumbnails: Sequence[Cell],
+        others: Sequence[Cell],
+        layers: Sequence[AttentionLayer],
+        rows: range,
+        pairs: float,
+        most_jobs: int,
+        ensure: Callable[[int, int, int], bool],
+    ) -> tuple[list[Job], float]:
+        """Jobs and what they cost; `others` come when nothing on the screen waits.
+
+        `ensure(layer, first, count)` brings rows to the device; False when it cannot now.
+        """
+        work = _Work(layers, rows, most_jobs, ensure)
+        waiting = any(cell.todo for cell in thumbnails)
+        work.visit(panels, pairs * (PANEL_SHARE if waiting else 1.0), rounds=True)
+        if thumbnails:
+            turn = self._turn % len(thumbnails)
+            order = chain(thumbnails[turn:], thumbnails[:turn])
+            self._turn = turn + work.visit(order, pairs, rounds=False)
+        if not any(cell.todo for cell in thumbnails):
+            work.visit(others, pairs, rounds=False)
+        return work.jobs, work.cost
+
+
+class _Work:
+    def __init__(
+        self,
+        layers: Sequence[AttentionLayer],
+        rows: range,
+        most: int,
+        ensure: Callable[[int, int, int], bool],
+    ) -> None:
+        self._layers, self._rows, self._most, self._ensure = layers, rows, most, ensure
+        self.jobs: list[Job] = []
+        self.cost = 0.0
+
+    def visit(self, cells: Iterable[Cell], until: float, *, rounds: bool) -> int:
+        """Take rows of each cell in turn until the cost is reached; how many had their turn.
+
+        With `rounds` it begins anew with the first while there is budget.
+        """
+        visited, cells = 0, list(cells)
+        while True:
+            before = len(self.jobs)
+            for cell in cells:
+                if self.cost >= until or len(self.jobs) >= self._most:
+                    return visited
+                if not self._take(cell):
+                    return visited
+                visited += 1
+            if not rounds or len(self.jobs) == before:
+                return visited
+
+    def _take(self, cell: Cell) -> bool:
+        taken = cell.take(VISIT_ROWS, self._rows)
+        if taken is None:
+            return True
+        first, count = taken
+        if not self._ensure(cell.layer, first, count):
+            cell.give_back(first, count)
+            return False
+        for start in range(first, first + count, ROWS):
+            job = Job(cell, start, min(ROWS, first + count - start))
+            self.jobs.append(job)
+            self.cost += job_pairs(self._layers[cell.layer], job)
+        return True
+
+
+def job_pairs(layer: AttentionLayer, job: Job) -> float:
+    """Pairs of values that are multiplied: keys x half of a head's values, and a little more."""
+    end = job.first + job.count
+    keys = min(end, layer.window + ROWS) if layer.window else end
+    rows = ROWS if job.count > FEW_ROWS else FEW_ROWS
+    return JOB_PAIRS + keys * (rows + 1) * (layer.head_dim / 2)

@@ -1,0 +1,144 @@
+"""The logit lens: what every layer would already say after a token."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+
+from core.messages import Alternative, LensResult, LensRow
+from desktop.actions import Action
+from desktop.inside import ShowLens
+from desktop.state import AppState
+from desktop.theme import u32
+from desktop.ui import Ui
+from desktop.views.attention_map import visible
+from desktop.views.token_colors import legible, mix
+from desktop.widgets import fit, help_mark, text, tip, wrapped
+
+COLUMNS = 4
+ABOUT = (
+    "Every layer adds to a sum that runs through the model, the residual stream; only the sum "
+    "after the last layer becomes words. The logit lens (nostalgebraist, 2020) turns the sum into "
+    "words early, after each layer, with the model's own output matrix: one sees an answer form."
+)
+EMPTY = "Say something in the chat, then click a token in its X-ray: each layer's guess appears."
+SETTLED = "From this layer on, the word that the model will say is the likeliest."
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    position = _position(state)
+    text(ui, "Logit lens", bold=True)
+    help_mark(ui, ABOUT)
+    if position is None:
+        wrapped(ui, EMPTY)
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        wrapped(ui, ABOUT, color="faint")
+        return []
+    actions = _ask(state, position)
+    result = state.lens.result
+    if result is None:
+        wrapped(ui, "Asking every layer.")
+    elif result.message:
+        wrapped(ui, result.message[:1].upper() + result.message[1:] + ".")
+    else:
+        _draw_result(state, ui, result)
+    return actions
+
+
+def _position(state: AppState) -> int | None:
+    """The token that is held, else the newest; None while there is none."""
+    last = state.context_used - 1
+    if last < 0 or state.model is None:
+        return None
+    row = state.attention.row
+    return last if row is None else min(row, last)
+
+
+def _ask(state: AppState, position: int) -> list[Action]:
+    """One question at a time; while an answer is written, only of a token that is held."""
+    writing = state.busy and state.attention.row is None
+    key = (position, state.next_request, state.steering.gains)
+    if writing or state.lens.request or state.lens.key == key:
+        return []
+    return [ShowLens(position, key)]
+
+
+def settled(rows: tuple[LensRow, ...]) -> int:
+    """The row from which on the likeliest token is the one at the end."""
+    final = rows[-1].tokens[0].token
+    at = len(rows) - 1
+    while at > 0 and rows[at - 1].tokens[0].token == final:
+        at -= 1
+    return at
+
+
+def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
+    words = state.positions
+    said = visible(words[result.position]) if result.position < len(words) else ""
+    following = result.position + 1
+    then = (
+        f"; the text goes on with “{visible(words[following])}”" if following < len(words) else ""
+    )
+    start = settled(result.rows)
+    leads = f"The last layer, at the top, has its way from layer {result.rows[start].layer} on."
+    wrapped(ui, f"After “{said}” at position {result.position:,}{then}. {leads}")
+    imgui.begin_child("lens", ImVec2(0, 0), 0, imgui.WindowFlags_.no_saved_settings)
+    gutter, room = ui.u(8), imgui.get_content_region_avail().x
+    each = (room - gutter) / COLUMNS
+    height = max(ui.u(5.5), min(ui.u(7.5), imgui.get_content_region_avail().y / len(result.rows)))
+    height = float(int(height))
+    top = imgui.get_cursor_screen_pos()
+    final = result.rows[-1].tokens[0].token
+    count = len(result.rows)
+    for number, row in enumerate(result.rows):
+        y = top.y + (count - 1 - number) * height
+        _draw_layer(ui, row.layer, top.x, y, height, number >= start)
+        for column, token in enumerate(row.tokens[:COLUMNS]):
+            at = (top.x + gutter + column * each, y)
+            _draw_token(ui, row.layer, token, at, (each - ui.u(0.5), height), token.token == final)
+    y = top.y + (count - start) * height
+    line = ImVec2(top.x, y), ImVec2(top.x + room, y)
+    imgui.get_window_draw_list().add_line(*line, ui.color("accent"), max(1.0, ui.u(0.375)))
+    imgui.set_cursor_screen_pos(ImVec2(top.x, y - height))
+    imgui.invisible_button("settled", ImVec2(gutter, height))
+    tip(ui, SETTLED)
+    ui.mark("lens.settled")
+    imgui.set_cursor_screen_pos(top)
+    imgui.dummy(ImVec2(room, height * count))
+    ui.mark("lens.table")
+    imgui.end_child()
+
+
+def _draw_layer(ui: Ui, layer: int, x: float, y: float, height: float, done: bool) -> None:
+    draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
+    color = ui.color("accent" if done else "muted")
+    spot = ImVec2(x, round(y + (height - small) / 2))
+    draw.add_text(ui.fonts["bold" if done else "regular"], small, spot, color, f"L{layer}")
+
+
+def _draw_token(
+    ui: Ui,
+    layer: int,
+    token: Alternative,
+    at: tuple[float, float],
+    size: tuple[float, float],
+    final: bool,
+) -> None:
+    """A cell as strong as the token is likely; the model's final word with a line around."""
+    draw, small, palette = imgui.get_window_draw_list(), ui.theme.size("small"), ui.theme.palette
+    gap = ui.u(0.25)
+    low = ImVec2(at[0], at[1] + gap)
+    high = ImVec2(at[0] + size[0], at[1] + size[1] - gap)
+    fill = mix(palette.panel, palette.accent, 0.06 + 0.84 * token.probability**0.5)
+    draw.add_rect_filled(low, high, u32(fill), ui.u(0.75))
+    if final:
+        draw.add_rect(low, high, ui.color("accent"), ui.u(0.75), max(1.0, ui.u(0.3)))
+    with ui.font(style="small"):
+        y = round(at[1] + (size[1] - small) / 2)
+        shown = f"{token.probability:.0%}"
+        wide = imgui.calc_text_size(shown).x
+        words = fit(visible(token.text), size[0] - wide - ui.u(3))
+        ink = u32(legible(fill))
+        draw.add_text(ImVec2(at[0] + ui.u(1), y), ink, words)
+        draw.add_text(ImVec2(at[0] + size[0] - wide - ui.u(1), y), ink, shown)
+    if imgui.is_window_hovered() and imgui.is_mouse_hovering_rect(low, high):
+        imgui.set_tooltip(f"“{visible(token.text)}”: {token.probability:.2%} after layer {layer}")

@@ -1,0 +1,95 @@
+"""Frame times with grid and head view open over a long context.
+
+A source of random queries and keys in SmolLM2's shape (30 layers, 9 heads, 3 key heads of 64,
+float16) grows a token a frame from LENGTH; then all maps are completed at rest.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+
+from core.gpu.device import Device
+from desktop.attention_state import AttentionChoice
+from desktop.fonts import load_fonts
+from desktop.frame_times import percentiles
+from desktop.interface import Interface, create_context, destroy_context
+from desktop.offscreen import OffscreenTarget
+from desktop.program import Program
+from desktop.robot import Robot
+from desktop.screen import Screen
+from desktop.settings import Settings
+from desktop.state import AppState, Running
+from tests.desktop.attention_fake import FakeSource
+from tests.desktop.fake_engine import EXECUTOR, MODEL
+
+LENGTH, TOKENS = 4096, 150
+
+
+def main() -> None:
+    length = int(sys.argv[1]) if len(sys.argv) > 1 else LENGTH
+    device = Device.open()
+    target = OffscreenTarget(device, 1280, 720)
+    context = create_context()
+    fonts = load_fonts(1.0)
+    faces = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
+    screen = Screen.make(device, target)
+    source = FakeSource(
+        layers=30, heads=9, kv_heads=3, head_dim=64, context=length + 256, dtype="f16"
+    )
+    source.grow(length - TOKENS)
+    chosen = AttentionChoice(locked=((0, 0), (3, 2)))
+    busy = Running(1, 0.0, "decode")
+    state = AppState(model=MODEL, executor=EXECUTOR, attention=chosen, running=busy)
+    program = Program(state, Interface(faces, 1.0, Settings()))
+    program.engine = SimpleNamespace(
+        poll=list, attention=lambda: source, send=lambda c: None, close=lambda t=0: None
+    )
+    ui, took = program.interface.ui, []
+
+    def draw() -> None:
+        ui.maps = screen.maps
+        start = time.perf_counter()
+        screen.draw(program.paint, ui.theme.palette)
+        screen.loop.wait()
+        took.append((time.perf_counter() - start) * 1e3)
+
+    robot = Robot(program, draw)
+    robot.frames(3)
+    for tab in ("tab.attention", "tab.head"):
+        robot.click(tab)
+    robot.frames(10)
+    took.clear()
+    for _ in range(TOKENS):
+        source.grow(1)
+        robot.frames()
+    print(f"growing to {length}:", _line(took), "device ms:", round(screen.maps.milliseconds, 1))
+    took.clear()
+    program.state = replace(program.state, running=None)
+    start = time.perf_counter()
+    while screen.maps.pending and time.perf_counter() - start < 30:
+        robot.frames()
+    print(f"completing {time.perf_counter() - start:.1f} s:", _line(took))
+    print(f"rate {screen.maps._budget.rate:,.0f} pairs/ms")
+    took.clear()
+    robot.frames(60)
+    print("at rest:", _line(took))
+    print("memory:", {k: f"{v / 2**20:.0f} MiB" for k, v in screen.maps.memory.items()})
+    print("bytes read back:", screen.maps.read_back)
+    screen.close()
+    target.close()
+    destroy_context(context)
+    device.close()
+
+
+def _line(times: list[float]) -> str:
+    found = percentiles(times) if times else {}
+    return f"{found} longest {np.max(times, initial=0):.1f} ms"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""An AttentionSource without a model: random queries and keys, on the host or on the device."""
+
+from contextlib import contextmanager
+
+import numpy as np
+
+from core.gpu.memory import Buffer
+from core.plan.attention_layers import AttentionLayer
+
+STORAGE = 0x20  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
+
+
+class FakeSource:
+    """`grow` commits positions; `device` puts the memory there."""
+
+    def __init__(
+        self, *, layers=2, heads=4, kv_heads=2, head_dim=16, context=128, ring=None, dtype="f32",
+        window=0, device=None, seed=0, sharpness=3.0,
+    ):  # fmt: skip
+        self.random = np.random.default_rng(seed)
+        self.dtype, self.ring_rows, self.note = dtype, ring or context, ""
+        self.context, self.sharpness = context, sharpness
+        layer = AttentionLayer("q", "k", heads, kv_heads, head_dim, head_dim**-0.5, window)
+        self.layers = (layer,) * layers
+        kind = {"f16": np.float16, "f32": np.float32}[dtype]
+        self.query_rows = np.zeros((layers, self.ring_rows, heads * head_dim), kind)
+        self.key_rows = np.zeros((layers, context, kv_heads * head_dim), kind)
+        self.bytes = self.query_rows.nbytes
+        self.version, self._tokens = 0, ()
+        self.era = 0
+        self.alive, self.holders = True, 0
+        self._device = device
+        self._buffers = []
+        if device:
+            for array in (self.query_rows, self.key_rows):
+                self._buffers.append(Buffer(device, array.nbytes, STORAGE, host=False))
+
+    def grow(self, count, tokens=None):
+        start = self.length
+        for layer in range(len(self.layers)):
+            q = self.random.normal(size=(count, self.query_rows.shape[2])) * self.sharpness
+            self.query_rows[layer, np.arange(start, start + count) % self.ring_rows] = q
+            self.key_rows[layer, start : start + count] = self.random.normal(
+                size=(count, self.key_rows.shape[2])
+            )
+        tokens = tokens if tokens is not None else self.random.integers(0, 40, count).tolist()
+        self._tokens = (*self._tokens, *tokens)
+        self.version += 1
+        for buffer, array in zip(self._buffers, (self.query_rows, self.key_rows), strict=False):
+            buffer.upload(array)
+
+    def cut(self, length):
+        self._tokens = self._tokens[:length]
+        self.version += 1
+
+    def tokens(self):
+        return self._tokens
+
+    @property
+    def length(self):
+        return len(self._tokens)
+
+    @property
+    def rows(self):
+        return range(max(0, self.length - self.ring_rows), self.length)
+
+    def host_queries(self, layer):
+        return None if self._device else self.query_rows[layer]
+
+    def host_keys(self, layer):
+        return None if self._device else self.key_rows[layer]
+
+    def device_queries(self, layer):
+        return self._range(0, self.query_rows, layer)
+
+    def device_keys(self, layer):
+        return self._range(1, self.key_rows, layer)
+
+    def _range(self, which, array, layer):
+        if not self._device:
+            return None
+        return self._buffers[which], layer * array[layer].nbytes, array[layer].nbytes
+
+    @contextmanager
+    def hold(self):
+        self.holders += 1
+        yield self.alive
+        self.holders -= 1
+
+    def queries(self, layer):
+        one, rows = self.layers[layer], self.rows
+        ring = self.query_rows[layer].reshape(-1, one.heads, one.head_dim)
+        return ring[np.arange(rows.start, rows.stop) % self.ring_rows]
+
+    def keys(self, layer):
+        one = self.layers[layer]
+        return self.key_rows[layer].reshape(-1, one.kv_heads, one.head_dim)[: self.length]
+
+    def head(self, layer, head):
+        """float32 queries [length, d] (rows that the ring lost are zero) and keys [length, d]."""
+        one, n = self.layers[layer], self.length
+        d, group = one.head_dim, head * one.kv_heads // one.heads
+        q = self.query_rows[layer].reshape(self.ring_rows, one.heads, d)[:, head]
+        k = self.key_rows[layer].reshape(self.context, one.kv_heads, d)[:n, group]
+        positions = np.arange(n)
+        return q[positions % self.ring_rows], k
+
+    def close(self):
+        for buffer in self._buffers:
+            buffer.close()

@@ -1,0 +1,384 @@
+"""What the screen shows of attention against the NumPy definition, on a validated device."""
+
+import numpy as np
+import pytest
+from imgui_bundle import imgui
+
+from core.attention import head_maps, probabilities
+from desktop import attention_colors, attention_maps
+from desktop.attention_export import export_png
+from desktop.attention_maps import AttentionMaps, Look
+from desktop.png import read_png
+from tests.desktop.attention_fake import FakeSource
+from tests.runners import BACKENDS, exact, running
+
+pytestmark = pytest.mark.vulkan
+
+SIDE = 512  # of the offscreen image
+DTYPES = {"f32": 2e-5, "f16": 2e-5}  # both read what is stored; sums are float32
+
+
+class Rig:
+    """Frames with maps in them."""
+
+    def __init__(self, scene, device, source, monkeypatch):
+        monkeypatch.setattr(attention_maps, "SOFTWARE_IDLE_MS", 200.0)
+        self.scene = scene(SIDE, SIDE)
+        self.maps = AttentionMaps(device, self.scene.renderer)
+        self.scene.loop.prepare = self.maps.record
+        self.scene.loop.submitted = self.maps.submitted
+        self.source = source
+
+    def frame(self, paint):
+        def draw(draw_list):
+            self.maps.begin(self.source, False)
+            paint(self.maps, draw_list)
+
+        return self.scene.draw(draw)
+
+    def until_complete(self, paint, most=200):
+        """Frames until nothing is pending; the pixels of the last."""
+        self.frame(paint)
+        for _ in range(most):
+            if not self.maps.pending:
+                return self.frame(paint)
+            self.frame(paint)
+        raise AssertionError("the maps were never complete")
+
+    def close(self):
+        self.scene.loop.wait()
+        self.maps.close()
+        self.source.close()
+
+
+@pytest.fixture
+def rig(scene, device, monkeypatch):
+    made = []
+
+    def make(**options):
+        on_device = options.pop("on_device", False)
+        source = FakeSource(**options, device=device if on_device else None)
+        made.append(Rig(scene, device, source, monkeypatch))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def expected(source, layer, head, *, exclude=False):
+    """float32 [n, n]; NaN where the map holds nothing."""
+    q, k = source.head(layer, head)
+    one, n = source.layers[layer], source.length
+    positions = np.arange(n)
+    p = probabilities(q, k, positions, scale=one.scale, window=one.window)
+    visible = positions[None] <= positions[:, None]
+    if one.window:
+        visible &= positions[None] > positions[:, None] - one.window
+    if exclude:
+        visible[:, 0] = False
+        p[:, 0] = 0
+        with np.errstate(invalid="ignore"):
+            p /= p.sum(axis=1, keepdims=True)
+    return np.where(visible, p, np.nan)
+
+
+def pooled(p, pool):
+    """Maximum over blocks of pool x pool, NaN only where all are."""
+    rows, columns = (-(-s // pool) * pool for s in p.shape)
+    padded = np.full((rows, columns), -1.0)
+    padded[: p.shape[0], : p.shape[1]] = np.nan_to_num(p, nan=-1.0)
+    blocks = padded.reshape(rows // pool, pool, columns // pool, pool).max(axis=(1, 3))
+    return np.where(blocks < 0, np.nan, blocks)
+
+
+def values_of(surface, number):
+    """What the kernels left in a cell, NaN for nothing."""
+    width, height = surface.size
+    cell = surface.cells[number]
+    words = surface.values.download(cell.origin * 4, width * height * 4).view(np.uint32)
+    floats = (np.maximum(words, 1) - 1).view(np.float32).astype(np.float64)
+    return np.where(words == 0, np.nan, floats).reshape(height, width)
+
+
+def thumbnails(maps, draw_list):
+    for layer, one in enumerate(maps.layers):
+        for head in range(one.heads):
+            maps.thumbnail(layer, head)
+
+
+def assert_thumbnails(rig, tolerance, *, exclude=False):
+    atlas = rig.maps._store.atlas
+    for number, (layer, head) in enumerate(rig.maps._store.heads):
+        cell = atlas.cells[number]
+        want = pooled(expected(rig.source, layer, head, exclude=exclude), 1 << cell.shift)
+        got = values_of(atlas, number)
+        size = want.shape[0]
+        assert np.isnan(got[size:]).all() and np.isnan(got[:, size:]).all()
+        np.testing.assert_allclose(got[:size, :size], want, atol=tolerance, err_msg=f"{number}")
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_thumbnails(rig, dtype, on_device):
+    one = rig(dtype=dtype, on_device=on_device)
+    one.source.grow(50)
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, DTYPES[dtype])
+    assert one.source.holders == 0
+
+
+@pytest.mark.parametrize("options", [{"window": 7}, {"kv_heads": 4}, {"kv_heads": 1, "heads": 3}])
+def test_windows_and_groups(rig, options):
+    one = rig(**options)
+    one.source.grow(40)
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, 2e-5)
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_growing_is_the_same_as_from_scratch(rig, on_device):
+    """Token by token and in chunks, through three changes of the pooling."""
+    one = rig(context=600, on_device=on_device, layers=1)
+    for count in (1, 1, 3, 40, 20, 1, 64, 130, 5, 255):
+        one.source.grow(count)
+        one.frame(thumbnails)
+    one.until_complete(thumbnails)
+    assert one.maps._store.atlas.cells[0].shift == 4
+    assert_thumbnails(one, 2e-5)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 63, 64, 100])
+def test_a_changed_prefix_is_drawn_again(rig, kept):
+    one = rig(context=300, layers=1)
+    one.source.grow(150)
+    one.until_complete(thumbnails)
+    one.source.cut(kept)
+    one.source.grow(120, tokens=[77] * 120)
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, 2e-5)
+    one.source.cut(20)
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, 2e-5)
+
+
+def test_equal_tokens_computed_anew_are_drawn_again(rig):
+    """As after other gains: the conversation is the same, its keys and queries are not."""
+    one = rig(context=300, layers=1)
+    one.source.grow(150)
+    one.until_complete(thumbnails)
+    tokens = one.source.tokens()
+    one.source.cut(0)
+    one.source.era += 1
+    one.source.grow(150, tokens=tokens)
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, 2e-5)
+
+
+def test_the_ring_wraps_around(rig):
+    """Rows that were drawn stay; rows whose queries are gone stay empty."""
+    one = rig(context=128, ring=32, layers=1)
+    for _ in range(10):
+        one.source.grow(6)
+        one.until_complete(thumbnails)
+    assert one.maps.rows == range(28, 60)
+    atlas = one.maps._store.atlas
+    rows = values_of(atlas, 0)
+    np.testing.assert_allclose(rows[28:60, :60], expected(one.source, 0, 0)[28:], atol=2e-5)
+    assert not np.isnan(rows[range(60), range(60)]).any()
+    late = rig(context=128, ring=32, layers=1)
+    late.source.grow(60)
+    late.until_complete(thumbnails)
+    rows = values_of(late.maps._store.atlas, 0)
+    assert np.isnan(rows[:28]).all()
+    np.testing.assert_allclose(rows[28:60, :60], expected(late.source, 0, 0)[28:], atol=2e-5)
+
+
+def test_without_the_first_token(rig):
+    one = rig(sharpness=6.0)
+    one.source.key_rows[:, 0] = 0
+    one.source.grow(50)
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, 2e-5)
+    one.maps.use(Look(exclude_first=True))
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, 5e-5, exclude=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("window", "side"),
+    [(range(500), 128), (range(500), 400), (range(100, 116), 300), (range(37, 260), 100)],
+)
+def test_pictures_of_any_part(rig, dtype, window, side):
+    one = rig(context=512, layers=1, dtype=dtype)
+    one.source.grow(500)
+
+    def paint(maps, draw_list):
+        maps.picture("one", 0, 3, window, window, side)
+
+    one.until_complete(paint)
+    surface = one.maps._pictures["one"]
+    pool = 1 << surface.cells[0].shift
+    assert pool == 2 ** max(0, int(np.ceil(np.log2(len(window) / surface.size[0]))))
+    part = expected(one.source, 0, 3)[window.start :, window.start :]
+    got = values_of(surface, 0)
+    size = min(surface.size[0], len(window) // pool)
+    want = pooled(part, pool)[:size, :size]
+    np.testing.assert_allclose(got[:size, :size], want, atol=DTYPES[dtype])
+
+
+def test_what_the_screen_shows(rig):
+    """The pixels of the frame are the colours of the numbers, linear and logarithmic."""
+    one = rig(sharpness=2.0)
+    one.source.grow(48)
+    for look in (Look(high=0.5), Look("magma", logarithmic=True), Look("blues")):
+
+        def paint(maps, draw_list, look=look):
+            maps.use(look)
+            picture = maps.picture("one", 1, 2, range(48), range(48), 96)
+            low, high = imgui.ImVec2(8, 8), imgui.ImVec2(8 + 480, 8 + 480)
+            texture = imgui.ImTextureRef(picture.texture)
+            uv = imgui.ImVec2(*picture.low), imgui.ImVec2(*picture.high)
+            draw_list.add_image(texture, low, high, *uv)
+
+        pixels = one.until_complete(paint)[13:488:10, 13:488:10]
+        p = expected(one.source, 1, 2)
+        table = attention_colors.table(look.colors).astype(int)
+        low = look.low if look.logarithmic else 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (p - low) / (look.high - low)
+            if look.logarithmic:
+                share = np.log(np.maximum(p, low) / low) / np.log(look.high / low)
+        drawn = ~np.isnan(p)
+        index = np.rint(np.clip(share[drawn], 0, 1) * 255).astype(int)
+        np.testing.assert_allclose(pixels[drawn][:, :3], table[index, :3], atol=3)
+        assert (pixels[~drawn][:, :3] == 0).all()
+
+
+def test_value_under_the_pointer(rig):
+    one = rig()
+    one.source.grow(40)
+    seen = []
+
+    def paint(maps, draw_list):
+        maps.picture("one", 0, 1, range(40), range(40), 128)
+        seen.append((maps.value("one", 30, 12), maps.value("one", 5, 20)))
+
+    one.until_complete(paint)
+    assert seen[0] == (None, None)
+
+    def only(maps, draw_list):
+        maps.picture("one", 0, 1, range(40), range(40), 128)
+        seen.append(maps.value("one", 30, 12))
+
+    for _ in range(4):
+        one.frame(only)
+    assert seen[-1] == pytest.approx(expected(one.source, 0, 1)[30, 12], abs=2e-5)
+    assert one.maps.read_back["maps"] == 0
+    assert 0 < one.maps.read_back["pointer"] <= 4 * len(seen)
+
+
+def test_scores(rig, monkeypatch):
+    monkeypatch.setattr(attention_maps, "SCORE_PERIOD", 0.0)
+    one = rig(sharpness=4.0)
+    one.source.grow(40, tokens=(list(range(20)) * 2))
+
+    def paint(maps, draw_list):
+        thumbnails(maps, draw_list)
+        maps.scores()
+
+    one.until_complete(paint)
+    for _ in range(4):
+        one.frame(paint)
+    sums = one.maps.scores()
+    tokens = np.array(one.source.tokens())
+    for number, (layer, head) in enumerate(one.maps._store.heads):
+        p = np.nan_to_num(expected(one.source, layer, head))
+        same = (tokens[None] == tokens[:, None]) & np.tri(40, k=-1, dtype=bool)
+        after = np.zeros_like(same)
+        after[:, 1:] = tokens[None, :-1] == tokens[:, None]
+        want = [
+            -(p * np.log(np.maximum(p, 1e-30))).sum(),
+            p.diagonal(-1).sum(),
+            p[same].sum(),
+            (p * after * np.tri(40, dtype=bool)).sum(),
+            p[:, 0].sum(),
+            40,
+        ]
+        np.testing.assert_allclose(sums[number], want, rtol=5e-3, atol=5e-3)
+
+
+def test_sentences_where_there_is_nothing_to_draw(rig):
+    one = rig(ring=32)
+    assert "Load a model" in one.maps.problem
+    one.frame(lambda maps, d: None)
+    assert "second token" in one.maps.problem
+    one.source.grow(1)
+    one.frame(lambda maps, d: None)
+    assert "second token" in one.maps.problem
+    one.source.grow(1)
+    one.frame(lambda maps, d: None)
+    assert one.maps.problem == ""
+    one.source.note = "The budget for queries is too small."
+    assert one.maps.problem == one.source.note
+
+
+def test_another_source_and_a_closed_one(rig):
+    one = rig()
+    one.source.grow(30)
+    one.until_complete(thumbnails)
+    first = one.source
+    one.source = FakeSource(layers=3, heads=2, seed=5)
+    one.source.grow(35)
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, 2e-5)
+    one.source.grow(5)
+    one.source.alive = False
+    one.frame(thumbnails)
+    assert one.source.holders == first.holders == 0
+
+
+def test_export_of_a_picture(rig, tmp_path):
+    """The PNG holds the colours of the numbers."""
+    one = rig()
+    one.source.grow(40)
+
+    def paint(maps, draw_list):
+        maps.picture("head.1.2", 1, 2, range(40), range(40), 128)
+        maps.picture("head.0.3", 0, 3, range(40), range(40), 128)
+
+    one.until_complete(paint)
+    pixels = read_png(export_png(one.maps, ((1, 2), (0, 3)), tmp_path))
+    assert pixels.shape == (720, 720 * 2 + 24, 4)
+    p = expected(one.source, 1, 2)
+    cells = pixels[9:720:18, 9:720:18]
+    assert (cells[..., 3] == np.where(np.isnan(p), 0, 255)).all()
+    table = attention_colors.table("viridis").astype(int)
+    drawn = ~np.isnan(p)
+    want = table[np.rint(p[drawn] * 255).astype(int)]
+    np.testing.assert_allclose(cells[drawn].astype(int), want, atol=3)
+    assert one.maps.read_back["maps"] == 0 and one.maps.read_back["exports"] > 0
+
+
+@pytest.mark.parametrize("kv", ["fp16", "fp32"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_maps_of_a_running_model(scene, device, tiny_llama, backend, kv, monkeypatch):
+    """A small llama on every executor, before and after it has written on."""
+    used = device if backend == "vulkan" else None
+    with running(tiny_llama, exact(backend, kv=kv), device=used) as runner:
+        source = runner.attention
+        one = Rig(scene, device, source, monkeypatch)
+        runner.session.prefill(list(range(40, 70)))
+        for token in (9, 11, 40, 41):
+            runner.session.decode(token)
+            one.until_complete(thumbnails)
+            n = source.length
+            for number, (layer, head) in enumerate(one.maps._store.heads):
+                want = np.empty((1, n, n), np.float32)
+                head_maps(source, layer, [head], want)
+                got = values_of(one.maps._store.atlas, number)[:n, :n]
+                assert (np.isnan(got) == ~np.tri(n, dtype=bool)).all()
+                np.testing.assert_allclose(np.nan_to_num(got), want[0], atol=2e-5)
+        one.scene.loop.wait()
+        one.maps.close()

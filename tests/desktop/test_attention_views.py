@@ -1,0 +1,114 @@
+"""Choices, colours and exports of the attention views."""
+
+import numpy as np
+import pytest
+
+from core.attention import probabilities
+from core.errors import LlmLiteError
+from desktop.attention_cells import Cell
+from desktop.attention_colors import NAMES, srgb_to_lab, table
+from desktop.attention_export import export_npz
+from desktop.attention_scores import INDUCTION, PREVIOUS, mean_scores, repeated
+from desktop.attention_state import AttentionChoice
+from desktop.views.attention_head import Zoom
+from desktop.views.attention_look import LOWEST, ticks
+from desktop.views.attention_map import visible
+from tests.desktop.attention_fake import FakeSource
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lightness_of_colour_maps_grows_evenly(name):
+    lightness = srgb_to_lab(table(name)[:, :3] / 255.0)[:, 0]
+    steps = np.diff(lightness)
+    steps = steps if steps.mean() > 0 else -steps
+    assert steps.mean() * 255 > 55
+    assert steps.min() > -0.35 and steps.max() < 0.9  # 8 bits a channel cannot do better
+    straight = np.linspace(lightness[0], lightness[-1], 256)
+    np.testing.assert_allclose(lightness, straight, atol=0.7)
+
+
+def test_four_heads_are_locked_and_a_fifth_pushes_the_first_out():
+    choice = AttentionChoice()
+    for head in range(5):
+        choice = choice.toggled((0, head))
+    assert choice.locked == ((0, 1), (0, 2), (0, 3), (0, 4))
+    assert choice.toggled((0, 2)).locked == ((0, 1), (0, 3), (0, 4))
+    assert choice.fit(layers=1, heads=3).locked == ((0, 1), (0, 2))
+
+
+def test_zoom_keeps_at_least_sixteen_tokens_inside_the_text():
+    zoom = Zoom()
+    assert zoom.window(500) == range(500)
+    zoom.set(490.0, 4.0, 500)
+    assert len(zoom.window(500)) == 16 and zoom.window(500).stop == 500
+    zoom.set(-5.0, 100.0, 500)
+    assert zoom.window(500) == range(100)
+    zoom.set(0.0, 500.0, 500)
+    assert zoom.window(600) == range(600)
+    assert Zoom(0.0, 50.0).window(3) == range(3)
+
+
+def test_numbers_on_the_bar():
+    assert [words for _, words in ticks(AttentionChoice())] == ["0%", "25%", "50%", "75%", "100%"]
+    shares = [share for share, _ in ticks(AttentionChoice(logarithmic=True))]
+    assert shares == pytest.approx([0, 0.25, 0.5, 0.75, 1])
+    last = ticks(AttentionChoice(logarithmic=True, high=0.5))[-1]
+    assert last == (pytest.approx(1.0), "50%") and LOWEST == 1e-4
+
+
+def test_tokens_that_cannot_be_seen_have_a_sign():
+    assert [visible(t) for t in (" ", "\n", "", " sky", "\t")] == ["␣", "⏎", "␣", "sky", "→"]
+    assert visible("\xa0") == "U+00A0"
+    assert len(visible("x" * 50)) == 12
+
+
+def test_mean_scores_count_only_rows_with_something_to_find():
+    tokens = (1, 2, 3, 1, 2, 3)
+    assert repeated(tokens) == 3
+    sums = np.array([[6.0, 3.0, 1.5, 3.0, 0.6, 6.0]], np.float32)
+    layer = FakeSource(layers=1, heads=1, kv_heads=1).layers[0]
+    (means,) = mean_scores(sums, (layer,), tokens).values()
+    assert means[PREVIOUS] == pytest.approx(0.5)
+    assert means[INDUCTION] == pytest.approx(1.0)
+
+
+def test_rows_of_a_cell_come_newest_first_and_each_once():
+    cell = Cell(0, 0, 0, 0, 64, 64, fresh=False)
+    taken = []
+    for length in (3, 10, 11):
+        cell.grow(length)
+        taken.append(cell.take(4, range(length)))
+    assert taken == [(0, 3), (6, 4), (10, 1)]
+    cell.give_back(10, 1)
+    rest = []
+    while (part := cell.take(4, range(4, 11))) is not None:
+        rest.append(part)
+    assert rest == [(10, 1), (4, 2)]  # rows before 4 have lost their queries
+    assert cell.shrink(7) == 7 and cell.seen == 7 and cell.todo == []
+
+
+@pytest.fixture
+def source():
+    made = FakeSource(dtype="f32")
+    made.grow(30)
+    return made
+
+
+def test_export_of_numbers(source, tmp_path):
+    path = export_npz(source, ((0, 1), (1, 3)), tmp_path / "new")
+    with np.load(path) as found:
+        assert found["probs"].shape == (2, 30, 30)
+        assert found["tokens"].tolist() == list(source.tokens())
+        for number, (layer, head) in enumerate(found["heads"].tolist()):
+            q, k = source.head(layer, head)
+            want = probabilities(q, k, np.arange(30), scale=source.layers[0].scale, window=0)
+            np.testing.assert_allclose(found["probs"][number], want, atol=1e-6)
+
+
+def test_exports_that_fail_are_sentences(source, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LlmLiteError, match="cannot be written to"):
+        export_npz(source, ((0, 0),), tmp_path / "file" / "x")
+    monkeypatch.setattr("desktop.attention_export.available_bytes", lambda: 1000)
+    with pytest.raises(LlmLiteError, match="choose fewer heads"):
+        export_npz(source, ((0, 0),), tmp_path)

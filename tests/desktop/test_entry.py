@@ -1,0 +1,51 @@
+"""Ctrl-C from the first import to the last moment: an exit code, never a traceback."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+INTERRUPT_ITSELF = """
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.{handler})  # whatever this process inherited
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+sys.argv = ["llm-lite", "models", "list"]
+from desktop.entry import main
+sys.exit(main())
+"""
+
+
+def run(module, handler="default_int_handler"):
+    code = INTERRUPT_ITSELF.format(module=module, handler=handler)
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "said"),
+    [
+        ("desktop.cli", -signal.SIGINT, ""),
+        ("core.messages", -signal.SIGINT, ""),
+        ("desktop.terminal.models", 130, "\nllm-lite: interrupted\n"),
+    ],
+)
+def test_interrupted_while_importing(module, code, said):
+    process = run(module)
+    assert (process.returncode, process.stderr) == (code, said)
+
+
+def test_a_background_job_goes_on():
+    process = run("desktop.cli", "SIG_IGN")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "smollm2-135m-instruct" in process.stdout

@@ -1,0 +1,342 @@
+"""Tokens, lens and steering used through ImGui's input queue: a fake engine, then real models."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from imgui_bundle import imgui
+
+from core.attention import head_maps
+from core.engine import Engine
+from core.messages import (
+    Alternative,
+    Generate,
+    Inspect,
+    LoadModel,
+    Look,
+    SamplingOptions,
+    SetGains,
+)
+from desktop import token_text
+from desktop.actions import SetAttention, SetTheme
+from desktop.attention_state import AttentionChoice
+from desktop.inside import SetXRay, Steer
+from desktop.state import AppState, Message, Token
+from desktop.theme import DARK, LIGHT
+from desktop.token_state import TEMPLATE, XRay
+from desktop.views import token_colors
+from desktop.views.compare import first_difference
+from desktop.views.lens import settled
+from tests.desktop.fake_engine import ANSWER, OTHER, OTHER_ID, FakeEngine, lens, pieces_of
+from tests.desktop.test_interface import READY, headless  # noqa: F401
+from tests.runners import BACKENDS, exact
+
+KEY = imgui.Key
+QUESTION = "Why is the sky blue?"
+
+
+@pytest.fixture
+def talk(headless):  # noqa: F811
+    """A conversation of one answer, and the engine that gave it."""
+    one = headless(AppState(), size=(1400, 1700))  # all of it in sight
+    engine = FakeEngine(0.0)
+    one.program.start(engine)
+    engine.send(LoadModel(None))
+    one.robot.wait("the model", lambda s: s.model is not None, 5)
+    ask(one)
+    engine.commands.clear()
+    return one, engine
+
+
+def ask(one, limit=10.0):
+    one.robot.click("chat.input")
+    one.robot.type(QUESTION)
+    one.robot.click("chat.send")
+    one.robot.wait("the answer", lambda s: s.messages and not s.busy, limit, pace=0)
+    one.robot.frames(2)
+
+
+def sent(engine, kind):
+    return [command for command in engine.commands if isinstance(command, kind)]
+
+
+def test_reading_is_unspoiled_until_asked(talk):
+    one, engine = talk
+    assert not any(name.startswith("token.") for name in one.ui.rects)
+    one.robot.click("chat.xray")
+    assert one.robot.shows("token.1.0") and one.robot.shows("xray.by")
+    assert not sent(engine, Look)
+    one.robot.click("chat.xray")
+    assert not one.robot.shows("token.1.0")
+
+
+@pytest.mark.parametrize("name", ["token.0.2", "token.1.3", "token.0.-2"])
+def test_pointing_at_any_token_asks_where_it_looks(talk, name):
+    one, engine = talk
+    one.robot.click("chat.xray")
+    one.robot.point(name)
+    _, message, token = name.split(".")
+    start = 2 if message == "0" else 2 + len(pieces_of(QUESTION)) + 2
+    position = start + int(token)
+    assert [look.position for look in sent(engine, Look)] == [position]
+    one.robot.wait("the look", lambda s: s.looked is not None, 5)
+    one.robot.frames(3)
+    assert len(sent(engine, Look)) == 1, "asked once while the pointer rests"
+    one.robot.leave()
+    assert one.state.looked is None
+
+
+def test_shift_shows_who_looks_here(talk):
+    one, engine = talk
+    one.robot.click("chat.xray")
+    one.robot.point("token.1.3")
+    imgui.get_io().add_key_event(KEY.mod_shift, True)
+    one.robot.frames(2)
+    imgui.get_io().add_key_event(KEY.mod_shift, False)
+    one.robot.frames(2)
+    assert [look.direction for look in sent(engine, Look)] == ["from", "to", "from"]
+    one.robot.click("xray.reverse")
+    one.robot.point("token.1.3")
+    assert sent(engine, Look)[-1].direction == "to"
+
+
+def test_a_token_gives_way_to_another_choice_and_comes_back(talk):
+    one, engine = talk
+    one.robot.click("chat.xray")
+    one.robot.click("token.1.2")
+    assert one.state.attention.row == 2 + len(pieces_of(QUESTION)) + 2 + 2, "held"
+    one.robot.click(f"tokens.choice.{OTHER_ID}")
+    (command,) = sent(engine, Generate)
+    assert command.forced == (0, 1, OTHER_ID)
+    one.robot.wait("the answer", lambda s: not s.busy, 10, pace=0)
+    one.robot.frames(2)
+    text = one.state.messages[1].text
+    assert text == "".join([*pieces_of(ANSWER)[:2], OTHER, *pieces_of(ANSWER)[3:]])
+    one.robot.click("message.1.before")
+    assert one.state.messages[1].text == ANSWER
+    one.robot.click("message.1.next")
+    assert one.state.messages[1].text == text
+    one.robot.click("chat.xray")
+    one.robot.click("message.1.before")
+    assert one.state.messages[1].text == ANSWER, "in plain reading too"
+
+
+def test_the_choice_that_was_made_does_nothing(talk):
+    one, engine = talk
+    one.robot.click("chat.xray")
+    one.robot.click("token.1.2")
+    one.robot.click("tokens.choice.2")
+    assert sent(engine, Generate) == []
+
+
+def drag(one, name, pixels):
+    one.robot.point(name)
+    x0, y0, x1, y1 = one.robot.rect(name)
+    io = imgui.get_io()
+    io.add_mouse_button_event(0, True)
+    one.robot.frames()
+    for step in range(1, 6):
+        io.add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2 - pixels * step / 5)
+        one.robot.frames()
+    io.add_mouse_button_event(0, False)
+    one.robot.frames(2)
+
+
+def test_heads_are_ablated_weighed_and_restored(talk):
+    one, engine = talk
+    one.robot.click("tab.steer")
+    one.robot.click("steer.2.4")
+    (gains,) = (command.gains for command in sent(engine, SetGains))
+    assert gains[2] == (1.0,) * 4 + (0.0,) + (1.0,) * 4
+    assert all(row == (1.0,) * 9 for n, row in enumerate(gains) if n != 2)
+    one.robot.wait("the effect", lambda s: s.steering.effect is not None, 5)
+    drag(one, "steer.1.0", 50)
+    assert one.state.steering.gains[1][0] == pytest.approx(1.6, abs=0.02)
+    drag(one, "steer.1.0", -400)
+    assert one.state.steering.gains[1][0] == 0.0
+    one.robot.click("steer.2.4")
+    assert one.state.steering.gains[2] == (1.0,) * 9
+    one.robot.click("steer.layer.3")
+    one.robot.click("steer.layer.3")
+    assert one.state.steering.gains[3] == (0.0,) * 9
+    one.robot.click("steer.span.1")
+    assert one.state.steering.gains[3] == pytest.approx((1.0,) * 3 + (0.0,) * 6, abs=0.1)
+    one.robot.click("steer.reset")
+    assert one.state.steering.gains is None
+    assert set(sum(sent(engine, SetGains)[-1].gains, ())) == {1.0}
+
+
+def test_the_steered_answer_stands_beside_the_first(talk):
+    one, engine = talk
+    one.robot.click("tab.steer")
+    one.robot.click("steer.again")
+    assert sent(engine, Generate) == [], "nothing is steered yet"
+    one.robot.click("steer.0.0")
+    one.robot.click("steer.again")
+    assert one.robot.shows("compare")
+    one.robot.wait("the answer", lambda s: not s.busy, 10, pace=0)
+    one.robot.frames(2)
+    (command,) = sent(engine, Generate)
+    assert command.gains == one.state.steering.gains
+    base, other = one.state.messages[1].versions[0][0], one.state.messages[1]
+    assert first_difference(base, other) == 2
+    one.robot.click("compare.close")
+    assert not one.robot.shows("compare")
+    assert one.state.messages[1].place == 1
+
+
+def test_where_answers_part():
+    def said(*ids, reason="end"):
+        return Message("assistant", "", tuple(Token(n, "", 1.0) for n in ids), reason)
+
+    assert first_difference(said(1, 2, 3), said(1, 5)) == 1
+    assert first_difference(said(1, 2), said(1, 2)) is None
+    assert first_difference(said(1, 2), said(1)) == 1
+    assert first_difference(said(1, 2), said(1, reason=None)) is None, "not yet"
+
+
+def test_the_lens_asks_of_the_token_that_is_held(talk):
+    one, engine = talk
+    assert sent(engine, Inspect) == [], "nobody looks"
+    one.robot.click("tab.lens")
+    last = one.state.context_used - 1
+    assert [inspect.position for inspect in sent(engine, Inspect)] == [last]
+    one.robot.wait("the lens", lambda s: not s.lens.request, 5)
+    one.robot.frames(3)
+    assert len(sent(engine, Inspect)) == 1
+    one.program.do(SetAttention(AttentionChoice(row=7)))
+    one.robot.wait("the lens", lambda s: s.lens.key[:1] == (7,), 5)
+    one.robot.wait("the lens", lambda s: not s.lens.request, 5)
+    assert sent(engine, Inspect)[-1].position == 7
+    one.robot.frames(2)
+    assert one.robot.shows("lens.table")
+    assert settled(lens()) == 20
+    one.program.do(Steer(((0.0,) * 9,) * 30))
+    one.robot.frames(3)
+    assert len(sent(engine, Inspect)) == 3, "with other gains the layers say something else"
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_colours_are_those_of_the_map(talk, theme):
+    one, _ = talk
+    one.program.do(SetTheme(theme))
+    one.robot.click("chat.xray")
+    one.robot.point("token.1.3")
+    one.robot.wait("the look", lambda s: s.looked is not None, 5)
+    weights = [0.9, 0.0, 0.001, 0.05, 0.1]
+    looked = replace(one.state.looked, weights=tuple(weights))
+    one.program.state = replace(one.state, looked=looked)
+    found = token_colors.shades(one.state, one.ui)
+    last = token_colors.table("viridis")[255].tolist()
+    assert found.top == pytest.approx(0.1), "the first token does not set the scale"
+    assert [unpacked(found.fills[n]) for n in (0, 4)] == [last[:3]] * 2
+    half = token_colors.table("viridis")[128].tolist()
+    assert unpacked(found.fills[3]) == half[:3]
+    assert found.fills[1] == 0
+    base = {"dark": DARK, "light": LIGHT}[theme].base
+    faint = np.abs(np.array(unpacked(found.fills[2])) - channels(base)).max()
+    assert 0 < faint < 40
+    state = replace(one.state, attention=AttentionChoice(exclude_first=True))
+    without = token_colors.shown_weights(looked, state.attention)
+    np.testing.assert_allclose(without, [0, 0, 0.001 / 0.151, 0.05 / 0.151, 0.1 / 0.151])
+
+
+def channels(color):
+    return np.array([color >> 16, color >> 8 & 255, color & 255])
+
+
+def unpacked(color):
+    return [color & 255, color >> 8 & 255, color >> 16 & 255]
+
+
+def test_unlikely_tokens_are_tinted(talk):
+    one, _ = talk
+    tints = [token_colors.likely(one.ui, p) >> 24 for p in (1.0, 0.5, 0.1, 0.001, 1e-9)]
+    assert tints == sorted(tints) and tints[0] == 0 and tints[3] == tints[4] > 150
+    assert token_colors.likely(one.ui, float("nan")) == 0
+
+
+def long_chat(count):
+    words = tuple(Token(n, f" word{n}", 0.5, (Alternative(n, "x", 0.5),)) for n in range(120))
+    text = "".join(token.text for token in words)
+    messages, owners, labels = [], [], []
+    for n in range(count):
+        role = "user" if n % 2 == 0 else "assistant"
+        messages.append(Message(role, text, words if n % 2 else (), "end" if n % 2 else None))
+        owners += [TEMPLATE, *(n for _ in words)]
+        labels += ["<s>", *(token.text for token in words)]
+    return tuple(messages), tuple(owners), tuple(labels)
+
+
+def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):  # noqa: F811
+    laid = []
+    lay_out = token_text.lay_out
+    monkeypatch.setattr("desktop.views.tokens.lay_out", lambda *a: laid.append(1) or lay_out(*a))
+    times = {}
+    for count in (20, 200):
+        messages, owners, labels = long_chat(count)
+        state = replace(READY, messages=messages, owners=owners, positions=labels)
+        one = headless(replace(state, xray=XRay(shown=True, at=5)))
+        laid.clear()
+        best = 9.0
+        for _ in range(20):
+            start = time.perf_counter()
+            one.robot.frames()
+            best = min(best, time.perf_counter() - start)
+        assert laid == []
+        shown = sum(name.startswith("token.") for name in one.ui.rects)
+        assert 20 < shown < 1000
+        times[count] = best
+    assert times[200] < times[20] * 2 + 0.004, times
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_on_a_real_model(headless, tiny_llama, backend, request):  # noqa: F811
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    one = headless(AppState(sampling=SamplingOptions(seed=3, max_new_tokens=12)))
+    engine = Engine(device)
+    one.program.start(engine)
+    engine.send(LoadModel(str(tiny_llama), exact(backend)))
+    one.robot.wait("the model", lambda s: s.model is not None, 60)
+    ask(one, 60)
+    state, source = one.state, engine.attention()
+    ids = [token.id for token in state.messages[1].tokens]
+    first = next(n for n, owner in enumerate(state.owners) if owner == 1)
+    assert list(source.tokens()[first:]) == ids[: source.length - first]
+    one.robot.click("chat.xray")
+    one.program.do(SetXRay(replace(one.state.xray, layer=1)))
+    one.robot.point("token.1.4")
+    one.robot.wait("the look", lambda s: s.looked is not None, 20)
+    maps = np.zeros((4, source.length, source.length), np.float32)
+    head_maps(source, 1, range(4), maps)
+    expected = maps.mean(axis=0)[first + 4]
+    np.testing.assert_allclose(one.state.looked.weights, expected, atol=1e-5)
+    check_choice(one, ids)
+    check_steering(one)
+    one.robot.click("tab.lens")
+    one.robot.wait("the lens", lambda s: s.lens.result is not None and not s.lens.request, 20)
+    assert [row.layer for row in one.state.lens.result.rows] == [0, 1]
+
+
+def check_choice(one, ids):
+    one.robot.click("token.1.4")
+    other = next(b for b in one.state.messages[1].tokens[4].alternatives if b.token != ids[4])
+    one.robot.click(f"tokens.choice.{other.token}")
+    one.robot.wait("the answer", lambda s: not s.busy, 60)
+    tokens = one.state.messages[1].tokens
+    assert [token.id for token in tokens[:5]] == [*ids[:4], other.token]
+    assert tokens[4].probability == pytest.approx(other.probability, abs=1e-4)
+    assert tokens[1].alternatives == one.state.messages[1].versions[0][0].tokens[1].alternatives
+
+
+def check_steering(one):
+    one.program.do(Steer(((0.0,) * 4,) * 2))
+    one.robot.wait("the effect", lambda s: s.steering.effect is not None, 20)
+    assert one.state.steering.effect.kl > 1e-4
+    one.robot.click("tab.steer")
+    one.robot.click("steer.again")
+    one.robot.wait("the answer", lambda s: not s.busy, 60)
+    base, other = (one.state.messages[1].versions[-1][0], one.state.messages[1])
+    assert other.sampling == base.sampling
+    assert first_difference(base, other) is not None
