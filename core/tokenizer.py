@@ -126,10 +126,10 @@ class Tokenizer:
             ids.append(self.bos_id)
         position = 0
         for match in self._marked(text, segments):
-            ids += self._encode_words(text[position : match.start()], position)
+            ids += self._encode_words(text[position : match.start()])
             ids.append(self._id_of_marked[match[0]])
             position = match.end()
-        ids += self._encode_words(text[position:], position)
+        ids += self._encode_words(text[position:])
         if add_special and self._vocabulary.add_eos and self.eos_id is not None:
             ids.append(self.eos_id)
         return ids
@@ -172,7 +172,7 @@ class Tokenizer:
             pattern = self._any_marked if trusted else self._literal
             yield from pattern.finditer(text, start, end) if pattern else ()
 
-    def _encode_words(self, text: str, position: int) -> list[int]:
+    def _encode_words(self, text: str) -> list[int]:
         if not text:
             return []
         # SentencePiece begins the text, and whatever follows a control token, with a space.

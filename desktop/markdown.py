@@ -15,16 +15,17 @@ Style = Literal["regular", "bold", "mono"]
 Kind = Literal["paragraph", "heading", "item", "quote", "code", "rule"]
 
 FENCE = re.compile(r"^\s{0,3}(```+|~~~+)\s*([\w+#.-]*)[^`]*$")
-HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
+HEADING = re.compile(r"^(#{1,6})\s+(.*)$")
 ITEM = re.compile(r"^(\s*)([-*+•]|\d{1,3}[.)])\s+(.*)$")
 QUOTE = re.compile(r"^\s{0,3}>\s?(.*)$")
 RULE = re.compile(r"^\s{0,3}([-*_])(\s*\1){2,}\s*$")
 TABLE = re.compile(r"^\s*\|.*\|\s*$")
+# Spans have a longest length: what is opened again and again and never closed stays cheap.
 INLINE = re.compile(
     r"(?P<code>`+)(?P<code_text>.+?)(?P=code)(?!`)"
-    r"|(?P<bold>\*\*|__)(?=\S)(?P<bold_text>.+?)(?<=\S)(?P=bold)"
+    r"|(?P<bold>\*\*|__)(?=\S)(?P<bold_text>.{1,1000}?)(?<=\S)(?P=bold)"
     r"|(?<![\w*])(?P<italic>[*_])(?=[^\s*_])(?P<italic_text>[^*_\n]+?)(?<=\S)(?P=italic)(?![\w*])"
-    r"|\[(?P<link_text>[^\]\n]+)\]\((?P<link>[^)\s]+)\)"
+    r"|\[(?P<link_text>[^\[\]\n]{1,500})\]\((?P<link>[^)\s]{1,500})\)"
 )
 
 
@@ -90,7 +91,8 @@ def _block(lines: list[str], at: int) -> tuple[int, Block | None]:
     if RULE.match(line):
         return 1, Block("rule")
     if match := HEADING.match(line):
-        return 1, Block("heading", spans(match[2]), len(match[1]))
+        words = re.sub(r"(^|[ \t])#+$", "", match[2].rstrip()).rstrip()
+        return 1, Block("heading", spans(words), len(match[1]))
     if TABLE.match(line):
         return _while(lines, at, TABLE)
     if match := QUOTE.match(line):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from core.messages import ACTIVATIONS, BACKENDS, KV_TYPES, MODES, EngineOptions, SamplingOptions
+from desktop.actions import MAX_FONT, MIN_FONT
 from desktop.attention_colors import NAMES
 from desktop.attention_state import AttentionChoice
 from desktop.state import RECENT_FILES, AppState, ThemeName
@@ -36,7 +37,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "colors": NAMES,
 }
 RANGES: dict[str, tuple[float, float]] = {
-    "font_size": (10.0, 32.0),
+    "font_size": (MIN_FONT, MAX_FONT),
     "temperature": (0.0, 2.0),
     "top_k": (0, 1000),
     "top_p": (0.01, 1.0),
@@ -223,7 +224,8 @@ def _fits(name: str, value: Any, old: Any) -> bool:
     if old is None or isinstance(old, int):  # the optional ones are all whole numbers
         return _is_int(value) and low <= value <= high
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and low <= value <= high
+    # The range first: a whole number may be too large to be asked whether it is finite.
+    return number and low <= value <= high and math.isfinite(value)
 
 
 def _is_int(value: Any) -> bool:

@@ -59,14 +59,25 @@ class Swapchain:
         self._device = device
         info = _swapchain_info(device, surface, form, extent, old)
         self.extent: Extent = (info.imageExtent.width, info.imageExtent.height)
+        self.views: list[Any] = []
+        self.framebuffers: list[Any] = []
+        self.drawn: list[Any] = []
         self.handle: Any = create(device.function("vkCreateSwapchainKHR"), device.handle, info)
+        try:
+            self._make_images(form, render_pass)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_images(self, form: SurfaceFormat, render_pass: Any) -> None:
+        device = self._device
         with vulkan_errors("vkGetSwapchainImagesKHR"):
             images = device.function("vkGetSwapchainImagesKHR")(device.handle, self.handle)
-        self.views = [_view(device, image, form.format) for image in images]
-        self.framebuffers = [
-            create_framebuffer(device, render_pass, view, self.extent) for view in self.views
-        ]
-        self.drawn = [_semaphore(device) for _ in self.views]
+        for image in images:
+            view = _view(device, image, form.format)
+            self.views.append(view)
+            self.framebuffers.append(create_framebuffer(device, render_pass, view, self.extent))
+            self.drawn.append(_semaphore(device))
 
     def close(self) -> None:
         device = self._device.handle
@@ -105,11 +116,15 @@ class Presenter:
         self._stale = False
         self._surface_lost = False
         self.recreated = 0  # swapchains made
-        self._check_support()
-        self._form = choose_format(device, self._surface)
-        self.color_format = self._form.format
-        layout = vk.VK_IMAGE_LAYOUT_PRESENT_SRC_KHR
-        self._render_pass = create_render_pass(device, self.color_format, layout)
+        try:
+            self._check_support()
+            self._form = choose_format(device, self._surface)
+            self.color_format = self._form.format
+            layout = vk.VK_IMAGE_LAYOUT_PRESENT_SRC_KHR
+            self._render_pass = create_render_pass(device, self.color_format, layout)
+        except BaseException:
+            self._destroy_surface()
+            raise
 
     def _check_support(self) -> None:
         device = self._device

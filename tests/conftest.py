@@ -1,4 +1,4 @@
-"""Models that many tests share: a tiny random llama, and the real default model."""
+"""What many tests share: a validated device, a tiny random llama, the real default model."""
 
 import signal
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from core import catalog
+from core.gpu.device import Device
 from tests.make_gguf import write_tiny_llama
 
 # A shell's background jobs ignore Ctrl-C, and so would we and our children: tests send it.
@@ -21,3 +22,20 @@ def tiny_llama(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
     return catalog.resolve(None)
+
+
+@pytest.fixture(scope="session")
+def _shared_device():
+    device = Device.open(validation=True)
+    yield device
+    device.close()
+    assert device.validation_messages == [], "messages while the device was closed"
+
+
+@pytest.fixture
+def device(_shared_device):
+    """One validated Vulkan device for the whole run; every test must leave it silent."""
+    yield _shared_device
+    messages = list(_shared_device.validation_messages)
+    _shared_device.validation_messages.clear()
+    assert messages == []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, TypeVar
 
-from core.errors import DeviceError, DeviceLostError
+from core.errors import DeviceError
 from core.gpu.create import create, vk, vulkan_errors
 from core.gpu.info import DeviceInfo, describe, device_extensions
 from core.gpu.instance import Instance, validation_wanted
@@ -17,6 +18,8 @@ from core.gpu.queue import Queue
 __all__ = ["Device", "DeviceInfo", "list_devices"]
 
 log = logging.getLogger(__name__)
+
+Part = TypeVar("Part", Queue, PipelineCache, Staging)
 
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
 _OPTIONAL_EXTENSIONS = ("VK_KHR_portability_subset",)  # must be enabled where a driver has it
@@ -56,10 +59,24 @@ class Device:
         count = min(2, info.queue_families[self.family].count)
         self.handle: Any = _create_device(physical, self.family, count, swapchain)
         self.memory_types = MemoryTypes(physical)
-        self.queue = Queue(self, self.family, 0)
-        self.compute = Queue(self, self.family, 1) if count > 1 else self.queue
-        self.pipeline_cache = PipelineCache(self)
-        self.staging = Staging(self)
+        self._parts = ExitStack()  # what is closed before the device, in reverse
+        try:
+            self.queue = self._own(Queue(self, self.family, 0))
+            second = count > 1
+            self.compute = self._own(Queue(self, self.family, 1)) if second else self.queue
+            self.pipeline_cache = self._own(PipelineCache(self))
+            self.staging = self._own(Staging(self))
+        except BaseException:
+            self._destroy()
+            raise
+
+    def _own(self, part: Part) -> Part:
+        self._parts.callback(part.close)
+        return part
+
+    def _destroy(self) -> None:
+        self._parts.close()
+        vk.vkDestroyDevice(self.handle, None)
 
     @classmethod
     def open(
@@ -105,14 +122,9 @@ class Device:
         self._closed = True
         try:
             self.wait_idle()
-        except DeviceLostError as error:  # whoever waited for the work has been told
+        except DeviceError as error:  # whoever waited for the work has been told
             log.warning("%s", error)
-        self.staging.close()
-        self.pipeline_cache.close()
-        self.queue.close()
-        if self.compute is not self.queue:
-            self.compute.close()
-        vk.vkDestroyDevice(self.handle, None)
+        self._destroy()
         self._owner.close()
 
     def __enter__(self) -> Device:

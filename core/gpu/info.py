@@ -125,13 +125,9 @@ def _features(
     chain = vk.VkPhysicalDeviceFeatures2(pNext=vulkan12)
     vk.vkGetPhysicalDeviceFeatures2(physical, vk.ffi.addressof(chain))
     extensions = device_extensions(physical)
-    compute, arithmetic = (
-        0x20,
-        0x4,
-    )  # VK_SHADER_STAGE_COMPUTE_BIT, VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
     return {
         "timeline_semaphore": bool(vulkan12.timelineSemaphore),
-        "subgroup_arithmetic": bool(subgroup[1] & compute and subgroup[2] & arithmetic),
+        "subgroup_arithmetic": _has_arithmetic(*subgroup[1:]),
         "shader_float16": bool(vulkan12.shaderFloat16),
         "shader_int8": bool(vulkan12.shaderInt8),
         "integer_dot_product": "VK_KHR_shader_integer_dot_product" in extensions,
@@ -139,6 +135,13 @@ def _features(
         "timestamps": any(f.timestamp_bits for f in families if f.flags & 2),
         "second_queue": any(f.count > 1 for f in families if f.flags & 3 == 3),
     }
+
+
+def _has_arithmetic(stages: int, operations: int) -> bool:
+    return bool(
+        stages & vk.VK_SHADER_STAGE_COMPUTE_BIT
+        and operations & vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
+    )
 
 
 def device_extensions(physical: Any) -> set[str]:

@@ -37,7 +37,11 @@ class Instance:
             raise DeviceError(f"Validation was asked for, but {VALIDATION_LAYER} is not installed.")
         self.handle: Any = self._create(list(extensions), available, validation)
         if validation:
-            self._open_messenger()
+            try:
+                self._open_messenger()
+            except BaseException:
+                self.close()
+                raise
 
     def _create(self, extensions: list[str], available: set[str], validation: bool) -> Any:
         if PORTABILITY in available:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from core.errors import OutOfDeviceMemoryError
 from core.gpu.commands import CommandPool
-from core.gpu.create import create, vk
+from core.gpu.create import create, vk, vulkan_errors
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -76,9 +76,11 @@ class Buffer:
         requirements = vk.vkGetBufferMemoryRequirements(self._device.handle, self.handle)
         choices = _HOST_CHOICES if self.host else _DEVICE_CHOICES
         self._memory = _allocate(self._device, requirements, choices)
-        vk.vkBindBufferMemory(self._device.handle, self.handle, self._memory, 0)
+        with vulkan_errors("vkBindBufferMemory"):
+            vk.vkBindBufferMemory(self._device.handle, self.handle, self._memory, 0)
         if self.host:
-            self._mapping = vk.vkMapMemory(self._device.handle, self._memory, 0, self.size, 0)
+            with vulkan_errors("vkMapMemory"):
+                self._mapping = vk.vkMapMemory(self._device.handle, self._memory, 0, self.size, 0)
 
     def array(self, dtype: DTypeLike) -> NDArray[Any]:
         """The mapped memory as a writable array; only for host buffers, only while open."""
@@ -148,7 +150,8 @@ class Image2D:
     def _bind(self) -> None:
         requirements = vk.vkGetImageMemoryRequirements(self._device.handle, self.handle)
         self.memory = _allocate(self._device, requirements, _DEVICE_CHOICES)
-        vk.vkBindImageMemory(self._device.handle, self.handle, self.memory, 0)
+        with vulkan_errors("vkBindImageMemory"):
+            vk.vkBindImageMemory(self._device.handle, self.handle, self.memory, 0)
         colour = vk.VkImageSubresourceRange(
             aspectMask=vk.VK_IMAGE_ASPECT_COLOR_BIT, levelCount=1, layerCount=1
         )

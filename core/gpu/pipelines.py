@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import struct
@@ -39,10 +40,11 @@ class PipelineCache:
         folder = os.environ.get("LLM_LITE_CACHE_DIR") or platformdirs.user_cache_dir("llm-lite")
         self.path = Path(folder) / f"pipelines-{device.info.vendor:08x}-{device.info.index}.bin"
         data = self._read()
-        self._loaded_bytes = len(data)
         held = vk.ffi.from_buffer(data)
         info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(data), pInitialData=held)
         self.handle: Any = create(vk.vkCreatePipelineCache, device.handle, info, held, data)
+        # Not the size of the file: of a file of another driver nothing is taken over.
+        self._saved_bytes = len(self._data())
 
     def _read(self) -> bytes:
         try:
@@ -64,15 +66,18 @@ class PipelineCache:
     def save(self) -> None:
         """Write the cache if it grew; a full or read-only disk is logged, not raised."""
         data = self._data()
-        if len(data) <= self._loaded_bytes:
+        if len(data) <= self._saved_bytes:
             return
         part = self.path.with_suffix(f".{os.getpid()}.part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(data)
             part.replace(self.path)
+            self._saved_bytes = len(data)
         except OSError as error:
             log.warning("%s: the pipeline cache cannot be written: %s", self.path, error.strerror)
+            with contextlib.suppress(OSError):  # what a full disk has taken of it
+                part.unlink(missing_ok=True)
 
     def close(self) -> None:
         self.save()

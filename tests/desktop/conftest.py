@@ -1,4 +1,4 @@
-"""A validated device, scenes drawn offscreen, and a virtual X display for windows."""
+"""Scenes drawn offscreen, and a virtual X display for windows."""
 
 import shutil
 import subprocess
@@ -7,26 +7,9 @@ import time
 import pytest
 from imgui_bundle import imgui
 
-from core.gpu.device import Device
 from desktop.frame import FrameLoop
 from desktop.imgui_renderer import ImguiRenderer
 from desktop.offscreen import OffscreenTarget
-
-
-@pytest.fixture(scope="session")
-def _desktop_device():
-    device = Device.open(validation=True)
-    yield device
-    device.close()
-    assert device.validation_messages == [], "messages while the device was closed"
-
-
-@pytest.fixture
-def device(_desktop_device):
-    yield _desktop_device
-    messages = list(_desktop_device.validation_messages)
-    _desktop_device.validation_messages.clear()
-    assert messages == []
 
 
 class Scene:

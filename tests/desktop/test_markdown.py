@@ -1,5 +1,7 @@
 """Markdown as models write it, whole and at every length on the way."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from tests.desktop.fake_engine import ANSWER
         ("open **bold", [("open **bold", "regular")]),
         ("[text](http://x)", [("text (http://x)", "regular")]),
         ("**`a`**", [("a", "bold")]),
+        ("[a [b](c)", [("[a ", "regular"), ("b (c)", "regular")]),
     ],
 )
 def test_spans(text, expected):
@@ -74,3 +77,27 @@ def test_every_prefix_parses_and_loses_no_word():
 def test_any_text_parses(text):
     for block in parse(text):
         assert all(isinstance(span.text, str) for span in block.spans)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("# T #", "T"),
+        ("## C#", "C#"),
+        ("# a # b ##  ", "a # b"),
+        ("# #", ""),
+        ("###### six", "six"),
+    ],
+)
+def test_heading_loses_its_closing_marks(text, words):
+    (block,) = parse(text)
+    assert "".join(span.text for span in block.spans) == words
+
+
+@pytest.mark.parametrize("piece", ["**a ", "[", "[a](", "`a", "# #", "__a", "*a", "| ", "> "])
+def test_what_never_closes_is_cheap(piece):
+    """A model may repeat itself for thousands of tokens, and each of them parses the text."""
+    started = time.process_time()
+    parse("# " + piece * 4000)
+    parse(piece * 4000)
+    assert time.process_time() - started < 0.5

@@ -84,6 +84,7 @@ def test_file_that_is_not_text_is_set_aside(path):
         ({"font_size": "big"}, "font_size"),
         ({"font_size": 1e9}, "font_size"),
         ({"font_size": True}, "font_size"),
+        ({"font_size": 10**400}, "font_size"),
         ({"sampling": {"temperature": -1}}, "sampling.temperature"),
         ({"sampling": {"top_k": 2.5}}, "sampling.top_k"),
         ({"sampling": {"seed": "x"}}, "sampling.seed"),

@@ -1,5 +1,7 @@
 """The Vulkan classes on the software driver, under validation and synchronization validation."""
 
+import errno
+import itertools
 import struct
 import subprocess
 import sys
@@ -12,8 +14,9 @@ from core.errors import DeviceError, OutOfDeviceMemoryError
 from core.gpu.commands import CommandPool
 from core.gpu.create import vk
 from core.gpu.device import Device, list_devices
+from core.gpu.instance import Instance
 from core.gpu.memory import STAGING_BYTES, Buffer, Image2D, full_barrier
-from core.gpu.pipelines import ComputePipeline, DescriptorSets
+from core.gpu.pipelines import ComputePipeline, DescriptorSets, PipelineCache
 from core.gpu.shaders import load_spirv, reflect
 from core.gpu.timing import Timestamps
 
@@ -217,3 +220,54 @@ def test_synchronization_validation_is_on():
     for owned in (buffer, pool, sets, pipeline, device):
         owned.close()
     assert any("SYNC-HAZARD-READ-AFTER-WRITE" in m for m in device.validation_messages)
+
+
+@pytest.fixture
+def growing_cache(tmp_path, monkeypatch):
+    """A cache folder, and a driver whose cache has 100 bytes more each time it is asked for."""
+    monkeypatch.setenv("LLM_LITE_CACHE_DIR", str(tmp_path))
+    sizes = itertools.count(100, 100)
+    monkeypatch.setattr(PipelineCache, "_data", lambda self: b"x" * next(sizes))
+    return tmp_path
+
+
+def test_pipeline_cache_of_another_driver_is_replaced(growing_cache):
+    """Also where the foreign file is larger than what this driver will ever write."""
+    with Device.open() as device:
+        path = device.pipeline_cache.path
+    assert path.read_bytes() == b"x" * 200
+    path.write_bytes(b"another driver's" * 1000)
+    with Device.open():
+        pass
+    assert path.read_bytes() == b"x" * 400
+
+
+def test_half_written_pipeline_cache_is_taken_away(growing_cache, monkeypatch):
+    def full_disk(path, data):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full_disk)
+    with Device.open():
+        pass
+    assert list(growing_cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("part", ["Queue", "PipelineCache", "Staging"])
+def test_device_that_cannot_be_finished_leaves_nothing_behind(part, monkeypatch):
+    def refuse(*_):
+        raise OutOfDeviceMemoryError("no memory")
+
+    opened = []
+    original = Instance.__init__
+
+    def remember(self, *args, **options):
+        original(self, *args, **options)
+        opened.append(self)
+
+    monkeypatch.setattr(Instance, "__init__", remember)
+    monkeypatch.setattr(f"core.gpu.device.{part}", refuse)
+    with pytest.raises(OutOfDeviceMemoryError):
+        Device.open(validation=True)
+    assert opened[0].handle is None
+    assert opened[0].messages == []
