@@ -29,7 +29,7 @@ class Figure:
         self.background: Color = (base.x, base.y, base.z, 1.0)
         self.list = imgui.ImDrawList(imgui.get_draw_list_shared_data())
         self.list._reset_for_new_frame()
-        self.list._fringe_scale = 1.0  # of antialiased lines; a frame's own lists are given it
+        self.list._set_pixel_density(1.0)  # without, it draws no lines; frames set it for their own
         self.list.push_texture(imgui.get_background_draw_list()._cmd_header.tex_ref)
         self.list.push_clip_rect(ImVec2(-FAR, -FAR), ImVec2(FAR, FAR))
 

@@ -9,7 +9,9 @@ from core.attention import probabilities
 from core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
 from desktop import attention_colors, attention_work
 from desktop.actions import ExportAttention, Send, SetAttention
+from desktop.inside import SetXRay
 from desktop.png import read_png
+from desktop.token_state import XRay
 from desktop.tour import Stage
 from desktop.views import figures
 from desktop.views.save import default_path
@@ -110,6 +112,20 @@ def test_four_heads_the_grid_and_the_text(stage, tmp_path):
     text = saved(stage, "text", tmp_path / "text.png")
     assert (text != text[0, 0]).any(axis=2).mean() > 0.02
     assert stage._screen.maps.read_back["maps"] == 0
+
+
+def test_the_held_token_and_row_are_marked(stage, tmp_path):
+    palette = stage.program.interface.ui.theme.palette
+    accent = np.array([palette.accent >> at & 255 for at in (16, 8, 0)])
+
+    def marked(pixels):
+        return int((np.abs(pixels[..., :3].astype(int) - accent).max(axis=2) < 4).sum())
+
+    choose(stage, locked=((0, 0),), row=5)
+    stage.program.do(SetXRay(XRay(shown=True, at=5)))
+    assert marked(saved(stage, "heads", tmp_path / "row.png")) > 800
+    stage.program.do(SetXRay(XRay(shown=True, at=5)))
+    assert marked(saved(stage, "text", tmp_path / "text.png")) > 50
 
 
 def test_exports_that_fail_are_sentences(stage, tmp_path, monkeypatch):
