@@ -268,6 +268,7 @@ class FrameRecorder:
             _barrier(commands)
         for surface in done:
             surface.copy_colors(commands)
+            self._renderer.touched(surface.texture)
 
     def _dispatch_colors(
         self, commands: Any, surface: Surface, look: Look, first: int, count: int

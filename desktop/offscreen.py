@@ -47,6 +47,7 @@ class OffscreenTarget:
     def _open(self, width: int, height: int) -> None:
         self.width, self.height = width, height
         usage = vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
+        usage |= vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
         self._image = Image2D(self._device, width, height, self.color_format, usage)
         self._framebuffer = create_framebuffer(
             self._device, self._render_pass, self._image.view, (width, height)
@@ -67,7 +68,13 @@ class OffscreenTarget:
         io.display_framebuffer_scale = imgui.ImVec2(1.0, 1.0)
 
     def begin_frame(self) -> Frame | None:
-        return Frame(self._render_pass, self._framebuffer, (self.width, self.height))
+        return Frame(
+            self._render_pass,
+            self._framebuffer,
+            (self.width, self.height),
+            image=self._image.handle,
+            layout=vk.VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL,
+        )
 
     def end_frame(self, frame: Frame, value: int) -> None:
         self._last_value = value

@@ -31,7 +31,8 @@ class Screen:
 
     @classmethod
     def make(cls, device: Device, surface: Any) -> Screen:
-        renderer = ImguiRenderer(device, surface.color_format)
+        slow = device.info.kind == "software"
+        renderer = ImguiRenderer(device, surface.color_format, partial=slow)
         loop, maps = FrameLoop(device, surface, renderer), AttentionMaps(device, renderer)
         loop.prepare, loop.submitted = maps.record, maps.submitted
         return cls(device, surface, renderer, loop, maps)
@@ -57,7 +58,9 @@ class Screen:
             assert frame is not None
             (commands,) = pool.allocate()
             with pool.record(commands, once=True):
-                self.renderer.record(commands, figure.draw_data(), frame, figure.background)
+                self.renderer.record(
+                    commands, figure.draw_data(), frame, figure.background, aside=True
+                )
             value = self.device.queue.submit([commands])
             self.renderer.submitted(value)
             target.end_frame(frame, value)
