@@ -29,7 +29,7 @@ from core.quant import a8
 F32 = NDArray[np.float32]
 
 # The order of the enums in kernels_cpp/plan/op.h.
-_DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "a8")
+_DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8", "a8")
 _ROWS = ("fixed", "tokens", "outputs")
 _OPS = tuple(OPS)
 _MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 2, 6
