@@ -1,6 +1,6 @@
 """Where a step's time goes on the C++ executor, by kind of op.
 
-    python -m tests.bench.profile_step --mode int4 --tokens 1 --depth 0
+python -m tests.bench.profile_step --mode int4 --tokens 1 --depth 0
 """
 
 from __future__ import annotations
