@@ -21,7 +21,8 @@ from core.formats.tensor import TensorData, find_non_finite
 from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
 from core.models.model import Model
 from core.models.registry import read_model
-from core.plan.cache_layers import cache_bytes, cache_layers, tensor_row_bytes
+from core.plan.cache_layers import cache_bytes, cache_layers
+from core.plan.plan import tensor_row_bytes
 from core.quant.modes import convert
 from core.session import Session
 from core.tokenizer import Tokenizer

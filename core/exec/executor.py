@@ -55,9 +55,25 @@ class Executor(Protocol):
         """Set what `read` returns; f32 scratch and state only."""
         ...
 
-    def host_state(self, name: str) -> NDArray[Any] | None:
-        """The state tensor's own memory, float16 or float32 in its shape; None where that is not
-        the host's. Stays readable after `close`."""
+    def host_state(self, name: str) -> NDArray[np.uint8] | None:
+        """The state tensor's own memory, uint8 [rows, bytes of a row] (`core.quant.rows`); None
+        where that is not the host's. Stays readable after `close`."""
+        ...
+
+    def read_state(self, name: str, first: int, count: int) -> NDArray[np.uint8]:
+        """A copy of rows of a state tensor, as `host_state`: the same bytes in every executor."""
+        ...
+
+    def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
+        """Set rows of a state tensor to what `read_state` gave, of this executor or another."""
+        ...
+
+    def shift_state(self, keep: int, drop: int, length: int) -> None:
+        """Forget positions keep .. keep + drop - 1 of every cache that holds `length`.
+
+        Positions behind move down by `drop`; their keys are turned back by as much as `rope` had
+        turned them further. Queries that are kept move likewise. Not while a step runs.
+        """
         ...
 
     def device_state(self, name: str) -> BufferRange | None:
