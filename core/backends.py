@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from core.errors import DeviceError, RequestError
+from core.errors import DeviceError
 from core.exec.executor import Executor
 from core.formats.tensor import TensorData
 from core.messages import Activations, EngineOptions, KvType

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,14 +66,6 @@ class Executor(Protocol):
 
     def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
         """Set rows of a state tensor to what `read_state` gave, of this executor or another."""
-        ...
-
-    def shift_state(self, keep: int, drop: int, length: int) -> None:
-        """Forget positions keep .. keep + drop - 1 of every cache that holds `length`.
-
-        Positions behind move down by `drop`; their keys are turned back by as much as `rope` had
-        turned them further. Queries that are kept move likewise. Not while a step runs.
-        """
         ...
 
     def device_state(self, name: str) -> BufferRange | None:

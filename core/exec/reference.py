@@ -228,8 +228,10 @@ class NumpyExecutor:
                 for values, tensor in zip(arguments, tensors, strict=True)
             ]
             caches = [self._state[tensor.name] for tensor in tensors]
-            store = kv_store if op.name == "kv_store" else query_store
-            store(*stored, *caches, step.start)
+            if op.name == "kv_store":
+                kv_store(stored[0], stored[1], caches[0], caches[1], step.start)
+            else:
+                query_store(stored[0], caches[0], step.start)
             return
         result = self._call(op, arguments, step)
         self._scratch[plan.tensors[op.outputs[0]].name] = result.astype(np.float32, copy=False)

@@ -230,9 +230,7 @@ class PlanBuilder:
         block: int = 0,
     ) -> Tensor:
         _expect(name not in self._by_name, f"two tensors are called {name}")
-        tensor = Tensor(
-            len(self._tensors), name, kind, dtype, shape, rows, fill=fill, block=block
-        )
+        tensor = Tensor(len(self._tensors), name, kind, dtype, shape, rows, fill=fill, block=block)
         self._tensors.append(tensor)
         self._by_name[name] = tensor
         return tensor
