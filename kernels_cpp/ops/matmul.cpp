@@ -13,8 +13,10 @@ namespace LLM_ISA {
 constexpr int64_t kPanelWorthA32 = 3;
 constexpr int64_t kPanelWorthA8 = 6;
 
-constexpr int64_t kTaskBytes = 48 << 10;  // of weights: a few microseconds of memory traffic
-constexpr int64_t kTasksPerWorker = 4;    // of a large product, so that no worker waits for long
+constexpr int64_t kTaskBytes = 16 << 10;  // of weights: a microsecond of memory traffic
+// At most, of a large product: so many that no worker waits for long.
+constexpr int64_t kTasksPerWorker = 16;      // of one token
+constexpr int64_t kPanelTasksPerWorker = 4;  // of many
 
 static bool in_tiles(const Tensor& weight) {
   return weight.dtype == DType::kInt4 || weight.dtype == DType::kInt8;
@@ -32,7 +34,8 @@ static int64_t matmul_tasks(const Op& op, const Step& step) {
   const int64_t bytes = weight.n_rows * row_bytes(weight.dtype, weight.n_cols);
   const int64_t tokens = tokens_of(*op.in[0], step);
   int64_t tasks = bytes * tokens / kTaskBytes;
-  if (tokens > 1 && tasks > kTasksPerWorker * step.workers) tasks = kTasksPerWorker * step.workers;
+  const int64_t most = (tokens > 1 ? kPanelTasksPerWorker : kTasksPerWorker) * step.workers;
+  if (tasks > most) tasks = most;
   if (tasks > panels) tasks = panels;
   return tasks < 1 ? 1 : tasks;
 }
