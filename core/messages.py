@@ -110,6 +110,17 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """Bring a conversation into the cache and say nothing, as when another branch of it is to be
+    looked into. PrefillProgress tells how far it is, ConversationRead how it ended. Stop ends it;
+    what was read so far stays.
+    """
+
+    request: int
+    messages: tuple[ChatMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetGains:
     """Weigh the output of every attention head from the next step on, in the middle of an answer
     too. The cache stays as it is: what it holds was made with the gains of its time.
@@ -155,6 +166,16 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportMaps:
+    """Write the maps of heads (layer, head) to an NPZ file, as they are between two tokens of an
+    answer; MapsExported tells when that is done."""
+
+    request: int
+    path: str
+    heads: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the running answer; what was said stays."""
 
@@ -164,17 +185,19 @@ class Shutdown:
     pass
 
 
-Aside = SetGains | Inspect | CompareGains | Look  # served while an answer goes on
+Aside = SetGains | Inspect | CompareGains | Look | ExportMaps  # served while an answer goes on
 
 Command = (
     LoadModel
     | CancelLoad
     | Reconfigure
     | Generate
+    | Read
     | SetGains
     | Inspect
     | CompareGains
     | Look
+    | ExportMaps
     | Stop
     | Shutdown
 )
@@ -271,6 +294,15 @@ class GenerationStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ConversationRead:
+    """The end of a Read: what the cache holds now, by position."""
+
+    request: int
+    prompt: tuple[PromptToken, ...] = ()
+    message: str = ""  # a sentence where it could not be read; "" where it was, or was stopped
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillProgress:
     request: int
     done: int  # tokens
@@ -360,6 +392,13 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class MapsExported:
+    request: int
+    path: str
+    message: str = ""  # a sentence where nothing was written
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     level: Level
     text: str
@@ -373,11 +412,13 @@ Event = (
     | LoadFailed
     | ExecutorChanged
     | GenerationStarted
+    | ConversationRead
     | PrefillProgress
     | TokenDecoded
     | GenerationFinished
     | LensResult
     | GainsEffect
     | Looked
+    | MapsExported
     | Logged
 )
