@@ -31,6 +31,10 @@ typedef int32_t I32 __attribute__((vector_size(4 * kWidth)));
 typedef uint32_t U32 __attribute__((vector_size(4 * kWidth)));
 typedef float UnalignedF32 __attribute__((vector_size(4 * kWidth), aligned(4), may_alias));
 
+// How far ahead of a stream of weights memory is asked for: processors stop their own prefetching
+// at the end of a page of 4 KiB.
+constexpr int kPrefetchBytes = 4096;
+
 struct Half {  // IEEE 754 binary16
   uint16_t bits;
 };

@@ -13,7 +13,7 @@ namespace LLM_ISA {
 constexpr int64_t kPanelWorthA32 = 3;
 constexpr int64_t kPanelWorthA8 = 6;
 
-constexpr int64_t kTaskBytes = 16 << 10;  // of weights: a microsecond of memory traffic
+constexpr int64_t kTaskBytes = 24 << 10;  // of weights: a microsecond of memory traffic
 // At most, of a large product: so many that no worker waits for long.
 constexpr int64_t kTasksPerWorker = 16;      // of one token
 constexpr int64_t kPanelTasksPerWorker = 4;  // of many

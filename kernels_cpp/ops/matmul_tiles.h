@@ -107,7 +107,12 @@ inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Ran
   const uint8_t* tile = tile_row(weight, rows.begin);
   for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
     TileSums<kTokens> totals = {};
-    for (int64_t b = 0; b < blocks; ++b, tile += Format::kTileBytes) add(tile, b, totals);
+    for (int64_t b = 0; b < blocks; ++b, tile += Format::kTileBytes) {
+      for (int line = 0; line < Format::kTileBytes; line += 64) {
+        __builtin_prefetch(tile + kPrefetchBytes + line);
+      }
+      add(tile, b, totals);
+    }
     const int64_t left = rows.end - first;
     store_tile_sums(totals, y, token, first, left < kTileRows ? left : kTileRows);
   }
