@@ -23,7 +23,7 @@ from core.models.model import Model
 from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
 from core.plan.plan import tensor_row_bytes
-from core.quant.modes import convert
+from core.quant.modes import common_room, convert
 from core.session import Session
 from core.tokenizer import Tokenizer
 
@@ -178,9 +178,10 @@ def _convert(
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}
+    room = common_room(tensors.values(), mode)
     for tensor in tensors.values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)
-        weights[tensor.name] = convert(tensor, mode)
+        weights[tensor.name] = convert(tensor, mode, room)
         done += tensor.nbytes
     return weights
 
