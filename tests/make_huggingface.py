@@ -144,7 +144,9 @@ def write_folder(
         (folder / "model.safetensors").write_bytes(build_safetensors(tensors, {"format": "pt"}))
     else:
         parts = {
-            f"model-{i + 1:05}-of-{shards:05}.safetensors": {n: tensors[n] for n in names[i::shards]}
+            f"model-{i + 1:05}-of-{shards:05}.safetensors": {
+                n: tensors[n] for n in names[i::shards]
+            }
             for i in range(shards)
         }
         write_shards(folder, parts)
