@@ -189,7 +189,7 @@ def test_a_control_token_of_whole_words_is_taken_apart(tmp_path):
     """A model that takes whole words as they are, and no pre-tokenizer to cut them."""
     write_tiny_llama(tmp_path)
     value = tokenizer_json(300)
-    value["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    value["pre_tokenizer"] = {**value["decoder"], "use_regex": False}
     value["model"]["ignore_merges"] = True
     (tmp_path / "tokenizer.json").write_text(json.dumps(value))
     tokenizer = open_model(tmp_path).tokenizer
