@@ -48,6 +48,7 @@ format: setup-test
 
 fuzz: setup-test
 	$(BIN)/python -m tests.fuzz.fuzz_gguf --count 200000
+	$(BIN)/python -m tests.fuzz.fuzz_safetensors --count 200000
 
 clean:
 	rm -rf build $(VENV)
