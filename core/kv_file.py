@@ -57,8 +57,8 @@ def save(path: Path, prefix: Prefix, identity: Identity) -> int:
             checksum = 0
             for rows in prefix.rows.values():
                 data = np.ascontiguousarray(rows.data[: count - rows.first])
-                checksum = zlib.crc32(data, checksum)
-                file.write(data)
+                checksum = zlib.crc32(data.data, checksum)
+                file.write(data.data)
             file.write(struct.pack("<I", checksum))
             file.flush()
             os.fsync(file.fileno())
@@ -190,24 +190,27 @@ def _rows(
     if not isinstance(listed, list) or len(listed) != len(tensors):
         raise FileError(path, f"rows: expected {len(tensors)} tensors")
     for entry, (name, (layer, tensor)) in zip(listed, tensors.items(), strict=True):
-        first = entry[2] if isinstance(entry, list) and len(entry) == 5 else None
+        first = _first_row(entry, count if layer.window else 0)
         row = tensor_row_bytes(tensor)
-        expected = [name, tensor.dtype, first, count - (first or 0), row]
-        ring = layer.window > 0
-        if entry != expected or not _is_count(first) or (first and not ring) or first > count:
+        expected = [name, tensor.dtype, first, count - first, row]
+        if entry != expected:
             raise FileError(path, f"rows: expected {expected}, found {str(entry)[:200]}")
         size = (count - first) * row
         if at + size + 4 > len(memory):
-            raise FileError(
-                path, f"is truncated: {name} ends behind the file's {len(memory)} bytes"
-            )
+            raise FileError(path, f"is truncated: {name} ends behind its {len(memory)} bytes")
         rows[name] = Rows(first, memory[at : at + size].reshape(-1, row), tensor.dtype)
         at += size
     if len(memory) != at + 4:
         raise FileError(path, f"expected {at + 4} bytes, found {len(memory)}")
-    if zlib.crc32(memory[begin:at]) != int.from_bytes(memory[at:].tobytes(), "little"):
+    if zlib.crc32(memory[begin:at].data) != int.from_bytes(memory[at:].tobytes(), "little"):
         raise FileError(path, "is damaged: its checksum is another")
     return rows
+
+
+def _first_row(entry: Any, most: int) -> int:
+    """The first position that a tensor's rows are of: 0 but in a ring."""
+    first = entry[2] if isinstance(entry, list) and len(entry) == 5 else 0
+    return int(first) if _is_count(first) and first <= most else 0
 
 
 def _is_count(value: Any) -> bool:
