@@ -14,10 +14,11 @@ from core.messages import (
     SamplingOptions,
     Stop,
 )
-from desktop import inside
+from desktop import cache_actions, inside
 from desktop.apply import notify
 from desktop.asking import Result, ask, ask_again, obstacle
 from desktop.attention_state import AttentionChoice
+from desktop.cache_actions import CacheAction
 from desktop.inside import InsideAction
 from desktop.state import AppState, Load, Message, ThemeName
 
@@ -160,6 +161,7 @@ Action = (
     | SetAttention
     | ExportAttention
     | InsideAction
+    | CacheAction
     | ChooseFile
     | ResetLayout
 )
@@ -268,6 +270,7 @@ def _(action: NewChat, state: AppState, now: float) -> Result:
         queued=None,
         context_used=0,
         owners=(),
+        cache=state.cache.cleared(),
         comparing=None,
         chat=state.chat + 1,
     )
@@ -291,6 +294,7 @@ def _(action: UndoNewChat, state: AppState, now: float) -> Result:
         editing=None,
         notices=notices,
         owners=(),
+        cache=state.cache.cleared(),
         comparing=None,
         chat=state.chat + 1,
     )
@@ -375,5 +379,5 @@ def _(action: ChooseFile | ExportAttention | ResetLayout, state: AppState, now: 
     return state, ()
 
 
-for _kind, _handler in inside.HANDLERS.items():
+for _kind, _handler in (inside.HANDLERS | cache_actions.HANDLERS).items():
     _act.register(_kind, _handler)

@@ -17,7 +17,9 @@ from core.errors import LlmLiteError
 from core.messages import Command, Event
 from desktop.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
 from desktop.apply import add_log, apply, expire, notify
+from desktop.cache_actions import LookAtMemory
 from desktop.interface import Interface
+from desktop.memory_available import memory_available
 from desktop.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 
 
@@ -73,6 +75,8 @@ class Program:
             self.on_choose_file()
         elif isinstance(action, ExportAttention):
             self._export(action)
+        elif isinstance(action, LookAtMemory):
+            self.state = replace(self.state, memory_available=memory_available())
         self.state, commands = act(action, self.state, time.monotonic())
         self._send(commands)
 

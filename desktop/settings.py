@@ -16,7 +16,16 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from core.messages import ACTIVATIONS, BACKENDS, KV_TYPES, MODES, EngineOptions, SamplingOptions
+from core.messages import (
+    ACTIVATIONS,
+    BACKENDS,
+    KV_TYPES,
+    MODES,
+    OVERFLOWS,
+    EngineOptions,
+    Overflow,
+    SamplingOptions,
+)
 from desktop.actions import MAX_FONT, MIN_FONT
 from desktop.state import RECENT_FILES, AppState, ThemeName
 
@@ -26,7 +35,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
-    "kv": KV_TYPES,
+    "keys": KV_TYPES,
+    "values": KV_TYPES,
+    "overflow": OVERFLOWS,
 }
 RANGES: dict[str, tuple[float, float]] = {
     "font_size": (MIN_FONT, MAX_FONT),
@@ -39,6 +50,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_new_tokens": (1, 1 << 20),
     "threads": (0, 1024),
     "context": (0, 1 << 24),
+    "query_budget": (0, 1 << 40),
+    "pool_budget": (0, 1 << 40),
     "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
     "x": (-32768, 32767),
@@ -67,6 +80,7 @@ class Settings:
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     options: EngineOptions = field(default_factory=EngineOptions)
     system_prompt: str = ""
+    overflow: Overflow = "stop"
     recent: tuple[str, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
@@ -148,6 +162,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         sampling=state.sampling,
         options=state.options,
         system_prompt=state.system_prompt,
+        overflow=state.overflow,
         recent=state.recent,
     )
 
@@ -161,6 +176,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         sampling=settings.sampling,
         options=settings.options,
         system_prompt=settings.system_prompt,
+        overflow=settings.overflow,
         recent=settings.recent,
     )
 
