@@ -89,10 +89,12 @@ def ages(state: AppState, length: int) -> Floats:
 
 
 def positions_of(layer: CacheLayer, length: int, columns: int, slots: bool) -> NDArray[np.int64]:
-    """The position that each column of a layer shows; -1 where none is held, -2 no such place."""
+    """The position that each column of a layer shows: -1 where it is free,
+    -2 where it was overwritten, or where memory has no such place."""
     index = np.arange(columns)
     if not slots:
-        return np.where((index < length) & (index >= length - layer.rows), index, -1)
+        found = np.where(index < length, index, -1)
+        return np.where(index < length - layer.rows, -2, found)
     last = index + (length - 1 - index) // layer.rows * layer.rows
     found = np.where(index < min(length, layer.rows), last, -1)
     return np.where(index < layer.rows, found, -2)
@@ -143,9 +145,9 @@ def paint(
 
 def _sums(values: NDArray[np.float32], edges: NDArray[np.int64]) -> NDArray[np.float32]:
     """Sums of values[..., a:b] for neighbouring edges."""
-    running = np.zeros((*values.shape[:-1], values.shape[-1] + 1), np.float32)
-    np.cumsum(values, axis=-1, out=running[..., 1:], dtype=np.float32)
-    found: NDArray[np.float32] = running[..., edges[1:]] - running[..., edges[:-1]]
+    running = np.zeros((*values.shape[:-1], values.shape[-1] + 1), np.float64)
+    np.cumsum(values, axis=-1, out=running[..., 1:], dtype=np.float64)
+    found: NDArray[np.float32] = np.diff(running[..., edges]).astype(np.float32)
     return found
 
 
