@@ -12,19 +12,22 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from core import backends, catalog, loading
 from core.attention import AttentionSource
 from core.errors import CancelledError, DeviceError, DeviceLostError, LlmLiteError
-from core.generation import Generation
+from core.generation import Generation, read
 from core.messages import (
     Aside,
     CancelLoad,
     Command,
+    ConversationRead,
     EngineOptions,
     Event,
     ExecutorChanged,
+    Gains,
     Generate,
     GenerationFinished,
     GenerationStats,
@@ -35,6 +38,7 @@ from core.messages import (
     LoadStarted,
     Logged,
     ModelLoaded,
+    Read,
     Reconfigure,
     Shutdown,
     Stop,
@@ -160,6 +164,8 @@ class Engine:
             self._reconfigure(number, command)
         elif isinstance(command, Generate):
             self._generate(number, command)
+        elif isinstance(command, Read):
+            self._read(number, command)
         self._serve()
 
     def _serve(self) -> None:
@@ -175,6 +181,8 @@ class Engine:
     def _fail(self, command: Command, message: str) -> None:
         if isinstance(command, Generate):
             self._emit(GenerationFinished(command.request, "error", GenerationStats(), message))
+        elif isinstance(command, Read):
+            self._emit(ConversationRead(command.request, (), message))
         elif isinstance(command, LoadModel):
             self._emit(LoadFailed(command.source or "", message))
         elif isinstance(command, Reconfigure):
@@ -242,14 +250,32 @@ class Engine:
             generation.fail("no model is loaded: open one first")
             return
         try:
-            try:
-                self._steering.answer(generation, self._runner)
-            except DeviceError as error:
-                self._fall_back(error)
-                self._steering.answer(generation, self._runner)
+            self._run(generation.run, self._runner, command.gains)
         except (LlmLiteError, CancelledError) as error:
             self._log("error", str(error))
             generation.fail(str(error))
+
+    def _read(self, number: int, command: Read) -> None:
+        if self._runner is None:
+            self._fail(command, "no model is loaded: open one first")
+            return
+        work = partial(read, command, self._emit, lambda: self._stopped(number))
+        try:
+            self._run(work, self._runner, None)
+        except (LlmLiteError, CancelledError) as error:
+            self._log("error", str(error))
+            self._fail(command, str(error))
+
+    def _run(
+        self, work: Callable[[loading.Runner], None], runner: loading.Runner, gains: Gains | None
+    ) -> None:
+        """With the runner that is there; where its device fails, again with another."""
+        try:
+            self._steering.answer(work, runner, gains)
+        except DeviceError as error:
+            self._fall_back(error)
+            assert self._runner is not None
+            self._steering.answer(work, self._runner, gains)
 
     def _fall_back(self, error: DeviceError) -> None:
         """The device failed in the middle of an answer: go on with the C++ executor."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from core import prompt
@@ -13,6 +14,8 @@ from core.exec.executor import StopCheck
 from core.loading import Runner
 from core.messages import (
     Alternative,
+    ChatMessage,
+    ConversationRead,
     Event,
     Generate,
     GenerationFinished,
@@ -20,6 +23,7 @@ from core.messages import (
     GenerationStats,
     PrefillProgress,
     PromptToken,
+    Read,
     StopReason,
     TokenDecoded,
 )
@@ -67,15 +71,7 @@ class Generation:
         if command.raw:
             encoded = prompt.encode_raw(file.tokenizer, command.messages)
         else:
-            try:
-                encoded = prompt.encode_chat(
-                    file.tokenizer,
-                    file.template,
-                    command.messages,
-                    continue_last=command.continue_last,
-                )
-            except UnsupportedError as error:  # the template's own fault
-                raise FileError(file.path, str(error)) from error
+            encoded = _encode(runner, command.messages, command.continue_last)
         if self._decoder is None:
             self._decoder = self._primed_decoder(file.tokenizer)
             self._start(runner, encoded)
@@ -87,11 +83,7 @@ class Generation:
         self._reused = runner.session.reusable(ids)
         begun = [*ids, *forced[:-1]]
         self._fed = len(begun) - runner.session.reusable(begun)
-        tokenizer = runner.model_file.tokenizer
-        labels = tuple(
-            PromptToken(token, text_of(tokenizer, token), owner)
-            for token, owner in zip(ids, encoded.owners, strict=True)
-        )
+        labels = labelled(runner.model_file.tokenizer, encoded)
         self.emit(GenerationStarted(self.command.request, len(ids), self._reused, labels))
 
     def _primed_decoder(self, tokenizer: Tokenizer) -> StreamDecoder:
@@ -171,6 +163,39 @@ class Generation:
             context_used=runner.session.context_used,
             peak_rss_bytes=peak_rss_bytes(),
         )
+
+
+def read(command: Read, emit: Emit, should_stop: StopCheck, runner: Runner) -> None:
+    """Prefill the conversation, its last answer left open, and say what the cache holds."""
+    messages, request = command.messages, command.request
+    spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
+    encoded = _encode(runner, messages, spoken)
+    with suppress(CancelledError):
+        runner.session.prefill(
+            encoded.ids,
+            should_stop,
+            lambda done, total: emit(PrefillProgress(request, done, total)),
+        )
+    known = labelled(runner.model_file.tokenizer, encoded)[: runner.session.context_used]
+    emit(ConversationRead(request, known))
+
+
+def _encode(runner: Runner, messages: Sequence[ChatMessage], continue_last: bool) -> prompt.Encoded:
+    file = runner.model_file
+    try:
+        return prompt.encode_chat(
+            file.tokenizer, file.template, messages, continue_last=continue_last
+        )
+    except UnsupportedError as error:  # the template's own fault
+        raise FileError(file.path, str(error)) from error
+
+
+def labelled(tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[PromptToken, ...]:
+    """The tokens with their texts and owners, by position."""
+    return tuple(
+        PromptToken(token, text_of(tokenizer, token), owner)
+        for token, owner in zip(encoded.ids, encoded.owners, strict=True)
+    )
 
 
 def alternatives(

@@ -6,8 +6,6 @@ that store. Not while a step runs.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +18,6 @@ from core.session import Session
 F32 = NDArray[np.float32]
 
 STORES = ("kv_store", "query_store")
-_LAYER_END = re.compile(r"layers\.(\d+)\.feed_forward\.residual")
 
 
 def logits_after(session: Session, position: int, gains: Gains | None = None) -> F32:
@@ -48,12 +45,11 @@ def lens(session: Session, position: int) -> list[tuple[int, F32]]:
     """(layer, logits float32 [V]) behind every layer: its residual through output norm and head."""
     plan, step = _again(session, position)
     run, residuals, done = session.executor.run_ops, [], 0
-    for index, op in enumerate(plan.ops):
-        if match := _LAYER_END.fullmatch(op.label):
-            run(plan, step, done, index + 1, STORES)
-            done = index + 1
-            values = session.executor.read(plan, plan.tensors[op.outputs[0]], step)
-            residuals.append((int(match[1]), values))
+    for layer, index in enumerate(plan.layer_ends):
+        run(plan, step, done, index + 1, STORES)
+        done = index + 1
+        residual = plan.tensors[plan.ops[index].outputs[0]]
+        residuals.append((layer, session.executor.read(plan, residual, step)))
     return [(layer, _through_head(session, plan, step, values)) for layer, values in residuals]
 
 

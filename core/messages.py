@@ -118,6 +118,17 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """Bring a conversation into the cache and say nothing, as when another branch of it is to be
+    looked into. PrefillProgress tells how far it is, ConversationRead how it ended. Stop ends it;
+    what was read so far stays.
+    """
+
+    request: int
+    messages: tuple[ChatMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetGains:
     """Weigh the output of every attention head from the next step on, in the middle of an answer
     too. The cache stays as it is: what it holds was made with the gains of its time.
@@ -187,6 +198,16 @@ class OpenCache:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportMaps:
+    """Write the maps of heads (layer, head) to an NPZ file, as they are between two tokens of an
+    answer; MapsExported tells when that is done."""
+
+    request: int
+    path: str
+    heads: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop the running answer; what was said stays."""
 
@@ -196,13 +217,14 @@ class Shutdown:
     pass
 
 
-Aside = SetGains | Inspect | CompareGains | Look | MeasureCache  # served while an answer goes on
+Aside = SetGains | Inspect | CompareGains | Look | MeasureCache | ExportMaps  # between two steps
 
 Command = (
     LoadModel
     | CancelLoad
     | Reconfigure
     | Generate
+    | Read
     | SetGains
     | Inspect
     | CompareGains
@@ -210,6 +232,7 @@ Command = (
     | MeasureCache
     | SaveCache
     | OpenCache
+    | ExportMaps
     | Stop
     | Shutdown
 )
@@ -325,6 +348,15 @@ class GenerationStarted:
     prompt_tokens: int  # tokens of the whole prompt
     reused_tokens: int  # of these, already in the cache
     prompt: tuple[PromptToken, ...] = ()  # by position; the answer's tokens follow
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRead:
+    """The end of a Read: what the cache holds now, by position."""
+
+    request: int
+    prompt: tuple[PromptToken, ...] = ()
+    message: str = ""  # a sentence where it could not be read; "" where it was, or was stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,6 +490,13 @@ class CacheMeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class MapsExported:
+    request: int
+    path: str
+    message: str = ""  # a sentence where nothing was written
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     level: Level
     text: str
@@ -471,6 +510,7 @@ Event = (
     | LoadFailed
     | ExecutorChanged
     | GenerationStarted
+    | ConversationRead
     | PrefillProgress
     | TokenDecoded
     | GenerationFinished
@@ -480,5 +520,6 @@ Event = (
     | CacheRewritten
     | CacheStatus
     | CacheMeasured
+    | MapsExported
     | Logged
 )

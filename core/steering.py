@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import queue
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from core import inspection
+from core.attention_export import snapshot, write_later
 from core.errors import DeviceError, LlmLiteError
-from core.generation import Emit, Generation, alternatives
+from core.generation import Emit, alternatives
 from core.loading import Runner
 from core.looking import Looking
 from core.messages import (
     Aside,
     CompareGains,
+    ExportMaps,
     Gains,
     GainsEffect,
     Inspect,
@@ -23,6 +26,7 @@ from core.messages import (
     Level,
     Look,
     Looked,
+    MapsExported,
     SetGains,
 )
 from core.sampling import likeliest
@@ -54,15 +58,15 @@ class Steering:
         self._own_gains = False
         self._looking = None
 
-    def answer(self, generation: Generation, runner: Runner) -> None:
-        """Run the generation with its gains, and serve requests between its steps."""
-        session, own = runner.session, generation.command.gains
+    def answer(self, run: Callable[[Runner], None], runner: Runner, own: Gains | None) -> None:
+        """Run with its own gains or those in force, and serve requests between the steps."""
+        session = runner.session
         gains = self._in_force(runner) if own is None else own
         session.set_gains(gains, throughout=own is not None or self._own_gains)
         self._own_gains = self._answering_with_own = own is not None
         session.before_step = lambda: self.serve(runner, lambda: True)
         try:
-            generation.run(runner)
+            run(runner)
         finally:
             self._answering_with_own = False
             session.before_step = lambda: None
@@ -118,6 +122,8 @@ class Steering:
             self._set(request.gains, runner)
         elif isinstance(request, Inspect):
             self._emit(self._lens(request, runner))
+        elif isinstance(request, ExportMaps):
+            self._export(request, runner)
         elif not runner.session.context_used:
             self._refuse(request, "there is nothing to compare: the cache is empty")
         else:
@@ -138,6 +144,12 @@ class Steering:
         )
         return LensResult(request.request, request.position, rows)
 
+    def _export(self, request: ExportMaps, runner: Runner) -> None:
+        def done(message: str) -> None:
+            self._emit(MapsExported(request.request, request.path, message))
+
+        write_later(snapshot(runner.attention, request.heads), Path(request.path), done)
+
     def _in_force(self, runner: Runner) -> Gains:
         return self._gains or tuple((1.0,) * len(row) for row in runner.session.gains)
 
@@ -149,5 +161,7 @@ class Steering:
             self._emit(LensResult(request.request, request.position, (), message))
         elif isinstance(request, CompareGains):
             self._emit(GainsEffect(request.request, math.nan, message))
+        elif isinstance(request, ExportMaps):
+            self._emit(MapsExported(request.request, request.path, message))
         else:
             self._log("error", message)

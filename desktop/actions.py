@@ -9,6 +9,7 @@ from typing import Literal
 from core.messages import (
     CancelLoad,
     EngineOptions,
+    ExportMaps,
     LoadModel,
     Reconfigure,
     SamplingOptions,
@@ -16,8 +17,8 @@ from core.messages import (
 )
 from desktop import cache_actions, inside
 from desktop.apply import notify
-from desktop.asking import Result, ask, ask_again, obstacle
-from desktop.attention_state import AttentionChoice
+from desktop.asking import Result, ask, ask_again, end_reading, obstacle
+from desktop.attention_state import AttentionChoice, FigureName
 from desktop.cache_actions import CacheAction
 from desktop.inside import InsideAction
 from desktop.state import AppState, Load, Message, ThemeName
@@ -124,9 +125,12 @@ class SetAttention:
 
 @dataclass(frozen=True, slots=True)
 class ExportAttention:
-    """Write the locked heads to a file; the program does it, the state does not change."""
+    """Write a file: a picture of a view, which the program draws, or the numbers of the locked
+    heads, which the engine writes."""
 
+    view: FigureName
     kind: Literal["png", "npz"]
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +262,9 @@ def _(action: CancelEdit, state: AppState, now: float) -> Result:
 def _(action: NewChat, state: AppState, now: float) -> Result:
     if not state.messages:
         return replace(state, editing=None), ()
+    state, ended = end_reading(state)
     sent = state.running and not state.queued
-    commands = (Stop(),) if sent else ()
+    commands = (Stop(),) if sent else ended
     fresh = replace(
         state,
         messages=(),
@@ -322,15 +327,18 @@ def _(action: SetOptions, state: AppState, now: float) -> Result:
     state = replace(state, options=action.options)
     if state.model is None:
         return state, ()
-    stop = (Stop(),) if state.running else ()
-    return replace(state, load=Load(state.model.path)), (*stop, Reconfigure(action.options))
+    path = state.model.path
+    state, ended = end_reading(state)
+    stop = (Stop(),) if state.running else ended
+    return replace(state, load=Load(path)), (*stop, Reconfigure(action.options))
 
 
 @_act.register
 def _(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
         return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
-    stop = (Stop(),) if state.running else ()
+    state, ended = end_reading(state)
+    stop = (Stop(),) if state.running else ended
     load = Load(action.source or "the default model")
     return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
 
@@ -372,10 +380,17 @@ def _(action: SetAttention, state: AppState, now: float) -> Result:
     return inside.look(state) if other else (state, ())
 
 
+@_act.register
+def _(action: ExportAttention, state: AppState, now: float) -> Result:
+    if action.kind == "png":
+        return state, ()
+    export = ExportMaps(state.next_aside, action.path, state.attention.locked)
+    return replace(state, next_aside=state.next_aside + 1), (export,)
+
+
 @_act.register(ChooseFile)
-@_act.register(ExportAttention)
 @_act.register(ResetLayout)
-def _(action: ChooseFile | ExportAttention | ResetLayout, state: AppState, now: float) -> Result:
+def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 

@@ -158,6 +158,7 @@ class App:
             self._rebuild(error)
             return
         if shown:
+            program.drawn(self.screen.render)
             interface.frames.add(self.screen.loop.times.ms[-1] / 1e3)
         now = time.monotonic()
         if acted:

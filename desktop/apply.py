@@ -9,6 +9,7 @@ from core.messages import (
     CacheMeasured,
     CacheRewritten,
     CacheStatus,
+    ConversationRead,
     Event,
     ExecutorChanged,
     GainsEffect,
@@ -21,6 +22,7 @@ from core.messages import (
     LoadStarted,
     Logged,
     Looked,
+    MapsExported,
     ModelLoaded,
     PrefillProgress,
     TokenDecoded,
@@ -103,6 +105,7 @@ def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
         executor=event.executor,
         load_seconds=event.seconds,
         context_used=0,
+        reading=None,
         attention=state.attention.fit(event.model.layers, event.model.heads),
         xray=state.xray.fit(event.model.layers, event.model.heads, state.model is None),
         owners=(),
@@ -160,7 +163,9 @@ def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
 
 @_apply.register
 def _(event: PrefillProgress, state: AppState, now: float) -> AppState:
-    running = state.running
+    running, reading = state.running, state.reading
+    if reading is not None and reading.request == event.request:
+        return replace(state, reading=replace(reading, done=event.done, total=event.total))
     if running is None or running.request != event.request:
         return state
     running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
@@ -168,6 +173,24 @@ def _(event: PrefillProgress, state: AppState, now: float) -> AppState:
     rate = (event.done - running.reused_tokens) / seconds if seconds > 0 else 0.0
     state = replace(state, running=running, context_used=max(state.context_used, event.done))
     return _sample(state, RateSample(now, max(rate, 0.0), "prefill"))
+
+
+@_apply.register
+def _(event: ConversationRead, state: AppState, now: float) -> AppState:
+    reading = state.reading
+    if reading is None or reading.request != event.request:
+        return state
+    state = replace(state, reading=None)
+    if event.message:
+        return notify(state, "error", event.message, now)
+    return replace(
+        state,
+        context_used=len(event.prompt),
+        positions=tuple(token.text for token in event.prompt),
+        owners=tuple(_owner(token.message, reading.lead) for token in event.prompt),
+        cache=cache_state.started(state.cache, event.prompt, 0, len(event.prompt)),
+        looked=None,
+    )
 
 
 @_apply.register
@@ -217,6 +240,13 @@ def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
 @_apply.register
 def _(event: Looked, state: AppState, now: float) -> AppState:
     return replace(state, look=0, looked=event) if event.request == state.look else state
+
+
+@_apply.register
+def _(event: MapsExported, state: AppState, now: float) -> AppState:
+    if event.message:
+        return notify(state, "warning", event.message, now)
+    return notify(state, "info", f"Saved {event.path}", now)
 
 
 @_apply.register

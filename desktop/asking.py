@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 
-from core.messages import ChatMessage, Command, Gains, Generate, SamplingOptions
-from desktop.state import AppState, Message, Running, Token
+from core.messages import ChatMessage, Command, Gains, Generate, Read, SamplingOptions, Stop
+from desktop.state import AppState, Message, Reading, Running, Token
 from desktop.token_state import cut
 
 Result = tuple[AppState, tuple[Command, ...]]
@@ -84,6 +84,23 @@ def _cut(state: AppState, messages: int) -> AppState:
     return replace(state, owners=cut(state.owners, messages), cache=cache)
 
 
+def read_again(state: AppState) -> Result:
+    """Bring the conversation as it is shown back into the cache."""
+    if state.reading or not state.messages:
+        return state, ()
+    told, request = conversation(state, state.messages), state.next_request
+    reading = Reading(request, lead=len(told) - len(state.messages))
+    state = replace(state, reading=reading, next_request=request + 1)
+    return state, (Read(request, told),)
+
+
+def end_reading(state: AppState) -> Result:
+    """The state without the reading that is going on: something else is wanted now."""
+    if state.reading is None:
+        return state, ()
+    return replace(state, reading=None), (Stop(),)
+
+
 def _send(
     state: AppState,
     shown: tuple[Message, ...],
@@ -91,6 +108,7 @@ def _send(
     command: Generate,
     forced: tuple[Token, ...] = (),
 ) -> Result:
+    state, stop = end_reading(state)
     request, lead = state.next_request, int(command.messages[0].role == "system")
     same = next(
         (i for i, (a, b) in enumerate(zip(state.messages, shown, strict=False)) if a is not b),
@@ -104,8 +122,8 @@ def _send(
     )
     command = replace(command, request=request, overflow=state.overflow)
     if state.draining is not None:  # the engine answers one at a time
-        return replace(state, queued=command), ()
-    return state, (command,)
+        return replace(state, queued=command), stop
+    return state, (*stop, command)
 
 
 def _seeded(sampling: SamplingOptions, request: int, now: float) -> SamplingOptions:

@@ -1,90 +1,82 @@
-"""Maps as files: a PNG of what is shown, an NPZ of exact probabilities."""
+"""Views as PNG files: drawn within a frame once their maps are complete, rendered after it."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import platformdirs
 from numpy.typing import NDArray
 
-from core.attention import AttentionSource, head_maps
+from core.attention_export import new_file, unwritable
 from core.errors import LlmLiteError
-from core.metrics.memory import available_bytes
-from desktop.attention_maps import AttentionMaps
-from desktop.attention_state import Head
+from desktop.actions import ExportAttention
+from desktop.attention_state import MOST_LOCKED
+from desktop.figure import Figure
 from desktop.png import write_png
+from desktop.state import AppState
+from desktop.ui import Ui
 
-LEAST_SIDE = 720  # pixels of a map in a PNG
-GAP = 24  # between two maps
-
-
-def export_folder() -> Path:
-    """Where exported maps go."""
-    return Path(platformdirs.user_documents_dir()) / "llm-lite"
+PATIENCE = 60.0  # seconds until a picture whose maps are not complete is given up
 
 
-def export_png(maps: AttentionMaps, heads: tuple[Head, ...], folder: Path) -> Path:
-    """The locked heads as they are shown, side by side; what holds nothing is transparent."""
-    parts = []
-    for layer, head in heads:
-        pixels = maps.read_picture(f"head.{layer}.{head}")
-        times = max(1, -(-LEAST_SIDE // max(pixels.shape[:2])))
-        parts.append(pixels.repeat(times, axis=0).repeat(times, axis=1))
-    path = _path(folder, "png")
-    try:
-        write_png(path, _beside(parts))
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    return path
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    words: str
+    failed: bool = False
 
 
-def _beside(parts: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    height = max(part.shape[0] for part in parts)
-    width = sum(part.shape[1] for part in parts) + GAP * (len(parts) - 1)
-    whole, x = np.zeros((height, width, 4), np.uint8), 0
-    for part in parts:
-        whole[: part.shape[0], x : x + part.shape[1]] = part
-        x += part.shape[1] + GAP
-    return whole
+class Exporter:
+    """At most one picture at a time; a newer one takes the place of one that waits."""
 
+    def __init__(self) -> None:
+        self._wanted: ExportAttention | None = None
+        self._state: AppState | None = None  # as it was when the picture was asked for
+        self._until: float | None = None
+        self._figure: Figure | None = None
 
-def export_npz(source: AttentionSource, heads: tuple[Head, ...], folder: Path) -> Path:
-    """`probs` float32 [heads, rows, n] for the rows whose queries are kept, `positions` of these
-    rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Exact for float32 caches."""
-    with source.hold() as alive:
-        if not alive:
-            raise LlmLiteError("the model was unloaded, so there is nothing to export")
-        rows, n = source.rows, source.length
-        size, free = 4 * len(heads) * len(rows) * n, available_bytes()
-        if free is not None and size > free // 2:
-            raise LlmLiteError(
-                f"the maps would take {size / 2**30:.1f} GiB, more than half of the memory that "
-                "is free: choose fewer heads"
-            )
-        probs = np.empty((len(heads), len(rows), n), np.float32)
-        for number, (layer, head) in enumerate(heads):
-            head_maps(source, layer, [head], probs[number : number + 1])
-        tokens = np.array(source.tokens()[:n], np.int32)
-    path = _path(folder, "npz")
-    try:
-        np.savez(
-            path, probs=probs, positions=np.array(rows, np.int32), tokens=tokens,
-            heads=np.array(heads, np.int32),
-        )  # fmt: skip
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    return path
+    def begin(self, action: ExportAttention, state: AppState) -> None:
+        self._wanted, self._state, self._until, self._figure = action, state, None, None
 
+    def draw(self, state: AppState, ui: Ui) -> Outcome | None:
+        """Within a frame: try to draw the picture, which has the look of the moment it was asked
+        for, and the text of now."""
+        from desktop.views.figures import figure_of
 
-def _path(folder: Path, suffix: str) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    return folder / f"attention-{time.strftime('%Y%m%d-%H%M%S')}.{suffix}"
+        self._figure = None
+        if self._wanted is None or self._state is None:
+            return None
+        if self._until is None:
+            self._until = ui.now + PATIENCE
+        try:
+            if self._wanted.view != "text" and (ui.maps is None or ui.maps.problem):
+                raise LlmLiteError("there are no maps to make a picture of")
+            self._figure = figure_of(self._wanted.view, self._state, ui)
+        except LlmLiteError as error:
+            return self._end(str(error), ui)
+        if self._figure is None and ui.now > self._until:
+            return self._end("the maps were not complete in time; try it once more at rest", ui)
+        ui.redraw_in(0.03)
+        return None
 
+    def write(self, render: Callable[[Figure], NDArray[np.uint8]], ui: Ui) -> Outcome | None:
+        """After the frame: render what was drawn in it, and write the file."""
+        if self._figure is None or self._wanted is None:
+            return None
+        path = Path(self._wanted.path)
+        try:
+            write_png(new_file(path), render(self._figure))
+        except OSError as error:
+            return self._end(str(unwritable(path, error)), ui)
+        except LlmLiteError as error:
+            return self._end(str(error), ui)
+        self._end("", ui)
+        return Outcome(f"Saved {path}")
 
-def _unwritable(path: Path, error: OSError) -> LlmLiteError:
-    return LlmLiteError(f"{path}: cannot be written to ({error.strerror})")
+    def _end(self, problem: str, ui: Ui) -> Outcome:
+        self._wanted = self._state = self._figure = None
+        for place in range(MOST_LOCKED):
+            if ui.maps is not None:
+                ui.maps.drop(f"figure.{place}")
+        return Outcome(problem, failed=True)

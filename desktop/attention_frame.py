@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.attention_scores import ROWS as KINDS
+from core.attention_scores import SCORES
 from core.gpu.commands import memory_barrier
 from core.gpu.create import vk
 from core.gpu.device import Device
@@ -28,7 +30,7 @@ from desktop.imgui_renderer import ImguiRenderer
 MOST_JOBS = 1024  # a frame
 MOST_SPANS = 8192
 SCRATCH_BYTES = 16 << 20
-SCORE_WORDS, SCORE_SUMS = 3, 6
+SCORE_WORDS, SCORE_SUMS = 3, len(SCORES) + len(KINDS)
 SCORES_EACH = 4 * SCORE_WORDS  # bytes a row and head
 COMPUTE, COPY = 0x800, 0x1000  # VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, _TRANSFER_BIT
 SHADER_READ_WRITE, COPY_READ_WRITE = 0x60, 0x1800  # VK_ACCESS_...
@@ -266,6 +268,7 @@ class FrameRecorder:
             _barrier(commands)
         for surface in done:
             surface.copy_colors(commands)
+            self._renderer.touched(surface.texture)
 
     def _dispatch_colors(
         self, commands: Any, surface: Surface, look: Look, first: int, count: int

@@ -7,8 +7,7 @@ budget, into the command buffer of that frame, before Dear ImGui's pass.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.attention_scores import SCORES, repeats
 from core.gpu.device import Device
 from core.gpu.pipelines import BufferRange
 from core.plan.attention_layers import AttentionLayer
 from desktop.attention_cells import Cell
-from desktop.attention_frame import SCORES_EACH, FrameRecorder, Look, Slot, read_sums
+from desktop.attention_frame import SCORES_EACH, FrameRecorder, Look, Slot
+from desktop.attention_readings import Readings
 from desktop.attention_store import Store
-from desktop.attention_surface import WORD, Surface
+from desktop.attention_surface import Surface
 from desktop.attention_upload import Uploads
 from desktop.attention_work import Budget, Job, Planner
 from desktop.imgui_renderer import ImguiRenderer
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
     from core.attention import AttentionSource
 
 SCORE_BYTES = 48 << 20
-SCORE_PERIOD = 0.6  # seconds between two readings of the scores
-IDLE_MS, SOFTWARE_IDLE_MS = 4.0, 12.0  # of the device's time a frame
-BUSY_MS, SOFTWARE_BUSY_SHARE = 2.0, 0.03  # while the model writes; the share is of elapsed time
-SOFTWARE_BUSY_PERIOD = 0.12  # seconds: recording costs the host as much as the work itself
-LONGEST_MS = 30.0  # of one frame's work, whatever has elapsed
 
 __all__ = ["AttentionMaps", "Look", "Picture"]
 
@@ -64,20 +60,21 @@ class AttentionMaps:
         self._recorder: FrameRecorder | None = None
         self._uploads: Uploads | None = None
         self._held = ExitStack()
-        self._budget, self._planner = Budget(), Planner()
+        self._budget, self._planner = Budget(device.info.kind == "software"), Planner()
         self._look, self._looks = Look(), 0
         self._tokens: tuple[int, ...] = ()
         self._version, self._era = -1, 0
         self._rows = range(0)
         self._thumbnails: dict[int, Cell] = {}  # of this frame, by number
         self._pictures: dict[str, Surface] = {}
-        self._probe: tuple[str, int, int] | None = None
-        self._values: dict[tuple[str, int, int], float] = {}
-        self._scores: NDArray[np.float32] | None = None
-        self._scores_at, self._scores_wanted, self._background = 0.0, False, False
-        self._busy, self._last = False, 0.0
-        self.read_back = {"maps": 0, "pointer": 0, "scores": 0, "exports": 0}  # bytes so far
+        self._readings = Readings()
+        self._busy, self._background = False, False
         self.milliseconds = 0.0  # of the device's time, in the last frame that was measured
+
+    @property
+    def read_back(self) -> Mapping[str, int]:
+        """Bytes that came back to the host so far, by what they were for."""
+        return self._readings.bytes
 
     # What a view asks while it draws.
 
@@ -173,37 +170,34 @@ class AttentionMaps:
         y, x = (row - cell.row) >> cell.shift, (column - cell.column) >> cell.shift
         if not (0 <= y < cell.height and 0 <= x < cell.width):
             return None
-        self._probe = (name, y, x)
-        return self._values.get(self._probe)
+        return self._readings.value((name, y, x))
 
-    def scores(self, *, of_all: bool = False) -> NDArray[np.float32] | None:
-        """Sums over rows, float32 [all heads, 6], layer by layer: entropy in nats, probability on
-        the previous position, on the same token, on what followed the same token, on the first
-        position; the number of rows. Brought up to date twice a second. `of_all` has the heads
-        computed too that are not on the screen."""
-        self._scores_wanted = True
+    def scores(self, *, of_all: bool = False) -> Mapping[str, NDArray[np.float32]] | None:
+        """By name of core/attention_scores.py, the means over the rows that are computed, float32
+        [all heads], layer by layer; nan where it cannot be told. Brought up to date twice a second.
+        `of_all` has the heads computed too that are not on the screen."""
+        self._readings.want_scores()
         self._background = self._background or of_all
-        return self._scores
+        return self._readings.means
 
-    def read_picture(self, name: str) -> NDArray[np.uint8]:
-        """The pixels of a picture of this frame, uint8 [rows, columns, 4], as it was coloured last;
-        waits for the device: for exports, not for drawing."""
-        surface = self._pictures[name]
-        cell, (width, height) = surface.cells[0], surface.size
-        self._device.wait_idle()
-        colors = surface.colors.download().reshape(height, width, 4)
-        self.read_back["exports"] += colors.nbytes
-        shown = (self.length - cell.row) / (1 << cell.shift)
-        side = min(int(np.ceil(shown)), height)
-        return colors[:side, :side]
+    @property
+    def scored_rows(self) -> int:
+        """Rows behind the scores, of all heads together."""
+        sums = self._readings.sums
+        return 0 if sums is None else int(sums[:, len(SCORES)].sum())
+
+    def drop(self, name: str) -> None:
+        """Keep a picture no longer; no frame draws it from now on."""
+        if self._store:
+            self._store.drop(name)
 
     # What the program calls.
 
     def begin(self, source: AttentionSource | None, busy: bool) -> None:
         """A frame is about to be built; `busy` while the model is writing."""
         self._thumbnails, self._pictures = {}, {}
-        self._probe, self._scores_wanted, self._busy = None, False, busy
-        self._background = False
+        self._readings.begin()
+        self._busy, self._background = busy, False
         if source is not self._source:
             self._adopt(source)
         if source is not None and source.version != self._version:
@@ -247,8 +241,8 @@ class AttentionMaps:
                 part.retire()
         self._store = self._recorder = self._uploads = None
         self._tokens, self._version, self._rows = (), -1, range(0)
-        self._source, self._scores = source, None
-        self._values.clear()
+        self._source = source
+        self._readings.forget()
         if source is None or not source.ring_rows or not source.layers:
             return
         with source.hold() as alive:
@@ -281,33 +275,23 @@ class AttentionMaps:
         self._era = source.era
         if kept < len(self._tokens):
             self._store.shrink(kept)
-            self._values.clear()
+            self._readings.forget_values()
             if self._uploads:
                 self._uploads.forget_from(kept)
-        self._recorder.tokens.array(np.uint32)[kept : len(tokens)] = tokens[kept:]
+        ids = np.array(tokens, np.uint32)
+        ids |= repeats(ids).astype(np.uint32) << np.uint32(31)
+        self._recorder.tokens.array(np.uint32)[kept : len(tokens)] = ids[kept:]
         self._tokens, self._rows = tokens, source.rows
 
     def _cells(self) -> list[Cell]:
         return [*(s.cells[0] for s in self._pictures.values()), *self._thumbnails.values()]
-
-    def _milliseconds(self) -> float:
-        """What this frame's work may take on the device."""
-        now = time.perf_counter()
-        elapsed = now - self._last
-        software = self._device.info.kind == "software"
-        if self._busy and software and elapsed < SOFTWARE_BUSY_PERIOD:
-            return 0.0
-        self._last = now
-        if not self._busy:
-            return SOFTWARE_IDLE_MS if software else IDLE_MS
-        return min(elapsed * 1e3 * SOFTWARE_BUSY_SHARE, LONGEST_MS) if software else BUSY_MS
 
     def _plan(self, recorder: FrameRecorder) -> tuple[list[Job], float]:
         if self.length < 2:
             return [], 0.0
         panels = [surface.cells[0] for surface in self._pictures.values()]
         thumbnails = [self._thumbnails[number] for number in sorted(self._thumbnails)]
-        pairs = self._budget.pairs(self._milliseconds())
+        pairs = self._budget.pairs(self._busy)
         if not pairs:
             return [], 0.0
         most = recorder.most_jobs(self.length)
@@ -339,8 +323,9 @@ class AttentionMaps:
         assert store is not None
         jobs, cost = self._plan(recorder)
         self._recolor(store)
-        scores = self._scores_due()
-        quiet = not (jobs or store.steps or self._probe or scores)
+        scores = self.length >= 2 and self._readings.scores_due()
+        probe = self._readings.probe
+        quiet = not (jobs or store.steps or probe or scores)
         if quiet and not any(s.spans or s.fresh for s in store.surfaces()):
             return
         slot.cost, slot.summed = cost, scores
@@ -351,8 +336,8 @@ class AttentionMaps:
         exclude = self._look.exclude_first
         recorder.rows(commands, jobs, self.ring_rows, self.length, exclude, self._buffers)
         recorder.colors(commands, self._look)
-        if self._probe and self._probe[0] in self._pictures:
-            name, y, x = slot.probed = self._probe
+        if probe and probe[0] in self._pictures:
+            name, y, x = slot.probed = probe
             recorder.probe(commands, self._pictures[name], y, x)
         if scores:
             recorder.sum_scores(commands, self.length)
@@ -377,25 +362,12 @@ class AttentionMaps:
                 surface.recolor(0, 0, surface.size[1])
                 surface.cells[0].look = self._looks
 
-    def _scores_due(self) -> bool:
-        now = time.perf_counter()
-        if not self._scores_wanted or now - self._scores_at < SCORE_PERIOD or self.length < 2:
-            return False
-        self._scores_at = now
-        return True
-
     def _read(self, slot: Slot) -> None:
         """Take what came back with the frame that used this slot before."""
         if slot.cost >= 0 and slot.times:
             self.milliseconds = float(slot.times.read()[1])
             self._budget.measured(slot.cost, self.milliseconds)
-        if slot.probed is not None:
-            word = int(slot.probe.array(np.uint32)[0])
-            self._values = {slot.probed: _float(word - 1)} if word else {}
-            self.read_back["pointer"] += WORD
-        if slot.summed:
-            self._scores = read_sums(slot)
-            self.read_back["scores"] += self._scores.nbytes
+        self._readings.read(slot)
 
 
 def _picture(surface: Surface, number: int, columns: int, rows: int) -> Picture:
@@ -414,7 +386,3 @@ def _common(old: tuple[int, ...], new: tuple[int, ...]) -> int:
     if old[:most] == new[:most]:
         return most
     return next(i for i in range(most) if old[i] != new[i])
-
-
-def _float(bits: int) -> float:
-    return float(np.array([bits], np.uint32).view(np.float32)[0])

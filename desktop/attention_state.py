@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Head = tuple[int, int]  # layer, head
-Order = Literal["layer", "entropy", "previous", "same", "induction", "first"]
+Order = str  # "layer", or a name of core/attention_scores.py's SCORES
+FigureName = Literal["grid", "heads", "text"]  # views that can be saved as pictures
 MOST_LOCKED = 4
 
 
@@ -20,7 +21,7 @@ class AttentionChoice:
     layer: int | None = None  # only this one
     group: int | None = None  # only heads of this key head
     colors: str = "viridis"
-    logarithmic: bool = False
+    logarithmic: bool = True  # of maps; most of what a head does is faint
     high: float = 1.0  # value of the last colour
     exclude_first: bool = False
     large: bool = False  # over the whole window

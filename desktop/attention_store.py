@@ -15,7 +15,7 @@ from desktop.imgui_renderer import ImguiRenderer
 THUMBNAIL = 64  # pixels a side
 WIDEST_ATLAS = 4096  # pixels: every Vulkan device has images as wide
 PANEL_STEP, PANEL_LARGEST = 128, 2048  # sides of large maps are multiples of the first
-PANELS = 6  # large maps kept
+PANELS = 12  # large maps kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,10 @@ class Store:
         cell.grow(length)
         return surface
 
-    def existing(self, name: str) -> Surface | None:
-        return self._panels[name].surface if name in self._panels else None
+    def drop(self, name: str) -> None:
+        """Keep a large map no longer, if it is there."""
+        if name in self._panels:
+            self._drop(name)
 
     def _panel(self, name: str, size: int) -> Surface:
         panel = self._panels.get(name)

@@ -87,6 +87,7 @@ class Surface:
             commands, self.image.handle, vk.VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, clear, 1, [whole]
         )
         self._move(commands, to_copy=False)
+        self._renderer.touched(self.texture)
         self.fresh = False
 
     def _move(self, commands: Any, *, to_copy: bool) -> None:

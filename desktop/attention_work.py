@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -10,6 +11,10 @@ from core.plan.attention_layers import AttentionLayer
 from desktop.attention_cells import Cell
 from desktop.attention_kernels import FEW_ROWS, ROWS
 
+IDLE_MS, SOFTWARE_IDLE_MS = 4.0, 12.0  # of the device's time a frame
+BUSY_MS, SOFTWARE_BUSY_SHARE = 2.0, 0.03  # while the model writes; the share is of elapsed time
+SOFTWARE_BUSY_PERIOD = 0.12  # seconds: recording costs the host as much as the work itself
+LONGEST_MS = 30.0  # of one frame's work, whatever has elapsed
 VISIT_ROWS = 4 * ROWS  # rows of a cell before its neighbour has a turn
 FIRST_RATE = 100_000.0  # pairs of values a millisecond, before anything has been measured
 PANEL_SHARE = 0.7  # of the budget, for large maps while thumbnails wait too
@@ -24,17 +29,29 @@ class Job:
 
 
 class Budget:
-    """Turns milliseconds into work, by what earlier work took on this device."""
+    """Milliseconds of the device's time a frame, and how much work that is on this device."""
 
-    def __init__(self) -> None:
+    def __init__(self, software: bool) -> None:
         self.rate = FIRST_RATE
+        self._software, self._last = software, 0.0
 
     def measured(self, pairs: float, milliseconds: float) -> None:
         if pairs > 50_000 and milliseconds > 0.02:
             self.rate += 0.3 * (pairs / milliseconds - self.rate)
 
-    def pairs(self, milliseconds: float) -> float:
-        return milliseconds * self.rate
+    def pairs(self, busy: bool) -> float:
+        """What this frame may compute; `busy` while the model is writing."""
+        return self._milliseconds(busy) * self.rate
+
+    def _milliseconds(self, busy: bool) -> float:
+        now = time.perf_counter()
+        elapsed = now - self._last
+        if busy and self._software and elapsed < SOFTWARE_BUSY_PERIOD:
+            return 0.0
+        self._last = now
+        if not busy:
+            return SOFTWARE_IDLE_MS if self._software else IDLE_MS
+        return min(elapsed * 1e3 * SOFTWARE_BUSY_SHARE, LONGEST_MS) if self._software else BUSY_MS
 
 
 class Planner:

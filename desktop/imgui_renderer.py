@@ -18,8 +18,10 @@ from imgui_bundle import imgui
 from core.gpu.create import vk
 from core.gpu.device import Device
 from core.gpu.memory import Buffer
+from desktop.damage import Box, Damage, clipped
 from desktop.imgui_pipeline import PUSH_BYTES, VERTEX_BYTES, ImguiPipeline
 from desktop.imgui_textures import StagingArea, Textures, staging_bytes
+from desktop.kept_image import KeptImage
 from desktop.retired import Retired, finish
 from desktop.surface import Frame
 
@@ -28,11 +30,20 @@ BLACK: Color = (0.0, 0.0, 0.0, 1.0)
 FIRST_BYTES = 1 << 18
 MAX_ATLAS_SIDE = 8192
 
+_Draw = tuple[Box, int, int, int, int]  # clip box, texture, indices, first index, first vertex
+
 
 class ImguiRenderer:
-    """One renderer for one ImGui context; made when that context is current."""
+    """One renderer for one ImGui context; made when that context is current.
 
-    def __init__(self, device: Device, color_format: int, *, frames_in_flight: int = 2) -> None:
+    With `partial`, a frame draws only what differs from the one before: for devices that are slow
+    to fill pixels. Who changes a registered image then says so with `touched`.
+    """
+
+    def __init__(
+        self, device: Device, color_format: int, *, frames_in_flight: int = 2,
+        partial: bool = False,
+    ) -> None:  # fmt: skip
         self._device = device
         self.retired = Retired(device.queue)
         self._pipeline = ImguiPipeline(device, color_format)
@@ -44,6 +55,8 @@ class ImguiRenderer:
             vk.VK_INDEX_TYPE_UINT32 if imgui.INDEX_SIZE == 4 else vk.VK_INDEX_TYPE_UINT16
         )
         self._structs = _Structs()
+        self._kept = KeptImage(device, color_format, self.retired) if partial else None
+        self._damage, self._touched, self._clear = Damage(), set[int](), BLACK
         self._announce()
 
     def _announce(self) -> None:
@@ -75,11 +88,17 @@ class ImguiRenderer:
         device: the way to destroy an image that has been drawn (`retire(image.close)`)."""
         self._leaving.append(close)
 
+    def touched(self, texture: int) -> None:
+        """The image with this number shows something else from the next frame on."""
+        self._touched.add(texture)
+
     def record(
-        self, command_buffer: Any, draw_data: imgui.ImDrawData, frame: Frame, clear: Color = BLACK
-    ) -> None:
-        """Record texture uploads and one render pass. The frame submitted
-        `frames_in_flight` frames ago must be done on the device: the caller waits for it."""
+        self, command_buffer: Any, draw_data: imgui.ImDrawData, frame: Frame,
+        clear: Color = BLACK, *, aside: bool = False,
+    ) -> None:  # fmt: skip
+        """Record texture uploads and drawing; `aside` is something else than the next frame. The
+        frame submitted `frames_in_flight` frames ago must be done on the device: the caller waits
+        for it."""
         self.retired.sweep()
         slot = self._slots[0]
         pending = self._textures.pending()
@@ -87,10 +106,36 @@ class ImguiRenderer:
             slot.staging.begin(max(staging_bytes(pending), 1), self._last_value)
             self._textures.serve(command_buffer, pending, slot.staging, self._last_value)
         slot.fill(draw_data, self._last_value)
-        self._begin_pass(command_buffer, frame, clear)
-        if draw_data.total_vtx_count and frame.extent[0] and frame.extent[1]:
-            self._bind(command_buffer, draw_data, slot, frame.extent)
-            self._draw(command_buffer, draw_data, frame.extent)
+        commands = tuple(_commands(draw_data, frame.extent))
+        if self._kept is None or frame.image is None or aside:
+            whole, target = (0, 0, *frame.extent), (frame.render_pass, frame.framebuffer)
+            self._pass(command_buffer, draw_data, commands, frame.extent, target, whole, clear)
+            return
+        for box, target in self._changes(self._kept, draw_data, frame.extent, clear):
+            self._pass(command_buffer, draw_data, commands, frame.extent, target, box, clear)
+        self._kept.copy_to(command_buffer, frame)
+
+    def _changes(
+        self, kept: KeptImage, draw_data: imgui.ImDrawData, extent: tuple[int, int], clear: Color
+    ) -> list[tuple[Box, tuple[Any, Any]]]:
+        """Boxes to draw anew, with render pass and framebuffer for each."""
+        if not kept.fit(extent, self._last_value) or clear != self._clear:
+            self._damage.forget()
+        self._clear = clear
+        boxes = self._damage.of(draw_data, extent, self._touched)
+        self._touched.clear()
+        if boxes is None:
+            return [((0, 0, *extent), (kept.whole, kept.framebuffer))]
+        return [(box, (kept.part, kept.framebuffer)) for box in boxes]
+
+    def _pass(
+        self, command_buffer: Any, draw_data: imgui.ImDrawData, commands: tuple[_Draw, ...],
+        extent: tuple[int, int], target: tuple[Any, Any], box: Box, clear: Color,
+    ) -> None:  # fmt: skip
+        self._begin_pass(command_buffer, target, box, clear)
+        if commands:
+            self._bind(command_buffer, draw_data, self._slots[0], extent)
+            self._draw(command_buffer, commands, box)
         vk.lib.vkCmdEndRenderPass(command_buffer)
 
     def submitted(self, value: int) -> None:
@@ -101,12 +146,15 @@ class ImguiRenderer:
             self.retired.add(value, close)
         self._leaving.clear()
 
-    def _begin_pass(self, command_buffer: Any, frame: Frame, clear: Color) -> None:
+    def _begin_pass(
+        self, command_buffer: Any, target: tuple[Any, Any], box: Box, clear: Color
+    ) -> None:
         value = vk.VkClearValue(color=vk.VkClearColorValue(float32=list(clear)))
-        area = vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(*frame.extent))
+        size = vk.VkExtent2D(box[2] - box[0], box[3] - box[1])
+        area = vk.VkRect2D(vk.VkOffset2D(box[0], box[1]), size)
         info = vk.VkRenderPassBeginInfo(
-            renderPass=frame.render_pass,
-            framebuffer=frame.framebuffer,
+            renderPass=target[0],
+            framebuffer=target[1],
             renderArea=area,
             pClearValues=[value],
         )
@@ -130,13 +178,14 @@ class ImguiRenderer:
             0, PUSH_BYTES, structs.projection,
         )  # fmt: skip
 
-    def _draw(
-        self, command_buffer: Any, draw_data: imgui.ImDrawData, extent: tuple[int, int]
-    ) -> None:
+    def _draw(self, command_buffer: Any, commands: tuple[_Draw, ...], area: Box) -> None:
         lib, scissor, layout = vk.lib, self._structs.scissor, self._pipeline.layout
         graphics = vk.VK_PIPELINE_BIND_POINT_GRAPHICS
         texture, clip = 0, None
-        for box, number, count, first, vertex in _commands(draw_data, extent):
+        for whole, number, count, first, vertex in commands:
+            box = clipped(whole, area)
+            if box is None:
+                continue
             if number != texture:
                 descriptor = self._textures.descriptor(number)
                 lib.vkCmdBindDescriptorSets(
@@ -163,12 +212,12 @@ class ImguiRenderer:
         self._textures.close()
         for slot in self._slots:
             slot.close()
+        if self._kept is not None:
+            self._kept.close()
         self._pipeline.close()
 
 
-def _commands(
-    draw_data: imgui.ImDrawData, extent: tuple[int, int]
-) -> Iterator[tuple[tuple[int, int, int, int], int, int, int, int]]:
+def _commands(draw_data: imgui.ImDrawData, extent: tuple[int, int]) -> Iterator[_Draw]:
     """Visible draws: (clip box x0 y0 x1 y1 in pixels, texture, indices, first index, first
     vertex), the last two counted over all lists."""
     left, top = draw_data.display_pos.x, draw_data.display_pos.y

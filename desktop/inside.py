@@ -19,7 +19,15 @@ from core.messages import (
     SetGains,
 )
 from desktop.apply import notify
-from desktop.asking import Result, ask_again, obstacle, switch, versions
+from desktop.asking import (
+    Result,
+    ask_again,
+    end_reading,
+    obstacle,
+    read_again,
+    switch,
+    versions,
+)
 from desktop.state import AppState, Comparison, Token
 from desktop.token_state import XRay
 
@@ -63,6 +71,11 @@ class SwitchVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """Bring the conversation as it is shown back into the cache, to look into it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Steer:
     """Weigh the heads; None: all by 1."""
 
@@ -80,7 +93,14 @@ class EndComparison:
 
 
 InsideAction = (
-    SetXRay | ShowLens | ContinueFrom | SwitchVersion | Steer | AnswerSteered | EndComparison
+    SetXRay
+    | ShowLens
+    | ContinueFrom
+    | SwitchVersion
+    | ReadAgain
+    | Steer
+    | AnswerSteered
+    | EndComparison
 )
 
 
@@ -141,7 +161,14 @@ def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result
         return state, ()
     if state.running:
         return notify(state, "warning", obstacle(state), now), ()
-    return replace(switch(state, action.index, action.place), comparing=None), ()
+    state, stop = end_reading(state)
+    return replace(switch(state, action.index, action.place), comparing=None), stop
+
+
+def reread(action: ReadAgain, state: AppState, now: float) -> Result:
+    if problem := obstacle(state):
+        return notify(state, "warning", problem, now), ()
+    return read_again(state)
 
 
 def _answers(state: AppState, index: int) -> bool:
@@ -192,6 +219,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ShowLens: show_lens,
     ContinueFrom: continue_from,
     SwitchVersion: switch_version,
+    ReadAgain: reread,
     Steer: steer,
     AnswerSteered: answer_steered,
     EndComparison: end_comparison,

@@ -229,8 +229,9 @@ class _pane:  # noqa: N801 - reads as a function
             window_border_size=0.0,
             window_min_size=(1.0, 1.0),
         )
-        with styled, self._ui.colored(window_bg="sunken"):
-            imgui.begin(f"##{self._name}", None, FIXED)
+        clear = imgui.WindowFlags_.no_background  # the frame is cleared to what it would be
+        with styled:
+            imgui.begin(f"##{self._name}", None, FIXED | clear)
 
     def __exit__(self, *error: object) -> None:
         imgui.end()

@@ -30,9 +30,10 @@ class OffscreenTarget:
         *,
         ui_scale: float = 1.0,
         delta_s: float | None = None,
+        color_format: int = int(vk.VK_FORMAT_R8G8B8A8_UNORM),
     ) -> None:
         self._device = device
-        self.color_format = int(vk.VK_FORMAT_R8G8B8A8_UNORM)
+        self.color_format = color_format
         self.ui_scale = ui_scale
         self.drawable = True
         self._delta_s = delta_s
@@ -46,6 +47,7 @@ class OffscreenTarget:
     def _open(self, width: int, height: int) -> None:
         self.width, self.height = width, height
         usage = vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
+        usage |= vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
         self._image = Image2D(self._device, width, height, self.color_format, usage)
         self._framebuffer = create_framebuffer(
             self._device, self._render_pass, self._image.view, (width, height)
@@ -66,7 +68,13 @@ class OffscreenTarget:
         io.display_framebuffer_scale = imgui.ImVec2(1.0, 1.0)
 
     def begin_frame(self) -> Frame | None:
-        return Frame(self._render_pass, self._framebuffer, (self.width, self.height))
+        return Frame(
+            self._render_pass,
+            self._framebuffer,
+            (self.width, self.height),
+            image=self._image.handle,
+            layout=vk.VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL,
+        )
 
     def end_frame(self, frame: Frame, value: int) -> None:
         self._last_value = value
@@ -80,7 +88,8 @@ class OffscreenTarget:
         try:
             self._copy_to(buffer)
             pixels = buffer.array(np.uint8)[:size].reshape(self.height, self.width, 4)
-            return pixels.copy()
+            swapped = self.color_format == vk.VK_FORMAT_B8G8R8A8_UNORM
+            return pixels[..., [2, 1, 0, 3]] if swapped else pixels.copy()
         finally:
             buffer.close()
 

@@ -12,26 +12,32 @@ STEP = 256  # texels that sizes are rounded up to, so that a resize seldom needs
 
 
 class Picture:
-    """Rows of pixels, drawn one at a time at any height; for one ImGui context."""
+    """Rows of pixels, drawn one at a time at any height; for one ImGui context.
+
+    The texture has two halves that are written in turn: quads then differ from those of the frame
+    before, and a renderer that draws only what differs sees the change.
+    """
 
     def __init__(self) -> None:
         self._texture: Any = None  # imgui.ImTextureData
+        self._top = 0  # first row of the half that is shown
         self._leaving: list[Any] = []
 
     def write(self, pixels: NDArray[np.uint32]) -> None:
         """`pixels` [rows, columns] as Dear ImGui packs colours."""
         height, width = pixels.shape
         texture = self._texture
-        if texture is None or texture.width < width or texture.height < height:
+        if texture is None or texture.width < width or texture.height < 2 * height:
             texture = self._make(width, height)
-        self._texels()[:height, :width] = pixels
-        if texture.status == imgui.ImTextureStatus.ok:
-            imgui.internal.im_texture_data_queue_upload(texture, 0, 0, texture.width, height)
+        self._top = 0 if self._top else texture.height // 2
+        self._texels()[self._top : self._top + height, :width] = pixels
+        if texture.status in (imgui.ImTextureStatus.ok, imgui.ImTextureStatus.want_updates):
+            imgui.internal.im_texture_data_queue_upload(texture, 0, self._top, width, height)
 
     def draw(self, draw: Any, low: ImVec2, high: ImVec2, row: int) -> None:
         """One row between two corners; a texel a pixel, where they are whole pixels."""
         texture = self._texture
-        v = (row + 0.5) / texture.height
+        v = (self._top + row + 0.5) / texture.height
         right = (high.x - low.x) / texture.width
         draw.add_image(texture.get_tex_ref(), low, high, ImVec2(0.0, v), ImVec2(right, v))
 
@@ -49,7 +55,8 @@ class Picture:
             self._texture.set_status(imgui.ImTextureStatus.want_destroy)
             self._leaving.append(self._texture)
         texture: Any = imgui.ImTextureData()
-        texture.create(imgui.ImTextureFormat.rgba32, -(-width // STEP) * STEP, -(-height // 8) * 8)
+        size = -(-width // STEP) * STEP, -(-height // 8) * 8 * 2
+        texture.create(imgui.ImTextureFormat.rgba32, *size)
         imgui.internal.register_user_texture(texture)
         texture.set_status(imgui.ImTextureStatus.want_create)
         self._texture = texture

@@ -12,12 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from core.attention import AttentionSource
-from core.errors import LlmLiteError
 from core.messages import Command, Event
 from desktop.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
 from desktop.apply import add_log, apply, expire, notify
+from desktop.attention_export import Exporter, Outcome
 from desktop.cache_actions import LookAtMemory
+from desktop.figure import Figure
 from desktop.interface import Interface
 from desktop.memory_available import memory_available
 from desktop.state import AppState, CatalogueEntry, DeviceChoice, LogLine
@@ -40,6 +44,7 @@ class Program:
         self.engine: EngineLike | None = None
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
+        self.exporter = Exporter()
         self._waiting: list[Command] = []
 
     def start(self, engine: EngineLike) -> None:
@@ -68,37 +73,30 @@ class Program:
         actions = self.interface.frame(self.state, time.monotonic())
         for action in actions:
             self.do(action)
+        self._say(self.exporter.draw(self.state, self.interface.ui))
         return actions
+
+    def drawn(self, render: Callable[[Figure], NDArray[np.uint8]]) -> None:
+        """The frame that was painted has been submitted: pictures to be saved can be rendered."""
+        self._say(self.exporter.write(render, self.interface.ui))
+
+    def _say(self, outcome: Outcome | None) -> None:
+        if outcome is None:
+            return
+        if outcome.failed:
+            self.warn(outcome.words)
+        else:
+            self.state = notify(self.state, "info", outcome.words, time.monotonic())
 
     def do(self, action: Action) -> None:
         if isinstance(action, ChooseFile):
             self.on_choose_file()
-        elif isinstance(action, ExportAttention):
-            self._export(action)
+        elif isinstance(action, ExportAttention) and action.kind == "png":
+            self.exporter.begin(action, self.state)
         elif isinstance(action, LookAtMemory):
             self.state = replace(self.state, memory_available=memory_available())
         self.state, commands = act(action, self.state, time.monotonic())
         self._send(commands)
-
-    def _export(self, action: ExportAttention) -> None:
-        from desktop.attention_export import export_folder, export_npz, export_png
-
-        maps, heads = self.interface.ui.maps, self.state.attention.locked
-        source = self.engine.attention() if self.engine else None
-        if maps is None or source is None or not heads:
-            return
-        if self.state.busy and action.kind == "npz":
-            self.warn("An answer is being written. Save the numbers when it has ended.")
-            return
-        try:
-            if action.kind == "png":
-                path = export_png(maps, heads, export_folder())
-            else:
-                path = export_npz(source, heads, export_folder())
-        except LlmLiteError as error:
-            self.warn(str(error))
-            return
-        self.state = notify(self.state, "info", f"Saved {path}", time.monotonic())
 
     def warn(self, text: str) -> None:
         """A problem of the program itself: a toast, and a line in the log."""

@@ -6,10 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from core.gpu.commands import CommandPool
 from core.gpu.device import Device
 from desktop.attention_maps import AttentionMaps
+from desktop.figure import Figure
 from desktop.frame import FrameLoop
 from desktop.imgui_renderer import ImguiRenderer
+from desktop.offscreen import OffscreenTarget
 from desktop.theme import Palette
 
 
@@ -25,7 +31,8 @@ class Screen:
 
     @classmethod
     def make(cls, device: Device, surface: Any) -> Screen:
-        renderer = ImguiRenderer(device, surface.color_format)
+        slow = device.info.kind == "software"
+        renderer = ImguiRenderer(device, surface.color_format, partial=slow)
         loop, maps = FrameLoop(device, surface, renderer), AttentionMaps(device, renderer)
         loop.prepare, loop.submitted = maps.record, maps.submitted
         return cls(device, surface, renderer, loop, maps)
@@ -39,6 +46,28 @@ class Screen:
             paint()
 
         return self.loop.run(draw)
+
+    def render(self, figure: Figure) -> NDArray[np.uint8]:
+        """The pixels of a figure of the frame that was drawn last, uint8 [height, width, 4];
+        waits for the device."""
+        self.loop.wait()
+        target = OffscreenTarget(self.device, *figure.size, color_format=self.surface.color_format)
+        pool = CommandPool(self.device, self.device.queue)
+        try:
+            frame = target.begin_frame()
+            assert frame is not None
+            (commands,) = pool.allocate()
+            with pool.record(commands, once=True):
+                self.renderer.record(
+                    commands, figure.draw_data(), frame, figure.background, aside=True
+                )
+            value = self.device.queue.submit([commands])
+            self.renderer.submitted(value)
+            target.end_frame(frame, value)
+            return target.read_rgba()
+        finally:
+            target.close()
+            pool.close()
 
     def close(self) -> None:
         """Everything but the surface and the device."""

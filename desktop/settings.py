@@ -27,8 +27,14 @@ from core.messages import (
     SamplingOptions,
 )
 from desktop.actions import MAX_FONT, MIN_FONT
+from desktop.attention_colors import NAMES
+from desktop.attention_state import AttentionChoice
 from desktop.state import RECENT_FILES, AppState, ThemeName
+from desktop.token_state import LookBy
 
+_CHOICE = AttentionChoice()
+_XRAY = ("by", "reverse", "probabilities")
+_COLORS = ("colors", "logarithmic", "high", "exclude_first")
 DEFAULTS = Path(__file__).resolve().parent.parent / "assets" / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
@@ -38,6 +44,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "keys": KV_TYPES,
     "values": KV_TYPES,
     "overflow": OVERFLOWS,
+    "by": get_args(LookBy),
+    "colors": NAMES,
 }
 RANGES: dict[str, tuple[float, float]] = {
     "font_size": (MIN_FONT, MAX_FONT),
@@ -54,6 +62,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "pool_budget": (0, 1 << 40),
     "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
+    "high": (0.02, 1.0),
     "x": (-32768, 32767),
     "y": (-32768, 32767),
     "width": (480, 16384),
@@ -73,12 +82,26 @@ class WindowPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class Looks:
+    """How attention is shown: what the X-ray asks, and the colours of maps and text."""
+
+    by: LookBy = "layer"
+    reverse: bool = False
+    probabilities: bool = False
+    colors: str = _CHOICE.colors
+    logarithmic: bool = _CHOICE.logarithmic
+    high: float = _CHOICE.high
+    exclude_first: bool = _CHOICE.exclude_first
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     theme: ThemeName = "dark"
     font_size: float = 15.0
     window: WindowPlace = field(default_factory=WindowPlace)
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     options: EngineOptions = field(default_factory=EngineOptions)
+    looks: Looks = field(default_factory=Looks)
     system_prompt: str = ""
     overflow: Overflow = "stop"
     recent: tuple[str, ...] = ()
@@ -139,7 +162,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
     known = {f.name for f in fields(Settings)} - {"unknown"}
     read = _values(data, base, problems, "")
-    for name in ("window", "sampling", "options"):
+    for name in ("window", "sampling", "options", "looks"):
         inner = data.get(name, {})
         if isinstance(inner, dict):
             part = getattr(base, name)
@@ -164,6 +187,10 @@ def remember(state: AppState, settings: Settings) -> Settings:
         system_prompt=state.system_prompt,
         overflow=state.overflow,
         recent=state.recent,
+        looks=Looks(
+            **{name: getattr(state.xray, name) for name in _XRAY},
+            **{name: getattr(state.attention, name) for name in _COLORS},
+        ),
     )
 
 
@@ -178,6 +205,10 @@ def restore(settings: Settings, state: AppState) -> AppState:
         system_prompt=settings.system_prompt,
         overflow=settings.overflow,
         recent=settings.recent,
+        xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
+        attention=replace(
+            state.attention, **{name: getattr(settings.looks, name) for name in _COLORS}
+        ),
     )
 
 

@@ -91,6 +91,16 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """The conversation on its way back into the cache, without an answer."""
+
+    request: int
+    lead: int = 0  # messages told before those of the conversation
+    done: int = 0  # tokens
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """An answer beside the version of it at place `base`."""
 
@@ -174,6 +184,7 @@ class AppState:
     draft: str = ""
     editing: int | None = None  # index of the user message whose text is in the draft
     running: Running | None = None
+    reading: Reading | None = None
     next_request: int = 1
     draining: int | None = None  # a dropped request that has not ended in the engine yet
     queued: Generate | None = None  # what is asked as soon as it has

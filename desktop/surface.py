@@ -16,6 +16,8 @@ class Frame:
     image_index: int = 0
     waits: tuple[tuple[Any, int], ...] = field(default=())
     signals: tuple[Any, ...] = field(default=())
+    image: Any = None  # where it can be copied to as well; it must be left in `layout`
+    layout: int = 0
 
 
 class Surface(Protocol):

@@ -59,6 +59,8 @@ class Swapchain:
         self._device = device
         info = _swapchain_info(device, surface, form, extent, old)
         self.extent: Extent = (info.imageExtent.width, info.imageExtent.height)
+        self._copies = bool(info.imageUsage & vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT)
+        self.targets: list[Any] = []  # images that can be copied to; None where they cannot
         self.views: list[Any] = []
         self.framebuffers: list[Any] = []
         self.drawn: list[Any] = []
@@ -73,6 +75,7 @@ class Swapchain:
         device = self._device
         with vulkan_errors("vkGetSwapchainImagesKHR"):
             images = device.function("vkGetSwapchainImagesKHR")(device.handle, self.handle)
+        self.targets = list(images) if self._copies else [None] * len(images)
         for image in images:
             view = _view(device, image, form.format)
             self.views.append(view)
@@ -145,9 +148,13 @@ class Presenter:
         index = self._acquire(current)
         if index is None:
             return None
-        wait = (self._acquiring, vk.VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT)
+        stages = vk.VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT
+        wait = (self._acquiring, stages | vk.VK_PIPELINE_STAGE_TRANSFER_BIT)
         framebuffer, drawn = current.framebuffers[index], current.drawn[index]
-        return Frame(self._render_pass, framebuffer, current.extent, index, (wait,), (drawn,))
+        return Frame(
+            self._render_pass, framebuffer, current.extent, index, (wait,), (drawn,),
+            current.targets[index], vk.VK_IMAGE_LAYOUT_PRESENT_SRC_KHR,
+        )  # fmt: skip
 
     def _acquire(self, swapchain: Swapchain) -> int | None:
         self._acquiring = self._semaphore()
@@ -285,6 +292,7 @@ def _swapchain_info(
     count = capabilities.minImageCount + 1
     if capabilities.maxImageCount:
         count = min(count, capabilities.maxImageCount)
+    copied = capabilities.supportedUsageFlags & vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
     opaque = vk.VK_COMPOSITE_ALPHA_OPAQUE_BIT_KHR
     supported = capabilities.supportedCompositeAlpha
     return vk.VkSwapchainCreateInfoKHR(
@@ -294,7 +302,7 @@ def _swapchain_info(
         imageColorSpace=form.color_space,
         imageExtent=vk.VkExtent2D(*extent),
         imageArrayLayers=1,
-        imageUsage=vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT,
+        imageUsage=vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | copied,
         imageSharingMode=vk.VK_SHARING_MODE_EXCLUSIVE,
         preTransform=capabilities.currentTransform,
         compositeAlpha=opaque if supported & opaque else supported & -supported,

@@ -8,8 +8,11 @@ from core.gpu.create import create, vk
 from core.gpu.device import Device
 
 
-def create_render_pass(device: Device, color_format: int, final_layout: int) -> Any:
-    """One colour attachment, cleared, then left in `final_layout`.
+def create_render_pass(
+    device: Device, color_format: int, final_layout: int, *, initial_layout: int | None = None
+) -> Any:
+    """One colour attachment, cleared, then left in `final_layout`. With `initial_layout`, which it
+    must be in then, what lies outside the pass's area stays.
 
     Passes of one format are compatible whatever their layouts, so a pipeline made for one of
     them serves all.
@@ -21,7 +24,7 @@ def create_render_pass(device: Device, color_format: int, final_layout: int) -> 
         storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
         stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
         stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-        initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
+        initialLayout=initial_layout or vk.VK_IMAGE_LAYOUT_UNDEFINED,
         finalLayout=final_layout,
     )
     reference = vk.VkAttachmentReference(

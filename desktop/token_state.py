@@ -56,6 +56,12 @@ class Passage:
     own: int  # tokens before those of the message itself
 
 
+def unread(owners: tuple[int, ...], spoken: Sequence[bool]) -> bool:
+    """Whether a message that says something has no place in the cache."""
+    found = set(owners)
+    return any(said and index not in found for index, said in enumerate(spoken))
+
+
 def places(owners: tuple[int, ...]) -> dict[int, Place]:
     """By index of the message."""
     found: dict[int, Place] = {}

@@ -140,10 +140,10 @@ def draw_boxes(
     at: tuple[float, float],
     look: Callable[[int], tuple[int, int]],
     marked: dict[int, int],
+    draw: imgui.ImDrawList,
 ) -> None:
     """The boxes in sight. `look` gives the colours behind and of a token's text, 0 for nothing;
     `marked` tokens get a line around in a colour."""
-    draw = imgui.get_window_draw_list()
     low, high = draw.get_clip_rect_min().y - at[1], draw.get_clip_rect_max().y - at[1]
     size, pad = ui.theme.text, ui.u(0.25)
     font, faint = ui.fonts["regular"], ui.color("faint")

@@ -291,7 +291,8 @@ class Stage:
     def _draw(self) -> None:
         interface = self.program.interface
         interface.ui.maps = self._screen.maps
-        self._screen.draw(self.program.paint, interface.ui.theme.palette)
+        if self._screen.draw(self.program.paint, interface.ui.theme.palette):
+            self.program.drawn(self._screen.render)
         took = self._screen.loop.times.ms[-1]
         interface.frames.add(took / 1e3)
         running = self.program.state.running

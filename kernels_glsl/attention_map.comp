@@ -35,11 +35,11 @@ layout(binding = 2) readonly buffer Queries { CACHE_WORD query_words[]; };
 layout(binding = 3) readonly buffer Keys { CACHE_WORD key_words[]; };
 layout(binding = 4) buffer Values { uint values[]; };  // 0: nothing, else bits of a float + 1
 layout(binding = 5) coherent buffer Scratch { float scratch[]; };
-layout(binding = 6) readonly buffer Tokens { uint tokens[]; };
+layout(binding = 6) readonly buffer Tokens { uint tokens[]; };  // bit 31: stood earlier too
 layout(binding = 7) writeonly buffer RowScores { uint row_scores[]; };
 
 const uint PAIRS = HEAD_DIM / 2;
-const uint SUMS = 4;
+const uint SUMS = 4, ID = 0x7FFFFFFFu;
 const uint NO_ROWS = 0xFFFFFFFFu;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
 shared vec2 queries[ROWS * PAIRS];
@@ -135,20 +135,20 @@ void draw_row(Job job, Cell cell, uint i, uint base) {
   }
 }
 
-// Entropy in nats, and the probability on the previous position, on earlier positions with the same
-// token, and on positions after those with the same token.
+// The scores of core/attention_scores.py that are sums over a row: entropy in nats, the share of
+// the previous token, of duplicates, of what followed them (induction).
 void sum_scores(Job job, uint base) {
   uint lane = gl_LocalInvocationIndex;
   for (uint i = 0; i < ROWS; ++i) {
     uint row = job.first + i;
     vec4 sums = vec4(0.0);
-    uint own = i < job.count ? tokens[row] : 0;
+    uint own = i < job.count ? tokens[row] & ID : 0;
     for (uint at = begin_of(row) + lane; i < job.count && at <= row; at += LANES) {
       float p = exp(scratch[base + i * stride + at] - largest[i]) / total[i];
       if (p > 0.0) sums.x -= p * log(p);
       if (at + 1 == row) sums.y += p;
-      if (at < row && tokens[at] == own) sums.z += p;
-      if (at > 0 && tokens[at - 1] == own) sums.w += p;
+      if (at < row && (tokens[at] & ID) == own) sums.z += p;
+      if (at > 0 && (tokens[at - 1] & ID) == own) sums.w += p;
     }
     for (uint s = 0; s < SUMS; ++s) parts[(i * SUMS + s) * LANES + lane] = sums[s];
   }
@@ -158,11 +158,13 @@ void store_scores(Job job, Cell cell, uint i) {
   vec4 sums = vec4(0.0);
   for (uint l = 0; l < LANES; ++l)
     for (uint s = 0; s < SUMS; ++s) sums[s] += parts[(i * SUMS + s) * LANES + l];
-  float first = first_score[i] > NONE ? exp(first_score[i] - largest[i]) / total[i] : 0.0;
-  uint at = (cell.rows + job.first + i) * 3;
+  uint row = job.first + i, at = (cell.rows + row) * 3;
+  bool sink = row > 0 && first_score[i] > NONE;
+  float first = sink ? exp(first_score[i] - largest[i]) / total[i] : 0.0;
+  float kind = row == 0 ? 1.0 : tokens[row] > ID ? 3.0 : 2.0;  // 1 + the last of ROWS that it is of
   row_scores[at] = packHalf2x16(sums.xy);
   row_scores[at + 1] = packHalf2x16(sums.zw);
-  row_scores[at + 2] = packHalf2x16(vec2(first, 1.0));
+  row_scores[at + 2] = packHalf2x16(vec2(first, kind));
 }
 
 void main() {

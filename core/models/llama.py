@@ -45,7 +45,7 @@ def _plan(
     x = b.embed(b.weight("token_embd.weight"), "embedding")
     for layer in range(config.shape.layers):
         x = _attention_block(b, config, options, x, layer)
-        x = _feed_forward_block(b, config, x, layer)
+        x = b.layer_end(_feed_forward_block(b, config, x, layer))
     x = b.output_rows(x, "output.rows")
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
     head = "output.weight" if "output.weight" in weights else "token_embd.weight"

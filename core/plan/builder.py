@@ -34,7 +34,7 @@ class Bucket:
 
 
 # Formats whose blocks can be multiplied with int8 activations.
-INTEGER_FORMATS = frozenset({"q4_0", "q4_1", "q8_0"})
+INTEGER_FORMATS = frozenset({"q4_0", "q4_1", "q8_0", "int4", "int8"})
 
 
 class PlanBuilder:
@@ -48,6 +48,7 @@ class PlanBuilder:
         self._by_name: dict[str, Tensor] = {}
         self._quantized: dict[int, Tensor] = {}
         self._ops: list[Op] = []
+        self._layer_ends: list[int] = []
 
     def has(self, name: str) -> bool:
         return name in self._weights
@@ -158,6 +159,13 @@ class PlanBuilder:
         _expect_alike(a, b, label)
         return self._op("add", (a, b), self._like(a, label), label)
 
+    def layer_end(self, x: Tensor) -> Tensor:
+        """Says that `x`, just made, is what the next layer goes on with and the head could read."""
+        made = bool(self._ops) and self._ops[-1].outputs == (x.id,)
+        _expect(made, f"{x.name} does not come out of the last op")
+        self._layer_ends.append(len(self._ops) - 1)
+        return x
+
     def output_rows(self, x: Tensor, label: str) -> Tensor:
         y = self._scratch(label, x.shape[1], rows="outputs")
         return self._op("output_rows", (x,), y, label)
@@ -174,6 +182,7 @@ class PlanBuilder:
             ops=tuple(self._ops),
             scratch_bytes=arena,
             logits=logits.id,
+            layer_ends=tuple(self._layer_ends),
         )
 
     def _activations(self, x: Tensor, weight: Tensor) -> Tensor:

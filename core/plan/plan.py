@@ -51,6 +51,7 @@ class Plan:
     ops: tuple[Op, ...]
     scratch_bytes: int
     logits: int  # tensor id, f32 [max_outputs, vocabulary]
+    layer_ends: tuple[int, ...] = ()  # by layer: the op that makes the residual stream behind it
 
 
 @dataclass(frozen=True, slots=True)

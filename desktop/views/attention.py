@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import groupby
 
-import numpy as np
 from imgui_bundle import ImVec2, imgui
-from numpy.typing import NDArray
 
+from core.attention_scores import SCORES
 from desktop.actions import Action, SetAttention
 from desktop.attention_maps import AttentionMaps
-from desktop.attention_scores import COUNT, ORDERS, mean_scores
 from desktop.attention_state import AttentionChoice, Head
 from desktop.state import AppState
 from desktop.theme import u32
@@ -21,6 +20,7 @@ from desktop.views import attention_head
 from desktop.views.attention_look import draw_look, look_of, redraw
 from desktop.views.attention_map import draw_map
 from desktop.views.rail import rail_width
+from desktop.views.save import draw_save
 from desktop.views.status_bar import status_height
 from desktop.widgets import fit, picker, text, tip, wrapped
 
@@ -44,18 +44,20 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if state.attention.large:
         choice, actions = _draw_large(state, ui, maps)
     else:
-        choice = draw_panel(state, ui, maps)
+        choice, actions = draw_panel(state, ui, maps)
     return [*actions, SetAttention(choice)] if choice != state.attention else actions
 
 
-def draw_panel(state: AppState, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+def draw_panel(
+    state: AppState, ui: Ui, maps: AttentionMaps
+) -> tuple[AttentionChoice, list[Action]]:
     """Order, filters and grid in what is left of the window."""
     maps.use(look_of(state.attention))
     choice = _draw_bar(state.attention, ui, maps)
-    _draw_kept(ui, maps)
+    actions = _draw_kept(state, ui, maps)
     choice = _draw_grid(choice, ui, maps)
     redraw(state, ui, maps)
-    return choice
+    return choice, actions
 
 
 def _draw_large(
@@ -75,30 +77,30 @@ def _draw_large(
     room = imgui.get_content_region_avail()
     with ui.styled(window_padding=(0.0, 0.0)):
         imgui.begin_child("large.grid", ImVec2(round(room.x * 0.38), room.y))
-        choice = draw_panel(state, ui, maps)
+        choice, saved = draw_panel(state, ui, maps)
         imgui.end_child()
         imgui.same_line(0, ui.u(6))
         imgui.begin_child("large.heads", ImVec2(0, room.y))
         choice, actions = attention_head.draw_panel(replace(state, attention=choice), ui)
         imgui.end_child()
     imgui.end()
-    return choice, actions
+    return choice, saved + actions
 
 
 def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
     """Order and filters at the left, the look at the right."""
-    orders = [(name, label) for name, (label, _) in ORDERS.items()]
-    order = picker(ui, "attention.order", orders, choice.order, ui.u(36), "Order of the heads")
+    orders = [("layer", "By layer"), *((name, score.label) for name, score in SCORES.items())]
+    order = picker(ui, "attention.order", orders, choice.order, ui.u(32), "Order of the heads")
     imgui.same_line(0, ui.u(1.5))
     layers = [("", "All layers"), *((str(i), f"Layer {i}") for i in range(len(maps.layers)))]
     value = "" if choice.layer is None else str(choice.layer)
-    layer = picker(ui, "attention.layer", layers, value, ui.u(26), "Show one layer")
+    layer = picker(ui, "attention.layer", layers, value, ui.u(25), "Show one layer")
     imgui.same_line(0, ui.u(1.5))
     groups = max(one.kv_heads for one in maps.layers)
     named = [("", "All groups"), *((str(i), f"Group {i}") for i in range(groups))]
     value = "" if choice.group is None else str(choice.group)
     hint = "Heads of a group share their keys and values"
-    group = picker(ui, "attention.group", named, value, ui.u(26), hint)
+    group = picker(ui, "attention.group", named, value, ui.u(25), hint)
     choice = replace(
         choice,
         order=order,
@@ -108,28 +110,49 @@ def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> Attention
     return draw_look(choice, ui, "attention")
 
 
-def _draw_kept(ui: Ui, maps: AttentionMaps) -> None:
-    """Which rows can still be computed, and what all this takes."""
+def _draw_kept(state: AppState, ui: Ui, maps: AttentionMaps) -> list[Action]:
+    """Which rows can still be computed, and what all this takes; the button that saves."""
+    side = ui.u(6)
     rows, memory = maps.rows, maps.memory
     taken = size(memory["maps"] + memory["copies"])
     words = f"Queries of tokens {rows.start:,} to {rows.stop - 1:,} are kept in "
     words += f"{size(memory['queries'])}; maps take {taken}."
     with ui.font(style="small"):
-        words = fit(words, imgui.get_content_region_avail().x)
+        words = fit(words, imgui.get_content_region_avail().x - side - ui.u(2))
     text(ui, words, "faint", "small")
     tip(ui, "A map is made from queries and keys when somebody looks. " + KEPT)
+    below, line = imgui.get_cursor_pos(), imgui.get_item_rect_size().y
+    spacing = imgui.get_style().item_spacing.y
+    imgui.set_cursor_pos((ui.right(side), below.y - spacing - (line + side) / 2))
+    actions = draw_save(state, ui, "grid", side)
+    imgui.set_cursor_pos(below)
+    imgui.dummy(ImVec2(0, 0))
+    return actions
 
 
 def _draw_grid(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
     flags = imgui.WindowFlags_.no_saved_settings
     imgui.begin_child("grid", ImVec2(0, 0), 0, flags)
-    heads, scores = _heads(choice, maps), _scores(choice, ui, maps)
-    if choice.order == "layer":
+    heads, scores = ordered(choice, ui, maps)
+    if scores is None:
         choice = _draw_rows(choice, ui, maps, heads)
     else:
         choice = _draw_sorted(choice, ui, maps, heads, scores)
     imgui.end_child()
     return choice
+
+
+def ordered(
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps
+) -> tuple[list[Head], dict[Head, float] | None]:
+    """Those that pass the filters: by layer, or the highest score first, with the scores; those
+    that have none come last."""
+    heads = _heads(choice, maps)
+    if choice.order == "layer":
+        return heads, None
+    scores = _scores(choice.order, ui, maps)
+    heads.sort(key=lambda head: (math.isnan(scores[head]), -scores[head], head))
+    return heads, scores
 
 
 def _heads(choice: AttentionChoice, maps: AttentionMaps) -> list[Head]:
@@ -148,16 +171,15 @@ def group_of(maps: AttentionMaps, head: Head) -> int:
     return head[1] * layer.kv_heads // layer.heads
 
 
-def _scores(
-    choice: AttentionChoice, ui: Ui, maps: AttentionMaps
-) -> dict[Head, NDArray[np.float64]] | None:
-    """Mean scores by head where they are wanted; looks again when they may have changed."""
-    if choice.order == "layer":
-        return None
-    sums = maps.scores(of_all=True)
-    if sums is None or sums[:, COUNT].sum() < len(sums) * maps.length:
-        ui.redraw_in(0.7 if sums is not None else 0.05)  # rows are missing still
-    return mean_scores(sums, maps.layers, maps.tokens)
+def _scores(name: str, ui: Ui, maps: AttentionMaps) -> dict[Head, float]:
+    """A score by head, nan where it cannot be told; looks again when it may have changed."""
+    heads = [(at, head) for at, layer in enumerate(maps.layers) for head in range(layer.heads)]
+    scores = maps.scores(of_all=True)
+    if maps.scored_rows < len(heads) * maps.length:
+        ui.redraw_in(0.7 if scores else 0.05)  # rows are missing still
+    if scores is None:
+        return dict.fromkeys(heads, math.nan)
+    return dict(zip(heads, scores[name].tolist(), strict=True))
 
 
 def _draw_rows(
@@ -193,13 +215,9 @@ def _draw_sorted(
     ui: Ui,
     maps: AttentionMaps,
     heads: list[Head],
-    scores: dict[Head, NDArray[np.float64]] | None,
+    scores: dict[Head, float],
 ) -> AttentionChoice:
-    """Best first, with the score under each."""
-    _, column = ORDERS[choice.order]
-    assert column is not None
-    values = {head: float(scores[head][column]) if scores else 0.0 for head in heads}
-    heads = sorted(heads, key=lambda head: -values[head])
+    """With the score under each."""
     gap, foot = ui.u(1.5), ui.theme.size("small") * 2.4
     room = imgui.get_content_region_avail().x
     columns = max(1, int((room + gap) / (ui.u(17) + gap)))
@@ -210,21 +228,26 @@ def _draw_sorted(
         y = start.y + place // columns * (side + foot + gap)
         if _visible(y, side + foot):
             choice = _draw_cell(choice, ui, maps, head, (x, y), side)
-            _draw_foot(ui, head, values[head], column == 0, (x, y + side))
+            _draw_foot(ui, head, shown_score(choice.order, scores[head]), (x, y + side))
     rows = -(-len(heads) // columns)
     imgui.set_cursor_screen_pos(start)
     imgui.dummy(ImVec2(room, max(1.0, rows * (side + foot + gap) - gap)))
     return choice
 
 
-def _draw_foot(ui: Ui, head: Head, value: float, nats: bool, at: tuple[float, float]) -> None:
+def _draw_foot(ui: Ui, head: Head, shown: str, at: tuple[float, float]) -> None:
     draw, size = imgui.get_window_draw_list(), ui.theme.size("small")
     with ui.font(style="small"):
         spot = ImVec2(at[0], at[1] + ui.u(0.5))
         draw.add_text(spot, ui.color("text"), f"L{head[0]} H{head[1]}")
-        shown = f"{value:.2f} nats" if nats else f"{value:.0%}"
         spot = ImVec2(at[0], at[1] + ui.u(0.5) + size)
         draw.add_text(spot, ui.color("muted"), shown)
+
+
+def shown_score(name: str, value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return f"{value:.2f} nats" if SCORES[name].nats else f"{value:.1%}"
 
 
 def _visible(y: float, height: float) -> bool:
@@ -271,8 +294,8 @@ def _draw_cell(
 
 def _draw_hover(choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head) -> None:
     """The same map, larger, with its scores."""
-    means = mean_scores(maps.scores(), maps.layers, maps.tokens)
-    ui.redraw_in(0.7 if means else 0.05)
+    scores = maps.scores()
+    ui.redraw_in(0.7 if scores else 0.05)
     with ui.styled(window_padding=(ui.u(3), ui.u(3))):
         if not imgui.begin_tooltip():
             return
@@ -280,12 +303,9 @@ def _draw_hover(choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head
     text(ui, f"Layer {head[0]}, head {head[1]}", bold=True)
     text(ui, f"Key head {group_of(maps, head)}", "muted", "small")
     draw_map(ui, maps, "hover", head, range(maps.length), side, marked=choice.row)
-    if means is not None:
-        for label, column in ORDERS.values():
-            if column is not None:
-                value = means[head][column]
-                shown = f"{value:.2f} nats" if column == 0 else f"{value:.1%}"
-                _pair(ui, label, shown, side)
+    at = sum(layer.heads for layer in maps.layers[: head[0]]) + head[1]
+    for name, values in (scores or {}).items():
+        _pair(ui, SCORES[name].label, shown_score(name, float(values[at])), side)
     imgui.end_tooltip()
 
 

@@ -7,14 +7,15 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.actions import Action, ExportAttention, SetAttention
+from desktop.actions import Action, SetAttention
 from desktop.attention_maps import AttentionMaps
 from desktop.attention_state import AttentionChoice, Head
-from desktop.icons import ICON_CLOSE, ICON_DATABASE, ICON_DOWNLOAD, ICON_ZOOM_OUT
+from desktop.icons import ICON_CLOSE, ICON_ZOOM_OUT
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.views.attention_look import bar_width, draw_look, draw_upright_bar, look_of, redraw
 from desktop.views.attention_map import draw_axes, draw_map, draw_pointer, gutter, visible
+from desktop.views.save import draw_save
 from desktop.widgets import icon_button, line_slider, text, toggle, wrapped
 
 LEAST = 16  # tokens that zooming ends at
@@ -51,6 +52,8 @@ class _Shown:
     edge: float  # room of the axes
     worded: bool  # these say tokens, not positions
     title: float
+    columns: int
+    row: float  # height of a row of maps
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -73,23 +76,32 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     window = zoom.window(maps.length)
     shown = _fit(choice, ui, state.positions, window)
     choice = _draw_heads(choice, ui, maps, shown, zoom)
-    choice, actions = _draw_foot(choice, ui, maps, shown, zoom)
+    choice, actions = _draw_foot(state, choice, ui, maps, shown, zoom)
     redraw(state, ui, maps)
     return choice, actions
 
 
 def _fit(choice: AttentionChoice, ui: Ui, labels: tuple[str, ...], window: range) -> _Shown:
     """The largest squares that leave room for labels, bar and foot."""
-    room, columns, title = imgui.get_content_region_avail(), len(choice.locked), ui.u(7)
-    width = (room.x - bar_width(ui) - ui.u(3) * columns) / columns
-    height = room.y - title - ui.u(13)
+    room, title = imgui.get_content_region_avail(), ui.u(7)
+    across, down = room.x - bar_width(ui), room.y - ui.u(12)
+    columns, rows = arrange(len(choice.locked), across / max(down, 1.0))
+    width = (across - ui.u(3) * columns) / columns
+    height = (down - (title + ui.u(1)) * rows) / rows
     each = min(width, height) / len(window)
     for worded in (True, False) if each >= ui.theme.size("small") else (False,):
         edge = gutter(ui, labels, window, worded)
         side = float(int(max(min(width, height) - edge, ui.u(16))))
         if worded and side / len(window) >= ui.theme.size("small") * 0.95:
             break
-    return _Shown(window, labels, side, edge, worded, title)
+    row = title + edge + side + ui.u(1)
+    return _Shown(window, labels, side, edge, worded, title, columns, row)
+
+
+def arrange(count: int, ratio: float) -> tuple[int, int]:
+    """Columns and rows in which so many squares are largest in a room of width / height `ratio`."""
+    columns = max(range(1, count + 1), key=lambda n: min(ratio / n, 1 / -(-count // n)))
+    return columns, -(-count // columns)
 
 
 def _draw_heads(
@@ -98,15 +110,17 @@ def _draw_heads(
     top = imgui.get_cursor_screen_pos()
     step = shown.edge + shown.side + ui.u(3)
     for number, head in enumerate(choice.locked):
-        imgui.set_cursor_screen_pos(ImVec2(top.x + number * step, top.y))
+        row, column = divmod(number, shown.columns)
+        imgui.set_cursor_screen_pos(ImVec2(top.x + column * step, top.y + row * shown.row))
         choice = _draw_head(choice, ui, maps, head, shown, zoom)
     imgui.set_cursor_screen_pos(top)
     if not choice.large:
         imgui.dummy(ImVec2(0, ui.u(7)))
         choice = draw_look(choice, ui, "head")
-    bar = ImVec2(top.x + step * len(choice.locked), top.y + shown.title + shown.edge)
-    draw_upright_bar(choice, ui, bar, shown.side)
-    imgui.set_cursor_screen_pos(ImVec2(top.x, top.y + shown.title + shown.edge + shown.side))
+    bar = ImVec2(top.x + step * shown.columns, top.y + shown.title + shown.edge)
+    draw_upright_bar(choice, ui, bar, shown.side, imgui.get_window_draw_list())
+    rows = -(-len(choice.locked) // shown.columns)
+    imgui.set_cursor_screen_pos(ImVec2(top.x, top.y + rows * shown.row - ui.u(1)))
     imgui.dummy(ImVec2(0, 0))
     return choice
 
@@ -124,7 +138,7 @@ def _draw_head(
         choice = choice.toggled(head)
     at = ImVec2(top.x + shown.edge, top.y + shown.title + shown.edge)
     axes = shown.labels if shown.worded else None
-    draw_axes(ui, axes, window, at, side, shown.edge, choice.row)
+    draw_axes(ui, axes, window, at, side, shown.edge, choice.row, imgui.get_window_draw_list())
     imgui.set_cursor_screen_pos(at)
     draw_map(ui, maps, name, head, window, side, marked=choice.row)
     imgui.set_cursor_screen_pos(at)
@@ -152,7 +166,12 @@ def _use_pointer(zoom: Zoom, window: range, length: int, at: ImVec2, side: float
 
 
 def _draw_foot(
-    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, shown: _Shown, zoom: Zoom
+    state: AppState,
+    choice: AttentionChoice,
+    ui: Ui,
+    maps: AttentionMaps,
+    shown: _Shown,
+    zoom: Zoom,
 ) -> tuple[AttentionChoice, list[Action]]:
     """Follow the newest token, or go back to any; what part of the text is shown."""
     imgui.dummy(ImVec2(0, ui.u(0.5)))
@@ -163,7 +182,7 @@ def _draw_foot(
     imgui.same_line(0, ui.u(4))
     part = f"{len(shown.window):,} of {maps.length:,} tokens"
     with ui.font(style="small"):
-        room = imgui.calc_text_size(part).x + ui.u(6 + 15)
+        room = imgui.calc_text_size(part).x + ui.u(6 + 8)
     label = shown.labels[row] if row < len(shown.labels) else ""
     words = f"{row:,}  {visible(label)}"
     width = imgui.get_content_region_avail().x - room - ui.u(2)
@@ -175,7 +194,9 @@ def _draw_foot(
         imgui.same_line(0, ui.u(0.5))
         if icon_button(ui, "head.all", ICON_ZOOM_OUT, "Show all tokens", side=ui.u(6)):
             zoom.set(0.0, float(maps.length), maps.length)
-    actions = _draw_exports(ui)
+    imgui.same_line()
+    imgui.set_cursor_pos_x(ui.right(ui.u(6)))
+    actions = draw_save(state, ui, "heads", ui.u(6))
     if moved != row:
         if moved not in shown.window:
             zoom.set(moved - len(shown.window) / 2, zoom.count, maps.length)
@@ -183,17 +204,3 @@ def _draw_foot(
     if live != (choice.row is None):
         return replace(choice, row=None if live else row), actions
     return choice, actions
-
-
-def _draw_exports(ui: Ui) -> list[Action]:
-    side = ui.u(6)
-    imgui.same_line()
-    imgui.set_cursor_pos_x(ui.right(side * 2 + ui.u(1)))
-    hint = "Save a picture of these maps (PNG)"
-    picture = icon_button(ui, "head.png", ICON_DOWNLOAD, hint, side=side)
-    imgui.same_line(0, ui.u(1))
-    hint = "Save the exact probabilities of these heads (NPZ, for NumPy)"
-    numbers = icon_button(ui, "head.npz", ICON_DATABASE, hint, side=side)
-    if picture:
-        return [ExportAttention("png")]
-    return [ExportAttention("npz")] if numbers else []

@@ -74,8 +74,17 @@ def _draw_choices(choice: AttentionChoice, ui: Ui) -> AttentionChoice:
 
 def draw_bar(choice: AttentionChoice, ui: Ui, width: float) -> None:
     """The colour bar with its numbers."""
-    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    height, small = ui.u(2), ui.theme.size("small")
+    at = imgui.get_cursor_screen_pos()
+    draw_level_bar(choice, ui, at, width, imgui.get_window_draw_list())
+    imgui.dummy(ImVec2(width, ui.u(3) + ui.theme.size("small")))
+    ui.mark("attention.bar")
+
+
+def draw_level_bar(
+    choice: AttentionChoice, ui: Ui, at: ImVec2, width: float, draw: imgui.ImDrawList
+) -> None:
+    """From left to right, with the numbers below; outside the flow."""
+    height = ui.u(2)
     colors = table(choice.colors).view(np.uint32).reshape(-1)
     steps = min(64, len(colors) - 1)
     for step in range(steps):
@@ -89,8 +98,6 @@ def draw_bar(choice: AttentionChoice, ui: Ui, width: float) -> None:
             x = at.x + min(max(share * width - size / 2, 0), width - size)
             spot = ImVec2(round(x), at.y + height + ui.u(0.5))
             draw.add_text(spot, ui.color("muted"), words)
-    imgui.dummy(ImVec2(width, height + small + ui.u(1)))
-    ui.mark("attention.bar")
 
 
 def bar_width(ui: Ui) -> float:
@@ -99,9 +106,11 @@ def bar_width(ui: Ui) -> float:
         return ui.u(3) + imgui.calc_text_size("0.01%").x + ui.u(1)
 
 
-def draw_upright_bar(choice: AttentionChoice, ui: Ui, at: ImVec2, height: float) -> None:
+def draw_upright_bar(
+    choice: AttentionChoice, ui: Ui, at: ImVec2, height: float, draw: imgui.ImDrawList
+) -> None:
     """The colour bar beside maps, its largest value at the top; outside the flow."""
-    draw, width, small = imgui.get_window_draw_list(), ui.u(2), ui.theme.size("small")
+    width, small = ui.u(2), ui.theme.size("small")
     colors = table(choice.colors).view(np.uint32).reshape(-1)
     steps = 64
     for step in range(steps):

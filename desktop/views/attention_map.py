@@ -16,6 +16,7 @@ from desktop.widgets import fit, text
 
 VERTEX_BYTES = 20  # of which the first 8 are x and y, float32
 LABEL_CHARACTERS = 12
+FAR = 1e6
 
 
 def draw_map(
@@ -36,13 +37,15 @@ def draw_map(
     texture = imgui.ImTextureRef(picture.texture)
     draw.add_image(texture, at, high, ImVec2(*picture.low), ImVec2(*picture.high))
     if marked is not None and marked < window.stop:
-        _mark_row(ui, at, side, window, max(marked, window.start - 1))
+        mark_row(ui, at, side, window, max(marked, window.start - 1), draw)
     imgui.dummy(ImVec2(side, side))
 
 
-def _mark_row(ui: Ui, at: ImVec2, side: float, window: range, row: int) -> None:
+def mark_row(
+    ui: Ui, at: ImVec2, side: float, window: range, row: int, draw: imgui.ImDrawList
+) -> None:
     """What comes after the row had not been written yet: it is dimmed."""
-    draw, each = imgui.get_window_draw_list(), side / len(window)
+    each = side / len(window)
     top = at.y + (row - window.start) * each
     bottom = top + max(each, 1.0)
     rest = ImVec2(at.x + side, at.y + side)
@@ -72,9 +75,10 @@ def draw_axes(
     side: float,
     room: float,
     marked: int | None,
+    draw: imgui.ImDrawList,
 ) -> None:
     """Tokens at the left and, upright, above the map at `at`; without `labels` some positions."""
-    size, draw = ui.theme.size("small"), imgui.get_window_draw_list()
+    size = ui.theme.size("small")
     each = side / len(window)
     positions = window if labels is not None else _ticks(window, side, ui.u(16))
     color = ui.color("muted")
@@ -120,7 +124,7 @@ def _ticks(window: range, side: float, least: float) -> list[int]:
 def _upright(draw: imgui.ImDrawList, words: str, color: int, x: float, y: float) -> None:
     """Text that reads upwards from (x, y): drawn level, then turned by its vertices."""
     first = draw.vtx_buffer.size()
-    draw.push_clip_rect_full_screen()
+    draw.push_clip_rect(ImVec2(-FAR, -FAR), ImVec2(FAR, FAR))  # or it is cut where it is drawn
     draw.add_text(ImVec2(0, 0), color, words)
     draw.pop_clip_rect()
     count = draw.vtx_buffer.size() - first

@@ -43,7 +43,9 @@ class CompareItem:
         ui.rects["compare"] = (at.x, at.y, at.x + self.width, at.y + self.height)
         for side, page in enumerate(self.pages):
             x = at.x + side * (self.column + ui.u(8))
-            draw_boxes(ui, page, (x, at.y + self.label), self._paint, {})
+            draw_boxes(
+                ui, page, (x, at.y + self.label), self._paint, {}, imgui.get_window_draw_list()
+            )
         middle = at.x + self.column + ui.u(4)
         low, high = ImVec2(middle, at.y), ImVec2(middle, at.y + self.height - ui.u(4))
         draw.add_line(low, high, ui.color("border"), max(1.0, ui.u(0.25)))

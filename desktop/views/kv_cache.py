@@ -14,7 +14,7 @@ from desktop.cache_state import ColorBy
 from desktop.state import AppState
 from desktop.theme import u32
 from desktop.ui import Ui
-from desktop.views.kv_colors import ANSWERS, KIND_COLORS, SYSTEMS, USERS
+from desktop.views.kv_colors import ANSWERS, FREE, SYSTEMS, TEMPLATES, USERS, kind_colors
 from desktop.views.kv_map import draw_map
 from desktop.views.kv_rows import Rows
 from desktop.views.kv_totals import draw_headline, draw_prefixes, draw_totals
@@ -159,14 +159,10 @@ def _small(ui: Ui) -> float:
 
 def _draw_kinds(state: AppState, ui: Ui) -> None:
     """A chip for each owner, on as many lines as they need."""
-    palette = ui.theme.palette
-    chips = [
-        ("System prompt", u32(palette.series[KIND_COLORS[SYSTEMS]])),
-        ("You", u32(palette.series[KIND_COLORS[USERS]])),
-        ("Answers", u32(palette.series[KIND_COLORS[ANSWERS]])),
-        ("Template", u32(palette.faint)),
-        ("Free", u32(palette.hover)),
-    ]
+    colors = np.rint(kind_colors(ui.theme.palette)).astype(int)
+    names = {SYSTEMS: "System prompt", USERS: "You", ANSWERS: "Answers"}
+    names |= {TEMPLATES: "Template", FREE: "Free"}
+    chips = [(words, u32(int(colors[k] @ (65536, 256, 1)))) for k, words in names.items()]
     right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
     side, draw = ui.u(2.5), imgui.get_window_draw_list()
     with ui.font(style="small"), ui.colored(text="muted"):

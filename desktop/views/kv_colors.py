@@ -20,6 +20,7 @@ from desktop.token_state import SYSTEM, TEMPLATE
 
 FREE, TEMPLATES, SYSTEMS, USERS, ANSWERS = range(5)
 KIND_COLORS = {SYSTEMS: 3, USERS: 0, ANSWERS: 1}  # numbers of the palette's series
+CALM = 0.22  # of the background in the colours of owners
 OUTSIDE = 0.4  # of the colour of what lies outside a sliding window
 LOWEST = 1e-4  # share of attention of the first colour
 GAP = 4.0  # pixels a column must have for a line between columns
@@ -101,9 +102,11 @@ def positions_of(layer: CacheLayer, length: int, columns: int, slots: bool) -> N
 
 
 def kind_colors(palette: Palette) -> NDArray[np.float32]:
-    """float32 [kind, 3]."""
+    """float32 [kind, 3], calmer than the palette: they fill large areas."""
     colors = [palette.hover, palette.faint, *(palette.series[KIND_COLORS[k]] for k in (2, 3, 4))]
-    return np.array([_rgb(color) for color in colors], np.float32)
+    found = np.array([_rgb(color) for color in colors], np.float32)
+    found[TEMPLATES:] += (np.array(_rgb(palette.base)) - found[TEMPLATES:]) * CALM
+    return found
 
 
 def _rgb(color: int) -> tuple[int, int, int]:

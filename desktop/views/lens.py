@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from imgui_bundle import ImVec2, imgui
 
 from core.messages import Alternative, LensResult, LensRow
@@ -15,6 +17,7 @@ from desktop.views.token_colors import legible, mix
 from desktop.widgets import fit, help_mark, text, tip, wrapped
 
 COLUMNS = 4
+LIVE = 1.0  # seconds between two questions while an answer is written: each costs a head a layer
 ABOUT = (
     "Every layer adds to a sum that runs through the model, the residual stream; only the sum "
     "after the last layer becomes words. The logit lens (nostalgebraist, 2020) turns the sum into "
@@ -33,7 +36,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.dummy(ImVec2(0, ui.u(1)))
         wrapped(ui, ABOUT, color="faint")
         return []
-    actions = _ask(state, position)
+    actions = _ask(state, ui, position)
     result = state.lens.result
     if result is None:
         wrapped(ui, "Asking every layer.")
@@ -53,12 +56,17 @@ def _position(state: AppState) -> int | None:
     return last if row is None else min(row, last)
 
 
-def _ask(state: AppState, position: int) -> list[Action]:
-    """One question at a time; while an answer is written, only of a token that is held."""
-    writing = state.busy and state.attention.row is None
+def _ask(state: AppState, ui: Ui, position: int) -> list[Action]:
+    """One question at a time; of the newest token of an answer no more than LIVE allows."""
     key = (position, state.next_request, state.steering.gains)
-    if writing or state.lens.request or state.lens.key == key:
+    if state.lens.request or state.lens.key == key:
         return []
+    if state.busy and state.attention.row is None:
+        due = ui.memory.get("lens.asked", -math.inf) + LIVE
+        if ui.now < due:
+            ui.redraw_in(due - ui.now)
+            return []
+    ui.memory["lens.asked"] = ui.now
     return [ShowLens(position, key)]
 
 

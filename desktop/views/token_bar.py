@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -11,13 +11,14 @@ from imgui_bundle import ImVec2, imgui
 from desktop.actions import Action, SetAttention
 from desktop.attention_colors import table
 from desktop.icons import ICON_EYE
-from desktop.inside import SetXRay
+from desktop.inside import ReadAgain, SetXRay
 from desktop.state import AppState
-from desktop.token_state import LookBy, XRay
+from desktop.token_state import LookBy, XRay, unread
 from desktop.ui import Ui
 from desktop.views.attention_look import SINK
+from desktop.views.save import draw_save
 from desktop.views.token_colors import RAREST, likely, shades
-from desktop.widgets import picker, text, tip, toggle
+from desktop.widgets import button, meter, picker, text, tip, toggle
 
 SWITCH = f"{ICON_EYE}  X-ray"
 XRAY = (
@@ -35,6 +36,8 @@ BY = (
     "view, or attention rollout: the maps of all layers multiplied, each half attention and half "
     "the token itself, which estimates what reaches a token through the whole model."
 )
+STEPS = 16  # of the bar of colours
+ELSEWHERE = "The cache holds another text, so there is nothing to look into."
 REVERSE = "Light up the tokens that look at this one. Holding Shift does the same."
 PROBABILITIES = (
     "Tint each token of an answer by how unlikely the model found it. Click one to see what else "
@@ -73,14 +76,44 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
         imgui.same_line(0, ui.u(4))
         tinted = toggle(ui, "xray.likely", "Likelihood", xray.probabilities, PROBABILITIES)
     imgui.end_group()
-    _draw_legend(state, ui)
-    actions: list[Action] = []
+    side = ui.u(6)
+    imgui.same_line(ui.right(side))
+    saved = draw_save(state, ui, "text", side)
+    reading = _draw_reading(state, ui)
+    if reading is None:
+        _draw_legend(state, ui)
+    actions = saved + (reading or [])
     xray = replace(xray, reverse=reverse, probabilities=tinted)
     if xray != state.xray:
         actions.append(SetXRay(xray))
     if without != choice.exclude_first:
         actions.append(SetAttention(replace(choice, exclude_first=without)))
     return actions
+
+
+def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
+    """Where the cache holds another text: the way back. None where all of this one is there."""
+    reading = state.reading
+    if reading is not None:
+        words = (
+            f"Reading {reading.done:,} of {reading.total:,} tokens" if reading.total else "Reading"
+        )
+        text(ui, words, "muted", "small")
+        imgui.same_line(0, ui.u(2))
+        x, y = imgui.get_cursor_pos_x(), imgui.get_cursor_pos_y()
+        imgui.set_cursor_pos_y(y + (ui.theme.size("small") - ui.u(1)) / 2)
+        meter(ui, reading.done / max(reading.total, 1), ui.u(30), ui.u(1))
+        imgui.set_cursor_pos((x, y))
+        imgui.dummy(ImVec2(ui.u(30), ui.theme.size("small")))
+        return []
+    spoken = [bool(message.text) for message in state.messages]
+    if state.running or state.model is None or not unread(state.owners, spoken):
+        return None
+    text(ui, ELSEWHERE, "muted", "small")
+    imgui.same_line(0, ui.u(2))
+    with ui.font(style="small"):
+        clicked = button(ui, "xray.read", "Read this conversation again")
+    return [ReadAgain()] if clicked else []
 
 
 def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:
@@ -98,33 +131,57 @@ def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:
     return replace(xray, head=int(picker(ui, "xray.head", heads, str(xray.head), ui.u(25))))
 
 
-def _draw_legend(state: AppState, ui: Ui) -> None:
-    """What the colours mean just now, on a line of its own."""
-    found, width = shades(state, ui), ui.u(30)
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """What the colours mean just now."""
+
+    low: str
+    stops: tuple[int, ...]  # packed colours, at even distances
+    high: str
+    note: str
+
+
+def legend(state: AppState, ui: Ui) -> Legend | None:
+    """None where the tokens have no colours."""
+    found = shades(state, ui)
     if found is not None:
         colors = table(state.attention.colors)[:, :3].astype(np.uint32)
         packed = colors[:, 0] | colors[:, 1] << 8 | colors[:, 2] << 16 | np.uint32(0xFF000000)
-        stops = [int(packed[i * 255 // 16]) for i in range(17)]
-        low, high = ("0", f"{found.top:.1%}" if found.top >= 0.0005 else f"{found.top:.1g}")
-        note = "of each token's attention goes here"
-        if not state.xray.looks_back:
-            note = "of this token's attention"
-    elif state.xray.probabilities:
-        stops = [likely(ui, RAREST ** (i / 16)) for i in range(17)]
-        low, high, note = "certain", f"{RAREST:.1%}", "how likely the model found each token"
-    else:
+        stops = tuple(int(packed[i * 255 // STEPS]) for i in range(STEPS + 1))
+        high = f"{found.top:.1%}" if found.top >= 0.0005 else f"{found.top:.1g}"
+        back = state.xray.looks_back
+        note = "of each token's attention goes here" if back else "of this token's attention"
+        return Legend("0", stops, high, note)
+    if not state.xray.probabilities:
+        return None
+    stops = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
+    return Legend("certain", stops, f"{RAREST:.1%}", "how likely the model found each token")
+
+
+def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDrawList) -> float:
+    """On one line in small text; the right end of its bar."""
+    small, color, width = ui.theme.size("small"), ui.color("muted"), ui.u(30)
+    font = ui.fonts["regular"]
+    with ui.font(style="small"):
+        start = at[0] + imgui.calc_text_size(found.low).x + ui.u(1.5)
+    draw.add_text(font, small, ImVec2(*at), color, found.low)
+    for i in range(STEPS):
+        left = ImVec2(start + width * i / STEPS, at[1] + ui.u(0.5))
+        right = ImVec2(start + width * (i + 1) / STEPS, at[1] + small)
+        a, b = found.stops[i], found.stops[i + 1]
+        draw.add_rect_filled_multi_color(left, right, a, b, b, a)
+    words = f"{found.high}  {found.note}"
+    draw.add_text(font, small, ImVec2(start + width + ui.u(1.5), at[1]), color, words)
+    return start + width
+
+
+def _draw_legend(state: AppState, ui: Ui) -> None:
+    """On a line of its own."""
+    found = legend(state, ui)
+    if found is None:
         text(ui, "Each box is a token. Point at one to see where it looks.", "muted", "small")
         return
-    text(ui, low, "muted", "small")
-    imgui.same_line(0, ui.u(1.5))
-    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    height = ui.theme.size("small")
-    for i in range(16):
-        left = ImVec2(at.x + width * i / 16, at.y + ui.u(0.5))
-        right = ImVec2(at.x + width * (i + 1) / 16, at.y + height)
-        a, b = stops[i], stops[i + 1]
-        draw.add_rect_filled_multi_color(left, right, a, b, b, a)
-    imgui.dummy(ImVec2(width, height))
+    at = imgui.get_cursor_screen_pos()
+    end = draw_legend(ui, found, (at.x, at.y), imgui.get_window_draw_list())
+    imgui.dummy(ImVec2(end - at.x, ui.theme.size("small")))
     ui.mark("xray.legend")
-    imgui.same_line(0, ui.u(1.5))
-    text(ui, f"{high}  {note}", "muted", "small")

@@ -15,7 +15,6 @@ from desktop.attention_state import AttentionChoice
 from desktop.state import AppState, Message
 from desktop.theme import u32
 from desktop.ui import Ui
-from desktop.views.attention_look import LOWEST
 
 FULL = 0.12  # share of the scale from which a colour is opaque: below, the text stays as it is
 INK, PAPER = 0x14161A, 0xFFFFFF
@@ -56,7 +55,7 @@ def shades(state: AppState, ui: Ui) -> Shades | None:
     if looked is None:
         return None
     choice = state.attention
-    key = (choice.colors, choice.logarithmic, choice.exclude_first, state.theme)
+    key = (choice.colors, choice.exclude_first, state.theme)
     held = ui.memory.get("shades")
     if held is None or held[0] is not looked or held[1] != key:
         held = ui.memory["shades"] = (looked, key, _shade(looked, choice, ui))
@@ -65,15 +64,12 @@ def shades(state: AppState, ui: Ui) -> Shades | None:
 
 
 def _shade(looked: Looked, choice: AttentionChoice, ui: Ui) -> Shades:
-    """The scale ends at the largest weight but for the first token, which swamps all others."""
+    """Linear, or all of the text would light up; the scale ends at the largest weight but for the
+    first token, which swamps all others."""
     weights = shown_weights(looked, choice)
     rest = weights[1:] if len(weights) > 1 else weights
     top = max(float(rest.max()), 1e-9)
     shares = np.clip(weights / top, 0.0, 1.0)
-    if choice.logarithmic:
-        low = min(LOWEST, top / 10)
-        logs = np.log(np.maximum(weights, low) / low) / math.log(top / low)
-        shares = np.clip(logs, 0.0, 1.0)
     colors = table(choice.colors)[np.rint(shares * 255).astype(int)].astype(np.float64)
     alpha = np.clip(shares / FULL, 0.0, 1.0)
     base = ui.theme.palette.base

@@ -49,7 +49,7 @@ class TokenItem:
     def __init__(self, state: AppState, ui: Ui, index: int, message: Message, width: float) -> None:
         self.state, self.ui, self.index, self.message = state, ui, index, message
         self.width = width
-        self.passage, self.page = _laid(state, ui, index, message, width)
+        self.passage, self.page = laid(state, ui, index, message, width)
         self.label = ui.theme.size("small") + ui.u(2)
         self.tools = ui.u(7) if message.versions else 0.0
         self.height = self.label + self.page.height + self.tools + ui.u(2)
@@ -64,7 +64,7 @@ class TokenItem:
         ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
         first, own = self.passage.first, self.passage.own
         paint = paint_of(self.state, ui, self.message, first, own)
-        draw_boxes(ui, self.page, (at.x, top), paint, self._marked())
+        draw_boxes(ui, self.page, (at.x, top), paint, self._marked(), draw)
         self._point(at.x, top)
         if not self.tools:
             return []
@@ -113,7 +113,7 @@ class TokenItem:
                 self.ui.rects.setdefault(name, (x + box.x, y, x + box.x + box.width, y + line))
 
 
-def _laid(
+def laid(
     state: AppState, ui: Ui, index: int, message: Message, width: float
 ) -> tuple[Passage, TokenPage]:
     """Cut into tokens and laid out; kept while the message, its place and the width stay."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.attention import head_maps
-from core.attention_scores import SCORES
+from core.attention_scores import ROWS, SCORES, means, of_kind
 from tests.runners import exact, running
 
 TOKENS = [5, 6, 7, 5, 6, 9, 5]
@@ -35,21 +35,21 @@ def test_entropy():
 
 
 def test_previous_token():
-    assert score("previous token", looking_at([0, 0, 1, 2, 3, 4, 5])) == [1]
-    assert score("previous token", looking_at([0, 1, 1, 3, 3, 5, 5])) == [0.5]
+    assert score("previous", looking_at([0, 0, 1, 2, 3, 4, 5])) == [1]
+    assert score("previous", looking_at([0, 1, 1, 3, 3, 5, 5])) == [0.5]
 
 
 def test_first_token():
-    assert score("first token", looking_at([0, 0, 0, 0, 4, 5, 6])) == [0.5]
+    assert score("first", looking_at([0, 0, 0, 0, 4, 5, 6])) == [0.5]
 
 
 def test_duplicate_token():
     """Rows 3, 4 and 6 have their token before; row 6 has it twice."""
-    assert score("duplicate token", looking_at([0, 1, 2, 0, 1, 5, 3])) == [1]
-    assert score("duplicate token", looking_at([0, 0, 0, 0, 0, 0, 6])) == pytest.approx([1 / 3])
+    assert score("duplicate", looking_at([0, 1, 2, 0, 1, 5, 3])) == [1]
+    assert score("duplicate", looking_at([0, 0, 0, 0, 0, 0, 6])) == pytest.approx([1 / 3])
     both = looking_at([0, 1, 2, 0, 1, 5, 0])
     both[0, 6, [0, 3]] = 0.5
-    assert score("duplicate token", both) == [1]
+    assert score("duplicate", both) == [1]
 
 
 def test_induction():
@@ -67,16 +67,29 @@ def test_scores_of_some_rows_only():
     rows = [3, 4, 6]
     found = score("induction", looking_at([1, 2, 4], length=7), positions=rows)
     assert found == [1]
-    assert score(
-        "previous token", looking_at([2, 3, 6], length=7), positions=rows
-    ) == pytest.approx([2 / 3])
+    assert score("previous", looking_at([2, 3, 6], length=7), positions=rows) == pytest.approx(
+        [2 / 3]
+    )
 
 
 @pytest.mark.parametrize("name", sorted(set(SCORES) - {"entropy"}))
 def test_where_nothing_can_be_told(name):
     assert math.isnan(score(name, looking_at([0]), tokens=[5])[0])
-    if name in ("duplicate token", "induction"):
+    if name in ("duplicate", "induction"):
         assert math.isnan(score(name, looking_at([0, 0, 0]), tokens=[5, 6, 7])[0])
+
+
+def test_means_of_sums_are_the_scores():
+    """As a device keeps them: sums of all scores in order, then how many rows of each kind."""
+    rng, positions = np.random.default_rng(2), np.arange(2, 7)
+    maps = np.tril(rng.random((3, 7, 7)).astype(np.float32))[:, 2:]
+    maps /= maps.sum(axis=2, keepdims=True)
+    kinds = {name: of_kind(name, positions, TOKENS) for name in ROWS}
+    columns = [s.of(maps, positions, TOKENS)[:, kinds[s.rows]].sum(axis=1) for s in SCORES.values()]
+    columns += [np.full(3, kinds[name].sum()) for name in ROWS]
+    found = means(np.stack(columns, axis=1).astype(np.float32))
+    for name, measure in SCORES.items():
+        np.testing.assert_allclose(found[name], measure(maps, positions, TOKENS), rtol=1e-6)
 
 
 def repeated(count, seed):
@@ -116,14 +129,14 @@ def test_induction_heads_stand_out(found):
 
 
 def test_previous_token_heads_stand_out(found):
-    ranked = ranking(found["previous token"])
+    ranked = ranking(found["previous"])
     assert [head for head, _ in ranked[:2]] == [(16, 0), (11, 1)]
     assert ranked[1][1] > 0.8
-    assert np.median(found["previous token"]) < 0.05
+    assert np.median(found["previous"]) < 0.05
 
 
 def test_induction_needs_an_earlier_layer(found):
     """Heads that look one back write what induction heads of later layers read."""
     induction = [layer for (layer, _), score in ranking(found["induction"]) if score > 0.3]
-    previous = [layer for (layer, _), score in ranking(found["previous token"]) if score > 0.6]
+    previous = [layer for (layer, _), score in ranking(found["previous"]) if score > 0.6]
     assert min(previous) < min(induction)

@@ -7,11 +7,12 @@ import pytest
 
 from core import backends
 from core.engine import Engine
-from core.errors import DeviceLostError, OutOfDeviceMemoryError
+from core.errors import CancelledError, DeviceLostError, OutOfDeviceMemoryError
 from core.messages import (
     CancelLoad,
     ChatMessage,
     CompareGains,
+    ConversationRead,
     ExecutorChanged,
     GainsEffect,
     Generate,
@@ -29,6 +30,7 @@ from core.messages import (
     Looked,
     ModelLoaded,
     PrefillProgress,
+    Read,
     Reconfigure,
     SamplingOptions,
     SetGains,
@@ -218,6 +220,52 @@ def test_continue_goes_on_where_it_ended(client, tiny_llama):
     assert first + second == whole
 
 
+def test_another_branch_is_read_without_an_answer(client, tiny_llama):
+    client.load(tiny_llama)
+    _, tokens = client.ask(1)
+    client.ask(2, (ChatMessage("user", "Something else entirely"),))
+    text = "".join(e.text for e in client.of(TokenDecoded) if e.request == 1)
+    branch = (*HELLO, ChatMessage("assistant", text, tuple(tokens)))
+    client.send(Read(3, branch))
+    done = client.until(ConversationRead)
+    assert (done.request, done.message) == (3, "")
+    assert [t.id for t in done.prompt if t.message == 1] == list(tokens)
+    assert client.of(PrefillProgress)[-1].request == 3
+    assert client.engine.attention().tokens() == tuple(t.id for t in done.prompt)
+    finished, _ = client.ask(4, (*branch, ChatMessage("user", "And?")))
+    assert finished.stats.reused_tokens == len(done.prompt), "a question finds it in the cache"
+
+
+def test_reading_ends_for_an_answer_and_for_stop(client, tiny_llama, hook):
+    client.load(tiny_llama)
+    begun = threading.Event()
+
+    def slowly(step, stop):
+        begun.set()
+        deadline = time.monotonic() + PATIENCE
+        while not stop() and time.monotonic() < deadline:
+            time.sleep(0.002)
+        hook.at_step = lambda step, stop: None
+        raise CancelledError("stopped")
+
+    hook.at_step = slowly
+    client.send(Read(1, HELLO))
+    assert begun.wait(PATIENCE)
+    client.send(Stop())
+    finished, _ = client.ask(2)
+    (done,) = client.of(ConversationRead)
+    assert (done.prompt, done.message) == ((), "")
+    assert finished.stop_reason == "length"
+
+
+def test_what_cannot_be_read_is_a_sentence(client, tiny_llama):
+    client.send(Read(1, HELLO))
+    assert "no model is loaded" in client.until(ConversationRead).message
+    client.load(tiny_llama, exact(context=8))
+    client.send(Read(2, (ChatMessage("user", "so much to say " * 5),)))
+    assert "the context holds 8" in client.until(ConversationRead).message
+
+
 def test_raw_prompts_and_a_full_context(client, tiny_llama):
     client.load(tiny_llama, exact(context=16))
     turns = (ChatMessage("user", "on the"),)
@@ -353,7 +401,8 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
     random = Random(seed)
     missing = str(tmp_path / "missing.gguf")
     client.load(tiny_llama)
-    sent = {LoadStarted: 1, GenerationFinished: 0, LensResult: 0, GainsEffect: 0}
+    sent = {LoadStarted: 1, GenerationFinished: 0, ConversationRead: 0}
+    sent |= {LensResult: 0, GainsEffect: 0}
     asides = {
         "look": lambda number: Inspect(random.randrange(60), number),
         "compare": CompareGains,
@@ -371,7 +420,9 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
     for number in range(40):
         if random.random() < 0.3:
             time.sleep(random.random() * 0.03)
-        kind = random.choice(("load", "missing", "change", "ask", "ask", "stop", "cancel", *asides))
+        kind = random.choice(
+            ("load", "missing", "change", "ask", "ask", "read", "stop", "cancel", *asides)
+        )
         if kind in ("load", "missing"):
             client.send(LoadModel(missing if kind == "missing" else str(tiny_llama), exact()))
         elif kind == "change":
@@ -379,6 +430,9 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
         elif kind == "ask":
             client.send(Generate(number, HELLO, GREEDY))
             sent[GenerationFinished] += 1
+        elif kind == "read":
+            client.send(Read(number, HELLO))
+            sent[ConversationRead] += 1
         elif kind in asides:
             client.send(asides[kind](number))
             last_look = number if kind == "see" else last_look
@@ -413,7 +467,10 @@ def _ended(client):
     loads = (ModelLoaded, LoadFailed, ExecutorChanged)
     return {
         LoadStarted: sum(len(client.of(kind)) for kind in loads),
-        **{k: len(client.of(k)) for k in (GenerationFinished, LensResult, GainsEffect)},
+        **{
+            k: len(client.of(k))
+            for k in (GenerationFinished, ConversationRead, LensResult, GainsEffect)
+        },
     }
 
 

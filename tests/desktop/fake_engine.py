@@ -19,6 +19,7 @@ from core.messages import (
     CancelLoad,
     Command,
     CompareGains,
+    ConversationRead,
     Event,
     ExecutorChanged,
     ExecutorInfo,
@@ -43,6 +44,7 @@ from core.messages import (
     PooledPrefix,
     PrefillProgress,
     PromptToken,
+    Read,
     Reconfigure,
     Shutdown,
     Stop,
@@ -53,7 +55,10 @@ from tests.desktop.attention_fake import FakeSource
 
 ROW = 3 * 64 * 2  # bytes of a key or a value of a layer, fp16
 LAYOUT = CacheLayout(
-    tuple(CacheLayer(i, (), 8192, 0, ROW, ROW) for i in range(30)), "fp16", "fp16", 30 * 2 * ROW * 8192
+    tuple(CacheLayer(i, (), 8192, 0, ROW, ROW) for i in range(30)),
+    "fp16",
+    "fp16",
+    30 * 2 * ROW * 8192,
 )
 MODEL = ModelInfo(
     name="SmolLM2-135M-Instruct",
@@ -131,7 +136,7 @@ class FakeEngine:
         elif isinstance(command, CancelLoad):
             self._cancel.set()
         else:
-            if isinstance(command, Generate):
+            if isinstance(command, Generate | Read):
                 self._stop.clear()
             if isinstance(command, Shutdown):
                 self._stop.set()
@@ -164,6 +169,8 @@ class FakeEngine:
                 self._tell_cache()
             elif isinstance(command, Generate):
                 self._generate(command)
+            elif isinstance(command, Read):
+                self._read(command)
             elif isinstance(command, Look):
                 self._say(look(command))
             elif isinstance(command, Inspect):
@@ -191,6 +198,13 @@ class FakeEngine:
             layers=MODEL.layers, heads=MODEL.heads, kv_heads=MODEL.kv_heads, context=1024
         )
         self._say(ModelLoaded(self.model, EXECUTOR, 0.42))
+
+    def _read(self, command: Read) -> None:
+        words = prompt_tokens(command)[:-2]
+        self._say(PrefillProgress(command.request, len(words) // 2, len(words)))
+        if self._stop.wait(self.delay):
+            words = words[: len(words) // 2]
+        self._say(ConversationRead(command.request, words))
 
     def _generate(self, command: Generate) -> None:
         request, started = command.request, time.monotonic()
@@ -299,7 +313,7 @@ def pieces_of(text: str) -> list[str]:
     return [text[i : i + 4] for i in range(0, len(text), 4)]
 
 
-def prompt_tokens(command: Generate) -> tuple[PromptToken, ...]:
+def prompt_tokens(command: Generate | Read) -> tuple[PromptToken, ...]:
     """A template token and a line for each message, and a line before the answer."""
     tokens = []
     for index, message in enumerate(command.messages):

@@ -5,10 +5,9 @@ import pytest
 from imgui_bundle import imgui
 
 from core.attention import head_maps, probabilities
-from desktop import attention_colors, attention_maps
-from desktop.attention_export import export_png
+from core.attention_scores import SCORES
+from desktop import attention_colors, attention_readings, attention_work
 from desktop.attention_maps import AttentionMaps, Look
-from desktop.png import read_png
 from tests.desktop.attention_fake import FakeSource
 from tests.runners import BACKENDS, exact, running
 
@@ -22,7 +21,7 @@ class Rig:
     """Frames with maps in them."""
 
     def __init__(self, scene, device, source, monkeypatch):
-        monkeypatch.setattr(attention_maps, "SOFTWARE_IDLE_MS", 200.0)
+        monkeypatch.setattr(attention_work, "SOFTWARE_IDLE_MS", 200.0)
         self.scene = scene(SIDE, SIDE)
         self.maps = AttentionMaps(device, self.scene.renderer)
         self.scene.loop.prepare = self.maps.record
@@ -279,10 +278,11 @@ def test_value_under_the_pointer(rig):
     assert 0 < one.maps.read_back["pointer"] <= 4 * len(seen)
 
 
-def test_scores(rig, monkeypatch):
-    monkeypatch.setattr(attention_maps, "SCORE_PERIOD", 0.0)
-    one = rig(sharpness=4.0)
-    one.source.grow(40, tokens=(list(range(20)) * 2))
+@pytest.mark.parametrize("options", [{}, {"window": 9}, {"ring": 24}], ids=str)
+def test_scores_are_those_of_their_definition(rig, monkeypatch, options):
+    monkeypatch.setattr(attention_readings, "SCORE_PERIOD", 0.0)
+    one = rig(sharpness=4.0, **options)
+    one.source.grow(40, tokens=[*range(20), *range(7, 20), *[3] * 7])
 
     def paint(maps, draw_list):
         thumbnails(maps, draw_list)
@@ -291,22 +291,31 @@ def test_scores(rig, monkeypatch):
     one.until_complete(paint)
     for _ in range(4):
         one.frame(paint)
-    sums = one.maps.scores()
-    tokens = np.array(one.source.tokens())
+    source, found = one.source, one.maps.scores()
+    assert list(found) == list(SCORES)
+    assert one.maps.scored_rows == len(source.rows) * len(one.maps._store.heads)
     for number, (layer, head) in enumerate(one.maps._store.heads):
-        p = np.nan_to_num(expected(one.source, layer, head))
-        same = (tokens[None] == tokens[:, None]) & np.tri(40, k=-1, dtype=bool)
-        after = np.zeros_like(same)
-        after[:, 1:] = tokens[None, :-1] == tokens[:, None]
-        want = [
-            -(p * np.log(np.maximum(p, 1e-30))).sum(),
-            p.diagonal(-1).sum(),
-            p[same].sum(),
-            (p * after * np.tri(40, dtype=bool)).sum(),
-            p[:, 0].sum(),
-            40,
-        ]
-        np.testing.assert_allclose(sums[number], want, rtol=5e-3, atol=5e-3)
+        p = np.nan_to_num(expected(source, layer, head))[None, source.rows.start :]
+        for name, score in SCORES.items():
+            want = score(p.astype(np.float32), source.rows, source.tokens())
+            np.testing.assert_allclose(found[name][number], want[0], rtol=2e-3, atol=1e-3)
+
+
+def test_scores_that_cannot_be_told(rig, monkeypatch):
+    monkeypatch.setattr(attention_readings, "SCORE_PERIOD", 0.0)
+    one = rig()
+    one.source.grow(12, tokens=range(12))
+
+    def paint(maps, draw_list):
+        thumbnails(maps, draw_list)
+        maps.scores()
+
+    one.until_complete(paint)
+    for _ in range(4):
+        one.frame(paint)
+    found = one.maps.scores()
+    assert np.isnan(found["induction"]).all() and np.isnan(found["duplicate"]).all()
+    assert (found["first"] > 0).all()
 
 
 def test_sentences_where_there_is_nothing_to_draw(rig):
@@ -337,28 +346,6 @@ def test_another_source_and_a_closed_one(rig):
     one.source.alive = False
     one.frame(thumbnails)
     assert one.source.holders == first.holders == 0
-
-
-def test_export_of_a_picture(rig, tmp_path):
-    """The PNG holds the colours of the numbers."""
-    one = rig()
-    one.source.grow(40)
-
-    def paint(maps, draw_list):
-        maps.picture("head.1.2", 1, 2, range(40), range(40), 128)
-        maps.picture("head.0.3", 0, 3, range(40), range(40), 128)
-
-    one.until_complete(paint)
-    pixels = read_png(export_png(one.maps, ((1, 2), (0, 3)), tmp_path))
-    assert pixels.shape == (720, 720 * 2 + 24, 4)
-    p = expected(one.source, 1, 2)
-    cells = pixels[9:720:18, 9:720:18]
-    assert (cells[..., 3] == np.where(np.isnan(p), 0, 255)).all()
-    table = attention_colors.table("viridis").astype(int)
-    drawn = ~np.isnan(p)
-    want = table[np.rint(p[drawn] * 255).astype(int)]
-    np.testing.assert_allclose(cells[drawn].astype(int), want, atol=3)
-    assert one.maps.read_back["maps"] == 0 and one.maps.read_back["exports"] > 0
 
 
 @pytest.mark.parametrize("kv", ["fp16", "fp32"])

@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
-from core.attention import probabilities
-from core.errors import LlmLiteError
 from desktop.attention_cells import Cell
 from desktop.attention_colors import NAMES, srgb_to_lab, table
-from desktop.attention_export import export_npz
-from desktop.attention_scores import INDUCTION, PREVIOUS, mean_scores, repeated
 from desktop.attention_state import AttentionChoice
-from desktop.views.attention_head import Zoom
+from desktop.views.attention_head import Zoom, arrange
 from desktop.views.attention_look import LOWEST, ticks
 from desktop.views.attention_map import visible
-from tests.desktop.attention_fake import FakeSource
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,7 +44,13 @@ def test_zoom_keeps_at_least_sixteen_tokens_inside_the_text():
 
 
 def test_numbers_on_the_bar():
-    assert [words for _, words in ticks(AttentionChoice())] == ["0%", "25%", "50%", "75%", "100%"]
+    assert [words for _, words in ticks(AttentionChoice(logarithmic=False))] == [
+        "0%",
+        "25%",
+        "50%",
+        "75%",
+        "100%",
+    ]
     shares = [share for share, _ in ticks(AttentionChoice(logarithmic=True))]
     assert shares == pytest.approx([0, 0.25, 0.5, 0.75, 1])
     last = ticks(AttentionChoice(logarithmic=True, high=0.5))[-1]
@@ -60,16 +61,6 @@ def test_tokens_that_cannot_be_seen_have_a_sign():
     assert [visible(t) for t in (" ", "\n", "", " sky", "\t")] == ["␣", "⏎", "␣", "sky", "→"]
     assert visible("\xa0") == "U+00A0"
     assert len(visible("x" * 50)) == 12
-
-
-def test_mean_scores_count_only_rows_with_something_to_find():
-    tokens = (1, 2, 3, 1, 2, 3)
-    assert repeated(tokens) == 3
-    sums = np.array([[6.0, 3.0, 1.5, 3.0, 0.6, 6.0]], np.float32)
-    layer = FakeSource(layers=1, heads=1, kv_heads=1).layers[0]
-    (means,) = mean_scores(sums, (layer,), tokens).values()
-    assert means[PREVIOUS] == pytest.approx(0.5)
-    assert means[INDUCTION] == pytest.approx(1.0)
 
 
 def test_rows_of_a_cell_come_newest_first_and_each_once():
@@ -87,28 +78,8 @@ def test_rows_of_a_cell_come_newest_first_and_each_once():
     assert cell.shrink(7) == 7 and cell.seen == 7 and cell.todo == []
 
 
-@pytest.fixture
-def source():
-    made = FakeSource(dtype="f32")
-    made.grow(30)
-    return made
-
-
-def test_export_of_numbers(source, tmp_path):
-    path = export_npz(source, ((0, 1), (1, 3)), tmp_path / "new")
-    with np.load(path) as found:
-        assert found["probs"].shape == (2, 30, 30)
-        assert found["tokens"].tolist() == list(source.tokens())
-        for number, (layer, head) in enumerate(found["heads"].tolist()):
-            q, k = source.head(layer, head)
-            want = probabilities(q, k, np.arange(30), scale=source.layers[0].scale, window=0)
-            np.testing.assert_allclose(found["probs"][number], want, atol=1e-6)
-
-
-def test_exports_that_fail_are_sentences(source, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(LlmLiteError, match="cannot be written to"):
-        export_npz(source, ((0, 0),), tmp_path / "file" / "x")
-    monkeypatch.setattr("desktop.attention_export.available_bytes", lambda: 1000)
-    with pytest.raises(LlmLiteError, match="choose fewer heads"):
-        export_npz(source, ((0, 0),), tmp_path)
+def test_heads_are_arranged_as_large_as_they_can_be():
+    assert [arrange(n, 16 / 9) for n in (1, 2, 3, 4)] == [(1, 1), (2, 1), (3, 1), (2, 2)]
+    assert arrange(3, 1.1) == (2, 2)
+    assert [arrange(n, 5.0) for n in (3, 4)] == [(3, 1), (4, 1)], "a low panel has one row"
+    assert arrange(4, 0.3) == (1, 4)

@@ -9,6 +9,7 @@ from core.messages import (
     Alternative,
     ChatMessage,
     CompareGains,
+    ConversationRead,
     GainsEffect,
     Generate,
     GenerationFinished,
@@ -18,8 +19,11 @@ from core.messages import (
     Look,
     Looked,
     ModelLoaded,
+    PrefillProgress,
     PromptToken,
+    Read,
     SetGains,
+    Stop,
     TokenDecoded,
 )
 from desktop import actions as a
@@ -27,7 +31,7 @@ from desktop import inside as i
 from desktop.asking import versions
 from desktop.attention_state import AttentionChoice
 from desktop.state import Message
-from desktop.token_state import SYSTEM, TEMPLATE, XRay
+from desktop.token_state import SYSTEM, TEMPLATE, XRay, unread
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 from tests.desktop.test_state import READY, STATS, asked, play
 
@@ -35,6 +39,7 @@ OTHER = Alternative(9, " other", 0.2)
 BEST = (Alternative(11, "one", 0.5), OTHER)
 PROMPT = tuple(PromptToken(n, t, o) for n, (t, o) in enumerate([("<s>", -1), ("hi", 0)]))
 ABLATED = ((0.0, *(1.0,) * 8), *((1.0,) * 9,) * 29)
+IDS = (11, 12, 13)
 ONES = ((1.0,) * 9,) * 30
 
 
@@ -141,6 +146,44 @@ def test_continue_from_another_choice_keeps_the_old_answer():
     assert back.owners == (TEMPLATE, 0), "the cache holds the other one"
     assert texts(play(back, i.SwitchVersion(1, 1))[0]) == ["hi", "one other end"]
     assert versions(back, 1) == versions(state, 1)
+
+
+def other_version():
+    """The first answer shown, the second in the cache."""
+    state, _ = play(answered(), i.ContinueFrom(1, 1, OTHER), GenerationFinished(2, "end", STATS))
+    return play(state, i.SwitchVersion(1, 0))[0]
+
+
+def test_a_version_is_read_again():
+    before = other_version()
+    assert unread(before.owners, [True, True]) and not unread(answered().owners, [True, True])
+    state, (command,) = play(before, i.ReadAgain(), i.ReadAgain())
+    assert command == Read(3, (ChatMessage("user", "hi"), ChatMessage("assistant", "one two", IDS)))
+    state, _ = play(state, PrefillProgress(3, 1, 4))
+    assert (state.reading.done, state.reading.total, state.busy) == (1, 4, False)
+    words = (PromptToken(1, "<s>", -1), PromptToken(2, "hi", 0), PromptToken(11, "one", 1))
+    state, _ = play(state, ConversationRead(2, ()), ConversationRead(3, words))
+    assert (state.reading, state.owners, state.context_used) == (None, (TEMPLATE, 0, 1), 3)
+    assert state.positions == ("<s>", "hi", "one")
+    assert texts(state) == ["hi", "one two"]
+
+
+@pytest.mark.parametrize(
+    "action", [a.Send("more"), a.Regenerate(), a.NewChat(), i.SwitchVersion(1, 1), a.OpenModel("x")]
+)
+def test_reading_gives_way_to_what_is_wanted_next(action):
+    state, _ = play(other_version(), i.ReadAgain())
+    state, commands = play(state, action)
+    assert state.reading is None and commands[0] == Stop()
+    late = play(state, ConversationRead(3, (PromptToken(1, "<s>", -1),)))[0]
+    assert late.owners == state.owners
+
+
+def test_reading_that_fails_is_told():
+    state, _ = play(other_version(), i.ReadAgain(), ConversationRead(3, (), "the context is small"))
+    assert state.reading is None and "context is small" in state.notices[-1].text
+    busy, _ = play(answered(), a.Send("more"), i.ReadAgain())
+    assert busy.reading is None and "is being written" in busy.notices[-1].text
 
 
 def test_what_followed_goes_and_comes_with_its_version():

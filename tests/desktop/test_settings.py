@@ -10,10 +10,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from core.messages import EngineOptions, SamplingOptions
+from desktop.attention_state import AttentionChoice
 from desktop.keeper import DELAY, Keeper
 from desktop.layout import LAYOUT_VERSION
 from desktop.settings import Settings, WindowPlace, load, parse, remember, restore, save
 from desktop.state import AppState
+from desktop.token_state import XRay
 
 
 @pytest.fixture
@@ -90,6 +92,9 @@ def test_file_that_is_not_text_is_set_aside(path):
         ({"options": []}, "options"),
         ({"window": {"width": 0}}, "window.width"),
         ({"window": {"x": 1 << 40}}, "window.x"),
+        ({"looks": {"by": "magic"}}, "looks.by"),
+        ({"looks": {"colors": "jet"}}, "looks.colors"),
+        ({"looks": {"high": 0.0}}, "looks.high"),
         ({"system_prompt": 3}, "system_prompt"),
     ],
 )
@@ -172,6 +177,9 @@ def test_any_object_parses_and_what_it_gives_is_valid(data):
 
 def test_state_is_remembered_and_restored():
     state = AppState(theme="light", font_size=20.0, system_prompt="x", recent=("/m",))
+    xray = XRay(by="rollout", reverse=True, probabilities=True)
+    look = AttentionChoice(colors="magma", logarithmic=False, high=0.5, exclude_first=True)
+    state = replace(state, xray=xray, attention=look)
     again = restore(remember(state, Settings()), AppState())
     assert again == state
 

@@ -15,6 +15,7 @@ from core.messages import (
     Inspect,
     LoadModel,
     Look,
+    Read,
     SamplingOptions,
     SetGains,
 )
@@ -120,6 +121,41 @@ def test_a_token_gives_way_to_another_choice_and_comes_back(talk):
     one.robot.click("chat.xray")
     one.robot.click("message.1.before")
     assert one.state.messages[1].text == ANSWER, "in plain reading too"
+
+
+def test_a_version_that_the_cache_has_lost_is_read_again(talk):
+    one, engine = talk
+    one.robot.click("chat.xray")
+    assert not one.robot.shows("xray.read")
+    one.robot.click("token.1.2")
+    one.robot.click(f"tokens.choice.{OTHER_ID}")
+    one.robot.wait("the answer", lambda s: not s.busy, 10, pace=0)
+    one.robot.click("message.1.before")
+    engine.delay = 0.1
+    one.robot.click("xray.read")
+    assert one.robot.shows("xray.legend") is False
+    one.robot.wait("the reading", lambda s: s.reading is None, 5)
+    one.robot.frames(2)
+    (command,) = sent(engine, Read)
+    assert command.messages[-1].content == ANSWER == one.state.messages[1].text
+    assert not one.robot.shows("xray.read")
+    one.robot.point("token.1.3")
+    assert sent(engine, Look)[-1].position == 2 + len(pieces_of(QUESTION)) + 2 + 3
+
+
+def test_the_lens_follows_the_newest_token_at_leisure(headless):  # noqa: F811
+    one = headless(AppState(), size=(1400, 1700))
+    engine = FakeEngine(0.01)
+    one.program.start(engine)
+    engine.send(LoadModel(None))
+    one.robot.wait("the model", lambda s: s.model is not None, 5)
+    one.robot.click("tab.lens")
+    ask(one, limit=30)
+    one.robot.wait("the lens", lambda s: not s.lens.request, 5)
+    asked = [inspect.position for inspect in sent(engine, Inspect)]
+    assert asked == sorted(set(asked)) and asked[-1] == one.state.context_used - 1
+    tokens = len(one.state.messages[1].tokens)
+    assert 2 <= len(asked) < tokens / 4, "now and then while it writes"
 
 
 def test_the_choice_that_was_made_does_nothing(talk):

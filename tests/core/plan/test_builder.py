@@ -233,3 +233,15 @@ def test_bytes_of_a_row():
     assert [row_bytes(d, 64) for d in ("f32", "f16", "a8")] == [256, 128, 64 + 2 * 8]
     with pytest.raises(ValueError, match="q4_1"):
         row_bytes("q4_1", 64)
+
+
+def test_a_layer_ends_where_its_page_says():
+    b = builder()
+    x = b.embed(b.weight("table"), "embedding")
+    with pytest.raises(ValueError, match="last op"):
+        b.layer_end(b.state("elsewhere", "f32", x.shape))
+    for layer in range(2):
+        x = b.layer_end(b.add(x, x, f"layers.{layer}.residual"))
+    plan = b.finish(b.add(x, x, "logits"))
+    labels = [plan.ops[end].label for end in plan.layer_ends]
+    assert labels == ["layers.0.residual", "layers.1.residual"]

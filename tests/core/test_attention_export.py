@@ -1,0 +1,82 @@
+"""Maps as numbers: taken between two steps of an answer, written beside it."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from core import attention_export
+from core.attention import head_maps
+from core.attention_export import snapshot, write, write_later
+from core.errors import LlmLiteError
+from core.messages import ExportMaps, GenerationFinished, MapsExported, TokenDecoded
+from tests.core.test_engine import GREEDY, HELLO, client  # noqa: F401
+from tests.core.test_engine import Generate as Ask
+from tests.runners import exact, running
+
+HEADS = ((0, 1), (1, 3), (0, 0))
+
+
+@pytest.fixture
+def source(tiny_llama):
+    with running(tiny_llama, exact()) as runner:
+        runner.session.prefill(list(range(40, 70)))
+        yield runner.attention
+
+
+def test_the_file_holds_the_maps(source, tmp_path):
+    write(snapshot(source, HEADS), tmp_path / "new" / "maps.npz")
+    with np.load(tmp_path / "new" / "maps.npz") as found:
+        assert found["tokens"].tolist() == list(range(40, 70))
+        assert found["positions"].tolist() == list(range(30))
+        assert found["heads"].tolist() == [list(head) for head in HEADS]
+        assert found["probs"].dtype == np.float32
+        for number, (layer, head) in enumerate(HEADS):
+            want = np.empty((1, 30, 30), np.float32)
+            head_maps(source, layer, [head], want)
+            np.testing.assert_array_equal(found["probs"][number], want[0])
+
+
+def test_what_was_taken_stays_as_it_was(tiny_llama, tmp_path):
+    with running(tiny_llama, exact()) as runner:
+        runner.session.prefill(list(range(40, 70)))
+        taken = snapshot(runner.attention, HEADS)
+        write(taken, tmp_path / "before.npz")
+        runner.session.prefill(list(range(50, 90)))
+        write(taken, tmp_path / "after.npz")
+    with np.load(tmp_path / "before.npz") as before, np.load(tmp_path / "after.npz") as after:
+        np.testing.assert_array_equal(before["probs"], after["probs"])
+
+
+def test_what_cannot_be_exported_is_a_sentence(source, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    taken, told = snapshot(source, HEADS), []
+    with pytest.raises(LlmLiteError, match="cannot be written to"):
+        write(taken, tmp_path / "file" / "x.npz")
+    with pytest.raises(LlmLiteError, match="already"):
+        write(taken, tmp_path / "file")
+    done = threading.Event()
+    write_later(taken, tmp_path / "file", lambda words: (told.append(words), done.set()))
+    assert done.wait(10) and "already" in told[0]
+    with pytest.raises(LlmLiteError, match="layer 9, head 0"):
+        snapshot(source, ((9, 0),))
+    monkeypatch.setattr(attention_export, "available_bytes", lambda: 1000)
+    with pytest.raises(LlmLiteError, match="choose fewer heads"):
+        snapshot(source, HEADS)
+
+
+def test_while_an_answer_is_written(client, tiny_llama, tmp_path):  # noqa: F811
+    client.send(ExportMaps(1, str(tmp_path / "none.npz"), HEADS))
+    assert "no model" in client.until(MapsExported).message
+    client.load(tiny_llama)
+    client.send(Ask(1, HELLO, GREEDY))
+    client.until(TokenDecoded)
+    client.send(ExportMaps(2, str(tmp_path / "maps.npz"), HEADS))
+    exported = client.until(MapsExported)
+    assert (exported.request, exported.message) == (2, "")
+    finished = client.until(GenerationFinished) if not client.of(GenerationFinished) else None
+    assert finished is None or finished.stop_reason == "length"
+    with np.load(tmp_path / "maps.npz") as found:
+        n = len(found["tokens"])
+        np.testing.assert_allclose(found["probs"].sum(axis=2), 1, atol=1e-5)
+        assert found["probs"].shape == (3, n, n)

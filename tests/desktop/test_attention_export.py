@@ -1,0 +1,165 @@
+"""Pictures of views: drawn by the program, rendered on a validated device, read from the file."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.attention import probabilities
+from core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
+from desktop import attention_colors, attention_work
+from desktop.actions import ExportAttention, Send, SetAttention
+from desktop.inside import SetXRay
+from desktop.png import read_png
+from desktop.token_state import XRay
+from desktop.tour import Stage
+from desktop.views import figures
+from desktop.views.save import default_path
+from tests.desktop.fake_engine import FakeEngine
+
+pytestmark = pytest.mark.vulkan
+
+
+@pytest.fixture
+def stage(monkeypatch):
+    """The program on an offscreen surface after a short answer of a fake engine."""
+    monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
+    monkeypatch.setattr(attention_work, "SOFTWARE_IDLE_MS", 200.0)
+    one = Stage(EngineOptions(), SamplingOptions(max_new_tokens=12), 0.0)
+    one._engine = FakeEngine(0.0)
+    one.program.start(one._engine)
+    one._engine.send(LoadModel(None))
+    one.robot.wait("the model", lambda s: s.model is not None, 5)
+    one.program.do(Send("Why is the sky blue?"))
+    one.robot.wait("the answer", lambda s: s.messages and not s.busy, 10)
+    yield one
+    messages = list(one.device.validation_messages)
+    one.close()
+    assert messages == []
+
+
+def saved(stage, view, path):
+    """The pixels of the picture, uint8 [h, w, 4]."""
+    stage.program.do(ExportAttention(view, "png", str(path)))
+    stage.robot.wait("the picture", lambda s: any(str(path) in n.text for n in s.notices), 30)
+    assert stage.robot.state.notices[-1].text.startswith("Saved")
+    return read_png(path)
+
+
+def choose(stage, **changes):
+    state = stage.robot.state
+    stage.program.do(SetAttention(replace(state.attention, **changes)))
+
+
+def colors_of(stage, layer, head):
+    """What the map must look like, int [n, n, 3]; NaN above the diagonal."""
+    source = stage._engine.source
+    q, k = source.head(layer, head)
+    n, scale = source.length, source.layers[layer].scale
+    p = probabilities(q, k, np.arange(n), scale=scale, window=0)
+    table = attention_colors.table("viridis").astype(float)[:, :3]
+    found = table[np.rint(p * 255).astype(int)]
+    found[np.triu_indices(n, 1)] = np.nan
+    return found
+
+
+def test_a_head_has_its_map_axes_and_title(stage, tmp_path):
+    choose(stage, locked=((1, 2),), logarithmic=False)
+    pixels = saved(stage, "heads", tmp_path / "new" / "head.png")
+    want = colors_of(stage, 1, 2)
+    n = len(want)
+    each = figures._side(n, figures.SMALLEST[0]) // n
+    lit = np.isclose(pixels[..., :3], attention_colors.table("viridis")[0, :3], atol=3).all(axis=2)
+    rows, columns = np.flatnonzero(lit.any(axis=1)), np.flatnonzero(lit.any(axis=0))
+    bottom, left = find_map(pixels, want, each, rows[-1], columns[0])
+    top = bottom - n * each
+    centers = pixels[top + each // 2 : bottom : each, left + each // 2 :: each][:, :n, :3]
+    drawn = ~np.isnan(want)
+    np.testing.assert_allclose(centers[drawn], want[drawn], atol=3)
+    background = pixels[0, 0]
+    for part in (pixels[:top, left:], pixels[top:bottom, :left]):  # words above and at the left
+        assert (part != background).any()
+
+
+def find_map(pixels, want, each, bottom, left):
+    """Lower edge and left edge of the map: its lower left corner is always drawn."""
+    n, half = len(want), each // 2
+    for low in range(bottom + 1, bottom - each * n, -1):
+        for start in range(left, left + 4):
+            top = low - n * each
+            if top < 0:
+                continue
+            got = pixels[top + half : low : each, start + half, :3][:n].astype(float)
+            if len(got) == n and np.abs(got - want[:, 0]).max() <= 3:
+                return low, start
+    raise AssertionError("the picture holds no such map")
+
+
+def test_four_heads_the_grid_and_the_text(stage, tmp_path):
+    choose(stage, locked=((0, 0), (1, 2), (3, 4), (5, 6)))
+    four = saved(stage, "heads", tmp_path / "four.png")
+    choose(stage, locked=((0, 0),))
+    one = saved(stage, "heads", tmp_path / "one.png")
+    assert four.shape[0] > 1.5 * one.shape[0] and four.shape[1] > 1.5 * one.shape[1]
+    choose(stage, layer=2)
+    layer = saved(stage, "grid", tmp_path / "layer.png")
+    choose(stage, layer=None)
+    grid = saved(stage, "grid", tmp_path / "grid.png")
+    assert grid.shape[0] > 5 * figures.THUMBNAIL > layer.shape[0]
+    assert grid.shape[1] / grid.shape[0] == pytest.approx(figures.WIDE, rel=0.5)
+    choose(stage, order="induction")
+    assert saved(stage, "grid", tmp_path / "ranked.png").shape != grid.shape
+    text = saved(stage, "text", tmp_path / "text.png")
+    assert (text != text[0, 0]).any(axis=2).mean() > 0.02
+    assert stage._screen.maps.read_back["maps"] == 0
+
+
+def test_the_held_token_and_row_are_marked(stage, tmp_path):
+    palette = stage.program.interface.ui.theme.palette
+    accent = np.array([palette.accent >> at & 255 for at in (16, 8, 0)])
+
+    def marked(pixels):
+        return int((np.abs(pixels[..., :3].astype(int) - accent).max(axis=2) < 4).sum())
+
+    choose(stage, locked=((0, 0),), row=5)
+    stage.program.do(SetXRay(XRay(shown=True, at=5)))
+    assert marked(saved(stage, "heads", tmp_path / "row.png")) > 800
+    stage.program.do(SetXRay(XRay(shown=True, at=5)))
+    assert marked(saved(stage, "text", tmp_path / "text.png")) > 50
+
+
+def test_exports_that_fail_are_sentences(stage, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+
+    def told(path, view="grid"):
+        stage.program.state = replace(stage.program.state, notices=())
+        stage.program.do(ExportAttention(view, "png", str(path)))
+        stage.robot.wait("a notice", lambda s: s.notices, 30)
+        return stage.robot.state.notices[-1].text
+
+    assert "cannot be written to" in told(tmp_path / "file" / "x.png")
+    assert "already" in told(tmp_path / "file")
+    assert "No heads" in told(tmp_path / "x.png", "heads")
+    monkeypatch.setattr("desktop.figure.MOST_PIXELS", 1000)
+    assert "show fewer heads" in told(tmp_path / "x.png")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+def test_the_panel_asks_for_a_path(stage, tmp_path):
+    robot = stage.robot
+    choose(stage, locked=((0, 0),))
+    robot.click("tab.head")
+    robot.click("save.heads.open")
+    assert robot.shows("save.heads.path")
+    stage.program.interface.ui.memory["save.heads"] = str(tmp_path / "mine.png")
+    robot.frames(2)
+    robot.click("save.heads.npz")
+    sent = [c for c in stage._engine.commands if isinstance(c, ExportMaps)]
+    assert [(c.path, c.heads) for c in sent] == [(str(tmp_path / "mine.npz"), ((0, 0),))]
+    robot.click("save.heads.open")
+    stage.program.interface.ui.memory["save.heads"] = str(tmp_path / "mine.png")
+    robot.frames(2)
+    robot.click("save.heads.png")
+    robot.wait("the picture", lambda s: (tmp_path / "mine.png").exists(), 30)
+    name = default_path(robot.state, "grid").name
+    assert name.startswith("SmolLM2-135M-Instruct-grid-") and name.endswith(".png")
