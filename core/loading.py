@@ -201,7 +201,6 @@ def _model_info(
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
     metadata = model_file.file.metadata
-    kv_bytes_value = {"fp16": 2, "fp32": 4}[options.kv]
     return ModelInfo(
         name=catalog.title_of(model_file.path) or _own_name(model_file),
         path=str(model_file.path),
@@ -236,7 +235,8 @@ def _executor_info(choice: backends.Choice, options: EngineOptions) -> ExecutorI
         reason=choice.reason,
         mode=options.mode,
         activations=backends.activations(choice.backend, options.activations),
-        kv=options.kv,
+        keys=options.keys,
+        values=options.values,
         threads=_threads(choice, options),
     )
 

@@ -217,7 +217,7 @@ class Shutdown:
     pass
 
 
-Aside = SetGains | Inspect | CompareGains | Look | MeasureCache | ExportMaps  # between two steps
+Aside = SetGains | Inspect | CompareGains | Look | ExportMaps | MeasureCache  # between steps
 
 Command = (
     LoadModel

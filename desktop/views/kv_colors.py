@@ -117,10 +117,8 @@ def pack(rgb: NDArray[np.float32], alpha: NDArray[np.float32]) -> NDArray[np.uin
     """Colours 0..255 [..., 3] and opacities 0..1 [...] as Dear ImGui packs them."""
     parts = np.rint(np.clip(rgb, 0, 255)).astype(np.uint32)
     opaque = np.rint(np.clip(alpha, 0, 1) * 255).astype(np.uint32)
-    packed: NDArray[np.uint32] = (
-        parts[..., 0] | parts[..., 1] << 8 | parts[..., 2] << 16 | opaque << 24
-    )
-    return packed
+    packed = parts[..., 0] | parts[..., 1] << 8 | parts[..., 2] << 16 | opaque << 24
+    return packed.astype(np.uint32)
 
 
 def paint(
@@ -139,11 +137,10 @@ def paint(
         if window.each >= GAP:
             opaque[..., counts > 0] = 0.0
         return pack(colors, opaque)
-    weighted = rgb * alpha[..., None]
     weights = _sums(alpha, edges)
-    colors = _sums(np.moveaxis(weighted, -1, 0), edges)
-    colors = np.moveaxis(colors / np.maximum(weights, 1e-6), 0, -1)
-    return pack(colors, weights / np.maximum(counts, 1))
+    sums = [_sums(rgb[..., part] * alpha, edges) for part in range(3)]
+    mixed = np.stack(sums, axis=-1) / np.maximum(weights, 1e-6)[..., None]
+    return pack(mixed.astype(np.float32), (weights / np.maximum(counts, 1)).astype(np.float32))
 
 
 def _sums(values: NDArray[np.float32], edges: NDArray[np.int64]) -> NDArray[np.float32]:
