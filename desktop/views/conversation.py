@@ -171,7 +171,7 @@ class _Item:
         self.width, self.user = width, message.role == "user"
         self.last = index == len(state.messages) - 1
         self.writing = self.last and state.answering is message
-        self.row = ui.u(7)
+        self.row, self.left = ui.u(7), 0.0
         text: RichText = ui.memory.setdefault("rich_text", RichText())
         room = width * 0.84 - ui.u(7) if self.user else width
         self.page: Page = text.page(
@@ -239,6 +239,7 @@ class _Item:
 
     def _draw_answer(self, at: ImVec2) -> list[Action]:
         ui = self.ui
+        self.left = at.x
         self._draw_label(at)
         y = at.y + self.label
         draw_highlight(self.state, ui, self.index, self.page, at.x, y)
@@ -329,7 +330,7 @@ class _Item:
         spot = ImVec2(at.x, at.y + (side - small) / 2)
         draw = imgui.get_window_draw_list()
         with ui.font(style="small"):
-            words = fit(words, self.width - (at.x - imgui.get_window_pos().x))
+            words = fit(words, self.left + self.width - at.x)
             imgui.dummy(imgui.calc_text_size(words))
         ui.mark(f"message.{self.index}.stats")
         tip(ui, REUSE if stats.reused_tokens else "")

@@ -54,7 +54,7 @@ SHARE = 0.52  # of the view's height for the map
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
-    if model is None or not model.cache.layers:
+    if model is None or not model.cache.layers or not model.context:
         heading(ui, "Key and value cache", NOTE)
         wrapped(ui, "No model is loaded.")
         return []

@@ -20,6 +20,7 @@ from desktop.views.kv_window import Zoom, look, pan, wheel, window_of
 from desktop.widgets import fit
 
 LOWEST_ROW, HIGHEST_ROW = 1.25, 5.0  # spacing units
+SPACED = 7.0  # pixels of a row from which there is a line between rows
 TOKENS = 7.0  # spacing units a column needs to carry its token
 
 
@@ -47,7 +48,7 @@ def draw_map(state: AppState, ui: Ui, zoom: Zoom, height: float) -> list[Action]
     rows = rows_of(state, ui, window)
     left = float(round(corner.x + gutter))
     top = _draw_overview(state, ui, rows, zoom, window, ImVec2(left, round(corner.y)))
-    axis = ui.theme.size("small") + ui.u(1.5)
+    axis = ui.theme.size("small") + ui.u(2)
     each = min(
         max((height - (top - corner.y) - axis) / len(layers), ui.u(LOWEST_ROW)), ui.u(HIGHEST_ROW)
     )
@@ -81,11 +82,6 @@ def _draw_overview(
     scale = width / context
     end = ImVec2(at.x + width, at.y + height)
     rows.picture.draw(draw, at, end, OVERVIEW)
-    reused = at.x + state.cache.reused * scale
-    if state.cache.reused:
-        thick = max(1.0, ui.u(0.5))
-        low = ImVec2(at.x, end.y + thick)
-        draw.add_rect_filled(low, ImVec2(reused, low.y + thick), ui.color("warning"))
     imgui.set_cursor_screen_pos(at)
     imgui.invisible_button("kv.overview", ImVec2(width, height))
     ui.mark("kv_cache.overview")
@@ -96,13 +92,13 @@ def _draw_overview(
         low = ImVec2(at.x + window.first * scale, at.y - 1)
         high = ImVec2(max(at.x + (window.first + window.span) * scale, low.x + 3), end.y + 1)
         draw.add_rect(low, high, ui.color("text", 0.85), ui.u(0.5), max(1.0, ui.u(0.35)))
-    return end.y + ui.u(2.5)
+    return end.y + ui.u(1.5)
 
 
 def _draw_rows(
     state: AppState, ui: Ui, rows: Rows, zoom: Zoom, window: Window, frame: Frame
 ) -> list[Action]:
-    draw, gap = imgui.get_window_draw_list(), 1.0 if frame.row >= 4 else 0.0
+    draw, gap = imgui.get_window_draw_list(), 1.0 if frame.row >= SPACED else 0.0
     for number, row in enumerate(rows.row_of):
         y = frame.at.y + number * frame.row
         low, high = ImVec2(frame.at.x, y), ImVec2(frame.at.x + frame.width, y + frame.row - gap)
@@ -110,10 +106,23 @@ def _draw_rows(
     for number, layer in enumerate(frame.layers):
         if layer.rows < (state.model.context if state.model else 0):
             _draw_ring(state, ui, window, frame, number, layer)
+    if not state.cache.slots:
+        _draw_reused(state, ui, window, frame)
     imgui.set_cursor_screen_pos(frame.at)
     clicked = imgui.invisible_button("kv.map", ImVec2(frame.width, max(frame.height, 1.0)))
     ui.mark("kv_cache.map")
     return _pointer(state, ui, zoom, window, frame, clicked)
+
+
+def _draw_reused(state: AppState, ui: Ui, window: Window, frame: Frame) -> None:
+    """A line above what the last answer found computed."""
+    end = min(window.x(state.cache.reused), frame.width)
+    if window.first >= state.cache.reused or end <= 0:
+        return
+    thick = max(1.0, ui.u(0.5))
+    low = ImVec2(frame.at.x, frame.at.y - thick)
+    high = ImVec2(frame.at.x + end, frame.at.y)
+    imgui.get_window_draw_list().add_rect_filled(low, high, ui.color("warning"))
 
 
 def _draw_ring(
