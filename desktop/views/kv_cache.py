@@ -18,7 +18,7 @@ from desktop.views.kv_colors import ANSWERS, FREE, SYSTEMS, TEMPLATES, USERS, ki
 from desktop.views.kv_map import draw_map
 from desktop.views.kv_rows import Rows
 from desktop.views.kv_totals import draw_headline, draw_prefixes, draw_totals
-from desktop.views.kv_window import draw_zoom, window_of, zoom_of
+from desktop.views.kv_window import draw_zoom, window_of, zoom_of, zoom_width
 from desktop.widgets import heading, help_mark, picker, text, toggle, wrapped
 
 NOTE = (
@@ -48,6 +48,7 @@ SLOTS = (
     "Columns are places in memory. A layer with a sliding window writes in a ring: the bright line "
     "is where the next token goes, over the oldest one."
 )
+MEMORY = "In memory"
 PERIOD = 1.0  # seconds between two measurements while an answer is written
 SHARE = 0.52  # of the view's height for the map
 
@@ -73,17 +74,29 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_controls(state: AppState, ui: Ui) -> list[Action]:
     cache, zoom = state.cache, zoom_of(state, ui)
     assert state.model is not None
+    right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
     options = [(one, BY[one]) for one in get_args(ColorBy)]
     by = picker(ui, "kv_cache.by", options, cache.by, ui.u(42), HINTS[cache.by])
     help_mark(ui, ABOUT)
     slots = cache.slots
     if any(layer.rows < state.model.context for layer in state.model.cache.layers):
-        imgui.same_line(0, ui.u(3))
         with ui.font(style="small"):
-            slots = toggle(ui, "kv_cache.slots", "In memory", slots, SLOTS)
+            _flow(ui, right, ui.u(10) + imgui.calc_text_size(MEMORY).x)
+            slots = toggle(ui, "kv_cache.slots", MEMORY, slots, SLOTS)
+    _flow(ui, right, zoom_width(ui), last=True)
     draw_zoom(state, ui, zoom, window_of(state, zoom, 512))
     changed = (by, slots) != (cache.by, cache.slots)
     return [ColorCache(by, slots)] if changed else []
+
+
+def _flow(ui: Ui, right: float, width: float, last: bool = False) -> None:
+    """Go on behind the last item where there is room for `width`; the `last` ends at `right`."""
+    start = imgui.get_item_rect_max().x + ui.u(3)
+    if start + width > right:
+        return
+    imgui.same_line(0, ui.u(3))
+    if last:
+        imgui.set_cursor_screen_pos(ImVec2(right - width, imgui.get_cursor_screen_pos().y))
 
 
 def _measure(state: AppState, ui: Ui) -> list[Action]:

@@ -42,21 +42,33 @@ def draw_headline(state: AppState, ui: Ui) -> None:
     text(ui, shown, bold=True)
     ui.mark("kv_cache.used")
     words, color = headroom(state)
-    if words:
-        imgui.same_line(0, ui.u(3))
-        imgui.set_cursor_pos_y(top + (ui.theme.text - ui.theme.size("small")) / 2 + ui.u(0.25))
-        with ui.font(style="small"):
-            words = fit(words, right - imgui.get_cursor_pos_x() - ui.u(2))
-        text(ui, words, color, "small")
-        ui.mark("kv_cache.forecast")
-        found = forecast(state)
-        if found is not None:
-            tip(ui, f"A turn took {tokens(found.typical)} so far, in the median.")
+    end = imgui.get_item_rect_max().x - imgui.get_window_pos().x
+    hint = "Size, precision, and what happens when it is full"
     imgui.same_line(right)
     imgui.set_cursor_pos_y(top - ui.u(1.5))
-    hint = "Size, precision, and what happens when it is full"
     if icon_button(ui, "kv_cache.settings", ICON_SETTINGS, hint, side=side):
         ui.opened = "memory"
+    if words:
+        _draw_forecast(state, ui, words, color, (end + ui.u(3), top), right)
+
+
+def _draw_forecast(
+    state: AppState, ui: Ui, words: str, color: str, at: tuple[float, float], right: float
+) -> None:
+    """Behind the tokens in use, or below them where there is no room."""
+    with ui.font(style="small"):
+        beside = at[0] + imgui.calc_text_size(words).x < right
+    if beside:
+        below = imgui.get_cursor_pos()
+        drop = (ui.theme.text - ui.theme.size("small")) / 2 + ui.u(0.25)
+        imgui.set_cursor_pos(ImVec2(at[0], at[1] + drop))
+    text(ui, words, color, "small")
+    ui.mark("kv_cache.forecast")
+    found = forecast(state)
+    if found is not None:
+        tip(ui, f"A turn took {tokens(found.typical)} so far, in the median.")
+    if beside:
+        imgui.set_cursor_pos(below)
 
 
 def draw_totals(state: AppState, ui: Ui) -> None:

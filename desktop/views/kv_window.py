@@ -17,6 +17,14 @@ Sight = Literal["context", "used", "own"]
 FEWEST = 8.0  # columns
 STEP = 1.25  # of a zoom, for a line of the wheel
 LEAST_USED = 64
+SIGHTS: tuple[tuple[Sight, str, str], ...] = (
+    ("context", "All", "The whole context"),
+    ("used", "Used", "What is used, as it grows"),
+)
+BUTTONS = (
+    ("out", ICON_ZOOM_OUT, 2.0, "See more (wheel down)"),
+    ("in", ICON_ZOOM_IN, 0.5, "See single tokens (wheel up); drag to move"),
+)
 
 
 @dataclass(slots=True)
@@ -76,31 +84,28 @@ def pan(zoom: Zoom, window: Window, context: int, pixels: float) -> None:
     look(zoom, window, context, window.first - pixels / window.each, window.span)
 
 
+def zoom_width(ui: Ui) -> float:
+    with ui.font(style="small"):
+        words = sum(imgui.calc_text_size(label).x + ui.u(4) for _, label, _ in SIGHTS)
+    return words + ui.u(7) * 2 + ui.u(3)
+
+
 def draw_zoom(state: AppState, ui: Ui, zoom: Zoom, window: Window) -> None:
-    """The buttons of the zoom, at the right end of the line."""
+    """The buttons of the zoom, side by side."""
     assert state.model is not None
     side, context = ui.u(7), state.model.context
-    sights: tuple[tuple[Sight, str, str], ...] = (
-        ("context", "All", "The whole context"),
-        ("used", "Used", "What is used, as it grows"),
-    )
-    with ui.font(style="small"):
-        widths = [imgui.calc_text_size(label).x + ui.u(4) for _, label, _ in sights]
-    imgui.same_line(ui.right(side * 2 + sum(widths) + ui.u(3)))
-    for (sight, label, hint), width in zip(sights, widths, strict=True):
+    for sight, label, hint in SIGHTS:
         on = zoom.sight == sight
         colors = {"button": "accent_soft" if on else "-", "text": "accent" if on else "muted"}
         with ui.font(style="small"), ui.colored(**colors):
+            width = imgui.calc_text_size(label).x + ui.u(4)
             if imgui.button(f"{label}##kv.{sight}", imgui.ImVec2(width, side)):
                 zoom.sight = sight
         ui.mark(f"kv_cache.{sight}")
         tip(ui, hint)
         imgui.same_line(0, ui.u(1))
     middle = window.first + window.span / 2
-    for name, icon, factor, hint in (
-        ("out", ICON_ZOOM_OUT, 2.0, "See more (wheel down)"),
-        ("in", ICON_ZOOM_IN, 0.5, "See single tokens (wheel up); drag to move"),
-    ):
+    for name, icon, factor, hint in BUTTONS:
         if icon_button(ui, f"kv_cache.{name}", icon, hint, side=side):
             span = window.span * factor
             look(zoom, window, context, middle - span / 2, span)

@@ -63,25 +63,30 @@ def draw_overflow(ui: Ui, name: str, value: Overflow) -> Overflow:
     return value
 
 
+def _phrases(state: AppState, share: float) -> tuple[tuple[str, ...], str]:
+    """From the longest to the shortest, and their colour."""
+    if share < WARN / 2:
+        return (f"{share:.0%} of the context", f"{share:.0%}"), "faint"
+    ahead, color = headroom(state)
+    soon = SOON[state.overflow] if share >= WARN else ""
+    parts = [f"{share:.0%} of the context", *filter(None, (ahead, soon))]
+    short = f"{share:.0%} full"
+    return ("  ·  ".join(parts), f"{short}  ·  {soon or ahead}", short), color
+
+
 def draw_meter(state: AppState, ui: Ui, right: float, y: float, room: float) -> None:
     """In small type up to `right`: how full the context is; as it fills, how long it lasts."""
     share = used_share(state)
     if state.model is None or not state.context_used:
         return
-    words, color = f"{share:.0%} of the context", "faint"
-    if share >= WARN / 2:
-        ahead, color = headroom(state)
-        soon = f", {SOON[state.overflow]}" if share >= WARN else ""
-        words = f"{words}  ·  {ahead}{soon}" if ahead else f"{words}{soon}"
+    phrases, color = _phrases(state, share)
     bar, height, draw = ui.u(12), ui.u(0.75), imgui.get_window_draw_list()
     with ui.font(style="small"):
-        wide = imgui.calc_text_size(words).x
-        if wide + bar + ui.u(2) > room:
-            words = f"{share:.0%} full"
-            wide = imgui.calc_text_size(words).x
-        if wide + bar + ui.u(2) > room:
+        fitting = [p for p in phrases if imgui.calc_text_size(p).x + bar + ui.u(2) <= room]
+        if not fitting:
             return
-        draw.add_text(ImVec2(round(right - wide), y), ui.color(color), words)
+        wide = imgui.calc_text_size(fitting[0]).x
+        draw.add_text(ImVec2(round(right - wide), y), ui.color(color), fitting[0])
     low = ImVec2(right - wide - ui.u(2) - bar, y + (ui.theme.size("small") - height) / 2)
     high = ImVec2(low.x + bar, low.y + height)
     draw.add_rect_filled(low, high, ui.color("pressed"), height / 2)

@@ -283,6 +283,9 @@ class FakeEngine:
         last = len(full) - self.model.context // 2
         tokens = (*full[:first], *full[last:])
         self.cached = [hash((token.id, token.text)) for token in tokens]
+        if self.source:
+            self.source.cut(first)
+            self.source.grow(len(tokens) - first)
         self._say(CacheRewritten(command.request, tokens, ((first, last),)))
 
     def _token(self, command: Generate, number: int, piece: str, used: int) -> TokenDecoded:
