@@ -18,9 +18,10 @@ from core.errors import FileError, RequestError, UnsupportedError
 from core.exec.executor import Executor
 from core.formats.gguf import GgufFile, open_gguf
 from core.formats.tensor import TensorData, find_non_finite
-from core.messages import EngineOptions, ExecutorInfo, ModelInfo
+from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
 from core.models.model import Model
 from core.models.registry import read_model
+from core.plan.cache_layers import cache_bytes, cache_layers, tensor_row_bytes
 from core.quant.modes import convert
 from core.session import Session
 from core.tokenizer import Tokenizer
@@ -200,7 +201,7 @@ def _model_info(
     formats: Counter[str] = Counter()
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
-    metadata = model_file.file.metadata
+    metadata, cache = model_file.file.metadata, _cache_layout(executor, options)
     return ModelInfo(
         name=catalog.title_of(model_file.path) or _own_name(model_file),
         path=str(model_file.path),
@@ -208,7 +209,8 @@ def _model_info(
         parameters=sum(math.prod(t.shape) for t in tensors.values()),
         file_bytes=model_file.size,
         weight_bytes=executor.weight_bytes,
-        kv_bytes=2 * shape.layers * context * shape.kv_heads * shape.head_dim * kv_bytes_value,
+        kv_bytes=cache.reserved_bytes,
+        cache=cache,
         context=context,
         trained_context=shape.trained_context,
         vocabulary=shape.vocabulary,
@@ -221,6 +223,22 @@ def _model_info(
         has_chat_template=model_file.template.origin == "model",
         stored_formats=MappingProxyType(dict(formats)),
     )
+
+
+def _cache_layout(executor: Executor, options: EngineOptions) -> CacheLayout:
+    plan = executor.program.plans[0]
+    layers = tuple(
+        CacheLayer(
+            owner.layer,
+            owner.shared_with,
+            owner.rows,
+            owner.window,
+            tensor_row_bytes(owner.keys),
+            tensor_row_bytes(owner.values),
+        )
+        for owner in cache_layers(plan)
+    )
+    return CacheLayout(layers, options.keys, options.values, cache_bytes(plan))
 
 
 def _own_name(model_file: ModelFile) -> str:

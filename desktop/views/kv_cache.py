@@ -11,6 +11,7 @@ from desktop.actions import Action
 from desktop.attention_colors import table
 from desktop.cache_actions import AskMeasure, ColorCache
 from desktop.cache_state import ColorBy
+from desktop.icons import ICON_MEMORY
 from desktop.state import AppState
 from desktop.theme import u32
 from desktop.ui import Ui
@@ -19,7 +20,7 @@ from desktop.views.kv_map import draw_map
 from desktop.views.kv_rows import Rows
 from desktop.views.kv_totals import draw_headline, draw_prefixes, draw_totals
 from desktop.views.kv_window import draw_zoom, window_of, zoom_of, zoom_width
-from desktop.widgets import heading, help_mark, picker, text, toggle, wrapped
+from desktop.widgets import heading, help_mark, icon_button, picker, text, wrapped
 
 NOTE = (
     "Each token leaves a key and a value in every layer, so that later tokens can look back "
@@ -45,10 +46,9 @@ HINTS: dict[ColorBy, str] = {
     "age": "How many tokens were computed since",
 }
 SLOTS = (
-    "Columns are places in memory. A layer with a sliding window writes in a ring: the bright line "
+    "As it lies in memory: columns are places in memory. A layer with a sliding window writes in a ring: the bright line "
     "is where the next token goes, over the oldest one."
 )
-MEMORY = "In memory"
 PERIOD = 1.0  # seconds between two measurements while an answer is written
 SHARE = 0.52  # of the view's height for the map
 
@@ -78,25 +78,18 @@ def _draw_controls(state: AppState, ui: Ui) -> list[Action]:
     options = [(one, BY[one]) for one in get_args(ColorBy)]
     by = picker(ui, "kv_cache.by", options, cache.by, ui.u(42), HINTS[cache.by])
     help_mark(ui, ABOUT)
+    rings = any(layer.rows < state.model.context for layer in state.model.cache.layers)
+    room = zoom_width(ui) + (ui.u(8) if rings else 0)
+    if imgui.get_item_rect_max().x + ui.u(3) + room <= right:
+        imgui.same_line(right - room - imgui.get_window_pos().x)
     slots = cache.slots
-    if any(layer.rows < state.model.context for layer in state.model.cache.layers):
-        with ui.font(style="small"):
-            _flow(ui, right, ui.u(10) + imgui.calc_text_size(MEMORY).x)
-            slots = toggle(ui, "kv_cache.slots", MEMORY, slots, SLOTS)
-    _flow(ui, right, zoom_width(ui), last=True)
+    if rings:
+        on, name = cache.slots, "kv_cache.slots"
+        slots = on != icon_button(ui, name, ICON_MEMORY, SLOTS, side=ui.u(7), active=on)
+        imgui.same_line(0, ui.u(1))
     draw_zoom(state, ui, zoom, window_of(state, zoom, 512))
     changed = (by, slots) != (cache.by, cache.slots)
     return [ColorCache(by, slots)] if changed else []
-
-
-def _flow(ui: Ui, right: float, width: float, last: bool = False) -> None:
-    """Go on behind the last item where there is room for `width`; the `last` ends at `right`."""
-    start = imgui.get_item_rect_max().x + ui.u(3)
-    if start + width > right:
-        return
-    imgui.same_line(0, ui.u(3))
-    if last:
-        imgui.set_cursor_screen_pos(ImVec2(right - width, imgui.get_cursor_screen_pos().y))
 
 
 def _measure(state: AppState, ui: Ui) -> list[Action]:
