@@ -46,8 +46,8 @@ HINTS: dict[ColorBy, str] = {
     "age": "How many tokens were computed since",
 }
 SLOTS = (
-    "As it lies in memory: columns are places in memory. A layer with a sliding window writes in a ring: the bright line "
-    "is where the next token goes, over the oldest one."
+    "As it lies in memory: columns are places. A layer with a sliding window writes in a ring: the "
+    "bright line is where the next token goes, over the oldest one."
 )
 PERIOD = 1.0  # seconds between two measurements while an answer is written
 SHARE = 0.52  # of the view's height for the map

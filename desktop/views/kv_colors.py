@@ -161,6 +161,7 @@ def greatest(values: Floats, window: Window) -> Floats:
         if window.each >= GAP:
             found[..., np.diff(edges) > 0] = np.nan
         return found
+    values = values[..., : max(int(edges[-1]), 1)]
     starts = np.clip(edges[:-1], 0, values.shape[-1] - 1)
     result: Floats = np.fmax.reduceat(values, starts, axis=-1)
     result[..., edges[:-1] >= values.shape[-1]] = np.nan
