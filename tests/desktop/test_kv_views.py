@@ -23,7 +23,17 @@ from desktop.picture import Picture
 from desktop.state import AppState, Message
 from desktop.theme import DARK, u32
 from desktop.units import size
-from desktop.views.kv_colors import Scale, Window, greatest, kind_colors, kinds, pack, paint, positions_of, shade
+from desktop.views.kv_colors import (
+    Scale,
+    Window,
+    greatest,
+    kind_colors,
+    kinds,
+    pack,
+    paint,
+    positions_of,
+    shade,
+)
 from desktop.views.kv_tip import ranges, value_at, whose
 from desktop.views.kv_totals import alike
 from desktop.views.kv_window import Zoom, look, window_of
