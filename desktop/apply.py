@@ -171,7 +171,8 @@ def _(event: PrefillProgress, state: AppState, now: float) -> AppState:
     running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
     seconds = now - running.started
     rate = (event.done - running.reused_tokens) / seconds if seconds > 0 else 0.0
-    state = replace(state, running=running, context_used=max(state.context_used, event.done))
+    used = min(max(state.context_used, event.done), len(state.owners) or event.done)
+    state = replace(state, running=running, context_used=used)
     return _sample(state, RateSample(now, max(rate, 0.0), "prefill"))
 
 

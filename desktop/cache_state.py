@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ColorBy = Literal["owner", "key-norm", "value-norm", "received", "age"]
 Spans = tuple[tuple[int, int], ...]  # first..last-1
-Made = tuple[tuple[int, int], ...]  # token, number of its computation; it counts on from there
+Made = tuple[tuple[int, int], ...]  # token, number of its computation: both count on from there
 WARN, ALARM = 0.80, 0.95  # shares of the context from which its end is announced
 
 
@@ -46,14 +46,15 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class CacheState:
-    """`told` has the owners of the full conversation where something of it was forgotten."""
+    """`told` has the owners of the full conversation where something of it was forgotten;
+    `reused`, `made` and `forgotten` count its tokens, not positions."""
 
     by: ColorBy = "owner"
     slots: bool = False  # columns are places in memory, not positions
     pointed: int | None = None  # position under the pointer
     status: CacheStatus | None = None
     prompt: tuple[PromptToken, ...] = ()  # by position, up to what was decoded since
-    reused: int = 0  # first positions, that the last answer found computed
+    reused: int = 0  # first tokens, that the last answer found computed
     made: Made = ()
     computed: int = 0  # tokens so far, in all
     told: tuple[int, ...] = ()
@@ -87,9 +88,9 @@ def started(
 
 def decoded(cache: CacheState, position: int, owner: int) -> CacheState:
     """A token was computed at `position`."""
-    made = cache.made
-    if not made or made[-1][1] + position - made[-1][0] != cache.computed:
-        made = (*made, (position, cache.computed))
+    made, token = cache.made, position + _gone(cache)
+    if not made or made[-1][1] + token - made[-1][0] != cache.computed:
+        made = (*made, (token, cache.computed))
     told = (*cache.told, owner) if cache.forgotten else ()
     return replace(cache, made=made, computed=cache.computed + 1, told=told)
 
@@ -99,16 +100,7 @@ def rewritten(
 ) -> CacheState:
     """Something was forgotten; `owners` are those of the positions before."""
     told = cache.told or owners
-    gone = _new_gaps(cache.forgotten, forgotten, len(owners))
-    return replace(
-        cache,
-        prompt=prompt,
-        made=_without(cache.made, gone, len(owners)),
-        told=told,
-        forgotten=forgotten,
-        reused=_moved(cache.reused, gone),
-        measured=None,
-    )
+    return replace(cache, prompt=prompt, told=told, forgotten=forgotten, measured=None)
 
 
 def measured(cache: CacheState, event: CacheMeasured) -> CacheState:
@@ -132,48 +124,35 @@ def _first(known: Measured | None, count: int) -> Measured | None:
     return replace(known, values=known.values[:, :count])
 
 
-def _new_gaps(before: Spans, after: Spans, positions: int) -> Spans:
-    """What `after` forgets beyond `before`, as spans of the positions of the cache before."""
-    total = positions + sum(last - first for first, last in before)
-    gone = np.zeros(total, bool)
-    for first, last in after:
-        gone[first:last] = True
-    held = np.ones(total, bool)
-    for first, last in before:
-        held[first:last] = False
-    edges = np.flatnonzero(np.diff(gone[held].astype(np.int8), prepend=0, append=0))
-    return tuple((int(a), int(b)) for a, b in edges.reshape(-1, 2))
+def _gone(cache: CacheState) -> int:
+    return sum(last - first for first, last in cache.forgotten)
 
 
-def _moved(position: int, gone: Spans) -> int:
-    """How many of the first `position` positions are left."""
-    return position - sum(max(0, min(last, position) - first) for first, last in gone)
+def reused_positions(cache: CacheState) -> int:
+    """How many first positions the last answer found computed."""
+    gone = (max(0, min(last, cache.reused) - first) for first, last in cache.forgotten)
+    return cache.reused - sum(gone)
 
 
-def _without(made: Made, gone: Spans, positions: int) -> Made:
-    """The runs of `made`, with the positions of `gone` taken out."""
-    numbers = serials(made, positions)
-    held = np.ones(positions, bool)
-    for first, last in gone:
-        held[first:last] = False
-    left = numbers[held]
-    starts = np.flatnonzero(np.diff(left, prepend=-2) != 1)
-    return tuple((int(at), int(left[at])) for at in starts)
-
-
-def serials(made: Made, positions: int) -> NDArray[np.int64]:
+def serials(cache: CacheState, positions: int) -> NDArray[np.int64]:
     """The number of the computation that made each of the first `positions` positions."""
-    numbers = np.arange(positions)
-    for first, number in made:
-        numbers[first:] = np.arange(number, number + max(positions - first, 0))
-    return numbers
+    count = positions + _gone(cache)
+    numbers, held = np.arange(count), np.ones(count, bool)
+    for first, number in cache.made:
+        numbers[first:] = np.arange(number, number + max(count - first, 0))
+    for first, last in cache.forgotten:
+        held[first:last] = False
+    return numbers[held][:positions]
 
 
 def age(cache: CacheState, position: int) -> int:
     """How many tokens were computed since that position was."""
-    index = bisect_right(cache.made, (position, 1 << 62)) - 1
+    token = position
+    for first, last in cache.forgotten:
+        token += last - first if token >= first else 0
+    index = bisect_right(cache.made, (token, 1 << 62)) - 1
     first, number = cache.made[index] if index >= 0 else (0, 0)
-    return max(0, cache.computed - 1 - (number + position - first))
+    return max(0, cache.computed - 1 - (number + token - first))
 
 
 def token_id(state: AppState, position: int) -> int | None:

@@ -86,7 +86,7 @@ def kinds(state: AppState) -> NDArray[np.uint8]:
 def ages(state: AppState, length: int) -> Floats:
     """Tokens computed since each position was."""
     cache = state.cache
-    return (cache.computed - 1 - serials(cache.made, length)).astype(np.float32)
+    return (cache.computed - 1 - serials(cache, length)).astype(np.float32)
 
 
 def positions_of(layer: CacheLayer, length: int, columns: int, slots: bool) -> NDArray[np.int64]:

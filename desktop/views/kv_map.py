@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui
 from core.messages import CacheLayer
 from desktop.actions import Action, SetAttention
 from desktop.cache_actions import PointAt
+from desktop.cache_state import reused_positions
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.views.attention_map import visible
@@ -116,8 +117,9 @@ def _draw_rows(
 
 def _draw_reused(state: AppState, ui: Ui, window: Window, frame: Frame) -> None:
     """A line above what the last answer found computed."""
-    end = min(window.x(state.cache.reused), frame.width)
-    if window.first >= state.cache.reused or end <= 0:
+    reused = reused_positions(state.cache)
+    end = min(window.x(reused), frame.width)
+    if window.first >= reused or end <= 0:
         return
     thick = max(1.0, ui.u(0.5))
     low = ImVec2(frame.at.x, frame.at.y - thick)

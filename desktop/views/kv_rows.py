@@ -59,7 +59,14 @@ def rows_of(state: AppState, ui: Ui, window: Window) -> Rows:
     cache, model = state.cache, state.model
     assert model is not None
     shown = (window, cache.by, cache.slots, state.theme, state.attention.colors, model.cache)
-    key = (*shown, state.owners, state.context_used, cache.made, id(cache.measured))
+    key = (
+        *shown,
+        state.owners,
+        state.context_used,
+        cache.made,
+        cache.forgotten,
+        id(cache.measured),
+    )
     if rows.key == key:
         return rows
     waits = state.running and shown == rows.shown and ui.now - rows.built < PERIOD

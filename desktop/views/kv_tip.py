@@ -7,7 +7,7 @@ import math
 from imgui_bundle import imgui
 
 from core.messages import CacheLayer
-from desktop.cache_state import age, layer_bytes, token_id
+from desktop.cache_state import age, layer_bytes, reused_positions, token_id
 from desktop.state import AppState
 from desktop.token_state import SYSTEM, TEMPLATE
 from desktop.ui import Ui
@@ -62,7 +62,7 @@ def _facts(state: AppState, number: int, position: int) -> list[str]:
     token = token_id(state, position)
     known = [] if token is None else [f"token {token:,}"]
     known += [f"position {position:,}", whose(state, position)]
-    if position < state.cache.reused:
+    if position < reused_positions(state.cache):
         known.append("reused")
     value = value_at(state, number, position)
     if value is not None:

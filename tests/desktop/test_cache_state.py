@@ -40,6 +40,7 @@ from desktop.cache_state import (
     age,
     estimate,
     forecast,
+    reused_positions,
     rewritten,
     serials,
     token_id,
@@ -96,13 +97,13 @@ def two_turns(reused=9):
 
 def test_ages_count_what_was_computed_since():
     state = two_turns()
-    made = serials(state.cache.made, len(state.owners)).tolist()
+    made = serials(state.cache, len(state.owners)).tolist()
     assert made == list(range(16)), "9 were there, 6 + 6 and 4 more were computed in order"
     assert [age(state.cache, p) for p in (0, 8, 15)] == [15, 7, 0]
     assert state.cache.reused == 9
     state, request = say(state, "again")
     state = answered(state, request, prompt((0, 4), (1, 3), (2, 2), (3, 3), (4, 1)), 2)
-    assert serials(state.cache.made, 4).tolist() == [0, 1, 16, 17], "what was read anew is young"
+    assert serials(state.cache, 4).tolist() == [0, 1, 16, 17], "what was read anew is young"
 
 
 def test_ids_are_those_of_the_prompt_and_of_the_answer():
@@ -119,15 +120,15 @@ def test_forgetting_keeps_the_ages_of_what_stays_and_counts_what_is_gone():
     kept = (*full[:2], *full[7:], PromptToken(500, "a", 3))
     state = fold(state, CacheRewritten(request, kept, ((2, 7),)))
     assert len(state.owners) == state.context_used == 9
-    assert serials(state.cache.made, 9).tolist() == [0, 1, *range(7, 14)]
-    assert state.cache.reused == 4
+    assert serials(state.cache, 9).tolist() == [0, 1, *range(7, 14)]
+    assert reused_positions(state.cache) == 4
     assert unseen(state.cache) == {0: (3, 4), 1: (1, 3)}
     state = fold(state, TokenDecoded(request, 501, "b", 0.5, 10))
     assert age(state.cache, 9) == 0 and age(state.cache, 8) == 1
     assert len(state.cache.told) == 15 and len(state.owners) == 10
     kept = (*kept[:2], *kept[4:], PromptToken(501, "b", 3))
     state = fold(state, CacheRewritten(request, kept, ((2, 9),)))
-    assert serials(state.cache.made, 8).tolist() == [0, 1, *range(9, 15)]
+    assert serials(state.cache, 8).tolist() == [0, 1, *range(9, 15)]
     assert unseen(state.cache) == {0: (3, 4), 1: (3, 3)}
     assert [m.text for m in state.messages][:3] == ["hello", "a0 a1 a2 ", "more"], "all stays"
 
@@ -152,22 +153,16 @@ def test_a_new_prompt_sees_everything_again():
 def test_ages_after_any_forgetting_are_those_of_the_positions_that_stay(data):
     count = data.draw(st.integers(2, 60))
     cache = CacheState(made=((0, 5), (count // 2, 100)), computed=200)
-    owners, gone = (0,) * count, ()
-    held = serials(cache.made, count)
+    whole, mask = serials(cache, count), np.zeros(count, bool)
     for _ in range(3):
         first = data.draw(st.integers(0, count - 1))
-        last = data.draw(st.integers(first, count))
-        gone = tuple(sorted({*gone, (first, last)}))
-        mask = np.zeros(count, bool)
-        for low, high in gone:
-            mask[low:high] = True
-        spans = np.flatnonzero(np.diff(mask.astype(int), prepend=0, append=0)).reshape(-1, 2)
-        gone = tuple(map(tuple, spans.tolist()))
-        cache = rewritten(cache, (), gone, owners)
-        left = serials(((0, 5), (count // 2, 100)), count)[~mask]
-        assert serials(cache.made, len(left)).tolist() == left.tolist()
-        owners = (0,) * len(left)
-    assert held.size == count
+        mask[first : data.draw(st.integers(first, count))] = True
+        edges = np.flatnonzero(np.diff(mask.astype(int), prepend=0, append=0)).reshape(-1, 2)
+        gone = tuple((int(a), int(b)) for a, b in edges)
+        cache = rewritten(cache, (), gone, (0,) * count)
+        left = whole[~mask]
+        assert serials(cache, len(left)).tolist() == left.tolist()
+        assert [199 - age(cache, p) for p in range(len(left))] == left.tolist()
 
 
 def test_turns_and_how_many_still_fit():
