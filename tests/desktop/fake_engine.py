@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import MappingProxyType
 
 from core.messages import (
@@ -165,6 +166,7 @@ class FakeEngine:
             if isinstance(command, LoadModel):
                 self._load(command)
             elif isinstance(command, Reconfigure):
+                self._reconfigure(command)
                 self._say(ExecutorChanged(EXECUTOR, self.model))
                 self._tell_cache()
             elif isinstance(command, Generate):
@@ -243,6 +245,15 @@ class FakeEngine:
             self._reused = min(len(told) - 1, len(self.cached))
         self.cached = told
         return self._reused
+
+    def _reconfigure(self, command: Reconfigure) -> None:
+        """Another context: what does not fit any more is no longer there."""
+        context = command.options.context or MODEL.context
+        layers = tuple(replace(layer, rows=context) for layer in MODEL.cache.layers)
+        if context != self.model.context:
+            layout = replace(MODEL.cache, layers=layers, reserved_bytes=0)
+            self.model = replace(self.model, context=context, cache=layout)
+        self.cached = self.cached[:context]
 
     def _tell_cache(self) -> None:
         saved = self._reused * ROW * 2 * len(self.model.cache.layers)
