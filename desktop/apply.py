@@ -148,7 +148,7 @@ def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
         reused_tokens=event.reused_tokens,
         done=event.reused_tokens,
     )
-    return replace(
+    state = replace(
         state,
         running=running,
         context_used=event.reused_tokens,
@@ -159,6 +159,7 @@ def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
         ),
         looked=None,
     )
+    return cache_state.with_turns(state)
 
 
 @_apply.register
@@ -184,7 +185,7 @@ def _(event: ConversationRead, state: AppState, now: float) -> AppState:
     state = replace(state, reading=None)
     if event.message:
         return notify(state, "error", event.message, now)
-    return replace(
+    state = replace(
         state,
         context_used=len(event.prompt),
         positions=tuple(token.text for token in event.prompt),
@@ -192,6 +193,7 @@ def _(event: ConversationRead, state: AppState, now: float) -> AppState:
         cache=cache_state.started(state.cache, event.prompt, 0, len(event.prompt)),
         looked=None,
     )
+    return cache_state.with_turns(state)
 
 
 @_apply.register
@@ -233,6 +235,7 @@ def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
         last_stats=event.stats if event.stats.new_tokens else state.last_stats,
         context_used=event.stats.context_used or state.context_used,
     )
+    state = cache_state.with_turns(state)
     if event.stop_reason == "error" and event.message:
         return notify(state, "error", event.message, now)
     return state

@@ -62,6 +62,7 @@ class CacheState:
     measured: Measured | None = None
     request: int = 0  # of a measurement, not answered yet; 0: none
     problem: str = ""  # why there is no measurement
+    turns: tuple[int, ...] = ()  # tokens of each whole turn
 
     def cleared(self) -> CacheState:
         """Of a new conversation."""
@@ -193,16 +194,16 @@ def forecast(state: AppState) -> Forecast | None:
     """None before the first whole turn."""
     if state.model is None:
         return None
-    sizes = turn_sizes(state)
-    if not sizes:
+    if not state.cache.turns:
         return None
-    typical = max(1, round(median(sizes)))
+    typical = max(1, round(median(state.cache.turns)))
     room = max(0, state.model.context - state.context_used)
     return Forecast(room // typical, typical)
 
 
-def turn_sizes(state: AppState) -> list[int]:
-    """Tokens of each turn, question and answer with what the template puts around them."""
+def with_turns(state: AppState) -> AppState:
+    """With the tokens of each whole turn: a question and its answer, with what the template puts
+    around them."""
     owners = state.cache.told or state.owners
     users = {i for i, message in enumerate(state.messages) if message.role == "user"}
     starts: list[int] = []
@@ -213,7 +214,8 @@ def turn_sizes(state: AppState) -> list[int]:
         if owner != TEMPLATE:
             lead, before = position + 1, owner
     sizes = [b - a for a, b in zip(starts, [*starts[1:], len(owners)], strict=False)]
-    return sizes[:-1] if state.running and sizes else sizes
+    whole = tuple(sizes[:-1] if state.running else sizes)
+    return replace(state, cache=replace(state.cache, turns=whole))
 
 
 def held(layer: CacheLayer, length: int) -> int:

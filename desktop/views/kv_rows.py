@@ -170,6 +170,8 @@ def _row_values(rows: Rows, state: AppState, number: int) -> Floats:
 def _scale(rows: Rows, state: AppState) -> Scale | None:
     """None where there is nothing to show yet."""
     if state.cache.by == "age":
+        if not state.context_used:
+            return None
         return Scale(-max(float(ages(state, state.context_used).max(initial=1.0)), 1.0), 0.0)
     measured = _values(state)
     if measured is None or not measured.values.size:

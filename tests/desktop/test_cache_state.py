@@ -44,9 +44,9 @@ from desktop.cache_state import (
     rewritten,
     serials,
     token_id,
-    turn_sizes,
     unseen,
     used_bytes,
+    with_turns,
 )
 from desktop.state import AppState, Message
 from desktop.token_state import SYSTEM, TEMPLATE, passage, places
@@ -168,12 +168,12 @@ def test_ages_after_any_forgetting_are_those_of_the_positions_that_stay(data):
 def test_turns_and_how_many_still_fit():
     assert forecast(READY) is None
     state = two_turns()
-    assert turn_sizes(state) == [9, 7]
+    assert state.cache.turns == (9, 7)
     assert forecast(state).typical == 8
     assert forecast(state).turns == (8192 - 16) // 8
     running, request = say(state, "third")
     running = fold(running, GenerationStarted(request, 19, 15, prompt((0, 4), (1, 3), (2, 9))))
-    assert turn_sizes(running) == [9], "the turn that is not over does not count"
+    assert running.cache.turns == (9,), "the turn that is not over does not count"
     full = replace(state, context_used=8190)
     assert forecast(full).turns == 0
 
@@ -181,7 +181,8 @@ def test_turns_and_how_many_still_fit():
 def test_the_system_prompt_is_no_part_of_a_turn():
     owners = (TEMPLATE, SYSTEM, SYSTEM, TEMPLATE, 0, 0, TEMPLATE, 1, TEMPLATE, 2, 3)
     said = tuple(Message(role, "x") for role in ("user", "assistant") * 2)
-    assert turn_sizes(replace(READY, messages=said, owners=owners)) == [5, 3]
+    state = with_turns(replace(READY, messages=said, owners=owners))
+    assert state.cache.turns == (5, 3)
 
 
 def test_a_status_says_what_is_there():

@@ -18,7 +18,7 @@ from core.messages import (
 )
 from desktop import actions as a
 from desktop.cache_actions import ColorCache, PointAt, SetOverflow
-from desktop.cache_state import used_bytes
+from desktop.cache_state import used_bytes, with_turns
 from desktop.picture import Picture
 from desktop.state import AppState, Message
 from desktop.theme import DARK, u32
@@ -187,6 +187,11 @@ def test_colours_ask_the_engine_once(talk):
         engine.commands.clear()
     one.program.do(ColorCache("age", False))
     one.robot.frames(3)
+    fresh = replace(one.state, owners=(), positions=(), context_used=0)
+    one.program.state, before = fresh, one.state
+    one.robot.frames(3)
+    one.program.state = before
+    one.robot.frames(3)
     assert sent(engine, MeasureCache) == []
     assert value_at(one.state, 3, one.state.context_used - 1) == "the newest"
 
@@ -242,7 +247,7 @@ def test_the_meter_warns_at_80_and_95_percent():
         "accent", "accent", "warning", "warning", "error", "error",
     ]  # fmt: skip
     said = (Message("user", "x"), Message("assistant", "y"))
-    state = replace(READY, messages=said, owners=(0,) * 100 + (1,) * 900)
+    state = with_turns(replace(READY, messages=said, owners=(0,) * 100 + (1,) * 900))
     assert headroom(replace(state, context_used=1000)) == ("room for about 7 more turns", "muted")
     assert headroom(replace(state, context_used=7000)) == ("room for about 1 more turn", "warning")
     assert headroom(replace(state, context_used=8000)) == ("the next turn may not fit", "error")
