@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
@@ -67,8 +68,24 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     _draw_legend(state, ui)
     actions += _measure(state, ui)
     imgui.dummy(ImVec2(0, ui.u(1)))
+    return actions + _in_sight(ui, "kv.below", lambda: _draw_below(state, ui))
+
+
+def _draw_below(state: AppState, ui: Ui) -> list[Action]:
     draw_totals(state, ui)
-    return actions + draw_prefixes(state, ui)
+    return draw_prefixes(state, ui)
+
+
+def _in_sight(ui: Ui, name: str, draw: Callable[[], list[Action]]) -> list[Action]:
+    """What `draw` draws; only its height, as it was, where nobody can see it."""
+    height = ui.memory.get(name, 0.0)
+    if height and not imgui.is_rect_visible(ImVec2(1.0, height)):
+        imgui.dummy(ImVec2(1.0, height))
+        return []
+    top = imgui.get_cursor_pos_y()
+    actions = draw()
+    ui.memory[name] = imgui.get_cursor_pos_y() - top - imgui.get_style().item_spacing.y
+    return actions
 
 
 def _draw_controls(state: AppState, ui: Ui) -> list[Action]:

@@ -100,9 +100,10 @@ def _draw_rows(
     state: AppState, ui: Ui, rows: Rows, zoom: Zoom, window: Window, frame: Frame
 ) -> list[Action]:
     draw, gap = imgui.get_window_draw_list(), 1.0 if frame.row >= SPACED else 0.0
-    for number, row in enumerate(rows.row_of):
-        y = frame.at.y + number * frame.row
-        low, high = ImVec2(frame.at.x, y), ImVec2(frame.at.x + frame.width, y + frame.row - gap)
+    for first, count, row in runs(rows.row_of, joined=not gap):
+        y = frame.at.y + first * frame.row
+        end = y + count * frame.row - gap
+        low, high = ImVec2(frame.at.x, y), ImVec2(frame.at.x + frame.width, end)
         rows.picture.draw(draw, low, high, row)
     for number, layer in enumerate(frame.layers):
         if layer.rows < (state.model.context if state.model else 0):
@@ -113,6 +114,18 @@ def _draw_rows(
     clicked = imgui.invisible_button("kv.map", ImVec2(frame.width, max(frame.height, 1.0)))
     ui.mark("kv_cache.map")
     return _pointer(state, ui, zoom, window, frame, clicked)
+
+
+def runs(row_of: list[int], joined: bool) -> list[tuple[int, int, int]]:
+    """First layer, layers and row of the picture; with `joined` those that follow each other and
+    look alike are one."""
+    found: list[tuple[int, int, int]] = []
+    for number, row in enumerate(row_of):
+        if joined and found and found[-1][2] == row:
+            found[-1] = (found[-1][0], found[-1][1] + 1, row)
+        else:
+            found.append((number, 1, row))
+    return found
 
 
 def _draw_reused(state: AppState, ui: Ui, window: Window, frame: Frame) -> None:

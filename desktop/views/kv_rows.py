@@ -34,7 +34,7 @@ from desktop.views.kv_colors import (
     shade,
 )
 
-PERIOD = 0.12  # seconds between two pictures while an answer is written
+PERIOD = 0.2  # seconds between two pictures while an answer is written
 SPREAD = (2.0, 98.0)  # percentiles of a layer's norms at the ends of the scale
 OVERVIEW = 0  # row of the whole context
 
