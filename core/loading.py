@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from core import backends, catalog
 from core.attention import AttentionSource
 from core.chat_template import ChatTemplate
-from core.errors import FileError, RequestError, UnsupportedError
+from core.errors import FileError, OutOfMemoryError, RequestError, UnsupportedError
 from core.exec.executor import Executor
 from core.formats.gguf import GgufFile, open_gguf
 from core.formats.tensor import TensorData, find_non_finite
+from core.kv_pool import PrefixPool
 from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
 from core.models.model import Model
 from core.models.registry import read_model
@@ -136,12 +137,13 @@ def start(
         if choice.owns_device and choice.device is not None:
             choice.device.close()
         if isinstance(error, MemoryError):
-            raise RequestError(
+            raise OutOfMemoryError(
                 "there is not enough memory for the model and its context: "
                 "choose a smaller context or a smaller weight mode"
             ) from None
         raise
-    session = Session(executor)
+    made = f"{options.mode} {backends.activations(choice.backend, options.activations)}"
+    session = Session(executor, weights=made, pool=PrefixPool(options.pool_budget))
     runner = Runner(
         model_file,
         executor,

@@ -71,7 +71,7 @@ class Session:
         self.executor = executor
         self.pool = pool or PrefixPool()
         self.cache = KvCache(executor)
-        self._weights = weights
+        self.weights = weights
         self._name = ""  # of the conversation in the cache
         ring = ring_tensor(executor.program)
         self._ring_rows = ring.shape[0] if ring else 0
@@ -278,14 +278,14 @@ class Session:
 
     def _wanted(self, reading: Reading) -> tuple[str | None, Gains | None]:
         """Weights and gains that positions must have been made with to count as read."""
-        weights = None if reading.resumed else self._weights
+        weights = None if reading.resumed else self.weights
         return weights, self.gains if self._throughout else None
 
     def _take_from_pool(self, prompt: Sequence[int], reading: Reading) -> None:
         gaps = reading.overflow != "stop" and len(prompt) > self.context
 
         def score(prefix: Prefix) -> int:
-            fresh = good(prefix.held.made, self._weights, self.gains, self.cache.precision)
+            fresh = good(prefix.held.made, self.weights, self.gains, self.cache.precision)
             found = match(prefix.held, prompt, min(fresh, self.context), gaps=gaps)
             return found.positions if usable(prefix, self.cache.layers, found.positions) else 0
 
@@ -305,7 +305,7 @@ class Session:
 
     def _stale(self, kept: int) -> bool:
         """Whether positions from `kept` on go because of what made them, not of what they are."""
-        return self.cache.good(self._weights, self.gains) <= kept
+        return self.cache.good(self.weights, self.gains) <= kept
 
     def _forget(self, keep: int, drop: int) -> None:
         self.cache.forget(keep, drop)
@@ -334,7 +334,7 @@ class Session:
         self._commit(min(first, start))  # the ring rows that this step writes over
         self.cache.writing(step.kv_length)
         logits = self.executor.run(step, should_stop)
-        self.cache.append(tokens, Made(self._weights, self.gains, self.cache.precision))
+        self.cache.append(tokens, Made(self.weights, self.gains, self.cache.precision))
         self._commit(first)
         return logits
 

@@ -72,7 +72,8 @@ class CacheState:
 def started(
     cache: CacheState, prompt: tuple[PromptToken, ...], reused: int, tokens: int
 ) -> CacheState:
-    """An answer begins to a prompt of so many `tokens`, the first `reused` of them there."""
+    """An answer begins to a prompt of so many `tokens`, with `reused` first positions there."""
+    reused = _token(cache, reused - 1) + 1 if reused else 0
     kept = tuple((first, number) for first, number in cache.made if first < reused)
     fresh = ((reused, cache.computed),) if tokens > reused else ()
     return replace(
@@ -125,6 +126,13 @@ def _first(known: Measured | None, count: int) -> Measured | None:
     return replace(known, values=known.values[:, :count])
 
 
+def _token(cache: CacheState, position: int) -> int:
+    """Which token of the full conversation is at a position."""
+    for first, last in cache.forgotten:
+        position += last - first if position >= first else 0
+    return position
+
+
 def _gone(cache: CacheState) -> int:
     return sum(last - first for first, last in cache.forgotten)
 
@@ -148,9 +156,7 @@ def serials(cache: CacheState, positions: int) -> NDArray[np.int64]:
 
 def age(cache: CacheState, position: int) -> int:
     """How many tokens were computed since that position was."""
-    token = position
-    for first, last in cache.forgotten:
-        token += last - first if token >= first else 0
+    token = _token(cache, position)
     index = bisect_right(cache.made, (token, 1 << 62)) - 1
     first, number = cache.made[index] if index >= 0 else (0, 0)
     return max(0, cache.computed - 1 - (number + token - first))

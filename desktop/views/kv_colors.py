@@ -72,8 +72,10 @@ class Scale:
 
 
 def kinds(state: AppState) -> NDArray[np.uint8]:
-    """What each position of the cache holds, by kind."""
-    owners = np.array(state.owners, np.int64)[: state.context_used]
+    """What each position of the cache holds, by kind; of a cache from a file nobody knows yet."""
+    owners = np.full(state.context_used, TEMPLATE, np.int64)
+    known = state.owners[: state.context_used]
+    owners[: len(known)] = known
     users = np.array([m.role == "user" for m in state.messages] or [False])
     found = np.full(len(owners), TEMPLATES, np.uint8)
     found[owners == SYSTEM] = SYSTEMS

@@ -30,7 +30,7 @@ def draw_tip(state: AppState, ui: Ui, number: int, column: int, position: int) -
         _draw_token(state, ui, position)
         _small(ui, "  ·  ".join(_facts(state, number, position)))
     else:
-        text(ui, "Free" if position == -1 else _gone(state, layer), bold=True)
+        text(ui, _empty(state, layer, position), bold=True)
         _small(ui, f"{'place' if state.cache.slots else 'position'} {column:,}")
     _small(ui, _layer(layer))
     imgui.end_tooltip()
@@ -117,7 +117,12 @@ def ranges(numbers: tuple[int, ...]) -> str:
     return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in parts)
 
 
-def _gone(state: AppState, layer: CacheLayer) -> str:
+def _empty(state: AppState, layer: CacheLayer, position: int) -> str:
+    """Where no token of the conversation is known."""
+    if position >= 0:
+        return "From before: known when the conversation goes on"
+    if position == -1:
+        return "Free"
     if state.cache.slots:
         return "This layer has no such place"
     return f"Overwritten: this layer keeps the last {layer.rows:,}"

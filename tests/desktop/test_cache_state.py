@@ -130,6 +130,15 @@ def test_forgetting_keeps_the_ages_of_what_stays_and_counts_what_is_gone():
     state = fold(state, CacheRewritten(request, kept, ((2, 9),)))
     assert serials(state.cache, 8).tolist() == [0, 1, *range(9, 15)]
     assert unseen(state.cache) == {0: (3, 4), 1: (3, 3)}
+    state = fold(state, GenerationFinished(request, "end", GenerationStats()))
+    state, request = say(state, "on")
+    longer = (*full, *(PromptToken(500 + n, "x", 3) for n in range(2)), PromptToken(9, "on", 4))
+    state = fold(state, GenerationStarted(request, len(longer), 8, longer))
+    state = fold(state, CacheRewritten(request, (*longer[:2], *longer[9:]), ((2, 9),)))
+    assert serials(state.cache, 9).tolist() == [0, 1, *range(9, 15), 15], (
+        "what stayed keeps its age"
+    )
+    assert reused_positions(state.cache) == 8
     assert [m.text for m in state.messages][:3] == ["hello", "a0 a1 a2 ", "more"], "all stays"
 
 
