@@ -34,7 +34,7 @@ def look_at_cache(robot: Robot, picture: Callable[[str], None]) -> None:
     _say(robot, EDITED)
     robot.leave()
     picture("05-cache")
-    _point(robot, "kv_cache.map", 0.8, 0.4)
+    _point(robot, "kv_cache.map", 0.91, 0.4)
     picture("05-cache-hover")
     for _ in range(16):
         robot.wheel(1.0)

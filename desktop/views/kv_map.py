@@ -180,6 +180,8 @@ def _pointer(
     layer = frame.layers[number]
     position = int(positions_of(layer, state.context_used, column + 1, state.cache.slots)[column])
     _draw_cross(ui, window, frame, column, number)
+    at = ImVec2(mouse.x, frame.at.y + frame.height + ui.u(1))  # below: the map stays in sight
+    imgui.set_next_window_pos(at)
     draw_tip(state, ui, number, column, position)
     actions = _point(state, position if position >= 0 else None)
     if clicked and position >= 0 and not ui.memory.get("kv.dragged"):

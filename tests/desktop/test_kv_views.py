@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
+from core.engine import Engine
 from core.messages import (
     CacheLayer,
     CacheLayout,
@@ -14,11 +15,19 @@ from core.messages import (
     MeasureCache,
     OpenCache,
     Reconfigure,
+    SamplingOptions,
     SaveCache,
 )
 from desktop import actions as a
 from desktop.cache_actions import ColorCache, PointAt, SetOverflow
-from desktop.cache_state import used_bytes, with_turns
+from desktop.cache_state import (
+    estimate,
+    layer_bytes,
+    reserved_bytes,
+    reused_positions,
+    used_bytes,
+    with_turns,
+)
 from desktop.picture import Picture
 from desktop.state import AppState, Message
 from desktop.theme import DARK, u32
@@ -41,6 +50,7 @@ from desktop.views.overflow import fullness, headroom
 from tests.desktop.fake_engine import ANSWER, EXECUTOR, MODEL, ROW, FakeEngine, pieces_of
 from tests.desktop.test_interface import headless  # noqa: F401
 from tests.desktop.test_token_views import sent
+from tests.runners import BACKENDS, exact
 
 QUESTION = "Why is the sky blue?"
 RINGS = CacheLayout(
@@ -409,3 +419,39 @@ def test_colours_of_owners_are_on_the_picture(talk, scene):
     assert len(set(rows.row_of)) == 1, "layers that look alike are drawn once"
     assert u32(DARK.hover) & 0xFFFFFF == packed[0] & 0xFFFFFF
     assert ANSWER.startswith(pieces_of(ANSWER)[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkeypatch, request):  # noqa: F811
+    """What the view counts is what the session reports; a kept cache comes back."""
+    path = tmp_path / "x.kv"
+    monkeypatch.setattr("desktop.views.kv_totals.kept_file", lambda: path)
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    sampling = SamplingOptions(seed=3, max_new_tokens=12)
+    one = headless(AppState(sampling=sampling), size=(1400, 2600))
+    engine = Engine(device)
+    one.program.start(engine)
+    engine.send(LoadModel(str(tiny_llama), exact(backend)))
+    one.robot.wait("the model", lambda s: s.model is not None, 60)
+    one.robot.click("tab.kv_cache")
+    for text in ("One two three.", "Four five six."):
+        one.program.do(a.Send(text))
+        one.robot.wait("the answer", lambda s: not s.busy, 60)
+        one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used, 5)
+    state, layers = one.state, one.state.model.cache.layers
+    status, each = state.cache.status, sum(map(layer_bytes, layers))
+    assert status.reused == reused_positions(state.cache) > 12
+    assert status.saved_bytes == status.reused * each
+    assert used_bytes(state.model.cache, state.context_used) == status.length * each
+    assert state.model.cache.reserved_bytes == state.model.kv_bytes == reserved_bytes(layers)
+    cost = estimate(
+        state.model.cache, state.model.kv_heads, state.model.context, 64, "fp32", "fp32"
+    )
+    assert cost == 64 * each
+    one.robot.click("kv_cache.keep")
+    one.robot.wait("the file", lambda s: path.is_file() and "saved" in s.log[-1].text, 10)
+    assert path.stat().st_size > status.length * each
+    one.robot.click("kv_cache.take_up")
+    one.robot.wait("the cache", lambda s: "came back" in s.log[-1].text, 10)
+    one.robot.frames(3)
+    assert one.state.cache.status.length == one.state.context_used == status.length
