@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
 from desktop.rich_text import Page
 from desktop.state import AppState, Message
-from desktop.token_state import align, passage
+from desktop.token_state import passage
 from desktop.ui import Ui
 from desktop.views.tokens import place_of
 
+REACH = 64  # characters in which what is shown next is looked for
+WORDS = re.compile(r"\s+|\S+")
 Mark = tuple[float, float, float, float]  # x, y, width, height within the page
 
 
@@ -48,21 +53,45 @@ def _spans(state: AppState, message: Message, page: Page, place: Any) -> tuple[A
     found = passage(message.text, [t.text for t in message.tokens], place, state.positions)
     lead = len(found.text) - len(message.text)
     own = tuple((a - lead, b - lead) for a, b in found.spans[found.own :])
-    runs = align(message.text, [run.text for _, laid in page.blocks for run in laid.runs])
-    return own, runs
+    return own, character_places(
+        message.text, [run.text for _, laid in page.blocks for run in laid.runs]
+    )
+
+
+def character_places(text: str, shown: Sequence[str]) -> list[list[int]]:
+    """Where in `text` each character of what is shown of it stands, in order: what is shown lacks
+    marks, and breaks lines elsewhere."""
+    found: list[list[int]] = []
+    at = 0
+    for words in shown:
+        places: list[int] = []
+        for part in WORDS.findall(words):
+            if part.isspace():
+                places += [at] * len(part)
+                continue
+            start = text.find(part, at, at + len(part) + REACH)
+            for character in part if start < 0 else "":
+                known = text.find(character, at, at + REACH)
+                places.append(at if known < 0 else known)
+                at = at if known < 0 else known + 1
+            if start >= 0:
+                places += range(start, start + len(part))
+                at = start + len(part)
+        found.append(places)
+    return found
 
 
 def _within(ui: Ui, page: Page, runs: Any, span: tuple[int, int]) -> list[Mark]:
     """The parts of runs that show the characters of `span`."""
     marks: list[Mark] = []
     laid_runs = ((top, laid, run) for top, laid in page.blocks for run in laid.runs)
-    for (top, laid, run), (first, last) in zip(laid_runs, runs, strict=True):
-        low, high = max(span[0], first), min(span[1], last)
+    for (top, laid, run), places in zip(laid_runs, runs, strict=True):
+        low, high = (bisect_left(places, end) for end in span)
         if low >= high:
             continue
         imgui.push_font(ui.fonts[run.style], laid.size)
-        before = imgui.calc_text_size(run.text[: low - first]).x
-        width = imgui.calc_text_size(run.text[low - first : high - first]).x
+        before = imgui.calc_text_size(run.text[:low]).x
+        width = imgui.calc_text_size(run.text[low:high]).x
         imgui.pop_font()
         marks.append((run.x + before, top + run.y, width, laid.size))
     return marks

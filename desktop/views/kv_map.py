@@ -181,7 +181,8 @@ def _pointer(
     position = int(positions_of(layer, state.context_used, column + 1, state.cache.slots)[column])
     _draw_cross(ui, window, frame, column, number)
     at = ImVec2(mouse.x, frame.at.y + frame.height + ui.u(1))  # below: the map stays in sight
-    imgui.set_next_window_pos(at)
+    pivot = min(max((mouse.x - frame.at.x) / frame.width, 0.0), 1.0)
+    imgui.set_next_window_pos(at, 0, ImVec2(pivot, 0.0))
     draw_tip(state, ui, number, column, position)
     actions = _point(state, position if position >= 0 else None)
     if clicked and position >= 0 and not ui.memory.get("kv.dragged"):

@@ -32,6 +32,8 @@ from desktop.picture import Picture
 from desktop.state import AppState, Message
 from desktop.theme import DARK, u32
 from desktop.units import size
+from desktop.views import highlight
+from desktop.views.highlight import character_places
 from desktop.views.kv_colors import (
     Scale,
     Window,
@@ -134,19 +136,46 @@ def test_pointing_names_the_token_and_lights_it_up_in_the_chat(talk):
     assert one.state.cache.pointed is None and not one.robot.shows("chat.pointed")
 
 
-def test_every_token_of_a_message_is_found_in_its_text(talk):
-    one, _ = talk()
-    one.robot.click("kv_cache.in")
-    start = 2 + len(pieces_of(QUESTION)) + 2
-    rects = []
-    for n in (0, 5, 20):
+@pytest.mark.parametrize("size", [(1400, 1700), (700, 1700), (3000, 1700)])
+def test_every_token_of_a_message_is_found_in_its_text(talk, size, monkeypatch):
+    one, _ = talk(view=size)
+    shown = []
+    calls = highlight._within
+
+    def within(ui, page, places, span):
+        runs = [run for _, laid in page.blocks for run in laid.runs]
+        parts = zip(runs, places, strict=True)
+        shown.append(
+            "".join(
+                c
+                for r, p in parts
+                for c, at in zip(r.text, p, strict=True)
+                if span[0] <= at < span[1]
+            )
+        )
+        return calls(ui, page, places, span)
+
+    monkeypatch.setattr(highlight, "_within", within)
+    start, unseen = 2 + len(pieces_of(QUESTION)) + 2, ""
+    for n, piece in enumerate(pieces_of(ANSWER)):
+        shown.clear()
         one.program.do(PointAt(start + n))
         imgui.new_frame()
         one.program.interface.frame(one.state, 0.0)
         imgui.render()
-        rects.append(one.robot.rect("chat.pointed"))
-    assert len(set(rects)) == 3
-    assert [(r[1], r[0]) for r in rects] == sorted((r[1], r[0]) for r in rects), "in reading order"
+        if shown:
+            bare = "".join(c for c in piece if c.isalnum())
+            marks = "".join(c for c in shown[0] if c.isalnum())
+            assert marks in bare, (n, piece, shown)
+            unseen += bare.replace(marks, "", 1)
+    assert unseen.rstrip("12") in ("", "python"), "only what is no text: a language, numbers"
+
+
+def test_what_is_shown_is_found_in_what_was_written():
+    text = "A *few* [words](http://a.b/words) and `more`."
+    (first, second) = character_places(text, ["A few words", " and more."])
+    shown = zip("A few words and more.", [text[at] for at in first + second], strict=True)
+    assert all(a == b for a, b in shown if a != " ")
 
 
 def test_a_click_holds_the_token_and_a_second_lets_go(talk):
