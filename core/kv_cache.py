@@ -137,6 +137,16 @@ class KvCache:
                 rows[tensor.name] = Rows(first, data, tensor.dtype)
         return Prefix(name, self.held, rows)
 
+    def values(self, layer: CacheLayer, tensor: Tensor, positions: range) -> NDArray[np.float32]:
+        """What the rows of these positions stand for, float32 [positions, G*d]; not of rows that
+        a ring has lost."""
+        parts = [
+            read_state(self._executor, tensor.name, row, count)
+            for row, count in _runs(positions.start, positions.stop, tensor.shape[0])
+        ]
+        data = np.concatenate(parts) if parts else _nothing(tensor)
+        return data.view(_FLOATS[tensor.dtype]).astype(np.float32)
+
     def same_as(self, prefix: Prefix) -> int:
         """How many first positions hold just what the prefix holds."""
         mine, other = self.held, prefix.held

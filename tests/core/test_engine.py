@@ -540,7 +540,7 @@ def test_no_second_gigantic_answer_from_nonsense_weights(client, tmp_path):
 
 class FakeDevice:
     class Info:
-        name, index, kind = "Fake GPU", 0, "discrete"
+        name, index, kind, memory_bytes = "Fake GPU", 0, "discrete", 1 << 33
 
     info = Info()
     closed = 0
