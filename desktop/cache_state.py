@@ -252,14 +252,14 @@ def row_bytes(before: int, was: KvType, kind: KvType, heads: int) -> int:
     return numbers * (2 if kind == "fp16" else 4)
 
 
-def estimate(
-    layout: CacheLayout, heads: int, now: int, context: int, keys: KvType, values: KvType
-) -> int:
-    """Bytes that the cache would reserve for `context` tokens in place of `now`."""
-    total = 0
-    for layer in layout.layers:
-        rows = context if layer.rows >= now else min(layer.rows, context)
-        key = row_bytes(layer.key_row_bytes, layout.keys, keys, heads)
-        value = row_bytes(layer.value_row_bytes, layout.values, values, heads)
-        total += rows * (key + value)
-    return total
+def retyped(layout: CacheLayout, heads: int, keys: KvType, values: KvType) -> CacheLayout:
+    """The layout of the same layers with other types of keys and values."""
+    layers = tuple(
+        replace(
+            layer,
+            key_row_bytes=row_bytes(layer.key_row_bytes, layout.keys, keys, heads),
+            value_row_bytes=row_bytes(layer.value_row_bytes, layout.values, values, heads),
+        )
+        for layer in layout.layers
+    )
+    return CacheLayout(layers, keys, values, reserved_bytes(layers))

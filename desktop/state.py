@@ -208,7 +208,7 @@ class AppState:
     recent: tuple[str, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()
     catalogue: tuple[CatalogueEntry, ...] = ()
-    memory_available: int = 0  # bytes of the machine; 0: not known
+    memory_available: int | None = None  # bytes of the machine; None: not known
 
     positions: tuple[str, ...] = ()  # text of the tokens in the cache, by position
     attention: AttentionChoice = field(default_factory=AttentionChoice)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from imgui_bundle import imgui
 
 from core.messages import KV_TYPES, EngineOptions, KvType, ModelInfo
+from core.metrics.memory import cache_memory
 from desktop.actions import Action, SetOptions
 from desktop.cache_actions import LookAtMemory, SetOverflow
-from desktop.cache_state import estimate, reserved_bytes
+from desktop.cache_state import WARN, retyped
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.units import size
@@ -93,31 +94,23 @@ def _draw_cost(state: AppState, ui: Ui, model: ModelInfo, options: EngineOptions
     layout = model.cache
     if not layout.layers:
         return
-    context = options.context or model.context
-    cost = estimate(layout, model.kv_heads, model.context, context, options.keys, options.values)
-    now = layout.reserved_bytes or reserved_bytes(layout.layers)
-    free = state.memory_available + now
-    known = state.memory_available > 0
-    fits = not known or cost <= free
-    words = size(cost) if cost == now else f"{size(cost)}, now {size(now)}"
-    text(ui, words, bold=True)
+    now = layout.reserved_bytes
+    wanted = retyped(layout, model.kv_heads, options.keys, options.values)
+    known = state.memory_available
+    free = None if known is None else known + now  # what the cache takes now is given back first
+    cost = cache_memory(wanted, model.context, options.context or model.context, free)
+    same = cost.needed == now
+    text(ui, size(now) if same else f"{size(cost.needed)}, now {size(now)}", bold=True)
     ui.mark("memory.cost")
-    if known:
-        meter(ui, cost / free, imgui.get_content_region_avail().x, ui.u(1.25), _color(cost / free))
-        note = (
-            f"{size(free)} of memory are free for it." if fits else _too_much(free, cost, context)
-        )
-        wrapped(ui, note, "muted" if fits else "error")
-
-
-def _color(share: float) -> str:
-    return "error" if share > 1 else "warning" if share > 0.8 else "accent"
-
-
-def _too_much(free: int, cost: int, context: int) -> str:
-    """The longest context that fits, in whole steps."""
-    most = int(context * free / max(cost, 1)) // 256 * 256
-    return f"That does not fit: {size(free)} are free, enough for {most:,} tokens."
+    if free is None:
+        return
+    share = cost.needed / max(free, 1)
+    color = "error" if not cost.fits else "warning" if share > WARN else "accent"
+    meter(ui, share, imgui.get_content_region_avail().x, ui.u(1.25), color)
+    note = f"{size(free)} of memory are free for it."
+    if not cost.fits:
+        note = f"That does not fit: {size(free)} are free, enough for {cost.largest:,} tokens."
+    wrapped(ui, note, "muted" if cost.fits else "error")
 
 
 def _draw_pool(ui: Ui, options: EngineOptions) -> EngineOptions:

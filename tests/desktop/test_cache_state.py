@@ -24,6 +24,7 @@ from core.messages import (
     SaveCache,
     TokenDecoded,
 )
+from core.metrics.memory import cache_memory
 from desktop import actions as a
 from desktop.actions import act
 from desktop.apply import apply
@@ -38,8 +39,8 @@ from desktop.cache_actions import (
 from desktop.cache_state import (
     CacheState,
     age,
-    estimate,
     forecast,
+    retyped,
     reused_positions,
     rewritten,
     serials,
@@ -267,9 +268,11 @@ def test_bytes_are_those_of_the_rows():
     ("fp16", "fp16", 2 * ROW), ("fp32", "fp16", 3 * ROW), ("int8", "int8", 2 * (192 + 8)),
 ])  # fmt: skip
 def test_the_cost_of_another_context_and_precision(keys, values, each):
-    assert estimate(MODEL.cache, 3, 8192, 2048, keys, values) == 30 * 2048 * each
+    other = retyped(MODEL.cache, 3, keys, values)
+    assert other.reserved_bytes == 30 * 8192 * each
+    assert cache_memory(other, 8192, 2048, None).needed == 30 * 2048 * each
     int8 = CacheLayout(tuple(CacheLayer(n, (), 64, 0, 200, 200) for n in range(2)), "int8", "int8")
-    assert estimate(int8, 3, 64, 64, "fp16", "fp16") == 2 * 64 * 2 * ROW
+    assert retyped(int8, 3, "fp16", "fp16").reserved_bytes == 2 * 64 * 2 * ROW
 
 
 def test_a_partly_forgotten_message_is_cut_where_its_tokens_are():

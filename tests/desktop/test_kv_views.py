@@ -21,7 +21,6 @@ from core.messages import (
 from desktop import actions as a
 from desktop.cache_actions import ColorCache, PointAt, SetOverflow
 from desktop.cache_state import (
-    estimate,
     layer_bytes,
     reserved_bytes,
     reused_positions,
@@ -310,7 +309,7 @@ def test_memory_is_chosen_with_its_cost(talk):
 def test_what_does_not_fit_is_said(headless, monkeypatch):  # noqa: F811
     import desktop.program
 
-    monkeypatch.setattr(desktop.program, "memory_available", lambda: 1 << 20)
+    monkeypatch.setattr(desktop.program, "available_bytes", lambda: 1 << 20)
     one = headless(replace(READY, model=replace(MODEL, trained_context=1 << 20)), size=(1400, 900))
     said = []
     monkeypatch.setattr("desktop.views.memory.wrapped", lambda ui, words, *_: said.append(words))
@@ -473,10 +472,12 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkey
     assert status.saved_bytes == status.reused * each
     assert used_bytes(state.model.cache, state.context_used) == status.length * each
     assert state.model.cache.reserved_bytes == state.model.kv_bytes == reserved_bytes(layers)
-    cost = estimate(
-        state.model.cache, state.model.kv_heads, state.model.context, 64, "fp32", "fp32"
-    )
-    assert cost == 64 * each
+    for by in ("key-norm", "received"):
+        one.program.do(ColorCache(by, False))
+        one.robot.wait("the numbers", lambda s: s.cache.measured or s.cache.problem, 20)
+        assert one.state.cache.problem == ""
+        values = one.state.cache.measured.values
+        assert values.shape == (len(layers), status.length) and (values[:, :-1] > 0).all()
     one.robot.click("kv_cache.keep")
     one.robot.wait("the file", lambda s: path.is_file() and "saved" in s.log[-1].text, 10)
     assert path.stat().st_size > status.length * each
