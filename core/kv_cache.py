@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.exec.executor import Executor
-from core.exec.state_rows import read_state, shift_state, write_state
+from core.exec.shifting import shift
+from core.formats.tensor import TensorData
 from core.kv_story import Gap, Held, Made, Precision, common
 from core.messages import Gains
-from core.plan.cache_layers import CacheLayer, cache_layers, tensor_row_bytes
-from core.plan.plan import Tensor
+from core.plan.cache_layers import CacheLayer, cache_layers
+from core.plan.plan import Tensor, tensor_row_bytes
+from core.quant import rows as state_rows
 
 Bytes = NDArray[np.uint8]
-_FLOATS = {"f16": np.float16, "f32": np.float32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Rows:
     first: int
     data: Bytes
     dtype: str
+    block: int = 0  # of dtype i8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,8 +48,12 @@ class Prefix:
 
 
 class KvCache:
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, weights: Mapping[str, TensorData]) -> None:
         self._executor = executor
+        plan = executor.program.plans[0]
+        turns = [o for o in plan.ops if o.name == "rope" and len(o.inputs) > 1]
+        factors = {plan.tensors[op.inputs[1]].name for op in turns}
+        self._factors = {name: weights[name] for name in factors}
         self.layers = cache_layers(executor.program.plans[0])
         self.tokens: list[int] = []
         self._made: list[Made] = []
@@ -115,7 +121,7 @@ class KvCache:
     def forget(self, keep: int, drop: int) -> None:
         """Forget positions keep..keep+drop-1; what follows moves down."""
         held, length = self.held.without(keep, drop), len(self)
-        shift_state(self._executor, keep, drop, length)
+        shift(self._executor, self._factors, keep=keep, drop=drop, length=length)
         for layer, oldest in self._oldest.items():
             if oldest >= keep:
                 self._oldest[layer] = max(keep, oldest - drop)
@@ -130,22 +136,22 @@ class KvCache:
             first = self.oldest(layer)
             for tensor in layer.tensors:
                 parts = [
-                    read_state(self._executor, tensor.name, row, count)
+                    self._executor.read_state(tensor.name, row, count)
                     for row, count in _runs(first, len(self), tensor.shape[0])
                 ]
                 data = np.concatenate(parts) if parts else _nothing(tensor)
-                rows[tensor.name] = Rows(first, data, tensor.dtype)
+                rows[tensor.name] = Rows(first, data, tensor.dtype, tensor.block)
         return Prefix(name, self.held, rows)
 
     def values(self, layer: CacheLayer, tensor: Tensor, positions: range) -> NDArray[np.float32]:
         """What the rows of these positions stand for, float32 [positions, G*d]; not of rows that
         a ring has lost."""
         parts = [
-            read_state(self._executor, tensor.name, row, count)
+            self._executor.read_state(tensor.name, row, count)
             for row, count in _runs(positions.start, positions.stop, tensor.shape[0])
         ]
         data = np.concatenate(parts) if parts else _nothing(tensor)
-        return data.view(_FLOATS[tensor.dtype]).astype(np.float32)
+        return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
 
     def same_as(self, prefix: Prefix) -> int:
         """How many first positions hold just what the prefix holds."""
@@ -184,12 +190,12 @@ class KvCache:
         ring = layer.layer in self._oldest
         # A ring's rows of positions below `kept` may be gone by now: copy all that there are.
         first = max(rows.first, length - tensor.shape[0] if ring else kept)
-        data = convert(rows.data[first - rows.first : length - rows.first], rows.dtype, tensor)
+        data = convert(rows, slice(first - rows.first, length - rows.first), tensor)
         if ring:
             self._oldest[layer.layer] = first
         done = 0
         for row, count in _runs(first, length, tensor.shape[0]):
-            write_state(self._executor, tensor.name, row, data[done : done + count])
+            self._executor.write_state(tensor.name, row, data[done : done + count])
             done += count
 
     def _rounds(self) -> bool:
@@ -224,12 +230,13 @@ def good(
     return len(made)
 
 
-def convert(data: Bytes, dtype: str, tensor: Tensor) -> Bytes:
-    """Rows of one type as the tensor keeps them."""
-    if dtype == tensor.dtype:
+def convert(rows: Rows, some: slice, tensor: Tensor) -> Bytes:
+    """Some of the rows as the tensor keeps them."""
+    data = rows.data[some]
+    if rows.dtype == tensor.dtype:
         return data
-    values = np.ascontiguousarray(data).view(_FLOATS[dtype])
-    return values.astype(_FLOATS[tensor.dtype]).view(np.uint8).reshape(len(data), -1)
+    values = state_rows.decode(data, rows.dtype, tensor.shape[1], rows.block)
+    return state_rows.encode(values, tensor.dtype, tensor.block)
 
 
 def _runs(first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:

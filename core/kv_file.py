@@ -24,7 +24,7 @@ from core.errors import FileError, RequestError
 from core.kv_cache import KvCache, Prefix, Rows
 from core.kv_story import Gap, Held, Made
 from core.messages import Gains
-from core.plan.cache_layers import tensor_row_bytes
+from core.plan.plan import tensor_row_bytes
 
 MAGIC = b"LLMLKV01"
 MOST_HEADER = 64 << 20  # bytes
@@ -198,7 +198,8 @@ def _rows(
         size = (count - first) * row
         if at + size + 4 > len(memory):
             raise FileError(path, f"is truncated: {name} ends behind its {len(memory)} bytes")
-        rows[name] = Rows(first, memory[at : at + size].reshape(-1, row), tensor.dtype)
+        data = memory[at : at + size].reshape(-1, row)
+        rows[name] = Rows(first, data, tensor.dtype, tensor.block)
         at += size
     if len(memory) != at + 4:
         raise FileError(path, f"expected {at + 4} bytes, found {len(memory)}")

@@ -85,6 +85,6 @@ def _fitting(prefix: Prefix, budget: int) -> Prefix:
     rings = any(rows.first for rows in prefix.rows.values())
     fits = 0 if rings or not count else budget * count // prefix.nbytes
     rows: dict[str, Rows] = {
-        name: Rows(0, r.data[:fits].copy(), r.dtype) for name, r in prefix.rows.items()
+        name: Rows(0, r.data[:fits].copy(), r.dtype, r.block) for name, r in prefix.rows.items()
     }
     return Prefix(prefix.name, prefix.held.first(fits), rows)

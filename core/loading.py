@@ -23,8 +23,8 @@ from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, 
 from core.metrics.memory import available_bytes, cache_memory
 from core.models.model import BuildOptions, Model
 from core.models.registry import read_model
-from core.plan.cache_layers import cache_bytes, cache_layers, tensor_row_bytes
-from core.plan.plan import Program
+from core.plan.cache_layers import cache_bytes, cache_layers
+from core.plan.plan import Program, tensor_row_bytes
 from core.quant.modes import convert
 from core.session import Session
 from core.tokenizer import Tokenizer
@@ -146,7 +146,7 @@ def start(
             ) from None
         raise
     made = f"{options.mode} {backends.activations(choice.backend, options.activations)}"
-    session = Session(executor, weights=made, pool=PrefixPool(options.pool_budget))
+    session = Session(executor, weights, made_by=made, pool=PrefixPool(options.pool_budget))
     runner = Runner(
         model_file,
         executor,

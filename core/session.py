@@ -7,8 +7,9 @@ prefixes holds, so a turn, an edit or another branch prefills only what differs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from core.attention import ring_tensor
 from core.errors import RequestError
 from core.exec.executor import Executor, StopCheck
+from core.formats.tensor import TensorData
 from core.head_gains import HeadGains
 from core.kv_cache import KvCache, Prefix, good, usable
 from core.kv_pool import LEAST, PrefixPool
@@ -61,17 +63,22 @@ WORTH_COPYING = 8  # positions: what a prefix of the pool must have more than th
 class Session:
     """`committed` and `tokens` may be read from any thread, the rest belongs to one.
 
-    `weights` says which weights and arithmetic the executor has: positions that others made are
-    read anew.
+    `weights` are those of the executor; `made_by` names them and its arithmetic: positions that
+    others made are read anew.
     """
 
     def __init__(
-        self, executor: Executor, *, weights: str = "", pool: PrefixPool | None = None
+        self,
+        executor: Executor,
+        weights: Mapping[str, TensorData] = MappingProxyType({}),
+        *,
+        made_by: str = "",
+        pool: PrefixPool | None = None,
     ) -> None:
         self.executor = executor
-        self.pool = pool or PrefixPool()
-        self.cache = KvCache(executor)
-        self.weights = weights
+        self.pool = PrefixPool() if pool is None else pool
+        self.cache = KvCache(executor, weights)
+        self.made_by = made_by
         self._name = ""  # of the conversation in the cache
         ring = ring_tensor(executor.program)
         self._ring_rows = ring.shape[0] if ring else 0
@@ -278,14 +285,14 @@ class Session:
 
     def _wanted(self, reading: Reading) -> tuple[str | None, Gains | None]:
         """Weights and gains that positions must have been made with to count as read."""
-        weights = None if reading.resumed else self.weights
+        weights = None if reading.resumed else self.made_by
         return weights, self.gains if self._throughout else None
 
     def _take_from_pool(self, prompt: Sequence[int], reading: Reading) -> None:
         gaps = reading.overflow != "stop" and len(prompt) > self.context
 
         def score(prefix: Prefix) -> int:
-            fresh = good(prefix.held.made, self.weights, self.gains, self.cache.precision)
+            fresh = good(prefix.held.made, self.made_by, self.gains, self.cache.precision)
             found = match(prefix.held, prompt, min(fresh, self.context), gaps=gaps)
             return found.positions if usable(prefix, self.cache.layers, found.positions) else 0
 
@@ -305,14 +312,17 @@ class Session:
 
     def _stale(self, kept: int) -> bool:
         """Whether positions from `kept` on go because of what made them, not of what they are."""
-        return self.cache.good(self.weights, self.gains) <= kept
+        return self.cache.good(self.made_by, self.gains) <= kept
 
     def _forget(self, keep: int, drop: int) -> None:
+        """Queries that are kept move as positions do."""
+        first = self.committed.rows.start
         self.cache.forget(keep, drop)
-        self._forget_queries()
+        self._commit(first if first <= keep else max(keep, first - drop))
+        self._new_era()
 
     def _forget_queries(self) -> None:
-        """The positions are others than those that the kept queries belong to."""
+        """Positions came from elsewhere, without their queries."""
         self._commit(len(self.cache))
         self._new_era()
 
@@ -334,7 +344,7 @@ class Session:
         self._commit(min(first, start))  # the ring rows that this step writes over
         self.cache.writing(step.kv_length)
         logits = self.executor.run(step, should_stop)
-        self.cache.append(tokens, Made(self.weights, self.gains, self.cache.precision))
+        self.cache.append(tokens, Made(self.made_by, self.gains, self.cache.precision))
         self._commit(first)
         return logits
 

@@ -58,7 +58,7 @@ def open_saved(runner: Runner, path: Path) -> int:
 
 def identity(runner: Runner) -> kv_file.Identity:
     session = runner.session
-    return kv_file.Identity(_model(runner.model_file), session.weights, session.gains)
+    return kv_file.Identity(_model(runner.model_file), session.made_by, session.gains)
 
 
 def _model(file: ModelFile) -> str:

@@ -80,8 +80,6 @@ def test_a_cache_of_another(runner, saved, changes, words):
     "options", [{"keys": "fp16"}, {"values": "fp16"}, {"keys": "fp16", "values": "fp16"}]
 )
 def test_a_cache_of_other_types(tiny_llama, saved, options):
-    if len(set(options)) == 1:
-        pytest.importorskip("core.quant.i8")  # types of their own for keys and values
     with running(tiny_llama, exact(**options)) as other, pytest.raises(FileError, match="rows"):
         switching.open_saved(other, saved)
 

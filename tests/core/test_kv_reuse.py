@@ -67,7 +67,7 @@ class Chat:
 
     def _session(self, pool):
         executor = self.bench.runners[self.mode, self.context].executor
-        session = Session(executor, weights=self.mode, pool=pool)
+        session = Session(executor, made_by=self.mode, pool=pool)
         session.write_gains(ONES)
         return session
 

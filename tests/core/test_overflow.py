@@ -1,5 +1,7 @@
 """When the context is full: what is forgotten, what goes on, and what is said of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,8 @@ from core.messages import (
     SamplingOptions,
     TokenDecoded,
 )
+from core.models.model import BuildOptions
+from core.plan.builder import Bucket
 from core.session import Reading, Session
 from tests.core.test_engine import GREEDY, Client
 from tests.runners import BACKENDS, exact, running
@@ -128,19 +132,10 @@ def test_a_pooled_prefix_keeps_its_gaps(tiny_llama):
 
 def rings(tiny_llama, window, rows):
     """The tiny model, whose second layer sees only the last positions and keeps few rows."""
-    from dataclasses import replace
-
-    from core.models.model import BuildOptions
-    from core.plan.builder import Bucket
-
     with running(tiny_llama) as runner:
         file = runner.model_file
-        fields = {"k_dtype": "f32", "v_dtype": "f32"}
-        if "kv_dtype" in BuildOptions.__dataclass_fields__:
-            fields = {"kv_dtype": "f32"}
         buckets = (Bucket(1, 1), Bucket(4, 1))
-        options = BuildOptions(context=64, integer_activations=False, buckets=buckets, **fields)
-        program = file.model.build(options)
+        program = file.model.build(BuildOptions(64, "f32", "f32", "f32", False, buckets))
         weights = dict(file.file.tensors)
 
     def narrow(plan):
@@ -160,7 +155,6 @@ def rings(tiny_llama, window, rows):
 
 
 def test_rings_are_cut_only_as_far_as_they_reach_back(tiny_llama):
-    pytest.importorskip("core.quant.i8")  # executors that know rings
     program, weights = rings(tiny_llama, window=6, rows=12)
     session = Session(NumpyExecutor(program, weights))
     prompt = list(range(40))
@@ -181,7 +175,6 @@ def test_rings_are_cut_only_as_far_as_they_reach_back(tiny_llama):
 
 
 def test_rings_are_copied_out_and_in(tiny_llama):
-    pytest.importorskip("core.quant.i8")
     program, weights = rings(tiny_llama, window=6, rows=12)
     first, second = (Session(NumpyExecutor(program, weights)) for _ in range(2))
     prompt = list(range(45))
