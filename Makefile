@@ -49,6 +49,7 @@ format: setup-test
 
 fuzz: setup-test
 	$(BIN)/python -m tests.fuzz.fuzz_gguf --count 200000
+	$(BIN)/python -m tests.fuzz.fuzz_safetensors --count 200000
 
 # Us against llama.cpp, which is built first: minutes. For a quiet machine.
 bench: setup-test

@@ -55,11 +55,14 @@ def resolve(source: str | None) -> Path:
     if _looks_like_path(name):
         return _expanded(name)
     names = ", ".join(known.name for known in _KNOWN)
-    raise RequestError(f"unknown model {name!r}: expected the path of a GGUF file, or {names}")
+    raise RequestError(
+        f"unknown model {name!r}: expected the path of a GGUF file or of a Hugging Face directory, "
+        f"or {names}"
+    )
 
 
 def _looks_like_path(text: str) -> bool:
-    if "/" in text or "\\" in text or text.lower().endswith(".gguf"):
+    if "/" in text or "\\" in text or text.lower().endswith((".gguf", ".safetensors")):
         return True
     try:
         return text != "" and Path(text).exists()

@@ -62,11 +62,16 @@ class ChatTemplate:
 
         Errors: UnsupportedError when the template is broken.
         """
-        ids = (tokenizer.bos_id, tokenizer.eos_id)
-        bos, eos = ("" if i is None else tokenizer.token_text(i) for i in ids)
         source = metadata.get("tokenizer.chat_template", "")
         if not isinstance(source, str):
             raise UnsupportedError(f"expected a text, found {repr(source)[:40]}")
+        return cls.of(source, tokenizer)
+
+    @classmethod
+    def of(cls, source: str, tokenizer: Tokenizer) -> ChatTemplate:
+        """The template, or a default that the vocabulary allows where `source` is blank."""
+        ids = (tokenizer.bos_id, tokenizer.eos_id)
+        bos, eos = ("" if i is None else tokenizer.token_text(i) for i in ids)
         if source.strip():
             return cls(source, bos_token=bos, eos_token=eos)
         if tokenizer.has_token("<|im_start|>"):

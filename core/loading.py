@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 from core import backends, catalog
 from core.attention import AttentionSource
 from core.chat_template import ChatTemplate
-from core.errors import FileError, RequestError, UnsupportedError
+from core.errors import RequestError
 from core.exec.executor import Executor
-from core.formats.gguf import GgufFile, open_gguf
 from core.formats.tensor import TensorData, find_non_finite
 from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
 from core.models.model import Model
 from core.models.registry import read_model
-from core.plan.cache_layers import cache_bytes, cache_layers, tensor_row_bytes
+from core.plan.cache_layers import cache_bytes, cache_layers
+from core.plan.plan import tensor_row_bytes
 from core.quant.modes import common_room, convert
 from core.session import Session
+from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class ModelFile:
     """A model file understood, whatever runs it."""
 
     path: Path
-    file: GgufFile
+    file: ModelSource
     model: Model
     tokenizer: Tokenizer
     template: ChatTemplate
@@ -76,32 +77,20 @@ def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
     FileError, UnsupportedError or RequestError where the source is not a model that we run.
     """
     path = catalog.resolve(source)
-    file = open_gguf(path, lambda fraction: progress("reading the header", 0.1 * fraction))
+    file = open_source(path, lambda fraction: progress("reading the header", 0.1 * fraction))
     try:
-        size = path.stat().st_size  # now: a mapped file may be deleted while it is in use
+        for note in file.notes:
+            warn(f"{file.path}: {note}")
         progress("reading the vocabulary", 0.1)
-        model = read_model(file.metadata, file.tensors, path)
-        tokenizer = Tokenizer.from_gguf(file.metadata, path)
-        if tokenizer.vocab_size != model.shape.vocabulary:
-            raise FileError(
-                path,
-                f"tokenizer.ggml.tokens: expected {model.shape.vocabulary} entries, one a row of "
-                f"token_embd.weight, found {tokenizer.vocab_size}",
-            )
-        template = _read_template(file, tokenizer)
+        model = read_model(file.metadata, file.tensors, file.path)
+        tokenizer = file.tokenizer(model.shape.vocabulary)
+        template = file.template(tokenizer)
         progress("checking the weights", 0.25)
         _warn_of_bad_weights(file, progress, warn)
     except BaseException:
         file.close()
         raise
-    return ModelFile(path, file, model, tokenizer, template, size)
-
-
-def _read_template(file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate:
-    try:
-        return ChatTemplate.from_gguf(file.metadata, tokenizer)
-    except UnsupportedError as error:
-        raise FileError(file.path, f"tokenizer.chat_template: {error}") from None
+    return ModelFile(file.path, file, model, tokenizer, template, file.nbytes)
 
 
 def start(
@@ -185,7 +174,7 @@ def _convert(
     return weights
 
 
-def _warn_of_bad_weights(file: GgufFile, progress: Progress, warn: Warn) -> None:
+def _warn_of_bad_weights(file: ModelSource, progress: Progress, warn: Warn) -> None:
     for tensor in file.tensors.values():
         progress("checking the weights", 0.3)
         if find_non_finite(tensor):

@@ -1,4 +1,4 @@
-"""Text to token ids and back, from the vocabulary in a GGUF header."""
+"""Text to token ids and back, from the vocabulary in a GGUF header or a tokenizer.json."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class _WordEncoder(Protocol):
 class Tokenizer:
     """Ids are those of the embedding's rows. Thread-safe: nothing changes after construction."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, words: _WordEncoder | None = None) -> None:
+        """`words` encodes what lies between marked tokens; made from the vocabulary if left out."""
         self._vocabulary = vocabulary
         self._tokens, self._types = vocabulary.tokens, vocabulary.types
         self._is_bpe = vocabulary.model == BYTE_LEVEL_BPE
@@ -50,7 +51,7 @@ class Tokenizer:
         self._any_marked = _alternatives([self._tokens[i] for i in (*control, *literal)])
         self._literal = _alternatives([self._tokens[i] for i in literal])
         make = _make_byte_level_encoder if self._is_bpe else _make_piece_encoder
-        self._words: _WordEncoder = make(vocabulary, self.control_tokens)
+        self._words: _WordEncoder = words or make(vocabulary, self.control_tokens)
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], path: Path) -> Tokenizer:
@@ -60,6 +61,16 @@ class Tokenizer:
         the key for a malformed vocabulary.
         """
         return cls(read_vocabulary(metadata, path))
+
+    @classmethod
+    def from_huggingface(cls, folder: Path, rows: int) -> Tokenizer:
+        """From a directory's tokenizer.json, for an embedding of `rows` rows.
+
+        Errors: FileError naming file and field, UnsupportedError for an unknown kind.
+        """
+        from core.tokenizer_json import read_tokenizer
+
+        return cls(*read_tokenizer(folder, rows))
 
     @property
     def vocab_size(self) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 
 from core.errors import DeviceError
 
-FILTERS = ["Models (*.gguf)", "*.gguf", "All files", "*"]
+# A directory of Hugging Face opens by its config.json.
+FILTERS = ["Models", "*.gguf *.safetensors config.json", "All files", "*"]
 LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
 
 

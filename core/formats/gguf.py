@@ -7,9 +7,6 @@ trusted: every count, length and offset is held against the file's size before i
 from __future__ import annotations
 
 import math
-import mmap
-import os
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import FileError, UnsupportedError
+from core.errors import UnsupportedError
 from core.formats.gguf_metadata import read_value
 from core.formats.header import HeaderReader, quote
+from core.formats.mapping import map_file
 from core.formats.tensor import TensorData
 from core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 
@@ -69,7 +67,7 @@ def open_gguf(path: str | Path, progress: Callable[[float], None] | None = None)
     block type is known to GGUF and not to us. What `progress` raises (to cancel) passes through.
     """
     file = Path(path)
-    mapping = _map(file)
+    mapping = map_file(file, "a GGUF file")
     reader = HeaderReader(file, memoryview(mapping))
     version = _read_version(reader)
     tensor_count = reader.count("number of tensors", _MIN_INFO_BYTES)
@@ -93,27 +91,6 @@ def _reporter(progress: Callable[[float], None] | None, steps: int) -> Callable[
         return lambda done: None
     stride = max(1, steps // 100)
     return lambda done: progress(done / steps) if done % stride == 0 or done == steps else None
-
-
-def _map(file: Path) -> mmap.mmap:
-    """The whole file, read-only; unmapped when the last array over it is gone."""
-    try:
-        status = file.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise FileError(file, "is a directory, expected a GGUF file")
-        if not stat.S_ISREG(status.st_mode):
-            raise FileError(file, "is not a regular file, expected a GGUF file")
-        if status.st_size == 0:
-            raise FileError(file, "is empty, expected a GGUF file")
-        with file.open("rb") as stream:
-            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    except FileNotFoundError as error:
-        raise FileError(file, "no such file") from error
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise FileError(file, f"cannot be read: {reason}") from error
-    except ValueError as error:  # a null character in the path; a file emptied under our hands
-        raise FileError(file, f"cannot be read: {error}") from error
 
 
 def _read_version(reader: HeaderReader) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import NoReturn
 
@@ -19,7 +20,7 @@ def quote(text: str) -> str:
 class HeaderReader:
     """Reads little-endian values at `position`; anything past the end is a FileError."""
 
-    def __init__(self, path: object, buffer: memoryview, position: int = 0) -> None:
+    def __init__(self, path: str | os.PathLike[str], buffer: memoryview, position: int = 0) -> None:
         self.path = path
         self.buffer = buffer
         self.position = position

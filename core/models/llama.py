@@ -1,7 +1,8 @@
 """The llama family (Llama, SmolLM2, Mistral, ...), under the names of GGUF files.
 
 Pre-norm decoder: RMSNorm, grouped-query attention with rotary positions, SwiGLU feed-forward.
-GGUF keeps the rows of Q and K permuted so that rotary pairs are neighbours (2i, 2i+1).
+GGUF keeps the rows of Q and K permuted so that rotary pairs are neighbours (2i, 2i+1); with
+`rope.pairing` half_split they are (i, i+d/2), as Hugging Face's checkpoints have them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Config:
     rotary_dim: int
     theta: float
     rope_scale: float  # positions are multiplied by it
+    half_split: bool  # rotary pairs are (i, i + d/2); GGUF's files have neighbours
 
 
 def read(metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path) -> Model:
@@ -67,16 +69,17 @@ def _attention_block(
         rotary_dim=config.rotary_dim,
         theta=config.theta,
         scale=config.rope_scale,
+        half_split=config.half_split,
         factors=factors,
     )
     q, k = rope(q, at + ".q_rope"), rope(k, at + ".k_rope")
     cache = (options.context, shape.kv_heads * shape.head_dim)
-    k_cache = b.state(f"k_cache.{layer}", options.kv_dtype, cache)
-    v_cache = b.state(f"v_cache.{layer}", options.kv_dtype, cache)
+    k_cache = b.state(f"k_cache.{layer}", options.k_dtype, cache, block=shape.head_dim)
+    v_cache = b.state(f"v_cache.{layer}", options.v_dtype, cache, block=shape.head_dim)
     b.kv_store(k, v, k_cache, v_cache, at + ".kv_store")
     if options.query_rows:
         ring = (options.query_rows, shape.heads * shape.head_dim)
-        b.query_store(q, b.state(f"q_ring.{layer}", options.kv_dtype, ring), at + ".query_store")
+        b.query_store(q, b.state(f"q_ring.{layer}", options.q_dtype, ring), at + ".query_store")
     y = b.attention(
         q,
         k_cache,
@@ -116,6 +119,9 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
             f"{path}: llama.rope.scaling.type: expected none or linear, found {scaling[:40]!r}"
         )
     factor = fields.number("rope.scaling.factor", 1.0) if scaling == "linear" else 1.0
+    pairing = fields.text("rope.pairing", "interleaved")
+    if pairing not in ("interleaved", "half_split"):
+        raise fields.error("rope.pairing", f"expected interleaved or half_split, found {pairing}")
     width = fields.integer("embedding_length")
     heads = fields.integer("attention.head_count", at_most=4096)
     head_dim = fields.integer("attention.key_length", 0, at_least=0, at_most=4096)
@@ -148,6 +154,7 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
         rotary_dim=rotary_dim,
         theta=fields.number("rope.freq_base", 10000.0),
         rope_scale=1.0 / factor,
+        half_split=pairing == "half_split",
     )
 
 

@@ -92,7 +92,7 @@ def _draw_path(ui: Ui) -> list[Action]:
     imgui.set_next_item_width(-1)
     flags = imgui.InputTextFlags_.enter_returns_true
     typed, path = imgui.input_text_with_hint(
-        "##path", "Path of a GGUF file", ui.memory.get("models.path", ""), flags
+        "##path", "Path of a GGUF file or a directory", ui.memory.get("models.path", ""), flags
     )
     ui.mark("models.path")
     ui.memory["models.path"] = path

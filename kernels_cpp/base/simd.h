@@ -99,6 +99,20 @@ inline F32 load(const Half* p) {
 #endif
 }
 
+inline F32 load(const int8_t* p) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#elif defined(__AVX2__)
+  return (F32)_mm256_cvtepi32_ps(
+      _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  F32 v;
+  for (int i = 0; i < kWidth; ++i) v[i] = p[i];
+  return v;
+#endif
+}
+
 inline F32 load(const Brain* p) { return from_bits(widen_u16(&p->bits) << 16); }
 
 // The first n lanes from memory, the others 0.

@@ -64,6 +64,7 @@ static void matmul_a32(const Op& op, int64_t tokens, Range rows, float* scratch)
     case DType::kInt8:
       return matmul_a32_by_tiles<Int8>(x, weight, y, tokens, rows, scratch);
     case DType::kA8:
+    case DType::kI8:
       return;  // no weight has it
   }
 }

@@ -15,6 +15,7 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,7 @@ def use(path: Path) -> None:
             tensor.dequantize()
 
 
-def check(raw: bytes, path: Path) -> str:
+def check(raw: bytes, path: Path, use: Callable[[Path], None] = use) -> str:
     """How the reader took the file: 'read' or the name of the allowed error."""
     path.write_bytes(raw)
     start = time.thread_time()
@@ -140,17 +141,31 @@ def check(raw: bytes, path: Path) -> str:
     return outcome
 
 
-def fuzz(count: int, seed: int, folder: Path) -> Counter[str]:
+@dataclass(frozen=True)
+class Target:
+    """A reader: valid files for it, what changes them, and what looks at all of a file."""
+
+    suffix: str
+    seeds: Callable[[], list[bytes]]
+    mutate: Callable[[bytes, random.Random], bytes]
+    use: Callable[[Path], None]
+
+
+GGUF = Target("gguf", seed_files, mutate, use)
+
+
+def fuzz(count: int, seed: int, folder: Path, target: Target = GGUF) -> Counter[str]:
     """Check `count` mutated files, memory included; the file of a failure stays in `folder`."""
-    rng, seeds, outcomes = random.Random(seed), seed_files(), Counter[str]()
-    path = folder / f"fuzz-{seed}.gguf"
+    rng, seeds, outcomes = random.Random(seed), target.seeds(), Counter[str]()
+    path = folder / f"fuzz-{seed}.{target.suffix}"
     for raw in seeds:
-        assert check(raw, path) == "read", "a seed file must be valid"
+        assert check(raw, path, target.use) == "read", "a seed file must be valid"
     tracemalloc.start()
     try:
         for _ in range(count):
             tracemalloc.reset_peak()
-            outcomes[check(mutate(rng.choice(seeds), rng), path)] += 1
+            raw = target.mutate(rng.choice(seeds), rng)
+            outcomes[check(raw, path, target.use)] += 1
             if (peak := tracemalloc.get_traced_memory()[1]) > MEMORY_LIMIT_BYTES:
                 raise FuzzError(f"{path}: needed {peak} bytes of memory")
     finally:

@@ -1,0 +1,168 @@
+"""Where a model comes from: a file or a directory, in one form for all that follows.
+
+Metadata has the keys of GGUF files and tensors have their names, whatever the source calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from core.chat_template import ChatTemplate
+from core.errors import FileError, UnsupportedError
+from core.formats.gguf import GgufFile, open_gguf
+from core.formats.huggingface import CONFIG_FILE, HuggingFaceFolder, open_huggingface
+from core.formats.json_text import found, read_bytes, read_object
+from core.formats.tensor import TensorData
+from core.tokenizer import Tokenizer
+
+
+class ModelSource(Protocol):
+    """Tensors handed out stay valid after `close`."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+    @property
+    def tensors(self) -> Mapping[str, TensorData]: ...
+    @property
+    def nbytes(self) -> int:
+        """Size of the files, as they were when they were opened."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, a sentence each."""
+        ...
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        """One that has as many ids as the embedding has rows; FileError where it cannot."""
+        ...
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate: ...
+    def close(self) -> None: ...
+
+
+def open_source(path: Path, progress: Callable[[float], None] | None = None) -> ModelSource:
+    """Read the headers; `progress` hears of the part done, 0 to 1. FileError, UnsupportedError."""
+    folder = _huggingface_folder(path)
+    if folder is not None:
+        return HuggingFaceSource(open_huggingface(folder))
+    return GgufSource(open_gguf(path, progress), path.stat().st_size)
+
+
+def _huggingface_folder(path: Path) -> Path | None:
+    """The directory that `path` is, or that the config or index it is belongs to."""
+    try:
+        if path.is_dir():
+            return path
+        beside = path.name == CONFIG_FILE or path.suffix in (".safetensors", ".json")
+        return path.parent if beside and (path.parent / CONFIG_FILE).is_file() else None
+    except (OSError, ValueError):  # its reader says what is wrong with the path
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class GgufSource:
+    file: GgufFile
+    nbytes: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.file.metadata
+
+    @property
+    def tensors(self) -> Mapping[str, TensorData]:
+        return self.file.tensors
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        tokenizer = Tokenizer.from_gguf(self.metadata, self.path)
+        if tokenizer.vocab_size != rows:
+            raise FileError(
+                self.path,
+                f"tokenizer.ggml.tokens: expected {rows} entries, one a row of "
+                f"token_embd.weight, found {tokenizer.vocab_size}",
+            )
+        return tokenizer
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate:
+        try:
+            return ChatTemplate.from_gguf(self.metadata, tokenizer)
+        except UnsupportedError as error:
+            raise FileError(self.path, f"tokenizer.chat_template: {error}") from None
+
+    def close(self) -> None:
+        self.file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HuggingFaceSource:
+    folder: HuggingFaceFolder
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.folder.metadata
+
+    @property
+    def tensors(self) -> Mapping[str, TensorData]:
+        return self.folder.tensors
+
+    @property
+    def nbytes(self) -> int:
+        return self.folder.nbytes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.folder.notes
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        return Tokenizer.from_huggingface(self.path, rows)
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate:
+        file, source = _find_template(self.path)
+        try:
+            return ChatTemplate.of(source, tokenizer)
+        except UnsupportedError as error:
+            raise FileError(file, f"chat_template: {error}") from None
+
+    def close(self) -> None:
+        self.folder.close()
+
+
+def _find_template(folder: Path) -> tuple[Path, str]:
+    """(file, template): a file of its own, or a field of tokenizer_config.json; blank: none."""
+    file = folder / "chat_template.jinja"
+    if file.exists():
+        try:
+            return file, read_bytes(file, 1 << 20).decode()
+        except UnicodeDecodeError as error:
+            raise FileError(file, f"is not valid UTF-8 at byte {error.start}") from None
+    for name in ("chat_template.json", "tokenizer_config.json"):
+        file = folder / name
+        value = read_object(file).get("chat_template") if file.exists() else None
+        if value is not None:
+            return file, _chosen_template(file, value)
+    return file, ""
+
+
+def _chosen_template(file: Path, value: object) -> str:
+    """A text, or the one called default of a list of {name, template}."""
+    if isinstance(value, list):
+        named = [v for v in value if isinstance(v, dict) and v.get("name") == "default"]
+        value = named[0].get("template") if named else None
+    if not isinstance(value, str):
+        problem = f"chat_template is {found(value)}, expected a text or a list with one 'default'"
+        raise FileError(file, problem)
+    return value

@@ -1,0 +1,171 @@
+"""tokenizer.json: the vocabulary it holds, and an encoder that runs it as the library would.
+
+Format: https://huggingface.co/docs/tokenizers. Which tokens control the model is decided here, and
+text never becomes one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.errors import FileError, UnsupportedError
+from core.formats.json_text import MAX_TOKENIZER_BYTES, found, read_bytes, read_object
+from core.vocabulary import BYTE_LEVEL_BPE, SENTENCE_PIECE, TokenType, Vocabulary
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+TOKENIZER_FILE = "tokenizer.json"
+_MAX_IDS = 1 << 22
+
+
+class LibraryEncoder:
+    """Ids of text that holds no control token, through the `tokenizers` library."""
+
+    def __init__(self, backend: Backend, control: frozenset[int]) -> None:
+        self._backend, self._control = backend, control
+
+    def encode(self, text: str) -> list[int]:
+        ids = list(self._backend.encode(text, add_special_tokens=False).ids)
+        if self._control.isdisjoint(ids):
+            return ids
+        # A model that takes whole words as they are has made a control token of what was typed.
+        pieces = (self._backend.encode(char, add_special_tokens=False).ids for char in text)
+        return [i for piece in pieces for i in piece if i not in self._control]
+
+
+def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]:
+    """Ids up to `rows`, as many as the embedding has; those without a token stand for nothing.
+
+    Reads tokenizer.json and, where they are there, tokenizer_config.json and the end tokens in
+    generation_config.json and config.json. Raises FileError, UnsupportedError.
+    """
+    path = folder / TOKENIZER_FILE
+    raw = read_bytes(path, MAX_TOKENIZER_BYTES)
+    backend = _load(path, raw)
+    ids = backend.get_vocab(with_added_tokens=True)
+    if not ids or max(ids.values()) >= min(rows, _MAX_IDS):
+        raise FileError(
+            path, f"has ids up to {max(ids.values(), default=-1)}, but the embedding {rows} rows"
+        )
+    tokens = [f"[unused{i}]" for i in range(rows)]
+    types = [TokenType.UNUSED.value] * rows
+    for token, token_id in ids.items():
+        tokens[token_id], types[token_id] = token, TokenType.NORMAL.value
+    model = _decoding(path, backend)
+    _mark_bytes(backend, tokens, types)
+    control = _mark_added(backend, types, model)
+    special = _special_names(folder)
+    begin, end = _additions(backend)
+    bos = ids.get(special.get("bos_token", ""), begin)
+    unknown = ids.get(special.get("unk_token", ""))
+    if unknown is not None:
+        types[unknown] = TokenType.UNKNOWN.value
+        control.add(unknown)
+    vocabulary = Vocabulary(
+        path=path,
+        model=model,
+        pre=hashlib.sha256(raw).hexdigest(),
+        tokens=tuple(tokens),
+        types=tuple(types),
+        scores=(),
+        merges=(),
+        bos_id=bos,
+        eos_id=ids.get(special.get("eos_token", "")),
+        marked_end_ids=_end_ids(folder, rows),
+        unknown_id=unknown,
+        add_bos=begin is not None and begin == bos,
+        add_eos=end is not None,
+        add_space_prefix=False,  # the library puts it there
+    )
+    return vocabulary, LibraryEncoder(backend, frozenset(control))
+
+
+def _load(path: Path, raw: bytes) -> Backend:
+    from tokenizers import Tokenizer as Backend
+
+    try:
+        backend = Backend.from_buffer(raw)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library's own, panics among them
+        problem = str(error).split("\n")[0][:200]
+        raise FileError(path, f"is not a tokenizer that can be read: {problem}") from None
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True  # what is typed is text
+    return backend
+
+
+def _decoding(path: Path, backend: Backend) -> str:
+    """How tokens stand for bytes: GPT-2's characters, or text with "▁" for spaces."""
+    decoder = backend.decoder
+    text = "" if decoder is None else decoder.__getstate__().decode()
+    if '"ByteLevel"' in text:
+        return BYTE_LEVEL_BPE
+    if "▁" in text or "\\u2581" in text:
+        return SENTENCE_PIECE
+    raise UnsupportedError(f"{path}: the tokenizer decodes otherwise than is known here")
+
+
+def _mark_bytes(backend: Backend, tokens: list[str], types: list[int]) -> None:
+    if not getattr(backend.model, "byte_fallback", False):
+        return
+    for byte in range(256):
+        token_id = backend.token_to_id(f"<0x{byte:02X}>")
+        if token_id is not None:
+            types[token_id] = TokenType.BYTE.value
+
+
+def _mark_added(backend: Backend, types: list[int], model: str) -> set[int]:
+    """Sets the types of added tokens; returns the ids of those that control the model."""
+    control = set()
+    for token_id, added in backend.get_added_tokens_decoder().items():
+        if added.special:
+            types[token_id] = TokenType.CONTROL.value
+            control.add(token_id)
+        elif model == BYTE_LEVEL_BPE or "▁" not in added.content:  # else it decodes to spaces
+            types[token_id] = TokenType.USER_DEFINED.value
+    return control
+
+
+def _additions(backend: Backend) -> tuple[int | None, int | None]:
+    """The begin and the end token that the library would put around a text."""
+    around = backend.encode("", add_special_tokens=True).ids
+    return (around[0] if around else None), (around[-1] if len(around) > 1 else None)
+
+
+def _special_names(folder: Path) -> dict[str, str]:
+    """bos_token, eos_token, unk_token as tokenizer_config.json or special_tokens_map.json say."""
+    names: dict[str, str] = {}
+    for file in ("special_tokens_map.json", "tokenizer_config.json"):
+        if not (folder / file).exists():
+            continue
+        values = read_object(folder / file)
+        for key in ("bos_token", "eos_token", "unk_token"):
+            value = values.get(key)
+            if isinstance(value, dict):
+                value = value.get("content")
+            if isinstance(value, str):
+                names[key] = value
+            elif value is not None:
+                raise FileError(folder / file, f"{key} is {found(value)}, expected a string")
+    return names
+
+
+def _end_ids(folder: Path, rows: int) -> frozenset[int]:
+    for file in ("generation_config.json", "config.json"):
+        values: Mapping[str, Any] = read_object(folder / file) if (folder / file).exists() else {}
+        value = values.get("eos_token_id")
+        if value is None:
+            continue
+        ends = value if isinstance(value, list) else [value]
+        if not all(type(end) is int and 0 <= end < rows for end in ends):
+            shown = json.dumps(value)[:60]
+            raise FileError(folder / file, f"eos_token_id is {shown}, expected ids below {rows}")
+        return frozenset(ends)
+    return frozenset()
