@@ -99,6 +99,7 @@ inline void fill_lanes(const Tensor& weight, int64_t first, int64_t count, int64
     case DType::kInt8:
       return fill_lanes_from_tiles<Int8>(weight, first, from, n, to);
     case DType::kA8:
+    case DType::kI8:
       return;  // no weight has it
   }
 }
