@@ -20,8 +20,9 @@ from core.formats.tensor import TensorData, find_non_finite
 from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
 from core.models.model import Model
 from core.models.registry import read_model
-from core.plan.cache_layers import cache_bytes, cache_layers, tensor_row_bytes
-from core.quant.modes import convert
+from core.plan.cache_layers import cache_bytes, cache_layers
+from core.plan.plan import tensor_row_bytes
+from core.quant.modes import common_room, convert
 from core.session import Session
 from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
@@ -165,9 +166,10 @@ def _convert(
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}
+    room = common_room(tensors.values(), mode)
     for tensor in tensors.values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)
-        weights[tensor.name] = convert(tensor, mode)
+        weights[tensor.name] = convert(tensor, mode, room)
         done += tensor.nbytes
     return weights
 

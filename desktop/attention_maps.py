@@ -256,19 +256,15 @@ class AttentionMaps:
                 self._open(source)
 
     def _open(self, source: AttentionSource) -> None:
-        host, first = source.host_keys(0), source.layers[0]
-        item = {"f16": 2, "f32": 4}[source.dtype]
-        device = source.device_keys(0)
-        width = first.kv_heads * first.head_dim
-        context = len(host) if host is not None else device[2] // (width * item) if device else 0
+        context = source.context
         heads = sum(layer.heads for layer in source.layers)
         scored = min(context, SCORE_BYTES // (heads * SCORES_EACH))
         self._store = Store(self._device, self._renderer, source.layers, scored)
         self._recorder = FrameRecorder(
-            self._device, self._renderer, self._store, source.layers, source.dtype, context,
+            self._device, self._renderer, self._store, source.layers, context,
             scored, self._frames_in_flight,
         )  # fmt: skip
-        if host is not None:
+        if source.host_keys(0) is not None:
             self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
 
     def _follow(self, source: AttentionSource) -> None:

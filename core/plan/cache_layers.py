@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.plan.plan import Plan, Tensor, row_bytes
+from core.plan.plan import Plan, Tensor, tensor_row_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,6 @@ def cache_layers(plan: Plan) -> tuple[CacheLayer, ...]:
             widest = max(owner.window, window) if owner.window and window else 0
             found[keys.name] = CacheLayer(owner.layer, shared, keys, values, widest, kv_heads)
     return tuple(found.values())
-
-
-def tensor_row_bytes(tensor: Tensor) -> int:
-    """Of one position of a cache tensor."""
-    return row_bytes(tensor.dtype, tensor.shape[1])
 
 
 def cache_bytes(plan: Plan) -> int:

@@ -119,7 +119,8 @@ def test_how_a_program_is_built(backend, every_output):
     build = backends.build_options(
         backends.Choice(backend, ""), options, SHAPE, context=99, every_output=every_output
     )
-    assert (build.context, build.kv_dtype, build.integer_activations) == (99, "f32", True)
+    assert (build.context, build.integer_activations) == (99, True)
+    assert (build.k_dtype, build.v_dtype, build.q_dtype) == ("f32", "f32", "f32")
     sizes = [bucket.max_tokens for bucket in build.buckets]
     assert sizes == sorted(set(sizes))
     assert sizes[0] == 1, "a decoded token needs no more than its own row"

@@ -286,14 +286,21 @@ def test_rope(isa: str, head_dim: int, rotary_dim: int, half_split: bool) -> Non
     check(case, isa, 1e-6)
 
 
-@pytest.mark.parametrize("cache", ["f16", "f32"])
-@pytest.mark.parametrize(
-    ("heads", "kv_heads", "head_dim"),
-    [(1, 1, 1), (4, 2, 13), (9, 3, 64), (2, 1, 127), (8, 8, 64), (32, 4, 8), (36, 4, 6)],
-)
-@pytest.mark.parametrize("window", [0, 7, 70])
+HEADS = [(1, 1, 1), (4, 2, 13), (9, 3, 64), (2, 1, 127), (8, 8, 64), (32, 4, 8), (36, 4, 6)]
+CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
+
+
+@pytest.mark.parametrize("cache", CACHES, ids="-".join)
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), HEADS)
+@pytest.mark.parametrize(("window", "ring"), [(0, CONTEXT), (7, CONTEXT), (70, CONTEXT), (70, 89)])
 def test_attention(
-    isa: str, heads: int, kv_heads: int, head_dim: int, window: int, cache: str
+    isa: str,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    window: int,
+    ring: int,
+    cache: tuple[str, str],
 ) -> None:
     """With kv_store: steps at 0.. fill the cache, those at 41.. and 150.. look far back."""
     case = OneOp()
@@ -302,15 +309,22 @@ def test_attention(
 
     def build(b: PlanBuilder) -> Tensor:
         q, k, v = (case.input(b, name) for name in "qkv")
-        shape = (CONTEXT, kv_heads * head_dim)
-        caches = b.state("k_cache", cache, shape), b.state("v_cache", cache, shape)
+        shape = (ring, kv_heads * head_dim)
+        caches = [
+            b.state(name, dtype, shape, block=head_dim)
+            for name, dtype in zip(("k_cache", "v_cache"), cache, strict=True)
+        ]
         b.kv_store(k, v, *caches, "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
-        b.query_store(q, b.state("ring", cache, (19, heads * head_dim)), "queries")
+        b.query_store(q, b.state("ring", "f16", (19, heads * head_dim)), "queries")
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
         return b.attention(q, *caches, gains, "y", layer=1, window=window, **sizes)
 
     case.build = build
+    if "i8" in cache and head_dim % 4:
+        with pytest.raises(ValueError, match="blocks of"):
+            case.program()
+        return
     program = case.program()
     cpu = CpuExecutor(program, case.weights, 2, isa=isa)
     reference = NumpyExecutor(program, case.weights)

@@ -19,6 +19,7 @@ from core.quant.registry import FORMATS
 
 pytestmark = pytest.mark.vulkan
 VOCABULARY = 37
+CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
 BLOCKS = ("q4_0", "q4_1", "q8_0", "int4", "int8")
 
 
@@ -171,11 +172,14 @@ def check_gains(make, built, heads):
 
 @pytest.mark.parametrize("subgroups", [False, True])
 @pytest.mark.parametrize("share_heads", [False, True])
-@pytest.mark.parametrize("kv_dtype", ["f16", "f32"])
+@pytest.mark.parametrize("types", CACHES, ids="-".join)
 @pytest.mark.parametrize(
-    ("heads", "kv_heads", "head_dim", "window"), [(1, 1, 2, 0), (9, 3, 64, 0), (4, 2, 26, 5)]
+    ("heads", "kv_heads", "head_dim", "window", "rows"),
+    [(1, 1, 4, 0, 64), (9, 3, 64, 0, 64), (4, 2, 26, 5, 64), (6, 3, 28, 5, 19)],
 )
-def test_attention(make, subgroups, share_heads, kv_dtype, heads, kv_heads, head_dim, window):
+def test_attention(make, subgroups, share_heads, types, heads, kv_heads, head_dim, window, rows):
+    if "i8" in types and head_dim % 4:
+        pytest.skip("int8 comes in words")
     columns = heads * head_dim
     tensors = [
         weight("table", (VOCABULARY, columns)),
@@ -184,18 +188,21 @@ def test_attention(make, subgroups, share_heads, kv_dtype, heads, kv_heads, head
     ]
 
     def ops(b, x):
-        caches = [b.state(n, kv_dtype, (64, kv_heads * head_dim)) for n in ("kc", "vc")]
+        caches = [
+            b.state(name, dtype, (rows, kv_heads * head_dim), block=head_dim)
+            for name, dtype in zip(("kc", "vc"), types, strict=True)
+        ]
         k, v = (b.matmul(x, b.weight(name), f"{name}_rows") for name in ("k", "v"))
         b.kv_store(k, v, *caches, "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
-        b.query_store(x, b.state("ring", kv_dtype, (17, columns)), "queries")
+        b.query_store(x, b.state("ring", "f16", (17, columns)), "queries")
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
         return b.attention(x, *caches, gains, "attention", layer=2, **sizes)
 
     tuning = Tuning(attention_lanes=16, share_heads=share_heads, subgroups=subgroups)
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
-    # A value on the edge between two float16 numbers may fall to either side.
-    tolerance = 2e-3 if kv_dtype == "f16" else 2e-5
+    # A value on the edge between two numbers of the cache may fall to either side.
+    tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
     built = program(tensors, ops, tokens=13, outputs=13)
     check_gains(make, built, heads)
     check(make, built, *chunks, tuning=tuning, tolerance=tolerance)
