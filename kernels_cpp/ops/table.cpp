@@ -2,13 +2,16 @@
 #include "ops/table.h"
 
 #include "ops/kernels.h"
+#include "quantizer/search.h"
 
 namespace llm {
 namespace LLM_ISA {
 
 KernelTable table() {
   return {{kEmbed, kRmsNorm, kQuantize, kMatmul, kRope, kKvStore, kQueryStore, kAttention, kSiluMul,
-           kAdd, kOutputRows}};
+           kAdd, kOutputRows},
+          kQuantizeInt4,
+          kQuantizeInt8};
 }
 
 }  // namespace LLM_ISA
