@@ -108,7 +108,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="llm-lite",
         description="Run a language model on your own machine and see inside it while it talks.",
         epilog="Without a command, the desktop opens. MODEL is the path of a GGUF file, a "
-        "Hugging Face directory or a catalogue name (see `llm-lite models list`); without one, smollm2-135m-instruct.",
+        "Hugging Face directory or a catalogue name (see `llm-lite models list`); "
+        "without one, smollm2-135m-instruct.",
     )
     parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

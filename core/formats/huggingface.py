@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from core.errors import UnsupportedError
-from core.formats import huggingface_llama
+from core.formats import huggingface_gemma3n, huggingface_llama
 from core.formats.header import quote
 from core.formats.huggingface_config import Config
 from core.formats.json_text import read_object
@@ -29,6 +29,8 @@ Translated = huggingface_llama.Translated
 _TRANSLATORS: Mapping[str, Translate] = {
     "llama": huggingface_llama.translate,
     "mistral": huggingface_llama.translate,
+    "gemma3n": huggingface_gemma3n.translate,
+    "gemma3n_text": huggingface_gemma3n.translate,
 }
 
 

@@ -8,7 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.make_huggingface import LLAMA_CASES, write_tiny_llama
+from tests.make_huggingface import (
+    GEMMA3N_CASES,
+    LLAMA_CASES,
+    write_tiny_gemma3n,
+    write_tiny_llama,
+)
 from tests.runners import BACKENDS, exact, running
 
 LOGITS = Path(__file__).parents[1] / "fixtures" / "huggingface_logits.npz"
@@ -58,3 +63,15 @@ def test_shards_and_types_make_no_difference(dtype, tmp_path):
             stored = runner.model_info.stored_formats
     assert set(stored) == {"bf16" if dtype else "f32"}
     assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", GEMMA3N_CASES)
+def test_gemma3n(case, backend, reference, tmp_path, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    tokens = reference[f"{case}.tokens"].tolist()
+    folder = write_tiny_gemma3n(tmp_path, **GEMMA3N_CASES[case])
+    with running(folder, exact(backend), device=device, every_output=True) as runner:
+        logits = runner.session.logits(tokens)
+    assert np.abs(reference[f"{case}.logits"]).max() > 5
+    assert np.abs(logits - reference[f"{case}.logits"]).max() < TOLERANCE
