@@ -1,6 +1,7 @@
 # make run    set up what is missing and open the desktop (no display: run the tour)
 # make test   set up what is missing and pass the tests
 # make check  everything a change must pass: format, lint, types, layers, tests
+# make bench  measure us and llama.cpp in turns and write the table of the README
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +11,7 @@ SOURCES := CMakeLists.txt $(shell find kernels_cpp kernels_glsl -type f)
 PYTHON_FILES := core desktop tests tools assets
 CPP_FILES := $(shell find kernels_cpp -name '*.cpp' -o -name '*.h')
 
-.PHONY: run setup setup-test test check lint format tour fuzz clean
+.PHONY: run setup setup-test test check lint format tour fuzz bench clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -49,6 +50,11 @@ format: setup-test
 fuzz: setup-test
 	$(BIN)/python -m tests.fuzz.fuzz_gguf --count 200000
 	$(BIN)/python -m tests.fuzz.fuzz_safetensors --count 200000
+
+# Us against llama.cpp, which is built first: minutes. For a quiet machine.
+bench: setup-test
+	$(BIN)/python -m tests.bench.peers
+	$(BIN)/python -m tests.bench.compare --json tests/bench/results/cpu.json --readme README.md
 
 clean:
 	rm -rf build $(VENV)

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.plan.attention_layers import AttentionLayer, attention_layers
-from core.plan.plan import Program, Tensor
+from core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
+from core.quant import rows as state_rows
 
 if TYPE_CHECKING:
     from core.exec.executor import Executor
     from core.gpu.pipelines import BufferRange
     from core.session import Session
-
-_FLOATS = {"f16": np.float16, "f32": np.float32}
 
 
 def probabilities(
@@ -57,7 +56,8 @@ def ring_tensor(program: Program) -> Tensor | None:
 class AttentionSource:
     """Queries, keys and tokens of the running model, to be read from any thread and not written.
 
-    Query row p of a layer's ring is position p mod `ring_rows`; key row p is position p. Rows
+    Query p of a layer lies in row p mod `ring_rows` of its ring, key p in row p mod `key_rows`;
+    rows are bytes, see `core.quant.rows`. Rows
     outside `rows`, and keys from `length` on, are being written or are stale. After `close` (the
     model was unloaded or moved to another executor) `hold` says so and the engine has a new source.
     """
@@ -70,6 +70,9 @@ class AttentionSource:
         self._alive = True
         self.layers: tuple[AttentionLayer, ...] = attention_layers(executor.program.plans[0])
         self.note = note  # a sentence on why no queries are kept; "" where they are
+        self.context: int = executor.program.context
+        tensors = executor.program.plans[0].tensors
+        self._tensors = {t.name: t for t in tensors if t.kind is Kind.STATE}
         ring = ring_tensor(executor.program)
         self.ring_rows: int = ring.shape[0] if ring else 0
         self.dtype: str = ring.dtype if ring else "f32"
@@ -99,13 +102,13 @@ class AttentionSource:
         """Positions whose queries the rings hold."""
         return self._session.committed.rows
 
-    def host_queries(self, layer: int) -> NDArray[Any] | None:
-        """[ring_rows, heads*head_dim], the memory itself; None on a device or where not kept."""
+    def host_queries(self, layer: int) -> NDArray[np.uint8] | None:
+        """[ring_rows, bytes], the memory itself; None on a device or where not kept."""
         name = self.layers[layer].queries
         return None if name is None else self._host(name)
 
-    def host_keys(self, layer: int) -> NDArray[Any] | None:
-        """[context, kv_heads*head_dim], the memory itself; None on a device."""
+    def host_keys(self, layer: int) -> NDArray[np.uint8] | None:
+        """[key_rows, bytes], the memory itself; None on a device."""
         return self._host(self.layers[layer].keys)
 
     def device_queries(self, layer: int) -> BufferRange | None:
@@ -116,28 +119,22 @@ class AttentionSource:
     def device_keys(self, layer: int) -> BufferRange | None:
         return self._device(self.layers[layer].keys)
 
-    def queries(self, layer: int, rows: range | None = None) -> NDArray[Any]:
-        """A copy of the queries of `rows`, by default all that are kept, [len(rows), heads,
-        head_dim]; not while a step runs."""
+    def queries(self, layer: int, rows: range | None = None) -> NDArray[np.float32]:
+        """The queries of `rows`, by default all that are kept, [len(rows), heads, head_dim]; not
+        while a step runs."""
         shape, rows = self.layers[layer], self.rows if rows is None else rows
-        width = shape.heads * shape.head_dim
-        ring = self.host_queries(layer)
-        if ring is not None:
-            found = ring[np.arange(rows.start, rows.stop) % max(1, self.ring_rows)]
-        else:
-            place = self.device_queries(layer)
-            pieces = [self._download(place, piece, width) for piece in self._unrolled(rows)]
-            found = np.concatenate(pieces) if pieces else np.zeros(0, _FLOATS[self.dtype])
+        assert shape.queries is not None or not rows, "no queries are kept"
+        found = self._read(shape.queries, rows) if shape.queries else np.zeros(0, np.float32)
         return found.reshape(-1, shape.heads, shape.head_dim)
 
-    def keys(self, layer: int) -> NDArray[Any]:
-        """A copy of the keys, [length, kv_heads, head_dim]; not while a step runs."""
-        shape = self.layers[layer]
-        keys, used = self.host_keys(layer), range(self.length)
-        if keys is None:
-            width = shape.kv_heads * shape.head_dim
-            keys = self._download(self.device_keys(layer), used, width)
-        return keys.reshape(-1, shape.kv_heads, shape.head_dim)[: len(used)].copy()
+    def keys(self, layer: int) -> NDArray[np.float32]:
+        """The keys, [length, kv_heads, head_dim], 0 where a ring has lost them; not while a step
+        runs."""
+        shape, length = self.layers[layer], self.length
+        held = range(max(0, length - shape.key_rows), length)
+        keys = np.zeros((length, shape.kv_heads, shape.head_dim), np.float32)
+        keys[held.start :] = self._read(shape.keys, held).reshape(-1, *keys.shape[1:])
+        return keys
 
     @contextmanager
     def hold(self) -> Iterator[bool]:
@@ -162,28 +159,31 @@ class AttentionSource:
             self._alive = False
             self._state.wait_for(lambda: self._holders == 0)
 
-    def _unrolled(self, rows: range) -> Iterator[range]:
-        """Positions -> runs of rows of the ring."""
-        at = rows.start
-        while at < rows.stop:
-            first = at % self.ring_rows
-            count = min(rows.stop - at, self.ring_rows - first)
-            yield range(first, first + count)
-            at += count
+    def _read(self, name: str, positions: range) -> NDArray[np.float32]:
+        """float32 [len(positions), columns]"""
+        assert self._alive, "the source is closed"
+        tensor = self._tensors[name]
+        runs = _unrolled(positions, tensor.shape[0])
+        parts = [self._executor.read_state(name, run.start, len(run)) for run in runs]
+        empty = np.zeros((0, tensor_row_bytes(tensor)), np.uint8)
+        data = np.concatenate([empty, *parts])
+        return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
 
-    def _download(self, place: BufferRange | None, rows: range, width: int) -> NDArray[Any]:
-        assert place is not None, "no queries are kept, or the source is closed"
-        if not rows:
-            return np.zeros(0, _FLOATS[self.dtype])
-        row = width * np.dtype(_FLOATS[self.dtype]).itemsize
-        buffer, offset, _ = place
-        return buffer.download(offset + rows.start * row, len(rows) * row).view(_FLOATS[self.dtype])
-
-    def _host(self, name: str) -> NDArray[Any] | None:
+    def _host(self, name: str) -> NDArray[np.uint8] | None:
         return self._executor.host_state(name) if self._alive else None
 
     def _device(self, name: str) -> BufferRange | None:
         return self._executor.device_state(name) if self._alive else None
+
+
+def _unrolled(positions: range, ring: int) -> Iterator[range]:
+    """Positions -> runs of rows of a ring."""
+    at = positions.start
+    while at < positions.stop:
+        first = at % ring
+        count = min(positions.stop - at, ring - first)
+        yield range(first, first + count)
+        at += count
 
 
 def head_maps(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from core.errors import DeviceError
 from core.exec.executor import Executor
 from core.formats.tensor import TensorData
-from core.messages import Activations, EngineOptions
+from core.messages import Activations, EngineOptions, KvType
 from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket
 
@@ -26,6 +26,7 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
     "numpy": (1, 128),
 }
 _EVERY_OUTPUT_BUCKETS = (1, 64)
+CACHE_DTYPES: Mapping[KvType, str] = {"fp16": "f16", "fp32": "f32", "int8": "i8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,9 @@ def build_options(
     affordable = max(0, options.query_budget) // query_bytes(shape, options)
     return BuildOptions(
         context=context,
-        kv_dtype={"fp16": "f16", "fp32": "f32"}[options.kv],
+        k_dtype=CACHE_DTYPES[options.keys],
+        v_dtype=CACHE_DTYPES[options.values],
+        q_dtype=_query_dtype(options),
         integer_activations=activations(choice.backend, options.activations) == "a8",
         buckets=sizes,
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
@@ -110,7 +113,12 @@ def build_options(
 
 def query_bytes(shape: ModelShape, options: EngineOptions) -> int:
     """Bytes that the queries of one position take, all layers and heads together."""
-    return shape.layers * shape.heads * shape.head_dim * {"fp16": 2, "fp32": 4}[options.kv]
+    return shape.layers * shape.heads * shape.head_dim * {"f16": 2, "f32": 4}[_query_dtype(options)]
+
+
+def _query_dtype(options: EngineOptions) -> str:
+    """Queries are as exact as the keys, and never in blocks: one serves many maps."""
+    return "f32" if options.keys == "fp32" else "f16"
 
 
 def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -> str:

@@ -17,10 +17,12 @@ from core.chat_template import ChatTemplate
 from core.errors import RequestError
 from core.exec.executor import Executor
 from core.formats.tensor import TensorData, find_non_finite
-from core.messages import EngineOptions, ExecutorInfo, ModelInfo
+from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
 from core.models.model import Model
 from core.models.registry import read_model
-from core.quant.modes import convert
+from core.plan.cache_layers import cache_bytes, cache_layers
+from core.plan.plan import tensor_row_bytes
+from core.quant.modes import common_room, convert
 from core.session import Session
 from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
@@ -164,10 +166,12 @@ def _convert(model_file: ModelFile, mode: str, progress: Progress) -> dict[str, 
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}
+    converted = [tensor for name, tensor in tensors.items() if name not in on_disk]
+    room = common_room(converted, mode)
     for tensor in tensors.values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)
         kept = tensor.name in on_disk
-        weights[tensor.name] = tensor if kept else convert(tensor, mode)
+        weights[tensor.name] = tensor if kept else convert(tensor, mode, room)
         done += tensor.nbytes
     return weights
 
@@ -191,8 +195,7 @@ def _model_info(
     formats: Counter[str] = Counter()
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
-    metadata = model_file.file.metadata
-    kv_bytes_value = {"fp16": 2, "fp32": 4}[options.kv]
+    metadata, cache = model_file.file.metadata, _cache_layout(executor, options)
     return ModelInfo(
         name=catalog.title_of(model_file.path) or _own_name(model_file),
         path=str(model_file.path),
@@ -200,7 +203,8 @@ def _model_info(
         parameters=sum(math.prod(t.shape) for t in tensors.values()),
         file_bytes=model_file.size,
         weight_bytes=executor.weight_bytes,
-        kv_bytes=2 * shape.layers * context * shape.kv_heads * shape.head_dim * kv_bytes_value,
+        kv_bytes=cache.reserved_bytes,
+        cache=cache,
         context=context,
         trained_context=shape.trained_context,
         vocabulary=shape.vocabulary,
@@ -215,6 +219,22 @@ def _model_info(
     )
 
 
+def _cache_layout(executor: Executor, options: EngineOptions) -> CacheLayout:
+    plan = executor.program.plans[0]
+    layers = tuple(
+        CacheLayer(
+            owner.layer,
+            owner.shared_with,
+            owner.rows,
+            owner.window,
+            tensor_row_bytes(owner.keys),
+            tensor_row_bytes(owner.values),
+        )
+        for owner in cache_layers(plan)
+    )
+    return CacheLayout(layers, options.keys, options.values, cache_bytes(plan))
+
+
 def _own_name(model_file: ModelFile) -> str:
     name = model_file.file.metadata.get("general.name")
     return name if isinstance(name, str) and name.strip() else model_file.path.stem
@@ -227,7 +247,8 @@ def _executor_info(choice: backends.Choice, options: EngineOptions) -> ExecutorI
         reason=choice.reason,
         mode=options.mode,
         activations=backends.activations(choice.backend, options.activations),
-        kv=options.kv,
+        keys=options.keys,
+        values=options.values,
         threads=_threads(choice, options),
     )
 

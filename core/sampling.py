@@ -85,8 +85,7 @@ class Sampler:
         """Token ids by falling score: k of them, or those that top-p could still reach."""
         k = self._options.top_k or len(scores)
         if k < len(scores):
-            best = np.argpartition(scores, -k)[-k:]
-            return best[np.argsort(-scores[best], kind="stable")]
+            return _largest(scores, k)
         return np.argsort(-scores, kind="stable")
 
     def _top_p_and_min_p(
@@ -116,7 +115,7 @@ def judge(logits: NDArray[np.float32], token: int) -> Choice:
     _check_numbers(logits)
     weights = np.exp(logits - logits.max())
     total = float(weights.sum(dtype=np.float64))
-    best = tuple((i, float(weights[i]) / total) for i in _largest(logits, BEST))
+    best = tuple((i, float(weights[i]) / total) for i in _largest(logits, BEST).tolist())
     return Choice(token, float(weights[token]) / total, best)
 
 
@@ -125,7 +124,7 @@ def likeliest(logits: NDArray[np.float32]) -> tuple[tuple[int, float], ...]:
     return judge(logits, 0).best
 
 
-def _largest(values: NDArray[np.float32], count: int) -> list[int]:
+def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.intp]:
     """Indices of the largest values, falling.
 
     They all lie in the `count` blocks with the largest maxima, which are found much faster.
@@ -134,11 +133,13 @@ def _largest(values: NDArray[np.float32], count: int) -> list[int]:
     candidates = np.arange(whole * _BLOCK, len(values))
     if whole:
         maxima = values[: whole * _BLOCK].reshape(whole, _BLOCK).max(axis=1)
-        blocks = np.argpartition(-maxima, min(count, whole) - 1)[:count]
+        blocks = np.sort(np.argpartition(-maxima, min(count, whole) - 1)[:count])
         inside = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).reshape(-1)
         candidates = np.concatenate([inside, candidates])
-    order = np.argsort(-values[candidates], kind="stable")[:count]
-    return [int(i) for i in candidates[order]]
+    if count < len(candidates):
+        kept = np.argpartition(-values[candidates], count)[:count]
+        candidates = candidates[np.sort(kept)]
+    return candidates[np.argsort(-values[candidates], kind="stable")]
 
 
 def _check_numbers(logits: NDArray[np.float32]) -> None:

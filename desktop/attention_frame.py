@@ -75,10 +75,10 @@ class FrameRecorder:
 
     def __init__(
         self, device: Device, renderer: ImguiRenderer, store: Store,
-        layers: Sequence[AttentionLayer], dtype: str, context: int, scored: int, slots: int,
+        layers: Sequence[AttentionLayer], context: int, scored: int, slots: int,
     ) -> None:  # fmt: skip
         self._device, self._renderer = device, renderer
-        self._store, self._layers, self._dtype, self._scored = store, layers, dtype, scored
+        self._store, self._layers, self._scored = store, layers, scored
         self._kernels = Kernels(device, renderer)
         self._slots = [self._make_slot() for _ in range(slots)]
         self._slot = self._slots[0]
@@ -236,7 +236,7 @@ class FrameRecorder:
         memory: tuple[BufferRange, BufferRange], push: tuple[int, ...], groups: int,
     ) -> None:  # fmt: skip
         slot = self._slot
-        pipeline = self._kernels.map(self._layers[layer], self._dtype, rows)
+        pipeline = self._kernels.map(self._layers[layer], rows)
         named = {
             "Jobs": whole(slot.jobs),
             "Cells": whole(slot.cells),

@@ -29,7 +29,7 @@ class Kernels:
         self._sets = DescriptorSets(device)
         self._bound: dict[Any, Any] = {}
 
-    def map(self, layer: AttentionLayer, dtype: str, rows: int) -> ComputePipeline:
+    def map(self, layer: AttentionLayer, rows: int) -> ComputePipeline:
         """For jobs of at most `rows` rows."""
         constants = {
             "LANES": self._lanes,
@@ -40,8 +40,9 @@ class Kernels:
             "WINDOW": layer.window,
             "ROWS": rows,
             "KEYS": KEYS,
+            "KEY_ROWS": layer.key_rows,
         }
-        return self._pipeline(f"attention_map.{dtype}", constants)
+        return self._pipeline(f"attention_map.{layer.key_dtype}", constants)
 
     def plain(self, name: str) -> ComputePipeline:
         return self._pipeline(name, {"LANES": self._lanes})

@@ -73,13 +73,26 @@ class Uploads:
         """Stage what these query rows need; False when there is no room left in this frame."""
         copy, end = self._copy(layer), first + count
         if copy.keys_there < end:
-            keys = self._source.host_keys(layer)
-            copy.keys_there = self._stage(keys, copy.keys, copy.keys_there, end)
+            copy.keys_there = self._stage_keys(layer, copy, end)
             if copy.keys_there < end:
                 return False
         positions = np.arange(first, end)
         missing = positions[copy.held[positions % len(copy.held)] != positions]
         return not len(missing) or self._stage_queries(layer, copy, missing)
+
+    def _stage_keys(self, layer: int, copy: _Copy, end: int) -> int:
+        """Stage keys up to position `end`, of a ring those that it holds; the first not there."""
+        keys = self._source.host_keys(layer)
+        ring = len(keys)
+        at = max(copy.keys_there, int(self._source.length) - ring)
+        while at < end:
+            first = at % ring
+            last = min(ring, first + end - at)
+            done = self._stage(keys, copy.keys, first, last)
+            at += done - first
+            if done < last:
+                break
+        return at
 
     def _stage_queries(self, layer: int, copy: _Copy, positions: Any) -> bool:
         """Stage each run of rows that lie one after the other in the ring."""

@@ -8,7 +8,6 @@
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 #include "common/reduce.glsl"
-#include "common/cache.glsl"
 layout(constant_id = 2) const uint HEADS = 1;
 layout(constant_id = 3) const uint KV_HEADS = 1;
 layout(constant_id = 4) const uint HEAD_DIM = 2;
@@ -16,14 +15,19 @@ layout(constant_id = 5) const float SCALE = 1.0;
 layout(constant_id = 6) const uint WINDOW = 0;       // 0: all positions
 layout(constant_id = 7) const uint HEADS_EACH = 1;   // divides HEADS / KV_HEADS
 layout(constant_id = 8) const uint TOKENS = 1;
+layout(constant_id = 9) const uint CACHE_ROWS = 1;   // position p lies in row p mod CACHE_ROWS
 layout(binding = 1) readonly buffer Q { vec2 q[]; };
-layout(binding = 2) readonly buffer KCache { CACHE_WORD k_cache[]; };
-layout(binding = 3) readonly buffer VCache { CACHE_WORD v_cache[]; };
 layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
 layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
 layout(binding = 6) writeonly buffer Y { vec2 y[]; };
 
 const uint PAIRS = HEAD_DIM / 2;
+#define KEYS_BINDING 2
+#define KEYS_BLOCK KCache
+#include "common/keys.glsl"
+#define VALUES_BINDING 3
+#define VALUES_BLOCK VCache
+#include "common/values.glsl"
 const uint QUERIES = HEADS_EACH * TOKENS;
 const uint PAIRS_EACH = (PAIRS + LANES - 1) / LANES;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
@@ -39,15 +43,18 @@ uint query_row(uint i) {  // where query i lies in q and y, in pairs
 void score(uint position, uint lane, uint group) {
   float dots[QUERIES];
   for (uint i = 0; i < QUERIES; ++i) dots[i] = 0.0;
-  uint at = (position * KV_HEADS + group) * PAIRS;
-  for (uint p = 0; p < PAIRS; ++p) {
-    vec2 key = unpack_pair(k_cache[at + p]);
-    for (uint i = 0; i < QUERIES; ++i) dots[i] += dot(queries[i * PAIRS + p], key);
+  uint row = position % CACHE_ROWS;
+  for (uint p = 0; p < PAIRS; p += KEY_STEP) {
+    vec2 pairs[KEY_STEP];
+    key_pairs(row, group, p, pairs);
+    for (uint s = 0; s < KEY_STEP; ++s)
+      for (uint i = 0; i < QUERIES; ++i) dots[i] += dot(queries[i * PAIRS + p + s], pairs[s]);
   }
+  float scale = SCALE * key_scale(row, group);
   for (uint i = 0; i < QUERIES; ++i) {
     uint own = start_position() + gl_WorkGroupID.y * TOKENS + i / HEADS_EACH;
     bool visible = position <= own && (WINDOW == 0 || position + WINDOW > own);
-    weights[i * LANES + lane] = visible ? dots[i] * SCALE : NONE;
+    weights[i * LANES + lane] = visible ? dots[i] * scale : NONE;
   }
 }
 
@@ -74,12 +81,13 @@ void main() {
   for (uint block = begin; block < end; block += LANES) {
     uint count = min(LANES, end - block);
     if (lane < count) score(block + lane, lane, group);
+    float scale = lane < count ? value_scale((block + lane) % CACHE_ROWS, group) : 0.0;
     for (uint i = 0; i < QUERIES; ++i) {
       float own_score = lane < count ? weights[i * LANES + lane] : NONE;
       float top = max(largest[i], workgroup_max(own_score));
       float weight = own_score > NONE ? exp(own_score - top) : 0.0;
       float shrink = exp(largest[i] - top);
-      weights[i * LANES + lane] = weight;
+      weights[i * LANES + lane] = weight * scale;
       total[i] = total[i] * shrink + workgroup_sum(weight);
       for (uint j = 0; j < PAIRS_EACH; ++j) sums[i * PAIRS_EACH + j] *= shrink;
       largest[i] = top;
@@ -89,7 +97,7 @@ void main() {
       uint pair = lane + j * LANES;
       if (pair >= PAIRS) break;
       for (uint s = 0; s < count; ++s) {
-        vec2 value = unpack_pair(v_cache[((block + s) * KV_HEADS + group) * PAIRS + pair]);
+        vec2 value = value_pair((block + s) % CACHE_ROWS, group, pair);
         for (uint i = 0; i < QUERIES; ++i)
           sums[i * PAIRS_EACH + j] += weights[i * LANES + s] * value;
       }

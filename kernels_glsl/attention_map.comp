@@ -13,6 +13,7 @@ layout(constant_id = 5) const float SCALE = 1.0;
 layout(constant_id = 6) const uint WINDOW = 0;  // 0: all positions
 layout(constant_id = 7) const uint ROWS = 4;  // at most LANES
 layout(constant_id = 8) const uint KEYS = 4;  // keys a lane takes together
+layout(constant_id = 9) const uint KEY_ROWS = 1;  // position p lies in row p mod KEY_ROWS
 struct Job { uint cell, first, count, scratch; };  // rows first .. first + count - 1; scratch: in rows
 struct Cell {
   uint values;        // where its pixels begin, row by row
@@ -32,13 +33,15 @@ layout(push_constant) uniform Push {
 layout(binding = 0) readonly buffer Jobs { Job jobs[]; };
 layout(binding = 1) readonly buffer Cells { Cell cells[]; };
 layout(binding = 2) readonly buffer Queries { CACHE_WORD query_words[]; };
-layout(binding = 3) readonly buffer Keys { CACHE_WORD key_words[]; };
 layout(binding = 4) buffer Values { uint values[]; };  // 0: nothing, else bits of a float + 1
 layout(binding = 5) coherent buffer Scratch { float scratch[]; };
 layout(binding = 6) readonly buffer Tokens { uint tokens[]; };  // bit 31: stood earlier too
 layout(binding = 7) writeonly buffer RowScores { uint row_scores[]; };
 
 const uint PAIRS = HEAD_DIM / 2;
+#define KEYS_BINDING 3
+#define KEYS_BLOCK Keys
+#include "common/keys.glsl"
 const uint SUMS = 4, ID = 0x7FFFFFFFu;
 const uint NO_ROWS = 0xFFFFFFFFu;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
@@ -69,25 +72,28 @@ void score_keys(Job job, uint head, uint base) {
   uint begin = begin_of(job.first) + gl_LocalInvocationIndex;
   for (uint block = begin; block < end; block += KEYS * LANES) {
     float dots[KEYS * ROWS];
-    uint words[KEYS];
+    uint rows[KEYS];
     for (uint k = 0; k < KEYS; ++k) {
-      words[k] = (min(block + k * LANES, end - 1) * KV_HEADS + group) * PAIRS;
+      rows[k] = min(block + k * LANES, end - 1) % KEY_ROWS;
       for (uint i = 0; i < ROWS; ++i) dots[k * ROWS + i] = 0.0;
     }
-    for (uint p = 0; p < PAIRS; ++p) {
-      vec2 keys[KEYS];
-      for (uint k = 0; k < KEYS; ++k) keys[k] = unpack_pair(key_words[words[k] + p]);
+    for (uint p = 0; p < PAIRS; p += KEY_STEP) {
+      vec2 keys[KEYS][KEY_STEP];
+      for (uint k = 0; k < KEYS; ++k) key_pairs(rows[k], group, p, keys[k]);
       for (uint i = 0; i < ROWS; ++i) {
-        vec2 query = queries[i * PAIRS + p];
-        for (uint k = 0; k < KEYS; ++k) dots[k * ROWS + i] += dot(query, keys[k]);
+        for (uint s = 0; s < KEY_STEP; ++s) {
+          vec2 query = queries[i * PAIRS + p + s];
+          for (uint k = 0; k < KEYS; ++k) dots[k * ROWS + i] += dot(query, keys[k][s]);
+        }
       }
     }
     for (uint k = 0; k < KEYS; ++k) {
       uint at = block + k * LANES;
+      float scale = key_scale(rows[k], group);
       for (uint i = 0; i < ROWS && at < end; ++i) {
         uint row = job.first + i;
         bool visible = i < job.count && at <= row && at >= begin_of(row);
-        float score = visible ? dots[k * ROWS + i] : NONE;
+        float score = visible ? dots[k * ROWS + i] * scale : NONE;
         if (i < job.count) scratch[base + i * stride + at] = score;
         if (at == 0) {
           first_score[i] = score;

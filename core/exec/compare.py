@@ -31,7 +31,8 @@ class Difference:
         )
 
 
-# Relative to the scale of the values; matmul and attention add up many terms in another order.
+# Relative to the scale of the values; matmul and attention add up many terms in another order. What
+# is rounded may fall to either side: a step of int8, a bit of float16.
 TOLERANCE = {
     "matmul": 1e-4,
     "attention": 1e-4,
@@ -79,7 +80,8 @@ def _used(tensor: Tensor, values: NDArray[np.float32], step: Step) -> NDArray[np
 def _difference(
     op: Op, tensor: Tensor, a: NDArray[np.float32], b: NDArray[np.float32]
 ) -> Difference | None:
-    tolerance = TOLERANCE.get(op.name, DEFAULT_TOLERANCE)
+    kind = "quantize" if tensor.dtype == "i8" else op.name
+    tolerance = TOLERANCE.get(kind, DEFAULT_TOLERANCE)
     scale = max(1.0, float(np.abs(a).max(initial=0.0)))
     error = np.nan_to_num(np.abs(a - b[: len(a)]) / scale, nan=np.inf)
     where = np.unravel_index(int(error.argmax()), error.shape)

@@ -13,7 +13,6 @@ import time
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from llm_lite_kernels import _cpp
@@ -23,20 +22,19 @@ from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
 from core.exec.executor import StopCheck
 from core.formats.tensor import TensorData
 from core.plan.ops import OPS
-from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, row_bytes
+from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from core.plan.step import Step
-from core.quant import a8
+from core.quant import a8, rows
 
 F32 = NDArray[np.float32]
 
 # The order of the enums in kernels_cpp/plan/op.h.
-_DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8", "a8")
+_DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8", "a8", "i8")
 _ROWS = ("fixed", "tokens", "outputs")
 _OPS = tuple(OPS)
 _MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 2, 6
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)  # both read where they lie
-_FLOATS = {"f32": np.float32, "f16": np.float16}
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 _BANDWIDTH_BYTES = 256 * 10**6
 _MAX_THREADS = 1024
@@ -109,16 +107,22 @@ class CpuExecutor:
         memory = self._rows(tensor, step)
         if tensor.dtype == "a8":
             return _read_a8(memory, tensor.shape[1])
-        return memory.view(_FLOATS[tensor.dtype]).astype(np.float32)
+        return rows.decode(memory, tensor.dtype, tensor.shape[1], tensor.block)
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
         assert tensor.kind is not Kind.WEIGHT and tensor.dtype != "a8", tensor.name
         memory = self._rows(tensor, step)
-        memory.view(_FLOATS[tensor.dtype])[:] = values
+        memory[:] = rows.encode(values, tensor.dtype, tensor.block)
 
-    def host_state(self, name: str) -> NDArray[Any]:
-        tensor = self._state_tensors[name]
-        return np.asarray(self._state[name]).view(_FLOATS[tensor.dtype]).reshape(tensor.shape)
+    def host_state(self, name: str) -> NDArray[np.uint8]:
+        columns = tensor_row_bytes(self._state_tensors[name])
+        return np.asarray(self._state[name]).reshape(-1, columns)
+
+    def read_state(self, name: str, first: int, count: int) -> NDArray[np.uint8]:
+        return self.host_state(name)[first : first + count].copy()
+
+    def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
+        self.host_state(name)[first : first + len(data)] = data
 
     def device_state(self, name: str) -> None:
         return None
@@ -174,18 +178,18 @@ class CpuExecutor:
 
     def _rows(self, tensor: Tensor, step: Step) -> NDArray[np.uint8]:
         """uint8 [rows in use, bytes of a row], the memory itself."""
-        columns = row_bytes(tensor.dtype, tensor.shape[1])
-        rows = step.rows(tensor.rows, tensor.shape[0])
+        columns = tensor_row_bytes(tensor)
+        count = step.rows(tensor.rows, tensor.shape[0])
         if tensor.kind is Kind.STATE:
             memory = np.asarray(self._state[tensor.name])
-            return memory.reshape(-1, columns)[:rows]
+            return memory.reshape(-1, columns)[:count]
         memory = np.asarray(self._arena)[tensor.offset :]
-        return memory[: rows * columns].reshape(rows, columns)
+        return memory[: count * columns].reshape(count, columns)
 
     def _tensor_row(self, tensor: Tensor) -> tuple[int, ...]:
-        rows, columns = tensor.shape if len(tensor.shape) == 2 else (1, *tensor.shape)
+        count, columns = tensor.shape if len(tensor.shape) == 2 else (1, *tensor.shape)
         dtype, kind = _DTYPES.index(tensor.dtype), _ROWS.index(tensor.rows)
-        return tensor.id, dtype, kind, rows, columns, self._address(tensor)
+        return tensor.id, dtype, kind, count, columns, tensor.block, self._address(tensor)
 
     def _address(self, tensor: Tensor) -> int:
         if tensor.kind in _FROM_FILE:
@@ -269,7 +273,7 @@ def _filled(tensor: Tensor) -> _cpp.Memory:
     """Memory of a state tensor with its initial value in it; new memory is zero."""
     memory = _memory(_tensor_bytes(tensor))
     if tensor.fill:
-        np.asarray(memory).view(_FLOATS[tensor.dtype])[:] = tensor.fill
+        np.asarray(memory).view(rows.FLOATS[tensor.dtype])[:] = tensor.fill
     return memory
 
 
@@ -282,7 +286,7 @@ def _choose_isa(asked: str | None) -> str:
 
 def _readable(weight: TensorData) -> TensorData:
     """The weight, checked for its size; copied only if it lies where values may not."""
-    if weight.dtype not in _DTYPES[:-1]:
+    if weight.dtype not in _DTYPES[:-2]:
         raise ValueError(f"weight {weight.name}: the kernels do not know {weight.dtype}")
     expected = weight.format.nbytes(weight.shape)
     if weight.nbytes != expected or weight.shape[-1] % weight.format.block_size:
@@ -308,7 +312,7 @@ def _state_bytes(program: Program) -> int:
 
 
 def _tensor_bytes(tensor: Tensor) -> int:
-    return tensor.shape[0] * row_bytes(tensor.dtype, tensor.shape[1])
+    return tensor.shape[0] * tensor_row_bytes(tensor)
 
 
 def _op_row(op: Op) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +55,17 @@ class Executor(Protocol):
         """Set what `read` returns; f32 scratch and state only."""
         ...
 
-    def host_state(self, name: str) -> NDArray[Any] | None:
-        """The state tensor's own memory, float16 or float32 in its shape; None where that is not
-        the host's. Stays readable after `close`."""
+    def host_state(self, name: str) -> NDArray[np.uint8] | None:
+        """The state tensor's own memory, uint8 [rows, bytes of a row] (`core.quant.rows`); None
+        where that is not the host's. Stays readable after `close`."""
+        ...
+
+    def read_state(self, name: str, first: int, count: int) -> NDArray[np.uint8]:
+        """A copy of rows of a state tensor, as `host_state`: the same bytes in every executor."""
+        ...
+
+    def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
+        """Set rows of a state tensor to what `read_state` gave, of this executor or another."""
         ...
 
     def device_state(self, name: str) -> BufferRange | None:

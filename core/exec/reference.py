@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from core.errors import CancelledError
 from core.exec.executor import StopCheck
 from core.formats.tensor import TensorData
-from core.plan.plan import Kind, Op, Plan, Program, Tensor
+from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from core.plan.step import Step
-from core.quant import a8
+from core.quant import a8, rows
 
 F32 = NDArray[np.float32]
-Array = NDArray[Any]  # a cache: float16 or float32
+Array = NDArray[Any]
 
 
 def embed(table: F32, tokens: NDArray[np.int32]) -> F32:
@@ -86,14 +86,15 @@ def rope(
     return y.reshape(x.shape)
 
 
-def kv_store(k: F32, v: F32, k_cache: Array, v_cache: Array, start: int) -> None:
-    """[T,G*d] twice, into the caches [C,G*d] at start.. , rounded to the cache's type."""
-    k_cache[start : start + len(k)] = k
-    v_cache[start : start + len(v)] = v
+def kv_store(k: Array, v: Array, k_cache: Array, v_cache: Array, start: int) -> None:
+    """[T,G*d] twice, into the caches [C,G*d]: position p lies in row p mod C. Both as the cache
+    keeps them: rows of bytes (`core.quant.rows`)."""
+    for values, cache in ((k, k_cache), (v, v_cache)):
+        query_store(values, cache, start)
 
 
-def query_store(q: F32, q_ring: Array, start: int) -> None:
-    """[T,H*d] into the ring [R,H*d]: position p lies in row p mod R, rounded to the ring's type."""
+def query_store(q: Array, q_ring: Array, start: int) -> None:
+    """[T,H*d] into the ring [R,H*d]: position p lies in row p mod R; rows as for `kv_store`."""
     q_ring[(start + np.arange(len(q))) % len(q_ring)] = q
 
 
@@ -114,12 +115,15 @@ def attention(
     """[T,H*d], caches [C,G*d], gains [L,H] -> [T,H*d]; head h reads key/value head h // (H/G).
 
     Row t is at position start + t and sees positions up to its own; with window > 0 only the last
-    `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023).
+    `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023). Position p lies
+    in row p mod C of the caches, which hold all that some row sees.
     """
     tokens, length = len(q), start + len(q)
-    keys = k_cache[:length].astype(np.float32).reshape(length, kv_heads, head_dim)
-    values = v_cache[:length].astype(np.float32).reshape(length, kv_heads, head_dim)
-    visible = _visible(tokens, start, window)
+    first = max(0, length - len(k_cache))
+    places = np.arange(first, length) % len(k_cache)
+    keys = k_cache[places].reshape(len(places), kv_heads, head_dim)
+    values = v_cache[places].reshape(len(places), kv_heads, head_dim)
+    visible = _visible(tokens, start, window)[:, first:]
     y = np.empty((tokens, heads, head_dim), np.float32)
     for head in range(heads):
         group = head * kv_heads // heads
@@ -227,6 +231,13 @@ def _visible(tokens: int, start: int, window: int) -> NDArray[np.bool_]:
     return causal & (position > own - window) if window > 0 else causal
 
 
+def _filled(tensor: Tensor) -> NDArray[np.uint8]:
+    if not tensor.fill:
+        return np.zeros((tensor.shape[0], tensor_row_bytes(tensor)), np.uint8)
+    values = np.full(tensor.shape, tensor.fill, np.float32)
+    return rows.encode(values, tensor.dtype, tensor.block)
+
+
 class NumpyExecutor:
     """Runs a program op by op in NumPy. Weights are dequantized when first used, and kept."""
 
@@ -235,13 +246,8 @@ class NumpyExecutor:
         self._weights = weights
         self._float_weights: dict[str, F32] = {}
         self._scratch: dict[str, F32] = {}
-        self._state: dict[str, Array] = {
-            tensor.name: np.full(
-                tensor.shape, tensor.fill, {"f16": np.float16, "f32": np.float32}[tensor.dtype]
-            )
-            for tensor in program.plans[0].tensors
-            if tensor.kind is Kind.STATE
-        }
+        self._states = {t.name: t for t in program.plans[0].tensors if t.kind is Kind.STATE}
+        self._state = {name: _filled(tensor) for name, tensor in self._states.items()}  # bytes
 
     @property
     def weight_bytes(self) -> int:
@@ -268,12 +274,18 @@ class NumpyExecutor:
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
         if tensor.kind is Kind.STATE:
-            self._state[tensor.name][:] = values
+            self._state[tensor.name][:] = rows.encode(values, tensor.dtype, tensor.block)
         else:
             self._scratch[tensor.name] = values.copy()
 
-    def host_state(self, name: str) -> Array:
+    def host_state(self, name: str) -> NDArray[np.uint8]:
         return self._state[name]
+
+    def read_state(self, name: str, first: int, count: int) -> NDArray[np.uint8]:
+        return self._state[name][first : first + count].copy()
+
+    def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
+        self._state[name][first : first + len(data)] = data
 
     def device_state(self, name: str) -> None:
         return None
@@ -284,16 +296,21 @@ class NumpyExecutor:
 
     def _run_op(self, plan: Plan, op: Op, step: Step) -> None:
         if op.name == "table_rows":
-            rows = table_rows(self._weights[plan.tensors[op.inputs[0]].name], step.tokens)
-            self._scratch[plan.tensors[op.outputs[0]].name] = rows
+            table = self._weights[plan.tensors[op.inputs[0]].name]
+            self._scratch[plan.tensors[op.outputs[0]].name] = table_rows(table, step.tokens)
             return
         arguments = [self._value(plan.tensors[i]) for i in op.inputs]
-        if op.name == "kv_store":
-            k_cache, v_cache = (self._state[plan.tensors[i].name] for i in op.outputs)
-            kv_store(arguments[0], arguments[1], k_cache, v_cache, step.start)
-            return
-        if op.name == "query_store":
-            query_store(arguments[0], self._state[plan.tensors[op.outputs[0]].name], step.start)
+        if op.name in ("kv_store", "query_store"):
+            tensors = [plan.tensors[i] for i in op.outputs]
+            stored = [
+                rows.encode(values, tensor.dtype, tensor.block)
+                for values, tensor in zip(arguments, tensors, strict=True)
+            ]
+            caches = [self._state[tensor.name] for tensor in tensors]
+            if op.name == "kv_store":
+                kv_store(stored[0], stored[1], caches[0], caches[1], step.start)
+            else:
+                query_store(stored[0], caches[0], step.start)
             return
         if op.name == "columns":
             count = plan.tensors[op.outputs[0]].shape[1]
@@ -368,7 +385,8 @@ class NumpyExecutor:
 
     def _value(self, tensor: Tensor) -> F32:
         if tensor.kind is Kind.STATE:
-            return self._state[tensor.name]
+            columns = tensor.shape[1]
+            return rows.decode(self._state[tensor.name], tensor.dtype, columns, tensor.block)
         if tensor.kind is Kind.SCRATCH:
             return self._scratch[tensor.name]
         if tensor.name not in self._float_weights:

@@ -22,14 +22,13 @@ from core.gpu.commands import CommandPool
 from core.gpu.device import Device
 from core.gpu.memory import Buffer
 from core.gpu.pipelines import BufferRange, DescriptorSets
-from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, row_bytes
+from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from core.plan.step import HEADER_WORDS, Step
-from core.quant import a8
+from core.quant import a8, rows
 
 log = logging.getLogger(__name__)
 
 F32 = NDArray[np.float32]
-_FLOATS = {"f32": np.float32, "f16": np.float16}
 READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
 
 
@@ -109,7 +108,7 @@ class VulkanExecutor:
                 )
 
     def _open_state(self, tensors: list[Tensor]) -> dict[str, BufferRange]:
-        unique = {tensor.name: tensor for tensor in tensors}
+        self._states = unique = {tensor.name: tensor for tensor in tensors}
         arena: Arena = self._own(FixedArena(self._device, map(_tensor_bytes, unique.values())))
         ranges = {name: arena.reserve(_tensor_bytes(tensor)) for name, tensor in unique.items()}
         for buffer in {id(buffer): buffer for buffer, _, _ in ranges.values()}.values():
@@ -117,7 +116,7 @@ class VulkanExecutor:
         for name, tensor in unique.items():
             if tensor.fill:
                 buffer, offset, _ = ranges[name]
-                buffer.upload(np.full(tensor.shape, tensor.fill, _FLOATS[tensor.dtype]), offset)
+                buffer.upload(np.full(tensor.shape, tensor.fill, rows.FLOATS[tensor.dtype]), offset)
         return ranges
 
     @property
@@ -166,21 +165,31 @@ class VulkanExecutor:
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         buffer, offset, _ = self.tensor(tensor)
-        rows, columns = step.rows(tensor.rows, tensor.shape[0]), tensor.shape[1]
-        data = buffer.download(offset, rows * row_bytes(tensor.dtype, columns))
+        count, columns = step.rows(tensor.rows, tensor.shape[0]), tensor.shape[1]
+        data = buffer.download(offset, count * tensor_row_bytes(tensor)).reshape(count, -1)
         if tensor.dtype == "a8":
-            return _decode_a8(data.reshape(rows, -1), columns)
-        return data.view(_FLOATS[tensor.dtype]).astype(np.float32).reshape(rows, columns)
+            return _decode_a8(data, columns)
+        return rows.decode(data, tensor.dtype, columns, tensor.block)
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
         buffer, offset, _ = self.tensor(tensor)
-        buffer.upload(values.astype(_FLOATS[tensor.dtype]), offset)
+        buffer.upload(rows.encode(values, tensor.dtype, tensor.block), offset)
 
     def host_state(self, name: str) -> None:
         return None
 
     def device_state(self, name: str) -> BufferRange:
         return self._state[name]
+
+    def read_state(self, name: str, first: int, count: int) -> NDArray[np.uint8]:
+        buffer, offset, _ = self._state[name]
+        size = tensor_row_bytes(self._states[name])
+        return buffer.download(offset + first * size, count * size).reshape(count, size)
+
+    def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
+        buffer, offset, _ = self._state[name]
+        if len(data):
+            buffer.upload(np.ascontiguousarray(data), offset + first * data.shape[1])
 
     def close(self) -> None:
         """Wait for what is in flight and free everything; the device stays open."""
@@ -243,20 +252,19 @@ class VulkanExecutor:
         words = step.pack(self.program.max_tokens)
         self._step.array(np.int32)[: words.size] = words
         for name, buffer in self._host_rows.items():
-            rows = table_rows(self._data[name], step.tokens)
-            buffer.array(np.float32)[: rows.size] = rows.reshape(-1)
+            found = table_rows(self._data[name], step.tokens)
+            buffer.array(np.float32)[: found.size] = found.reshape(-1)
 
     def _rows_bytes(self, table: Tensor) -> int:
         return 4 * self.program.max_tokens * table.shape[1]
 
 
 def _tensor_bytes(tensor: Tensor) -> int:
-    rows, columns = tensor.shape
-    return rows * row_bytes(tensor.dtype, columns)
+    return tensor.shape[0] * tensor_row_bytes(tensor)
 
 
-def _decode_a8(rows: NDArray[np.uint8], columns: int) -> F32:
+def _decode_a8(data: NDArray[np.uint8], columns: int) -> F32:
     blocks = columns // A8_BLOCK
-    q = np.ascontiguousarray(rows[:, :columns]).view(np.int8)
-    scale = np.ascontiguousarray(rows[:, columns : columns + 4 * blocks]).view(np.float32)
+    q = np.ascontiguousarray(data[:, :columns]).view(np.int8)
+    scale = np.ascontiguousarray(data[:, columns : columns + 4 * blocks]).view(np.float32)
     return a8.dequantize_rows(q, scale)

@@ -293,11 +293,16 @@ def rope_frequencies(
 
 
 def _kv_store(c: _Call) -> list[Dispatch]:
-    k, v = c.inputs
-    names = ("K", "V", "KCache", "VCache")
-    buffers = dict(zip(names, map(c.binder.tensor, (k, v, *c.outputs)), strict=True))
-    columns = k.shape[1]
-    return c.elementwise(f"kv_store.{c.outputs[0].dtype}", buffers, columns // 2, COLUMNS=columns)
+    made = []
+    for x, cache in zip(c.inputs, c.outputs, strict=True):
+        rows, columns = cache.shape
+        buffers = {"X": c.binder.tensor(x), "Cache": c.binder.tensor(cache)}
+        sizes = {"COLUMNS": columns, "CACHE_ROWS": rows}
+        if cache.dtype == "i8":
+            sizes["BLOCK"] = cache.block
+        items = -(-columns // max(2, 2 * cache.block))
+        made += c.elementwise(f"kv_store.{cache.dtype}", buffers, items, **sizes)
+    return made
 
 
 def _query_store(c: _Call) -> list[Dispatch]:
@@ -317,7 +322,7 @@ def _attention(c: _Call) -> list[Dispatch]:
     first = int(c.p["layer"]) * heads  # in a buffer, so that the layers share a pipeline
     buffers["FirstGain"] = c.binder.table(f"first gain {first}", np.array([first], np.uint32))
     dispatch = c.dispatch(
-        c.reducing(f"attention.{c.inputs[1].dtype}"),
+        c.reducing(f"attention.{c.inputs[1].dtype}.{c.inputs[2].dtype}"),
         buffers,
         (heads // each, -(-c.rows // tokens)),
         c.rows * 2 * heads * head_dim * c.inputs[1].shape[0],
@@ -329,6 +334,7 @@ def _attention(c: _Call) -> list[Dispatch]:
         WINDOW=int(c.p["window"]),
         HEADS_EACH=each,
         TOKENS=tokens,
+        CACHE_ROWS=c.inputs[1].shape[0],
     )
     return [dispatch]
 

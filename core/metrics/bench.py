@@ -49,24 +49,26 @@ def bench(
     RequestError where the context is too small for them.
     """
     _check(runner, prompt_tokens, new_tokens, depth, repeat)
-    bandwidth = [_read_gb_s(runner)]
+    bandwidth = [read_gb_s(runner)]
     prefill, decode = [], []
-    _run(runner, min(prompt_tokens, 32), min(new_tokens, 4), depth=0)
+    run_once(runner, min(prompt_tokens, 32), min(new_tokens, 4), depth=0)
     for index in range(repeat):
-        p, d = _run(runner, prompt_tokens, new_tokens, depth=depth)
+        p, d = run_once(runner, prompt_tokens, new_tokens, depth=depth)
         prefill.append(p)
         decode.append(d)
-        bandwidth.append(_read_gb_s(runner))
+        bandwidth.append(read_gb_s(runner))
         progress(index + 1)
-    read = _read_bytes_per_token(runner, depth + new_tokens // 2)
+    read = read_bytes_per_token(runner, depth + new_tokens // 2)
     rate = Spread.of(decode)
     measured = statistics.median(bandwidth)
     share = rate.median * read / 1e9 / measured if measured else 0.0
     return BenchResult(Spread.of(prefill), rate, read, measured, share)
 
 
-def _run(runner: Runner, prompt_tokens: int, new_tokens: int, *, depth: int) -> tuple[float, float]:
-    """Prefill rate from an empty cache, decode rate from `depth` on."""
+def run_once(
+    runner: Runner, prompt_tokens: int, new_tokens: int, *, depth: int
+) -> tuple[float, float]:
+    """Tokens per second of random tokens: prefill from an empty cache, decode from `depth` on."""
     session = runner.session
     vocabulary = runner.model_info.vocabulary
     random = np.random.default_rng(1)
@@ -83,7 +85,7 @@ def _run(runner: Runner, prompt_tokens: int, new_tokens: int, *, depth: int) -> 
     return prompt_tokens / prefill_seconds, new_tokens / (time.perf_counter() - started)
 
 
-def _read_bytes_per_token(runner: Runner, cached_tokens: int) -> int:
+def read_bytes_per_token(runner: Runner, cached_tokens: int) -> int:
     """Bytes a decoded token must read: the weights, less an untied embedding, and the cache."""
     info = runner.model_info
     weights = runner.model_file.file.tensors
@@ -92,13 +94,13 @@ def _read_bytes_per_token(runner: Runner, cached_tokens: int) -> int:
     return info.weight_bytes - skipped + info.kv_bytes * cached_tokens // info.context
 
 
-def _read_gb_s(runner: Runner) -> float:
+def read_gb_s(runner: Runner) -> float:
     """A plain read of memory on the device that runs the model, in GB/s."""
     if runner.choice.backend == "vulkan":
-        from core.gpu.bandwidth import read_gb_s
+        from core.gpu.bandwidth import read_gb_s as device_read_gb_s
 
         assert runner.choice.device is not None
-        return read_gb_s(runner.choice.device)
+        return device_read_gb_s(runner.choice.device)
     from core.exec.cpu import read_gb_s as cpu_read_gb_s
 
     return cpu_read_gb_s(runner.executor_info.threads)

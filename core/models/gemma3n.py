@@ -177,8 +177,8 @@ def _attention(
     q = rope(q, at + ".q_rope")
     owner = config.cache_of(layer)
     cache = (options.context, shape.kv_heads * d)
-    k_cache = b.state(f"k_cache.{owner}", options.kv_dtype, cache)
-    v_cache = b.state(f"v_cache.{owner}", options.kv_dtype, cache)
+    k_cache = b.state(f"k_cache.{owner}", options.k_dtype, cache, block=d)
+    v_cache = b.state(f"v_cache.{owner}", options.v_dtype, cache, block=d)
     if owner == layer:
         k = b.matmul(h, b.weight(w + "attn_k.weight"), at + ".k")
         k = b.rms_norm(k, b.weight(w + "attn_k_norm.weight"), config.eps, at + ".k_norm")
@@ -187,7 +187,7 @@ def _attention(
         b.kv_store(rope(k, at + ".k_rope"), v, k_cache, v_cache, at + ".kv_store")
     if options.query_rows:
         ring = (options.query_rows, shape.heads * d)
-        b.query_store(q, b.state(f"q_ring.{layer}", options.kv_dtype, ring), at + ".query_store")
+        b.query_store(q, b.state(f"q_ring.{layer}", options.q_dtype, ring), at + ".query_store")
     return b.attention(
         q,
         k_cache,

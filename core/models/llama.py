@@ -74,12 +74,12 @@ def _attention_block(
     )
     q, k = rope(q, at + ".q_rope"), rope(k, at + ".k_rope")
     cache = (options.context, shape.kv_heads * shape.head_dim)
-    k_cache = b.state(f"k_cache.{layer}", options.kv_dtype, cache)
-    v_cache = b.state(f"v_cache.{layer}", options.kv_dtype, cache)
+    k_cache = b.state(f"k_cache.{layer}", options.k_dtype, cache, block=shape.head_dim)
+    v_cache = b.state(f"v_cache.{layer}", options.v_dtype, cache, block=shape.head_dim)
     b.kv_store(k, v, k_cache, v_cache, at + ".kv_store")
     if options.query_rows:
         ring = (options.query_rows, shape.heads * shape.head_dim)
-        b.query_store(q, b.state(f"q_ring.{layer}", options.kv_dtype, ring), at + ".query_store")
+        b.query_store(q, b.state(f"q_ring.{layer}", options.q_dtype, ring), at + ".query_store")
     y = b.attention(
         q,
         k_cache,

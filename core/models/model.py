@@ -26,13 +26,17 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """context: positions in the cache; kv_dtype "f16" or "f32"; buckets by ascending size.
+    """context: positions in the cache; buckets by ascending size.
+
+    k_dtype, v_dtype: of the cache, "f16", "f32" or "i8"; q_dtype: of kept queries, "f16" or "f32".
 
     query_rows: positions whose queries are kept for attention maps, in the cache's type; 0: none.
     """
 
     context: int
-    kv_dtype: str
+    k_dtype: str
+    v_dtype: str
+    q_dtype: str
     integer_activations: bool
     buckets: tuple[Bucket, ...]
     query_rows: int = 0

@@ -14,12 +14,14 @@ class AttentionLayer:
     """One attention op; a head's map is softmax(q . k * scale) over positions up to each row's."""
 
     queries: str | None  # state [R, heads*head_dim], position p in row p mod R; None: not kept
-    keys: str  # state [context, kv_heads*head_dim]
+    keys: str  # state [C, kv_heads*head_dim], position p in row p mod C
     heads: int
     kv_heads: int
     head_dim: int
     scale: float
     window: int  # 0: all positions
+    key_dtype: str = "f32"  # "f32", "f16" or "i8"
+    key_rows: int = 0  # C; below the context in a ring
 
 
 def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
@@ -30,15 +32,18 @@ def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
         if op.name == "query_store":
             ring = plan.tensors[op.outputs[0]].name
         elif op.name == "attention":
+            keys = plan.tensors[op.inputs[1]]
             layers.append(
                 AttentionLayer(
                     queries=ring,
-                    keys=plan.tensors[op.inputs[1]].name,
+                    keys=keys.name,
                     heads=int(op.params["heads"]),
                     kv_heads=int(op.params["kv_heads"]),
                     head_dim=int(op.params["head_dim"]),
                     scale=op.params["scale"],
                     window=int(op.params["window"]),
+                    key_dtype=keys.dtype,
+                    key_rows=keys.shape[0],
                 )
             )
             ring = None

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from core.plan.memory import Lifetime, place
 from core.plan.ops import OPS
-from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Rows, Tensor, row_bytes
+from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Rows, Tensor, tensor_row_bytes
 
 
 class WeightSpec(Protocol):
@@ -64,8 +64,17 @@ class PlanBuilder:
         spec = self._weights[name]
         return self._tensor(name, Kind.TABLE, spec.dtype, spec.shape)
 
-    def state(self, name: str, dtype: str, shape: tuple[int, ...], *, fill: float = 0.0) -> Tensor:
-        return self._by_name.get(name) or self._tensor(name, Kind.STATE, dtype, shape, fill=fill)
+    def state(
+        self, name: str, dtype: str, shape: tuple[int, ...], *, fill: float = 0.0, block: int = 0
+    ) -> Tensor:
+        """`block`: of dtype i8, the values that share a scale."""
+        if dtype == "i8":
+            fits = block > 0 and block % 4 == 0 and shape[-1] % block == 0
+            _expect(fits, f"{name}: blocks of {block} do not divide {shape}")
+        else:
+            block = 0
+        made = self._by_name.get(name)
+        return made or self._tensor(name, Kind.STATE, dtype, shape, fill=fill, block=block)
 
     def embed(self, table: Tensor, label: str) -> Tensor:
         y = self._scratch(label, table.shape[1])
@@ -127,6 +136,8 @@ class PlanBuilder:
     def kv_store(self, k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, label: str) -> None:
         _expect(k.shape[1] == k_cache.shape[1], f"{label}: {k.shape} does not fit {k_cache.shape}")
         _expect(v.shape[1] == v_cache.shape[1], f"{label}: {v.shape} does not fit {v_cache.shape}")
+        _expect(k_cache.shape[0] == v_cache.shape[0], f"{label}: {k_cache.shape}, {v_cache.shape}")
+        _expect(k.shape[0] <= k_cache.shape[0], f"{label}: {k_cache.shape} is smaller than a step")
         self._append("kv_store", (k, v), (k_cache, v_cache), label, {})
 
     def query_store(self, q: Tensor, q_ring: Tensor, label: str) -> None:
@@ -156,6 +167,7 @@ class PlanBuilder:
         for cache in (k_cache, v_cache):
             fits = cache.shape[1] == kv_heads * head_dim
             _expect(fits, f"{label}: {cache.shape} is not {kv_heads} x {head_dim}")
+            _expect(cache.block in (0, head_dim), f"{label}: {cache.name} is in other blocks")
         return self._op(
             "attention",
             (q, k_cache, v_cache, gains),
@@ -273,7 +285,7 @@ class PlanBuilder:
                 tensor = self._tensors[tensor_id]
                 if tensor.kind is not Kind.SCRATCH:
                     continue
-                size = tensor.shape[0] * row_bytes(tensor.dtype, tensor.shape[1])
+                size = tensor.shape[0] * tensor_row_bytes(tensor)
                 first = lives[tensor_id].first if tensor_id in lives else index
                 lives[tensor_id] = Lifetime(size, first, index)
         lives[logits.id] = replace(lives[logits.id], last=len(self._ops))
@@ -287,9 +299,10 @@ class PlanBuilder:
         shape: tuple[int, ...],
         rows: Rows = "fixed",
         fill: float = 0.0,
+        block: int = 0,
     ) -> Tensor:
         _expect(name not in self._by_name, f"two tensors are called {name}")
-        tensor = Tensor(len(self._tensors), name, kind, dtype, shape, rows, fill=fill)
+        tensor = Tensor(len(self._tensors), name, kind, dtype, shape, rows, fill=fill, block=block)
         self._tensors.append(tensor)
         self._by_name[name] = tensor
         return tensor

@@ -50,7 +50,13 @@ _TABLE = (
         ("head_dim", "rotary_dim", "theta", "scale", "half_split"),
         "y = x[T,H*d] turned by its position; half_split pairs (i, i+dim/2), else (2i, 2i+1)",
     ),
-    OpSpec("kv_store", ("k", "v"), ("k_cache", "v_cache"), (), "cache[position of t] = k[t], v[t]"),
+    OpSpec(
+        "kv_store",
+        ("k", "v"),
+        ("k_cache", "v_cache"),
+        (),
+        "cache[position of t mod its C rows] = k[t], v[t], T <= C",
+    ),
     OpSpec(
         "query_store", ("q",), ("q_ring",), (), "ring[position of t mod its R rows] = q[t], T <= R"
     ),
@@ -60,7 +66,7 @@ _TABLE = (
         ("y",),
         ("heads", "kv_heads", "head_dim", "scale", "window", "layer"),
         "y[T,H*d] = gains[layer,h] * softmax(q.k * scale) . v, causal; the last `window` positions "
-        "only if > 0",
+        "only if > 0; C < context is a ring and holds window + T - 1 positions or more",
     ),
     OpSpec("silu_mul", ("gate", "up"), ("y",), (), "y = gate * sigmoid(gate) * up"),
     OpSpec("gelu_mul", ("gate", "up"), ("y",), (), "y = gelu(gate) * up, by tanh"),

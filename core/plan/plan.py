@@ -26,11 +26,12 @@ class Tensor:
     id: int
     name: str
     kind: Kind
-    dtype: str  # "f32", "f16", "a8" or the name of a weight format
+    dtype: str  # "f32", "f16", "a8", "i8" or the name of a weight format
     shape: tuple[int, ...]
     rows: Rows = "fixed"
     offset: int = 0  # bytes into the scratch arena
     fill: float = 0.0  # of state: what every value is before the first step
+    block: int = 0  # of dtype i8: values that share a scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +76,17 @@ class Program:
         return self.plans[-1].max_tokens
 
 
-def row_bytes(dtype: str, columns: int) -> int:
+def tensor_row_bytes(tensor: Tensor) -> int:
+    """Bytes of one row of a scratch or state tensor."""
+    return row_bytes(tensor.dtype, tensor.shape[-1], tensor.block)
+
+
+def row_bytes(dtype: str, columns: int, block: int = 0) -> int:
     """Bytes of one row of a scratch or state tensor.
 
     A row of a8 is `columns` int8 values, then a float32 scale a block, then a float32 sum a block
-    (scale * sum of the block's int8 values; formats with minima need it).
+    (scale * sum of the block's int8 values; formats with minima need it). A row of i8, for caches,
+    is `columns` int8 values, then a float16 scale for each `block` of them, padded to whole words.
     """
     if dtype == "f32":
         return 4 * columns
@@ -87,4 +94,6 @@ def row_bytes(dtype: str, columns: int) -> int:
         return 2 * columns
     if dtype == "a8":
         return columns + 8 * (columns // A8_BLOCK)
+    if dtype == "i8":
+        return -(-(columns + 2 * (columns // block)) // 4) * 4
     raise ValueError(f"{dtype} is no scratch or state type")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from core.quant.registry import FORMATS, QuantFormat
 AS_STORED = "as-stored"
 _FORMAT_OF_MODE = {"fp32": "f32", "fp16": "f16", "int8": "int8", "int4": "int4"}
 MODES = (AS_STORED, *_FORMAT_OF_MODE)
+_ALIGNMENT = 64  # bytes, a cache line
 _CHUNK_VALUES = 1 << 21  # 8 MiB of float32 at a time
 _CHUNK_ROWS = 16  # a multiple of the rows of a tile
 
@@ -32,8 +34,42 @@ def target_dtype(tensor: TensorData, mode: str) -> str:
     return "f16" if tensor.shape[-1] % FORMATS[dtype].block_size else dtype
 
 
-def convert(tensor: TensorData, mode: str) -> TensorData:
-    """The tensor in the format of a mode; itself where nothing changes.
+Room = Callable[[int], NDArray[np.uint8]]  # so many bytes
+
+
+def _own_room(nbytes: int) -> NDArray[np.uint8]:
+    return np.empty(nbytes, np.uint8)
+
+
+def common_room(tensors: Iterable[TensorData], mode: str) -> Room:
+    """One allocation for all that `convert` will change, so that the system can use large pages.
+
+    A stream through small ones is a fifth slower.
+    """
+    total = sum(_aligned(_converted_bytes(tensor, mode)) for tensor in tensors)
+    memory = np.empty(total + _ALIGNMENT, np.uint8)
+    taken = -memory.ctypes.data % _ALIGNMENT
+
+    def room(nbytes: int) -> NDArray[np.uint8]:
+        nonlocal taken
+        begin, taken = taken, taken + _aligned(nbytes)
+        return memory[begin : begin + nbytes]
+
+    return room
+
+
+def _converted_bytes(tensor: TensorData, mode: str) -> int:
+    dtype = target_dtype(tensor, mode)
+    shape = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
+    return 0 if dtype == tensor.dtype else FORMATS[dtype].nbytes(shape)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def convert(tensor: TensorData, mode: str, room: Room = _own_room) -> TensorData:
+    """The tensor in the format of a mode, in `room`; itself where nothing changes.
 
     Works through the tensor in pieces, so that beside the result only a few MiB are in use.
     Raises RequestError for an unknown mode, UnsupportedError for values that overflow float16.
@@ -44,7 +80,7 @@ def convert(tensor: TensorData, mode: str) -> TensorData:
     target = FORMATS[dtype]
     columns = tensor.shape[-1]
     rows = math.prod(tensor.shape[:-1])
-    data = np.empty(target.nbytes((rows, columns)), np.uint8)
+    data = room(target.nbytes((rows, columns)))
     step = max(1, _CHUNK_VALUES // columns // _CHUNK_ROWS) * _CHUNK_ROWS
     for start in range(0, rows, step):
         before, after = (start, columns), (min(start + step, rows), columns)

@@ -31,6 +31,10 @@ typedef int32_t I32 __attribute__((vector_size(4 * kWidth)));
 typedef uint32_t U32 __attribute__((vector_size(4 * kWidth)));
 typedef float UnalignedF32 __attribute__((vector_size(4 * kWidth), aligned(4), may_alias));
 
+// How far ahead of a stream of weights memory is asked for: processors stop their own prefetching
+// at the end of a page of 4 KiB.
+constexpr int kPrefetchBytes = 4096;
+
 struct Half {  // IEEE 754 binary16
   uint16_t bits;
 };
@@ -95,6 +99,20 @@ inline F32 load(const Half* p) {
 #endif
 }
 
+inline F32 load(const int8_t* p) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#elif defined(__AVX2__)
+  return (F32)_mm256_cvtepi32_ps(
+      _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  F32 v;
+  for (int i = 0; i < kWidth; ++i) v[i] = p[i];
+  return v;
+#endif
+}
+
 inline F32 load(const Brain* p) { return from_bits(widen_u16(&p->bits) << 16); }
 
 // The first n lanes from memory, the others 0.
@@ -136,11 +154,18 @@ inline float sum(F32 v) {
 }
 
 inline float largest(F32 v) {
-  float lanes[kWidth];
-  store(lanes, v);
-  float most = lanes[0];
-  for (int i = 1; i < kWidth; ++i) most = lanes[i] > most ? lanes[i] : most;
-  return most;
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_ps((__m512)v);
+#elif defined(__AVX2__)
+  __m128 x = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+  x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+#elif defined(__aarch64__)
+  return vmaxvq_f32((float32x4_t)v);
+#else
+  const float low = v[0] > v[1] ? v[0] : v[1], high = v[2] > v[3] ? v[2] : v[3];
+  return low > high ? low : high;
+#endif
 }
 
 inline F32 to_f32(I32 v) { return __builtin_convertvector(v, F32); }

@@ -66,7 +66,7 @@ void init_interpreter(py::module_& module) {
            py::arg("isa"), py::arg("threads"))
       .def_property_readonly("threads", &llm::Interpreter::threads)
       .def("add_plan", &add_plan, py::arg("tensors"), py::arg("ops"), py::arg("params"),
-           "tensors: [n, 6], ops: [m, 6], params: [m, 5]; returns the plan's number.")
+           "tensors: [n, 7], ops: [m, 6], params: [m, 5]; returns the plan's number.")
       .def("run", &run, py::arg("plan"), py::arg("words"), py::arg("first"), py::arg("last"),
            py::arg("budget_us"),
            "Run ops first..last-1 until the time is over; returns the op to go on with.")

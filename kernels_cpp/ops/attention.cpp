@@ -3,6 +3,8 @@
 //
 // Softmax in one pass over blocks of positions: running maximum and sum of each query row
 // (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
+#include <type_traits>
+
 #include "base/exp.h"
 #include "ops/kernels.h"
 
@@ -61,32 +63,59 @@ struct Work {
   alignas(64) float scores[kPositions];
 };
 
+// A head's rows of one cache, as T; int8 has a scale a row.
+template <typename T>
+struct HeadRows {
+  const uint8_t* first;  // the head's values in row 0
+  int64_t stride;        // bytes from row to row
+  int64_t to_scale;      // bytes from a row's values to its scale
+
+  const T* at(int64_t i) const { return reinterpret_cast<const T*>(first + i * stride); }
+  HeadRows from(int64_t i) const { return {first + i * stride, stride, to_scale}; }
+  void scale(float* factors, int64_t n) const {
+    if constexpr (std::is_same<T, int8_t>::value) {
+      for (int64_t i = 0; i < n; ++i) {
+        Half half;
+        std::memcpy(&half, first + i * stride + to_scale, sizeof half);
+        factors[i] *= to_float(half);
+      }
+    }
+  }
+};
+
+template <typename T>
+static HeadRows<T> head_rows(const Tensor& cache, int64_t group, int64_t d) {
+  const int64_t column = group * d * static_cast<int64_t>(sizeof(T));
+  return {cache.data + column, row_bytes(cache), cache.n_cols + 2 * group - column};
+}
+
 // Rows of one head lie too far apart for the processor to guess the next.
 template <typename T>
-static void prefetch_rows(const T* rows, int64_t stride, int64_t n, int64_t d) {
-  for (int64_t i = 0; i < n; ++i) {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(rows + i * stride);
+static void prefetch_rows(const HeadRows<T>& rows, int64_t first, int64_t n, int64_t d) {
+  for (int64_t i = first; i < first + n; ++i) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(rows.at(i));
     for (size_t at = 0; at < d * sizeof(T); at += kLine) __builtin_prefetch(bytes + at);
   }
 }
 
 // scores[i] = q . key[i]; where the rows are not in the cache yet, these positions' values and the
 // next keys are on their way then.
-template <typename T>
-static void score(const Query& query, const T* keys, const T* values, int64_t stride, int64_t n,
+template <typename K, typename V>
+static void score(const Query& query, const HeadRows<K>& keys, const HeadRows<V>& values, int64_t n,
                   int64_t d, bool cold, float* scores) {
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) {
     if (cold) {
       const int64_t left = n - i - kWidth;
-      prefetch_rows(keys + (i + kWidth) * stride, stride, left < kWidth ? left : kWidth, d);
-      prefetch_rows(values + i * stride, stride, kWidth, d);
+      prefetch_rows(keys, i + kWidth, left < kWidth ? left : kWidth, d);
+      prefetch_rows(values, i, kWidth, d);
     }
     F32 products[kWidth];
-    for (int j = 0; j < kWidth; ++j) products[j] = dot_lanes(keys + (i + j) * stride, query.q, d);
+    for (int j = 0; j < kWidth; ++j) products[j] = dot_lanes(keys.at(i + j), query.q, d);
     store(scores + i, sum_each(products));
   }
-  for (; i < n; ++i) scores[i] = dot(keys + i * stride, query.q, d);
+  for (; i < n; ++i) scores[i] = dot(keys.at(i), query.q, d);
+  keys.scale(scores, n);
 }
 
 // scores become weights; what was gathered before shrinks to the new maximum
@@ -111,36 +140,48 @@ static void weigh(Query& query, int64_t n, int64_t d, float* scores) {
 
 // sum[0 .. kVectors) += weights[i] * values[i], kept in registers over all positions
 template <int kVectors, typename T>
-static void gather_columns(const float* weights, const T* values, int64_t stride, int64_t n,
+static void gather_columns(const float* weights, const HeadRows<T>& values, int64_t c, int64_t n,
                            float* sum) {
   F32 totals[kVectors];
   for (int v = 0; v < kVectors; ++v) totals[v] = load(sum + v * kWidth);
   for (int64_t i = 0; i < n; ++i) {
-    for (int v = 0; v < kVectors; ++v) {
-      totals[v] += load(values + i * stride + v * kWidth) * weights[i];
-    }
+    const T* row = values.at(i) + c;
+    for (int v = 0; v < kVectors; ++v) totals[v] += load(row + v * kWidth) * weights[i];
   }
   for (int v = 0; v < kVectors; ++v) store(sum + v * kWidth, totals[v]);
 }
 
 template <typename T>
-static void gather(const float* weights, const T* values, int64_t stride, int64_t n, int64_t d,
-                   float* sum) {
+static void gather(float* weights, const HeadRows<T>& values, int64_t n, int64_t d, float* sum) {
+  values.scale(weights, n);
   int64_t c = 0;
   for (; c + 4 * kWidth <= d; c += 4 * kWidth) {
-    gather_columns<4>(weights, values + c, stride, n, sum + c);
+    gather_columns<4>(weights, values, c, n, sum + c);
   }
-  for (; c + kWidth <= d; c += kWidth) gather_columns<1>(weights, values + c, stride, n, sum + c);
+  for (; c + kWidth <= d; c += kWidth) gather_columns<1>(weights, values, c, n, sum + c);
   if (c == d) return;
   F32 total = load(sum + c);
-  for (int64_t i = 0; i < n; ++i) total += load_part(values + i * stride + c, d - c) * weights[i];
+  for (int64_t i = 0; i < n; ++i) total += load_part(values.at(i) + c, d - c) * weights[i];
   store(sum + c, total);
 }
 
-// keys and values: [C][stride], at this group's columns
-template <typename T>
-static void attend(Work& work, int64_t n_queries, const T* keys, const T* values, int64_t stride,
-                   int64_t d) {
+// Positions first..last-1 of a query; position p lies in row p mod `ring`.
+template <typename K, typename V>
+static void attend_run(Work& work, Query& query, const HeadRows<K>& keys, const HeadRows<V>& values,
+                       int64_t ring, int64_t first, int64_t last, int64_t d, bool cold) {
+  while (first < last) {
+    const int64_t row = first % ring;
+    const int64_t n = last - first < ring - row ? last - first : ring - row;
+    score(query, keys.from(row), values.from(row), n, d, cold, work.scores);
+    weigh(query, n, d, work.scores);
+    gather(work.scores, values.from(row), n, d, query.sum);
+    first += n;
+  }
+}
+
+template <typename K, typename V>
+static void attend(Work& work, int64_t n_queries, const HeadRows<K>& keys,
+                   const HeadRows<V>& values, int64_t ring, int64_t d) {
   int64_t begin = work.queries[0].begin, end = work.queries[0].end;
   for (int64_t r = 1; r < n_queries; ++r) {
     begin = work.queries[r].begin < begin ? work.queries[r].begin : begin;
@@ -151,11 +192,7 @@ static void attend(Work& work, int64_t n_queries, const T* keys, const T* values
       Query& query = work.queries[r];
       const int64_t first = query.begin > p ? query.begin : p;
       const int64_t last = query.end < p + kPositions ? query.end : p + kPositions;
-      if (first >= last) continue;
-      score(query, keys + first * stride, values + first * stride, stride, last - first, d, r == 0,
-            work.scores);
-      weigh(query, last - first, d, work.scores);
-      gather(work.scores, values + first * stride, stride, last - first, d, query.sum);
+      attend_run(work, query, keys, values, ring, first, last, d, r == 0);
     }
   }
 }
@@ -178,6 +215,14 @@ static void finish_query(const Query& query, int64_t d) {
   for (int64_t i = 0; i < d; ++i) query.out[i] = query.sum[i] / query.weight * query.gain;
 }
 
+// Calls run with a value of the type that a cache's values have.
+template <typename Run>
+static void with_type(DType dtype, const Run& run) {
+  if (dtype == DType::kF16) return run(Half{});
+  if (dtype == DType::kI8) return run(int8_t{});
+  run(float{});
+}
+
 static void attention(const Op& op, const Step& step, const Task& task) {
   const Shape shape = shape_of(op);
   const Tiling tiling = tiling_of(op, step);
@@ -194,14 +239,13 @@ static void attention(const Op& op, const Step& step, const Task& task) {
     }
   }
   const Tensor &keys = *op.in[1], &values = *op.in[2];
-  const int64_t column = head / shape.group() * d;
-  if (keys.dtype == DType::kF16) {
-    attend(work, n, row<const Half>(keys, 0) + column, row<const Half>(values, 0) + column,
-           keys.n_cols, d);
-  } else {
-    attend(work, n, row<const float>(keys, 0) + column, row<const float>(values, 0) + column,
-           keys.n_cols, d);
-  }
+  const int64_t group = head / shape.group();
+  with_type(keys.dtype, [&](auto k) {
+    with_type(values.dtype, [&](auto v) {
+      attend(work, n, head_rows<decltype(k)>(keys, group, d),
+             head_rows<decltype(v)>(values, group, d), keys.n_rows, d);
+    });
+  });
   for (int64_t r = 0; r < n; ++r) finish_query(work.queries[r], d);
 }
 

@@ -1,4 +1,4 @@
-// cache[position of t] = k[t], v[t], rounded to the cache's type
+// cache[position of t mod its rows] = k[t], v[t], rounded to the cache's type
 #include "ops/kernels.h"
 #include "ops/store_row.h"
 
@@ -8,8 +8,9 @@ namespace LLM_ISA {
 static void kv_store(const Op& op, const Step& step, const Task& task) {
   const Range tokens = share(task, step.n_tokens);
   for (int64_t t = tokens.begin; t < tokens.end; ++t) {
-    store_row(*op.in[0], t, *op.out[0], step.start + t);
-    store_row(*op.in[1], t, *op.out[1], step.start + t);
+    for (int i = 0; i < 2; ++i) {
+      store_row(*op.in[i], t, *op.out[i], (step.start + t) % op.out[i]->n_rows);
+    }
   }
 }
 

@@ -13,26 +13,32 @@ namespace LLM_ISA {
 constexpr int64_t kPanelWorthA32 = 3;
 constexpr int64_t kPanelWorthA8 = 6;
 
-constexpr int64_t kTaskBytes = 48 << 10;  // of weights: a few microseconds of memory traffic
-constexpr int64_t kTasksPerWorker = 4;    // of a large product, so that no worker waits for long
+constexpr int64_t kTaskBytes = 24 << 10;  // of weights: a microsecond of memory traffic
+// At most, of a large product: so many that no worker waits for long.
+constexpr int64_t kTasksPerWorker = 16;      // of one token
+constexpr int64_t kPanelTasksPerWorker = 8;  // of many
 
 static bool in_tiles(const Tensor& weight) {
   return weight.dtype == DType::kInt4 || weight.dtype == DType::kInt8;
 }
 
 // Rows that one task must take whole.
-static int64_t row_granule(const Tensor& weight) { return in_tiles(weight) ? kTileRows : kWidth; }
+static int64_t row_granule(const Op& op, int64_t tokens) {
+  if (op.in[0]->dtype == DType::kF32 && tokens >= kPanelWorthA32) return kPanelRows;
+  return in_tiles(*op.in[1]) ? kTileRows : kWidth;
+}
 
 static int64_t tokens_of(const Tensor& x, const Step& step) { return rows_in_use(x, step); }
 
 static int64_t matmul_tasks(const Op& op, const Step& step) {
   const Tensor& weight = *op.in[1];
-  const int64_t granule = row_granule(weight);
-  const int64_t panels = (weight.n_rows + granule - 1) / granule;
   const int64_t bytes = weight.n_rows * row_bytes(weight.dtype, weight.n_cols);
   const int64_t tokens = tokens_of(*op.in[0], step);
+  const int64_t granule = row_granule(op, tokens);
+  const int64_t panels = (weight.n_rows + granule - 1) / granule;
   int64_t tasks = bytes * tokens / kTaskBytes;
-  if (tokens > 1 && tasks > kTasksPerWorker * step.workers) tasks = kTasksPerWorker * step.workers;
+  const int64_t most = (tokens > 1 ? kPanelTasksPerWorker : kTasksPerWorker) * step.workers;
+  if (tasks > most) tasks = most;
   if (tasks > panels) tasks = panels;
   return tasks < 1 ? 1 : tasks;
 }
@@ -58,6 +64,7 @@ static void matmul_a32(const Op& op, int64_t tokens, Range rows, float* scratch)
     case DType::kInt8:
       return matmul_a32_by_tiles<Int8>(x, weight, y, tokens, rows, scratch);
     case DType::kA8:
+    case DType::kI8:
       return;  // no weight has it
   }
 }
@@ -102,7 +109,7 @@ static void matmul_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch
 static void matmul(const Op& op, const Step& step, const Task& task) {
   const Tensor &x = *op.in[0], &weight = *op.in[1];
   const int64_t tokens = tokens_of(x, step);
-  const Range rows = share(task, weight.n_rows, row_granule(weight));
+  const Range rows = share(task, weight.n_rows, row_granule(op, tokens));
   if (x.dtype == DType::kF32) {
     return matmul_a32(op, tokens, rows, reinterpret_cast<float*>(task.scratch));
   }

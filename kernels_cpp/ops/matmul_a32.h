@@ -10,7 +10,21 @@ namespace LLM_ISA {
 template <typename Value>
 struct FloatRow {
   static float times(const uint8_t* weights, const float* x, const float*, int64_t n) {
-    return dot(reinterpret_cast<const Value*>(weights), x, n);
+    constexpr int kStep = 4 * kWidth;
+    const auto* values = reinterpret_cast<const Value*>(weights);
+    F32 totals[4] = {};
+    int64_t i = 0;
+    for (; i + kStep <= n; i += kStep) {
+      for (size_t line = 0; line < kStep * sizeof(Value); line += 64) {
+        __builtin_prefetch(reinterpret_cast<const uint8_t*>(values + i) + kPrefetchBytes + line);
+      }
+      for (int j = 0; j < 4; ++j) {
+        totals[j] += load(values + i + j * kWidth) * load(x + i + j * kWidth);
+      }
+    }
+    F32 total = (totals[0] + totals[1]) + (totals[2] + totals[3]);
+    if (i < n) total += dot_lanes(values + i, x + i, n - i);
+    return sum(total);
   }
 };
 
@@ -21,6 +35,7 @@ struct BlockRow {
     F32 total = {};
     float minima = 0;
     for (int64_t b = 0; b < n / 32; ++b, weights += Format::kBytes, x += 32) {
+      __builtin_prefetch(weights + kPrefetchBytes);
       F32 levels[32 / kWidth];
       Format::floats(weights, levels);
       F32 products = levels[0] * load(x);

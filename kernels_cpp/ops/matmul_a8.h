@@ -29,6 +29,7 @@ inline float row_times_a8(const uint8_t* weights, const A8Row& x, int64_t n) {
     __m512 products = _mm512_setzero_ps();
     __m128 minima = _mm_setzero_ps();
     for (; b + 2 <= blocks; b += 2, weights += 2 * Format::kBytes) {
+      __builtin_prefetch(weights + kPrefetchBytes);
       const __m512i levels = Format::levels_of_two(weights);
       const __m512i dots = dot_unsigned(levels, _mm512_loadu_si512(x.values + 32 * b));
       const auto* scales = reinterpret_cast<const __m64*>(x.scales + b);
@@ -48,6 +49,7 @@ inline float row_times_a8(const uint8_t* weights, const A8Row& x, int64_t n) {
 #endif
   FloatSums products = zero_sums();
   for (; b < blocks; ++b, weights += Format::kBytes) {
+    __builtin_prefetch(weights + kPrefetchBytes);
     const Scale scale = Format::scale(weights);
     const Sums dots = dot_block<Format>(Format::levels(weights), load_bytes(x.values + 32 * b));
     products = add_scaled(dots, scale.d * x.scales[b], products);

@@ -2,6 +2,7 @@
 // there.
 #pragma once
 
+#include "ops/groups.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
 #include "quant/int4.h"
@@ -106,7 +107,12 @@ inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Ran
   const uint8_t* tile = tile_row(weight, rows.begin);
   for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
     TileSums<kTokens> totals = {};
-    for (int64_t b = 0; b < blocks; ++b, tile += Format::kTileBytes) add(tile, b, totals);
+    for (int64_t b = 0; b < blocks; ++b, tile += Format::kTileBytes) {
+      for (int line = 0; line < Format::kTileBytes; line += 64) {
+        __builtin_prefetch(tile + kPrefetchBytes + line);
+      }
+      add(tile, b, totals);
+    }
     const int64_t left = rows.end - first;
     store_tile_sums(totals, y, token, first, left < kTileRows ? left : kTileRows);
   }
@@ -138,31 +144,19 @@ inline void tiles_times_a32(const Tensor& x, const Tensor& weight, const Tensor&
                               });
 }
 
-// Calls pass(first token, number of tokens as a constant) for groups of at most kTileTokens.
-template <typename Pass>
-inline void in_groups(int64_t tokens, const Pass& pass) {
-  int64_t t = 0;
-  for (; t + kTileTokens <= tokens; t += kTileTokens) {
-    pass(t, std::integral_constant<int, kTileTokens>());
-  }
-  if (tokens - t == 3) return pass(t, std::integral_constant<int, 3>());
-  if (tokens - t == 2) return pass(t, std::integral_constant<int, 2>());
-  if (tokens - t == 1) return pass(t, std::integral_constant<int, 1>());
-}
-
 template <typename Format>
 inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
                                int64_t tokens, Range rows) {
-  in_groups(tokens, [&](int64_t token, auto count) {
-    tiles_times_a8<Format, decltype(count)::value>(x, weight, y, token, rows);
+  in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
+    tiles_times_a8<Format, count()>(x, weight, y, token, rows);
   });
 }
 
 template <typename Format>
 inline void matmul_a32_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
                                 int64_t tokens, Range rows, float* scratch) {
-  in_groups(tokens, [&](int64_t token, auto count) {
-    tiles_times_a32<Format, decltype(count)::value>(x, weight, y, token, rows, scratch);
+  in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
+    tiles_times_a32<Format, count()>(x, weight, y, token, rows, scratch);
   });
 }
 

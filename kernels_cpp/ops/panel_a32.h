@@ -14,27 +14,52 @@ constexpr int kPanelColumns = 512;                      // at a time: the panel 
 constexpr int kPanelTokensA32 = kWidth == 16 ? 12 : 6;  // two accumulators each
 constexpr size_t kPanelBytesA32 = sizeof(float) * kPanelRows * kPanelColumns;
 
-// kWidth rows, columns from..from+n-1 -> lanes of `to` [n][kPanelRows]; missing rows become 0
-inline void fill_lanes(const Tensor& weight, int64_t first, int64_t count, int64_t from, int64_t n,
-                       float* to) {
-  constexpr int kChunk = 32;
-  for (int64_t k = 0; k < n; k += kChunk) {
-    const int64_t columns = n - k < kChunk ? n - k : kChunk;
-    float values[kWidth][kChunk] = {};
+// lanes[i]: column i of kWidth rows -> to [n][kPanelRows]
+inline void store_columns(const F32 (&lanes)[kWidth], int64_t n, float* to) {
+  if (n >= kWidth) {
+    for (int j = 0; j < kWidth; ++j) store(to + j * kPanelRows, lanes[j]);
+  } else {
+    for (int64_t j = 0; j < n; ++j) store(to + j * kPanelRows, lanes[j]);
+  }
+}
+
+// `count` rows of a float format, columns from..from+n-1 -> lanes of `to` [n][kPanelRows]
+template <typename Value>
+inline void fill_lanes_from_values(const Tensor& weight, int64_t first, int64_t count, int64_t from,
+                                   int64_t n, float* to) {
+  const Value* rows = row<const Value>(weight, first) + from;
+  for (int64_t k = 0; k < n; k += kWidth) {
+    F32 lanes[kWidth] = {};
+    const int64_t left = n - k;
     for (int64_t r = 0; r < count; ++r) {
-      dequantize(weight, first + r, from + k, columns, values[r]);
+      const Value* values = rows + r * weight.n_cols + k;
+      lanes[r] = left >= kWidth ? load(values) : load_part(values, left);
     }
-    for (int64_t i = 0; i < columns; i += kWidth) {
+    transpose(lanes);
+    store_columns(lanes, left, to + k * kPanelRows);
+  }
+}
+
+// The same of a format of blocks.
+template <typename Format>
+inline void fill_lanes_from_blocks(const Tensor& weight, int64_t first, int64_t count, int64_t from,
+                                   int64_t n, float* to) {
+  float values[kWidth][32] = {};
+  for (int64_t k = 0; k < n; k += 32) {
+    for (int64_t r = 0; r < count; ++r) {
+      const auto* blocks = row<const uint8_t>(weight, first + r);
+      dequantize_blocks<Format>(blocks + (from + k) / 32 * Format::kBytes, 32, values[r]);
+    }
+    for (int64_t i = 0; i < 32; i += kWidth) {
       F32 lanes[kWidth];
       for (int r = 0; r < kWidth; ++r) lanes[r] = load(values[r] + i);
       transpose(lanes);
-      const int64_t left = columns - i < kWidth ? columns - i : kWidth;
-      for (int64_t j = 0; j < left; ++j) store(to + (k + i + j) * kPanelRows, lanes[j]);
+      store_columns(lanes, kWidth, to + (k + i) * kPanelRows);
     }
   }
 }
 
-// The same of a part of a row of tiles, whose lanes are rows already.
+// The same of a part of a row of tiles, where lanes are rows already.
 template <typename Format>
 inline void fill_lanes_from_tiles(const Tensor& weight, int64_t first, int64_t from, int64_t n,
                                   float* to) {
@@ -54,18 +79,40 @@ inline void fill_lanes_from_tiles(const Tensor& weight, int64_t first, int64_t f
   }
 }
 
+inline void fill_lanes(const Tensor& weight, int64_t first, int64_t count, int64_t from, int64_t n,
+                       float* to) {
+  switch (weight.dtype) {
+    case DType::kF32:
+      return fill_lanes_from_values<F32Format::Value>(weight, first, count, from, n, to);
+    case DType::kF16:
+      return fill_lanes_from_values<F16Format::Value>(weight, first, count, from, n, to);
+    case DType::kBF16:
+      return fill_lanes_from_values<BF16Format::Value>(weight, first, count, from, n, to);
+    case DType::kQ4_0:
+      return fill_lanes_from_blocks<Q4_0>(weight, first, count, from, n, to);
+    case DType::kQ4_1:
+      return fill_lanes_from_blocks<Q4_1>(weight, first, count, from, n, to);
+    case DType::kQ8_0:
+      return fill_lanes_from_blocks<Q8_0>(weight, first, count, from, n, to);
+    case DType::kInt4:
+      return fill_lanes_from_tiles<Int4>(weight, first, from, n, to);
+    case DType::kInt8:
+      return fill_lanes_from_tiles<Int8>(weight, first, from, n, to);
+    case DType::kA8:
+    case DType::kI8:
+      return;  // no weight has it
+  }
+}
+
+// Rows first..first+count-1 and zeros for those that are missing.
 inline void fill_panel(const Tensor& weight, int64_t first, int64_t count, int64_t from, int64_t n,
                        float* panel) {
-  for (int v = 0; v < kPanelVectors; ++v, first += kWidth, panel += kWidth) {
-    const int64_t left = count - v * kWidth, rows = left < kWidth ? (left > 0 ? left : 0) : kWidth;
-    if (rows == 0) {
-      for (int64_t k = 0; k < n; ++k) store(panel + k * kPanelRows, F32{});
-    } else if (weight.dtype == DType::kInt4) {
-      fill_lanes_from_tiles<Int4>(weight, first, from, n, panel);
-    } else if (weight.dtype == DType::kInt8) {
-      fill_lanes_from_tiles<Int8>(weight, first, from, n, panel);
+  for (int v = 0; v < kPanelVectors; ++v, panel += kWidth) {
+    const int64_t left = count - v * kWidth;
+    if (left > 0) {
+      fill_lanes(weight, first + v * kWidth, left < kWidth ? left : kWidth, from, n, panel);
     } else {
-      fill_lanes(weight, first, rows, from, n, panel);
+      for (int64_t k = 0; k < n; ++k) store(panel + k * kPanelRows, F32{});
     }
   }
 }
@@ -104,11 +151,9 @@ inline void matmul_a32_by_panels(const Tensor& x, const Tensor& weight, const Te
     for (int64_t from = 0; from < x.n_cols; from += kPanelColumns) {
       const int64_t n = x.n_cols - from < kPanelColumns ? x.n_cols - from : kPanelColumns;
       fill_panel(weight, first, count, from, n, panel);
-      int64_t t = 0;
-      for (; t + kPanelTokensA32 <= tokens; t += kPanelTokensA32) {
-        panel_times_a32<kPanelTokensA32>(panel, x, t, from, n, y, first, count);
-      }
-      for (; t < tokens; ++t) panel_times_a32<1>(panel, x, t, from, n, y, first, count);
+      in_groups<kPanelTokensA32>(tokens, [&](int64_t token, auto group) {
+        panel_times_a32<group()>(panel, x, token, from, n, y, first, count);
+      });
     }
   }
 }

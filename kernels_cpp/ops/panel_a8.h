@@ -2,6 +2,7 @@
 // cache, a row a lane, and meet all tokens.
 #pragma once
 
+#include "ops/groups.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
 #include "quant/int4.h"
@@ -134,11 +135,9 @@ inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Ten
   for (int64_t first = rows.begin; first < rows.end; first += kWidth) {
     const int64_t left = rows.end - first, count = left < kWidth ? left : kWidth;
     Filler::template fill<Format>(weight, first, count, panel);
-    int64_t t = 0;
-    for (; t + kPanelTokensA8 <= tokens; t += kPanelTokensA8) {
-      panel_tile_a8<kNibbles, kPanelTokensA8>(panel, x, t, y, first, count);
-    }
-    for (; t < tokens; ++t) panel_tile_a8<kNibbles, 1>(panel, x, t, y, first, count);
+    in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
+      panel_tile_a8<kNibbles, group()>(panel, x, token, y, first, count);
+    });
   }
 }
 

@@ -45,10 +45,7 @@ static Block quantize_block(const float* x, int8_t* q) {
   const float inverse = 1.0f / scale;
   I32 total = {};
   for (int i = 0; i < kA8Block; i += kWidth) {
-    F32 level = round_nearest(load(x + i) * inverse);
-    level = choose(level > 127.0f, broadcast(127.0f), level);
-    level = choose(level < -127.0f, broadcast(-127.0f), level);
-    const I32 whole = to_i32(level);
+    const I32 whole = to_i32(round_nearest(load(x + i) * inverse));  // within -127..127
     total += whole;
     store_int8(q + i, whole);
   }

@@ -1,4 +1,4 @@
-// A row of float32 values into a cache of float16 or float32.
+// A row of float32 values into a cache of float16, float32 or int8 with scales.
 #pragma once
 
 #include <string.h>
@@ -44,10 +44,38 @@ static void to_half(const float* x, int64_t n, uint16_t* y) {
   for (; i < n; ++i) y[i] = half_bits(x[i]);
 }
 
+// core/quant/i8.py defines the rounding
+static void to_int8(const float* x, int64_t n, int8_t* q, uint16_t* scale) {
+  float most = 0;
+  bool finite = true;
+  for (int64_t i = 0; i < n; ++i) {
+    const float magnitude = x[i] < 0 ? -x[i] : x[i];
+    finite = finite && magnitude <= 3.4028234e38f;
+    most = magnitude > most ? magnitude : most;
+  }
+  *scale = finite ? half_bits(most / 127.0f) : 0x7e00;
+  const float wide = to_float(Half{*scale});
+  const bool usable = finite && wide > 0 && wide <= 65504.0f;
+  const F32 inverse = broadcast(usable ? 1 / wide : 0);
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const int64_t left = n - i < kWidth ? n - i : kWidth;
+    F32 steps = usable ? load_part(x + i, left) * inverse : F32{};
+    steps = max(broadcast(-127), F32(-max(broadcast(-127), -steps)));
+    const I32 rounded = to_i32(round_nearest(steps));
+    for (int64_t j = 0; j < left; ++j) q[i + j] = static_cast<int8_t>(rounded[j]);
+  }
+}
+
 static void store_row(const Tensor& from, int64_t index, const Tensor& cache, int64_t position) {
   const auto* x = row<const float>(from, index);
   if (cache.dtype == DType::kF16) {
     to_half(x, from.n_cols, row<uint16_t>(cache, position));
+  } else if (cache.dtype == DType::kI8) {
+    auto* q = row<int8_t>(cache, position);
+    auto* scales = reinterpret_cast<uint16_t*>(q + cache.n_cols);
+    for (int64_t c = 0; c < cache.n_cols; c += cache.block) {
+      to_int8(x + c, cache.block, q + c, scales + c / cache.block);
+    }
   } else {
     memcpy(row<float>(cache, position), x, from.n_cols * sizeof(float));
   }

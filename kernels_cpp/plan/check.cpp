@@ -13,12 +13,20 @@ bool is_f32(const Tensor* t) { return is(t, DType::kF32); }
 bool same_size(const Tensor* a, const Tensor* b) {
   return a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->rows == b->rows;
 }
-bool is_weight(const Tensor* t) { return t != nullptr && t->dtype != DType::kA8; }
+bool is_weight(const Tensor* t) {
+  return t != nullptr && t->dtype != DType::kA8 && t->dtype != DType::kI8;
+}
 bool is_quantized(const Tensor* t) {
   return is(t, DType::kQ4_0) || is(t, DType::kQ4_1) || is(t, DType::kQ8_0) || is(t, DType::kInt4) ||
          is(t, DType::kInt8);
 }
-bool is_cache(const Tensor* t) { return is_f32(t) || is(t, DType::kF16); }
+bool is_ring(const Tensor* t) { return is_f32(t) || is(t, DType::kF16); }
+bool is_cache(const Tensor* t) {
+  return is_ring(t) || (is(t, DType::kI8) && t->block > 0 && t->n_cols % t->block == 0);
+}
+bool whole_heads(const Tensor* t, int64_t head_dim) {
+  return t->dtype != DType::kI8 || t->block == head_dim;
+}
 bool whole_blocks(const Tensor* t) {
   return t->n_cols % kA8Block == 0 || !(is_quantized(t) || t->dtype == DType::kA8);
 }
@@ -54,11 +62,12 @@ bool kv_store(const Op& op) {
   for (int i = 0; i < 2; ++i) {
     if (!is_f32(op.in[i]) || !is_cache(op.out[i])) return false;
     if (op.in[i]->n_cols != op.out[i]->n_cols || op.in[i]->rows != Rows::kTokens) return false;
+    if (op.in[i]->n_rows > op.out[i]->n_rows) return false;
   }
   return true;
 }
 bool query_store(const Op& op) {
-  return is_f32(op.in[0]) && is_cache(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols &&
+  return is_f32(op.in[0]) && is_ring(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols &&
          op.in[0]->rows == Rows::kTokens && op.in[0]->n_rows <= op.out[0]->n_rows;
 }
 bool attention(const Op& op) {
@@ -69,8 +78,9 @@ bool attention(const Op& op) {
   const auto layer = static_cast<int64_t>(op.params[5]);
   if (!is_f32(gains) || gains->n_cols != heads || layer < 0 || layer >= gains->n_rows) return false;
   return is_f32(q) && is_f32(op.out[0]) && same_size(q, op.out[0]) && q->rows == Rows::kTokens &&
-         is_cache(keys) && is_cache(values) && keys->dtype == values->dtype && kv_heads > 0 &&
-         heads % kv_heads == 0 && q->n_cols == heads * head_dim && same_size(keys, values) &&
+         is_cache(keys) && is_cache(values) && whole_heads(keys, head_dim) &&
+         whole_heads(values, head_dim) && kv_heads > 0 && heads % kv_heads == 0 &&
+         q->n_cols == heads * head_dim && same_size(keys, values) &&
          keys->n_cols == kv_heads * head_dim;
 }
 bool elementwise(const Op& op) {

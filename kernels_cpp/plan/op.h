@@ -12,7 +12,7 @@
 namespace llm {
 
 // The order of core/exec/cpu.py's tables.
-enum class DType : int32_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0, kInt4, kInt8, kA8 };
+enum class DType : int32_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0, kInt4, kInt8, kA8, kI8 };
 enum class Rows : int32_t { kFixed, kTokens, kOutputs };
 enum class OpCode : int32_t {
   kEmbed,
@@ -52,6 +52,7 @@ struct Tensor {
   Rows rows;
   int64_t n_rows;  // at most in use
   int64_t n_cols;
+  int64_t block;  // of kI8: values that share a scale
 };
 
 struct Op {
@@ -79,7 +80,7 @@ struct KernelTable {
   Kernel kernels[static_cast<int>(OpCode::kCount)];
 };
 
-static inline int64_t row_bytes(DType dtype, int64_t n_cols) {
+static inline int64_t row_bytes(DType dtype, int64_t n_cols, int64_t block = 1) {
   switch (dtype) {
     case DType::kF32:
       return 4 * n_cols;
@@ -98,8 +99,14 @@ static inline int64_t row_bytes(DType dtype, int64_t n_cols) {
       return n_cols / 32 * 34;
     case DType::kA8:
       return n_cols + 8 * (n_cols / kA8Block);
+    case DType::kI8:  // float16 scales behind the values, whole words in all
+      return (n_cols + 2 * (n_cols / block) + 3) / 4 * 4;
   }
   return 0;
+}
+
+static inline int64_t row_bytes(const Tensor& tensor) {
+  return row_bytes(tensor.dtype, tensor.n_cols, tensor.block);
 }
 
 static inline int64_t rows_in_use(const Tensor& tensor, const Step& step) {
@@ -110,7 +117,7 @@ static inline int64_t rows_in_use(const Tensor& tensor, const Step& step) {
 
 template <typename T>
 static inline T* row(const Tensor& tensor, int64_t index) {
-  return reinterpret_cast<T*>(tensor.data + index * row_bytes(tensor.dtype, tensor.n_cols));
+  return reinterpret_cast<T*>(tensor.data + index * row_bytes(tensor));
 }
 
 // Where the tile of a row begins, the first of those along its columns.

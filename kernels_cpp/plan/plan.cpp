@@ -11,8 +11,8 @@ namespace {
 
 bool overlap(const Tensor* a, const Tensor* b) {
   if (a == nullptr || b == nullptr) return false;
-  const uint8_t* a_end = a->data + a->n_rows * row_bytes(a->dtype, a->n_cols);
-  const uint8_t* b_end = b->data + b->n_rows * row_bytes(b->dtype, b->n_cols);
+  const uint8_t* a_end = a->data + a->n_rows * row_bytes(*a);
+  const uint8_t* b_end = b->data + b->n_rows * row_bytes(*b);
   return a->data < b_end && b->data < a_end;
 }
 
@@ -40,7 +40,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
            const std::vector<double>& params) {
   for (const TensorRow& t : tensors) {
     tensors_.push_back({reinterpret_cast<uint8_t*>(t.address), static_cast<DType>(t.dtype),
-                        static_cast<Rows>(t.rows), t.n_rows, t.n_cols});
+                        static_cast<Rows>(t.rows), t.n_rows, t.n_cols, t.block});
   }
   angles_.reserve(ops.size());  // ops point into it
   for (size_t i = 0; i < ops.size(); ++i) {

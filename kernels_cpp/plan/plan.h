@@ -16,6 +16,7 @@ struct TensorRow {
   int64_t rows;  // enum Rows
   int64_t n_rows;
   int64_t n_cols;
+  int64_t block;
   int64_t address;  // of its first byte
 };
 

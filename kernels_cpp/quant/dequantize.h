@@ -66,6 +66,7 @@ inline void dequantize(const Tensor& weight, int64_t index, int64_t column, int6
     case DType::kInt8:
       return dequantize_tiles<Int8>(tiles, in_tile, n, to);
     case DType::kA8:
+    case DType::kI8:
       return;  // no weight has it
   }
 }

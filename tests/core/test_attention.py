@@ -45,7 +45,10 @@ def parts(tiny_llama):
     """Programs whose ring is shorter than the context, and as long; weights."""
     with running(tiny_llama) as runner:
         buckets = (Bucket(1, 1), Bucket(CHUNK, CHUNK))
-        options = [BuildOptions(CONTEXT, "f32", False, buckets, rows) for rows in (RING, CONTEXT)]
+        options = [
+            BuildOptions(CONTEXT, "f32", "f32", "f32", False, buckets, rows)
+            for rows in (RING, CONTEXT)
+        ]
         model_file = runner.model_file
         yield [model_file.model.build(o) for o in options], model_file.file.tensors
 
@@ -65,8 +68,8 @@ def check_rows(parts, source):
     session_of(fresh).prefill(source.tokens())
     assert fresh.rows == range(source.length)
     for layer in range(len(source.layers)):
-        ring, all_queries = source.host_queries(layer), fresh.host_queries(layer)
-        keys, all_keys = source.host_keys(layer), fresh.host_keys(layer)
+        ring, all_queries = (each.host_queries(layer).view("f4") for each in (source, fresh))
+        keys, all_keys = (each.host_keys(layer).view("f4") for each in (source, fresh))
         for position in source.rows:
             close = {"atol": 1e-5, "err_msg": f"query of position {position}"}
             np.testing.assert_allclose(ring[position % RING], all_queries[position], **close)
@@ -136,7 +139,7 @@ def test_every_executor_shows_the_same(tiny_llama, backend, kv, request):
     shown = []
     for name in ("numpy", backend):
         used = device if name == "vulkan" else None
-        with running(tiny_llama, exact(name, kv=kv), device=used) as runner:
+        with running(tiny_llama, exact(name, keys=kv, values=kv), device=used) as runner:
             runner.session.prefill(prompt)
             runner.session.decode(9)
             source = runner.attention
@@ -155,10 +158,10 @@ def test_every_executor_shows_the_same(tiny_llama, backend, kv, request):
 
 
 def _rows(source, layer):
+    shape, kind = source.layers[layer], {"f16": np.float16, "f32": np.float32}[source.dtype]
     if (queries := source.host_queries(layer)) is not None:
         assert source.device_queries(layer) is None
-        return queries.copy(), source.host_keys(layer).copy()
-    shape, kind = source.layers[layer], {"f16": np.float16, "f32": np.float32}[source.dtype]
+        return queries.copy().view(kind), source.host_keys(layer).copy().view(kind)
     found = []
     for place, heads in (
         (source.device_queries(layer), shape.heads),

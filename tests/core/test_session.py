@@ -22,7 +22,9 @@ def parts(tiny_llama):
     """Program with small chunks, so that everything crosses their borders; weights."""
     with running(tiny_llama) as runner:
         model_file = runner.model_file
-        build = BuildOptions(CONTEXT, "f32", False, (Bucket(1, 1), Bucket(CHUNK, CHUNK)))
+        build = BuildOptions(
+            CONTEXT, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(CHUNK, CHUNK))
+        )
         yield model_file.model.build(build), model_file.file.tensors
 
 

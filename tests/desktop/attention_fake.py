@@ -20,7 +20,8 @@ class FakeSource:
         self.random = np.random.default_rng(seed)
         self.dtype, self.ring_rows, self.note = dtype, ring or context, ""
         self.context, self.sharpness = context, sharpness
-        layer = AttentionLayer("q", "k", heads, kv_heads, head_dim, head_dim**-0.5, window)
+        layer = AttentionLayer("q", "k", heads, kv_heads, head_dim, head_dim**-0.5, window,
+                               dtype, context)  # fmt: skip
         self.layers = (layer,) * layers
         kind = {"f16": np.float16, "f32": np.float32}[dtype]
         self.query_rows = np.zeros((layers, self.ring_rows, heads * head_dim), kind)

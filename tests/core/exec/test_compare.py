@@ -23,7 +23,9 @@ class Faulty(NumpyExecutor):
             return
         tensor = plan.tensors[op.outputs[-1]]
         if tensor.kind is Kind.STATE:
-            self._state[tensor.name][step.start, 1] += self._error
+            values = self.read(plan, tensor, step)
+            values[step.start, 1] += self._error
+            self.write(plan, tensor, step, values)
         else:
             self._scratch[tensor.name][-1, 1] += self._error
 
@@ -31,7 +33,7 @@ class Faulty(NumpyExecutor):
 @pytest.fixture(scope="module", params=[False, True], ids=["a32", "a8"])
 def model(request, tiny_llama):
     file = loading.open_model(str(tiny_llama), lambda *_: None, print)
-    build = BuildOptions(32, "f16", request.param, (Bucket(1, 1), Bucket(8, 8)))
+    build = BuildOptions(32, "f16", "f16", "f16", request.param, (Bucket(1, 1), Bucket(8, 8)))
     return file.model.build(build), file.file.tensors
 
 

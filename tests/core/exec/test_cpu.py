@@ -37,7 +37,7 @@ def program_of(
 ) -> Program:
     model = read_model(file.metadata, file.tensors, file.path)
     buckets = (Bucket(1, 1), Bucket(40, 40))
-    return model.build(BuildOptions(context, kv, a8, buckets))
+    return model.build(BuildOptions(context, kv, kv, kv, a8, buckets))
 
 
 def conversation() -> list[Step]:

@@ -19,6 +19,7 @@ from core.quant.registry import FORMATS
 
 pytestmark = pytest.mark.vulkan
 VOCABULARY = 37
+CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
 BLOCKS = ("q4_0", "q4_1", "q8_0", "int4", "int8")
 
 
@@ -171,11 +172,14 @@ def check_gains(make, built, heads):
 
 @pytest.mark.parametrize("subgroups", [False, True])
 @pytest.mark.parametrize("share_heads", [False, True])
-@pytest.mark.parametrize("kv_dtype", ["f16", "f32"])
+@pytest.mark.parametrize("types", CACHES, ids="-".join)
 @pytest.mark.parametrize(
-    ("heads", "kv_heads", "head_dim", "window"), [(1, 1, 2, 0), (9, 3, 64, 0), (4, 2, 26, 5)]
+    ("heads", "kv_heads", "head_dim", "window", "rows"),
+    [(1, 1, 4, 0, 64), (9, 3, 64, 0, 64), (4, 2, 26, 5, 64), (6, 3, 28, 5, 19)],
 )
-def test_attention(make, subgroups, share_heads, kv_dtype, heads, kv_heads, head_dim, window):
+def test_attention(make, subgroups, share_heads, types, heads, kv_heads, head_dim, window, rows):
+    if "i8" in types and head_dim % 4:
+        pytest.skip("int8 comes in words")
     columns = heads * head_dim
     tensors = [
         weight("table", (VOCABULARY, columns)),
@@ -184,18 +188,21 @@ def test_attention(make, subgroups, share_heads, kv_dtype, heads, kv_heads, head
     ]
 
     def ops(b, x):
-        caches = [b.state(n, kv_dtype, (64, kv_heads * head_dim)) for n in ("kc", "vc")]
+        caches = [
+            b.state(name, dtype, (rows, kv_heads * head_dim), block=head_dim)
+            for name, dtype in zip(("kc", "vc"), types, strict=True)
+        ]
         k, v = (b.matmul(x, b.weight(name), f"{name}_rows") for name in ("k", "v"))
         b.kv_store(k, v, *caches, "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
-        b.query_store(x, b.state("ring", kv_dtype, (17, columns)), "queries")
+        b.query_store(x, b.state("ring", "f16", (17, columns)), "queries")
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
         return b.attention(x, *caches, gains, "attention", layer=2, **sizes)
 
     tuning = Tuning(attention_lanes=16, share_heads=share_heads, subgroups=subgroups)
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
-    # A value on the edge between two float16 numbers may fall to either side.
-    tolerance = 2e-3 if kv_dtype == "f16" else 2e-5
+    # A value on the edge between two numbers of the cache may fall to either side.
+    tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
     built = program(tensors, ops, tokens=13, outputs=13)
     check_gains(make, built, heads)
     check(make, built, *chunks, tuning=tuning, tolerance=tolerance)
@@ -346,3 +353,75 @@ def test_memory_that_runs_out_leaves_nothing_behind(monkeypatch, allocations):
             with pytest.raises(OutOfDeviceMemoryError):
                 VulkanExecutor(own, model, weights)
     assert own.validation_messages == []
+
+
+COLUMNWISE = {
+    "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
+    "scale": lambda b, x, y: b.scale(x, "out", factor=0.3, weight=b.weight("norm")),
+    "softcap": lambda b, x, y: b.softcap(b.scale(x, "big", factor=200.0), "o", scale=0.5, cap=9.0),
+    "sparsify": lambda b, x, y: b.sparsify(x, "out", deviations=0.7),
+    "match_rms": lambda b, x, y: b.match_rms(x, y, 1e-5, "out"),
+    "match_rms of little": lambda b, x, y: b.match_rms(
+        b.scale(x, "little", factor=1e-8), y, 1e-5, "out"
+    ),
+    "concat": lambda b, x, y: b.concat(x, b.concat(y, x, "inner"), "out"),
+    "columns": lambda b, x, y: b.columns(
+        x, "out", first=x.shape[1] // 2, count=x.shape[1] - x.shape[1] // 2
+    ),
+    "add_streams": lambda b, x, y: b.add_streams(b.concat(x, y, "both"), x, "out", first=1),
+    "altup": lambda b, x, y: b.altup_correct(
+        b.altup_predict(
+            b.concat(x, y, "both"),
+            b.columns(
+                b.concat(b.concat(x, y, "f"), b.concat(y, x, "g"), "h"), "4", first=0, count=4
+            ),
+            "predicted",
+        ),
+        y,
+        b.columns(b.concat(x, y, "c"), "2", first=0, count=2),
+        "out",
+        active=1,
+    ),
+}
+
+
+@pytest.mark.parametrize("columns", [1, 13, 127, 576])
+@pytest.mark.parametrize("tokens", [1, 13])
+@pytest.mark.parametrize("op", COLUMNWISE)
+def test_columnwise_ops(make, op, columns, tokens):
+    tensors = [weight("table", (VOCABULARY, columns)), weight("norm", (columns,), seed=1)]
+
+    def ops(b, x):
+        y = b.rms_norm(x, b.weight("norm"), 1e-5, "normed")
+        return COLUMNWISE[op](b, b.scale(x, "scaled", factor=3.0), y)
+
+    for subgroups in (True, False):
+        built = program(tensors, ops, tokens=tokens)
+        model, weights = built
+        executor = make(model, weights, tuning=Tuning(subgroups=subgroups))
+        for count in {tokens, max(1, tokens - 2)}:
+            assert compare(NumpyExecutor(model, weights), executor, steps(count)) is None
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize(("width", "groups"), [(1, 5), (13, 3), (64, 2), (127, 2)])
+def test_rms_norm_of_groups(make, width, groups, weighted):
+    tensors = [weight("table", (VOCABULARY, width * groups)), weight("norm", (width,), seed=1)]
+
+    def ops(b, x):
+        return b.rms_norm(x, b.weight("norm") if weighted else None, 1e-5, "normed", width=width)
+
+    check(make, program(tensors, ops, tokens=13), steps(13), steps(5))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", *BLOCKS])
+def test_table_rows(make, dtype):
+    """Only the rows of the step's tokens reach the device; tokens beyond the table read row 0."""
+    tensors = [weight("table", (VOCABULARY, 3)), weight("disk", (VOCABULARY - 11, 96), dtype, 2)]
+
+    def ops(b, x):
+        return b.concat(x, b.table_rows(b.table("disk"), "rows"), "y")
+
+    built = program(tensors, ops, tokens=13)
+    check(make, built, steps(13), steps(5), steps(1))
+    assert make(*built).weight_bytes < 4 * 32 * VOCABULARY + 1

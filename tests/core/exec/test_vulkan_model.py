@@ -26,7 +26,7 @@ TOLERANCE = 2e-3  # of logits, in float32
 def program(path, *, kv="f32", integer=False, buckets=((1, 1), (5, 1), (16, 16)), context=96):
     file = open_gguf(path)
     model = read_model(file.metadata, file.tensors, path)
-    options = BuildOptions(context, kv, integer, tuple(Bucket(*b) for b in buckets))
+    options = BuildOptions(context, kv, kv, kv, integer, tuple(Bucket(*b) for b in buckets))
     return model.build(options), file.tensors
 
 

@@ -17,7 +17,7 @@ def test_spread():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rates_and_bytes(tiny_llama, device, backend):
     runs = []
-    options = exact(backend, kv="fp16", context=64)
+    options = exact(backend, keys="fp16", values="fp16", context=64)
     with running(tiny_llama, options, device=device) as runner:
         result = bench(runner, **SIZES, progress=runs.append)
         weights = runner.executor.weight_bytes
@@ -32,7 +32,7 @@ def test_rates_and_bytes(tiny_llama, device, backend):
 
 
 def test_it_works_at_the_depth_asked_for(tiny_llama, monkeypatch):
-    monkeypatch.setattr(module, "_read_gb_s", lambda runner: 10.0)
+    monkeypatch.setattr(module, "read_gb_s", lambda runner: 10.0)
     with running(tiny_llama) as runner:
         steps = []
         run = runner.executor.run
@@ -51,7 +51,7 @@ def test_it_works_at_the_depth_asked_for(tiny_llama, monkeypatch):
 def test_rates_are_tokens_over_seconds(tiny_llama, monkeypatch):
     """With a clock that only steps tell: a token takes a tenth of a second, a prompt's a tenth."""
     now = 0.0
-    monkeypatch.setattr(module, "_read_gb_s", lambda runner: 10.0)
+    monkeypatch.setattr(module, "read_gb_s", lambda runner: 10.0)
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now))
     with running(tiny_llama) as runner:
         run = runner.executor.run

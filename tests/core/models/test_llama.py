@@ -15,7 +15,7 @@ from core.plan.plan import Kind
 from tests.make_gguf import TinyLlama, llama_metadata, llama_tensors
 
 PATH = Path("some/model.gguf")
-OPTIONS = BuildOptions(16, "f16", False, (Bucket(1, 1), Bucket(8, 2)))
+OPTIONS = BuildOptions(16, "f16", "f16", "f16", False, (Bucket(1, 1), Bucket(8, 2)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,7 +247,7 @@ def test_a_whole_step_by_hand():
         for name, t in llama_tensors(size).items()
     }
     program = read_model(llama_metadata(size), weights, PATH).build(
-        BuildOptions(8, "f32", False, (Bucket(1, 1),))
+        BuildOptions(8, "f32", "f32", "f32", False, (Bucket(1, 1),))
     )
     logits = NumpyExecutor(program, weights).run(Step(np.array([65], np.int32), 0))
     w = {name: t.dequantize().astype(np.float64) for name, t in weights.items()}

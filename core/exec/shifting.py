@@ -1,0 +1,108 @@
+"""Forgetting a part of what the caches hold: what lies behind it moves down and is turned back.
+
+Keys are kept turned by their positions (Su et al. 2021); turning by -n what was turned by p leaves
+what a key at p - n would have been, so attention between what is left is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.exec.executor import Executor
+from core.exec.reference import rope
+from core.formats.tensor import TensorData
+from core.plan.plan import Op, Plan, Tensor
+from core.quant import rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A state tensor [C, columns] with position p in row p mod C."""
+
+    tensor: Tensor
+    turn: Op | None  # the rope that its rows went through
+
+
+def shift(
+    executor: Executor,
+    weights: Mapping[str, TensorData],
+    *,
+    keep: int,
+    drop: int,
+    length: int,
+) -> None:
+    """Forget positions keep .. keep + drop - 1 of all caches and query rings, which hold `length`.
+
+    Positions behind move down by `drop`, computed in float32 and rounded as they are stored.
+    `weights`: for ropes with factors. Not while a step runs.
+    """
+    plan = executor.program.plans[0]
+    for stored in _stored(plan):
+        count = stored.tensor.shape[0]
+        old = np.arange(max(keep + drop, length - count), length)
+        data = _gather(executor, stored.tensor, old % count)
+        if stored.turn is not None:
+            data = _turned(plan, stored, weights, data, -drop)
+        _scatter(executor, stored.tensor, (old - drop) % count, data)
+
+
+def _stored(plan: Plan) -> list[_Stored]:
+    makers = {out: op for op in plan.ops for out in op.outputs}
+    found = []
+    for op in plan.ops:
+        if op.name in ("kv_store", "query_store"):
+            for source, target in zip(op.inputs, op.outputs, strict=True):
+                maker = makers.get(source)
+                turn = maker if maker is not None and maker.name == "rope" else None
+                found.append(_Stored(plan.tensors[target], turn))
+    return found
+
+
+def _turned(
+    plan: Plan,
+    stored: _Stored,
+    weights: Mapping[str, TensorData],
+    data: NDArray[np.uint8],
+    by: int,
+) -> NDArray[np.uint8]:
+    op, tensor = stored.turn, stored.tensor
+    assert op is not None
+    values = rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
+    factors = weights[plan.tensors[op.inputs[1]].name].dequantize() if len(op.inputs) > 1 else None
+    turned = rope(
+        values,
+        factors,
+        np.array([by], np.int32),  # one angle for all rows
+        head_dim=int(op.params["head_dim"]),
+        rotary_dim=int(op.params["rotary_dim"]),
+        theta=op.params["theta"],
+        scale=op.params["scale"],
+        half_split=bool(op.params["half_split"]),
+    )
+    return rows.encode(turned, tensor.dtype, tensor.block)
+
+
+def _gather(executor: Executor, tensor: Tensor, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+    parts = [executor.read_state(tensor.name, first, count) for first, count in _runs(places)]
+    return np.concatenate(parts) if parts else executor.read_state(tensor.name, 0, 0)
+
+
+def _scatter(
+    executor: Executor, tensor: Tensor, places: NDArray[np.int64], data: NDArray[np.uint8]
+) -> None:
+    at = 0
+    for first, count in _runs(places):
+        executor.write_state(tensor.name, first, data[at : at + count])
+        at += count
+
+
+def _runs(places: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Places -> (first, count) of those that follow each other."""
+    if not len(places):
+        return []
+    breaks = np.flatnonzero(np.diff(places) != 1) + 1
+    return [(int(part[0]), len(part)) for part in np.split(places, breaks)]

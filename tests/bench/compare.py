@@ -1,0 +1,200 @@
+"""llama.cpp and llm-lite on one machine in one run, in turns; the table is written by script.
+
+    python -m tests.bench.compare [--repeat 5] [--readme README.md] [--json FILE]
+
+Every round measures the memory, the peer and us, one after the other, with the same numbers of
+tokens and threads; the ratio is taken within a round. `tests.bench.peers` makes the peer's files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from core import catalog
+from core.exec.cpu import default_threads, isa_name, processor_name
+from core.loading import Runner, open_model, start
+from core.messages import EngineOptions, Mode
+from core.metrics.bench import Spread, read_bytes_per_token, read_gb_s, run_once
+from tests.bench import peers
+from tests.bench.table import insert, markdown
+
+PAIRS: tuple[tuple[Mode, str], ...] = (
+    ("int4", "Q4_0"),
+    ("as-stored", "Q4_1"),
+    ("int8", "Q8_0"),
+    ("fp16", "F16"),
+    ("fp32", "F32"),
+)
+PROMPT, NEW, DEPTH = 512, 128, 1024  # tokens
+CONTEXT = 2048
+_SETTLE_SECONDS = 0.2  # threads of whoever ran last spin for a while
+
+Rates = dict[str, float]  # tokens per second by measurement: "prefill", "decode", "deep"
+
+
+@dataclass(frozen=True)
+class Result:
+    mode: str
+    peer: str  # the peer's name of its format
+    ours: dict[str, Spread]
+    theirs: dict[str, Spread]
+    ratio: dict[str, Spread]
+    read_bytes: dict[str, int]  # a decoded token must read, by measurement
+    bandwidth_share: dict[str, Spread]  # of what memory gave in the same round
+
+
+class Peer:
+    """llama.cpp in a process of its own."""
+
+    def __init__(self, folder: Path, file: Path, threads: int) -> None:
+        worker = Path(peers.__file__).with_name("llama_cpp_worker.py")
+        self._process = subprocess.Popen(
+            [peers.python_of(folder), worker, "measure", file, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.version = str(self._read()["version"])
+
+    def rates(self, depth: int) -> tuple[float, float]:
+        assert self._process.stdin is not None
+        tokens = {"prompt_tokens": PROMPT, "new_tokens": NEW, "depth": depth}
+        self._process.stdin.write(json.dumps(tokens) + "\n")
+        self._process.stdin.flush()
+        answer = self._read()
+        return float(answer["prefill_tok_s"]), float(answer["decode_tok_s"])
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _read(self) -> dict[str, float | str]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("the peer ended early: run python -m tests.bench.peers first")
+        return dict(json.loads(line))
+
+
+@contextmanager
+def our_runner(model: Path, mode: Mode, threads: int) -> Iterator[Runner]:
+    model_file = open_model(str(model), lambda *_: None, print)
+    options = EngineOptions(backend="cpu", mode=mode, threads=threads, context=CONTEXT)
+    runner = start(model_file, options, None, lambda *_: None)
+    try:
+        run_once(runner, 32, 4, depth=0)
+        yield runner
+    finally:
+        runner.close()
+        model_file.close()
+
+
+def rates_of(measure_at: dict[int, tuple[float, float]]) -> Rates:
+    """(prefill, decode) by depth -> by measurement"""
+    return {"prefill": measure_at[0][0], "decode": measure_at[0][1], "deep": measure_at[DEPTH][1]}
+
+
+def compare(runner: Runner, peer: Peer, mode: str, name: str, repeat: int) -> Result:
+    ours: list[Rates] = []
+    theirs: list[Rates] = []
+    memory: list[float] = []
+    for index in range(repeat):
+        memory.append(read_gb_s(runner))
+        theirs.append(rates_of({depth: peer.rates(depth) for depth in (0, DEPTH)}))
+        time.sleep(_SETTLE_SECONDS)
+        ours.append(rates_of({d: run_once(runner, PROMPT, NEW, depth=d) for d in (0, DEPTH)}))
+        time.sleep(_SETTLE_SECONDS)
+        print(f"{mode} and {name}, round {index + 1} of {repeat}", file=sys.stderr, flush=True)
+    read = {
+        "decode": read_bytes_per_token(runner, NEW // 2),
+        "deep": read_bytes_per_token(runner, DEPTH + NEW // 2),
+    }
+    return Result(
+        mode,
+        name,
+        {k: Spread.of([r[k] for r in ours]) for k in ours[0]},
+        {k: Spread.of([r[k] for r in theirs]) for k in ours[0]},
+        {k: Spread.of([a[k] / b[k] for a, b in zip(ours, theirs, strict=True)]) for k in ours[0]},
+        read,
+        {
+            k: Spread.of(
+                [r[k] * read[k] / 1e9 / gb_s for r, gb_s in zip(ours, memory, strict=True)]
+            )
+            for k in read
+        },
+    )
+
+
+def machine(threads: int) -> dict[str, str | int | float]:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "processor": processor_name(),
+        "cores": os.cpu_count() or 1,
+        "threads": threads,
+        "instructions": isa_name(),
+        "memory_gib": round(memory / 2**30),
+        "system": f"{platform.system()} {platform.release()}",
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def main() -> int:
+    arguments = _arguments()
+    model = catalog.resolve(None)
+    files = peers.files_of(arguments.folder, model)
+    about = machine(arguments.threads)
+    results, version, memory = [], "", []
+    for mode, name in PAIRS:
+        if arguments.only and mode not in arguments.only:
+            continue
+        with our_runner(model, mode, arguments.threads) as runner:
+            peer = Peer(arguments.folder, files[name], arguments.threads)
+            version = peer.version
+            results.append(compare(runner, peer, mode, name, arguments.repeat))
+            memory.append(read_gb_s(runner))
+            peer.close()
+    report = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": about,
+        "model": model.stem,
+        "peer": f"llama.cpp of llama-cpp-python {version}",
+        "tokens": {"prompt": PROMPT, "new": NEW, "depth": DEPTH},
+        "repeat": arguments.repeat,
+        "read_gb_s": asdict(Spread.of(memory)),
+        "results": [asdict(result) for result in results],
+    }
+    table = markdown(report)
+    print(table)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+    if arguments.readme:
+        arguments.readme.write_text(insert(arguments.readme.read_text(), table))
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=peers.FOLDER)
+    parser.add_argument("--threads", type=int, default=default_threads())
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="modes of ours; all are left out")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--readme", type=Path, help="replace the table between its markers")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""The table of `tests.bench.compare` as Markdown, and its place in a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+_COLUMNS = (("decode", "decode {new}"), ("prefill", "prefill {prompt}"), ("deep", "at {depth}"))
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """Median tokens per second, ours / theirs, the ratio with its spread, the share of memory."""
+    tokens, machine = report["tokens"], report["machine"]
+    heads = [title.format(**tokens) for _, title in _COLUMNS]
+    lines = [
+        "| | " + " | ".join(heads) + " | bytes a token | of the memory's speed |",
+        "| --- |" + " --- |" * (len(heads) + 2),
+        *(_row(result) for result in report["results"]),
+        "",
+        f"Tokens per second, ours / {report['peer']}, and the ratio within a round: median (least "
+        f"to most of {report['repeat']} rounds). {report['model']}, {machine['processor']}, "
+        f"{machine['threads']} threads, {machine['instructions']}, {machine['system']}; memory "
+        f"read {report['read_gb_s']['median']:.1f} GB/s in the same run; {report['date']}, load "
+        f"average before it {machine['load_before']:.1f}. Made by `make bench`.",
+    ]
+    return "\n".join(lines)
+
+
+def _row(result: dict[str, Any]) -> str:
+    cells = [_cell(result, key) for key, _ in _COLUMNS]
+    share = result["bandwidth_share"]["decode"]
+    return (
+        f"| {result['mode']} against {result['peer']} | "
+        + " | ".join(cells)
+        + f" | {result['read_bytes']['decode'] / 1e6:.0f} MB | {share['median']:.0%} |"
+    )
+
+
+def _cell(result: dict[str, Any], key: str) -> str:
+    ours, theirs, ratio = (result[name][key] for name in ("ours", "theirs", "ratio"))
+    return (
+        f"{ours['median']:.0f} / {theirs['median']:.0f} = **{ratio['median']:.2f}x** "
+        f"({ratio['min']:.2f} to {ratio['max']:.2f})"
+    )
+
+
+def insert(page: str, table: str) -> str:
+    """The page with the table between its markers; ValueError where it has none."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page has no {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"

@@ -1,0 +1,54 @@
+"""The README's table is made from a report, between markers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.table import BEGIN, END, insert, markdown
+
+
+def spread(*values: float) -> dict[str, float]:
+    low, median, high = values
+    return {"median": median, "min": low, "max": high}
+
+
+REPORT = {
+    "date": "2026-01-02",
+    "machine": {
+        "processor": "P",
+        "threads": 2,
+        "instructions": "avx2",
+        "system": "Linux 6",
+        "load_before": 0.04,
+    },
+    "model": "M",
+    "peer": "llama.cpp",
+    "tokens": {"prompt": 512, "new": 128, "depth": 1024},
+    "repeat": 3,
+    "read_gb_s": spread(19, 20, 21),
+    "results": [
+        {
+            "mode": "int4",
+            "peer": "Q4_0",
+            "ours": {k: spread(290, 300, 310) for k in ("prefill", "decode", "deep")},
+            "theirs": {k: spread(145, 150, 155) for k in ("prefill", "decode", "deep")},
+            "ratio": {k: spread(1.9, 2.0, 2.1) for k in ("prefill", "decode", "deep")},
+            "read_bytes": {"decode": 76_000_000, "deep": 99_000_000},
+            "bandwidth_share": {"decode": spread(0.7, 0.756, 0.8), "deep": spread(0, 0, 0)},
+        }
+    ],
+}
+
+
+def test_a_row_has_both_rates_the_ratio_with_its_spread_bytes_and_share() -> None:
+    row = next(line for line in markdown(REPORT).splitlines() if "int4" in line)
+    assert "300 / 150 = **2.00x** (1.90 to 2.10)" in row
+    assert row.endswith("| 76 MB | 76% |")
+
+
+def test_the_table_replaces_only_what_is_between_the_markers() -> None:
+    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    assert insert(page, "new") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
+    assert insert(insert(page, "new"), "new") == insert(page, "new")
+    with pytest.raises(ValueError, match="bench: begin"):
+        insert("no markers", "new")

@@ -1,0 +1,127 @@
+"""What is left after a part of the cache was forgotten is what would have been there without it."""
+
+import numpy as np
+import pytest
+
+from core.exec.cpu import CpuExecutor
+from core.exec.reference import NumpyExecutor
+from core.exec.shifting import shift
+from core.exec.vulkan import VulkanExecutor
+from core.formats.tensor import TensorData
+from core.plan.builder import Bucket, PlanBuilder
+from core.plan.plan import Program
+from core.plan.step import Step
+from core.quant.registry import FORMATS
+
+VOCABULARY, HEAD_DIM, HEADS, CONTEXT = 32, 16, 2, 48
+COLUMNS = HEADS * HEAD_DIM
+TOLERANCE = {"f32": 2e-5, "f16": 4e-3, "i8": 0.06}
+
+
+def weight(name, values):
+    return TensorData(name, "f32", values.shape, FORMATS["f32"].quantize(values))
+
+
+@pytest.fixture
+def weights():
+    rng = np.random.default_rng(3)
+    table = rng.normal(size=(VOCABULARY, COLUMNS)).astype(np.float32)
+    factors = (1 + np.arange(4) / 7).astype(np.float32)
+    return {"table": weight("table", table), "factors": weight("factors", factors)}
+
+
+def program(weights, dtypes, rows=CONTEXT, window=0, half_split=False):
+    builder = PlanBuilder(weights, Bucket(8, 8), integer_activations=False)
+    x = builder.embed(builder.weight("table"), "embed")
+    turn = {"head_dim": HEAD_DIM, "rotary_dim": 8, "theta": 1e4, "half_split": half_split}
+    q = builder.rope(x, "q", factors=builder.weight("factors"), scale=0.5, **turn)
+    k = builder.rope(x, "k", factors=builder.weight("factors"), scale=0.5, **turn)
+    caches = [
+        builder.state(name, dtype, (rows, COLUMNS), block=HEAD_DIM)
+        for name, dtype in zip(("keys", "values"), dtypes, strict=True)
+    ]
+    builder.kv_store(k, x, *caches, "store")
+    builder.query_store(q, builder.state("ring", "f32", (12, COLUMNS)), "queries")
+    sizes = {"heads": HEADS, "kv_heads": HEADS, "head_dim": HEAD_DIM, "window": window}
+    gains = builder.state("gains", "f32", (1, HEADS), fill=1.0)
+    y = builder.attention(q, *caches, gains, "y", layer=0, **sizes)
+    return Program((builder.finish(builder.output_rows(y, "out")),), CONTEXT, COLUMNS)
+
+
+def feed(executor, tokens, start=0):
+    out = []
+    for at in range(0, len(tokens), 8):
+        part = tokens[at : at + 8]
+        out.append(executor.run(Step(np.array(part, np.int32), start + at, len(part))))
+    return np.concatenate(out)
+
+
+@pytest.fixture(params=["numpy", "cpu", "vulkan"])
+def make(request):
+    made = []
+
+    def executor(built, weights):
+        if request.param == "numpy":
+            made.append(NumpyExecutor(built, weights))
+        elif request.param == "cpu":
+            made.append(CpuExecutor(built, weights))
+        else:
+            device = request.getfixturevalue("device")
+            made.append(VulkanExecutor(device, built, weights))
+        return made[-1]
+
+    yield executor
+    for each in made:
+        each.close()
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("half_split", [False, True])
+@pytest.mark.parametrize(
+    ("dtypes", "rows", "window"),
+    [
+        (("f32", "f32"), CONTEXT, 0),
+        (("f16", "f16"), CONTEXT, 0),
+        (("i8", "i8"), CONTEXT, 0),
+        (("f32", "f16"), 17, 9),
+    ],
+)
+def test_next_step_is_as_if_the_forgotten_had_never_been(
+    make, weights, dtypes, rows, window, half_split
+):
+    """One layer: its keys depend on nothing but their own token, so a fresh run tells."""
+    built = program(weights, dtypes, rows, window, half_split)
+    tokens = np.random.default_rng(5).integers(0, VOCABULARY, 40).tolist()
+    keep, drop = 4, 21
+    shifted, fresh = make(built, weights), make(built, weights)
+    feed(shifted, tokens)
+    shift(shifted, weights, keep=keep, drop=drop, length=len(tokens))
+    left = [*tokens[:keep], *tokens[keep + drop :]]
+    feed(fresh, left)
+    more = np.random.default_rng(6).integers(0, VOCABULARY, 8).tolist()
+    found, expected = feed(shifted, more, len(left)), feed(fresh, more, len(left))
+    tolerance = max(TOLERANCE[dtype] for dtype in dtypes)
+    np.testing.assert_allclose(found, expected, atol=tolerance, rtol=0)
+    plan, step = built.plans[0], Step(np.zeros(8, np.int32), len(left))
+    for name in ("keys", "values", "ring"):
+        tensor = next(t for t in plan.tensors if t.name == name)
+        held = np.arange(max(keep, len(left) - tensor.shape[0] + drop), len(left) + 8)
+        held = held[held >= len(left) + 8 - tensor.shape[0]] % tensor.shape[0]
+        a, b = (each.read(plan, tensor, step)[held] for each in (shifted, fresh))
+        np.testing.assert_allclose(a, b, atol=tolerance * 3, rtol=0)
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("dtype", ["f16", "f32", "i8"])
+def test_rows_are_the_same_bytes_everywhere(make, weights, dtype):
+    built = program(weights, (dtype, dtype))
+    tokens = np.random.default_rng(7).integers(0, VOCABULARY, 20).tolist()
+    reference, executor = NumpyExecutor(built, weights), make(built, weights)
+    feed(reference, tokens)
+    for name in ("keys", "values"):
+        rows = reference.read_state(name, 0, 20)
+        executor.write_state(name, 0, rows)
+        assert np.array_equal(executor.read_state(name, 0, 20), rows)
+        assert np.array_equal(executor.read_state(name, 3, 5), rows[3:8])
+    other = [5, 9, 11]
+    np.testing.assert_allclose(feed(executor, other, 20), feed(reference, other, 20), atol=2e-2)
