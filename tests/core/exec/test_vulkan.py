@@ -409,7 +409,8 @@ def test_rms_norm_of_groups(make, width, groups, weighted):
     tensors = [weight("table", (VOCABULARY, width * groups)), weight("norm", (width,), seed=1)]
 
     def ops(b, x):
-        return b.rms_norm(x, b.weight("norm") if weighted else None, 1e-5, "normed", width=width)
+        norm = b.weight("norm") if weighted else None
+        return b.output_rows(b.rms_norm(x, norm, 1e-5, "normed", width=width), "last")
 
     check(make, program(tensors, ops, tokens=13), steps(13), steps(5))
 
@@ -420,7 +421,7 @@ def test_table_rows(make, dtype):
     tensors = [weight("table", (VOCABULARY, 3)), weight("disk", (VOCABULARY - 11, 96), dtype, 2)]
 
     def ops(b, x):
-        return b.concat(x, b.table_rows(b.table("disk"), "rows"), "y")
+        return b.output_rows(b.concat(x, b.table_rows(b.table("disk"), "rows"), "y"), "last")
 
     built = program(tensors, ops, tokens=13)
     check(make, built, steps(13), steps(5), steps(1))
