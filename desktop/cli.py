@@ -30,6 +30,7 @@ _COMMANDS = {
     "logits": "desktop.terminal.logits",
     "attention": "desktop.terminal.attention",
     "bench": "desktop.terminal.bench",
+    "slice": "desktop.terminal.slicing",
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
 }
@@ -157,6 +158,13 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--depth", type=int, default=0, help="tokens in the cache beforehand")
     bench.add_argument("--repeat", type=int, default=3)
     bench.add_argument("--json", action="store_true")
+
+    cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")
+    cut.add_argument("source", type=Path, metavar="SRC", help="a Hugging Face directory")
+    cut.add_argument("target", type=Path, metavar="DST", help="the directory to write")
+    cut.add_argument(
+        "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths stay"
+    )
 
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])

@@ -98,6 +98,21 @@ GEMMA3N_CASES: Mapping[str, dict[str, Any]] = {
 }
 
 
+# A Gemma 3n to cut, and the cut: layers 4 and 5 own what layers 6 to 9 read.
+SLICE_SOURCE: dict[str, Any] = {
+    "num_hidden_layers": 10,
+    "intermediate_size": 77,
+    "layer_types": [
+        *("sliding_attention", "sliding_attention", "sliding_attention", "full_attention"),
+        *("sliding_attention", "full_attention") * 3,
+    ],
+    "num_kv_shared_layers": 4,
+    "activation_sparsity_pattern": [0.9, 0.8, 0.7, *[0.0] * 7],
+}
+SLICE_SKIP = (1, 6, 7)
+SLICE_WIDTHS = (64, 33, 77, 64, 40, 1, 64)
+
+
 def random_values(name: str, shape: tuple[int, ...], mean: float, scale: float) -> np.ndarray:
     """float32, a stream of its own for each name."""
     stream = np.random.RandomState(zlib.crc32(name.encode()))

@@ -36,7 +36,8 @@ _TRANSLATORS: Mapping[str, Translate] = {
 
 @dataclass(eq=False)
 class HuggingFaceFolder:
-    """An open directory. `config` is its config.json; notes say what was left out."""
+    """An open directory. `config` is its config.json; notes say what was left out; `originals` are
+    the tensors under their own names, where the model can be written again (Gemma 3n)."""
 
     path: Path
     config: Mapping[str, Any] = field(repr=False)
@@ -44,9 +45,11 @@ class HuggingFaceFolder:
     tensors: Mapping[str, TensorData] = field(repr=False)
     nbytes: int
     notes: tuple[str, ...] = ()
+    originals: Mapping[str, TensorData] = field(default_factory=dict, repr=False)
 
     def close(self) -> None:
         self.tensors = MappingProxyType({})
+        self.originals = MappingProxyType({})
 
 
 def open_huggingface(folder: str | Path) -> HuggingFaceFolder:
@@ -80,6 +83,7 @@ def open_huggingface(folder: str | Path) -> HuggingFaceFolder:
             MappingProxyType(dict(translated.tensors)),
             weights.nbytes,
             tuple(translated.notes),
+            MappingProxyType(translated.originals),
         )
 
 

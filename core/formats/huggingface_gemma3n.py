@@ -68,19 +68,21 @@ def translate(config: Config, tensors: Mapping[str, TensorData]) -> Translated:
     text = config.part("text_config")
     metadata = _metadata(text)
     named: dict[str, TensorData] = {}
+    originals: dict[str, TensorData] = {}
     skipped = dict.fromkeys(_TOWERS, 0)
     for old, tensor in tensors.items():
         if tower := _tower(old):
             skipped[tower] += 1
         elif old != "lm_head.weight":  # tied
-            name = _gguf_name(config, old)
+            own, name = _names(config, old)
+            originals[f"model.{own}"] = tensor
             named[name] = replace(tensor, name=name)
     notes = [
         f"the {tower} tower ({count} tensors) is not used: this is the text model"
         for tower, count in skipped.items()
         if count
     ]
-    return Translated(metadata, named, notes)
+    return Translated(metadata, named, notes, originals)
 
 
 def _tower(name: str) -> str | None:
@@ -88,18 +90,19 @@ def _tower(name: str) -> str | None:
     return next((t for t, stems in _TOWERS.items() if not set(stems).isdisjoint(parts)), None)
 
 
-def _gguf_name(config: Config, name: str) -> str:
+def _names(config: Config, name: str) -> tuple[str, str]:
+    """(without the prefix, GGUF's)"""
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     own = name.removeprefix(prefix)
     if prefix and own in _NAMES:
-        return _NAMES[own]
+        return own, _NAMES[own]
     if prefix and (match := _STACKED.fullmatch(own)):
-        return f"{_STACKED_STEMS[match[1]]}.{int(match[2])}.weight"
+        return own, f"{_STACKED_STEMS[match[1]]}.{int(match[2])}.weight"
     match = _LAYER.fullmatch(own) if prefix else None
     if match is None or match[2] not in _LAYER_STEMS:
         where = config.path.parent
         raise UnsupportedError(f"{where}: tensor {quote(name)} has no place in a Gemma 3n model")
-    return f"blk.{int(match[1])}.{_LAYER_STEMS[match[2]]}.weight"
+    return own, f"blk.{int(match[1])}.{_LAYER_STEMS[match[2]]}.weight"
 
 
 def _metadata(config: Config) -> dict[str, Any]:

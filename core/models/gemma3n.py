@@ -56,9 +56,17 @@ class Config:
 
 
 def read(metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path) -> Model:
+    config = config_of(metadata, weights, path)
+    return Model(config.shape, partial(_program, config, weights), frozenset({PER_LAYER_TABLE}))
+
+
+def config_of(
+    metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path
+) -> Config:
+    """The fields, checked, and every tensor's shape against them."""
     config = _config(Fields(metadata, path, "gemma3n."), weights, path)
     check_shapes("Gemma 3n", _shapes(config, weights), weights, path)
-    return Model(config.shape, partial(_program, config, weights), frozenset({PER_LAYER_TABLE}))
+    return config
 
 
 def _program(config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions) -> Program:
