@@ -31,6 +31,7 @@ _COMMANDS = {
     "attention": "desktop.terminal.attention",
     "bench": "desktop.terminal.bench",
     "slice": "desktop.terminal.slicing",
+    "synth": "desktop.terminal.synth",
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
 }
@@ -165,6 +166,13 @@ def _parser() -> argparse.ArgumentParser:
     cut.add_argument(
         "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths stay"
     )
+
+    synth = commands.add_parser(
+        "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"
+    )
+    synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b")
+    synth.add_argument("target", type=Path, metavar="DST", help="the GGUF file to write (Q4_0)")
+    synth.add_argument("--seed", type=_at_least(0), default=0)
 
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])

@@ -66,7 +66,7 @@ _LAYER_STEMS = {
 def translate(config: Config, tensors: Mapping[str, TensorData]) -> Translated:
     """Raises FileError and UnsupportedError, naming the field or tensor."""
     text = config.part("text_config")
-    metadata = _metadata(text)
+    metadata = metadata_of(text)
     named: dict[str, TensorData] = {}
     originals: dict[str, TensorData] = {}
     skipped = dict.fromkeys(_TOWERS, 0)
@@ -105,7 +105,8 @@ def _names(config: Config, name: str) -> tuple[str, str]:
     return own, f"blk.{int(match[1])}.{_LAYER_STEMS[match[2]]}.weight"
 
 
-def _metadata(config: Config) -> dict[str, Any]:
+def metadata_of(config: Config) -> dict[str, Any]:
+    """GGUF's fields; those that the config leaves out are E4B's."""
     config.must_be("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is")
     config.must_be("attention_bias", False, "biases are")
     config.must_be("tie_word_embeddings", True, "a head of its own is")

@@ -69,6 +69,23 @@ def config_of(
     return config
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def shapes_of(
+    metadata: Mapping[str, object], path: Path, *, rows: int, table_rows: int, rank: int
+) -> list[tuple[str, tuple[int, ...]]]:
+    """Every tensor of a model of these fields: `rows` and `table_rows` are the vocabularies of the
+    embedding and of the per-layer one, `rank` LAuReL's."""
+    sizes = {"token_embd.weight": rows, PER_LAYER_TABLE: table_rows, "blk.0.laurel_l.weight": rank}
+    known = {name: _Shape(name, "f32", (size, 1)) for name, size in sizes.items()}
+    return _shapes(_config(Fields(metadata, path, "gemma3n."), known, path), known)
+
+
 def _program(config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions) -> Program:
     plans = tuple(_plan(config, weights, options, bucket) for bucket in options.buckets)
     return Program(plans, options.context, config.shape.vocabulary)

@@ -8,15 +8,20 @@ import sys
 from core.slicing import find_slice, slice_model
 
 
+class Percent:
+    """Shows how far a long work is, where somebody looks."""
+
+    def __init__(self) -> None:
+        self._shown = -1
+
+    def __call__(self, part: float) -> None:
+        percent = int(100 * part)
+        if percent != self._shown and sys.stderr.isatty():
+            print(f"\r{percent} %", end="" if percent < 100 else "\n", file=sys.stderr, flush=True)
+        self._shown = percent
+
+
 def run(arguments: argparse.Namespace) -> int:
-    last = -1
-
-    def show(part: float) -> None:
-        nonlocal last
-        if sys.stderr.isatty() and int(100 * part) != last:
-            last = int(100 * part)
-            print(f"\r{last} %", end="" if last < 100 else "\n", file=sys.stderr, flush=True)
-
-    slice_model(arguments.source, arguments.target, find_slice(arguments.config), show)
+    slice_model(arguments.source, arguments.target, find_slice(arguments.config), Percent())
     print(arguments.target)
     return 0

@@ -1,4 +1,4 @@
-"""A table of more than 2^31 values and 2^32 bytes: rows are read where they lie, on any executor."""
+"""Tables of more than 2^31 values and 2^32 bytes: rows are read where they lie."""
 
 import mmap
 
@@ -57,7 +57,7 @@ def test_rows_of_a_table_beyond_32_bits(backend, table, request):
     builder = PlanBuilder({"table": table}, Bucket(5, 5), integer_activations=False)
     rows = builder.table_rows(builder.table("table"), "rows")
     plan = builder.finish(builder.output_rows(rows, "out"))
-    program = Program((plan,), 16, COLUMNS)
+    program = Program((plan,), 16, ROWS)
     executor = make(backend, program, {"table": table}, device)
     try:
         found = executor.run(Step(np.array(TOKENS, np.int32), 0, 5))

@@ -117,9 +117,9 @@ def test_real_sizes_are_understood():
     from pathlib import Path
 
     from core.formats.huggingface_config import Config
-    from core.formats.huggingface_gemma3n import _metadata
+    from core.formats.huggingface_gemma3n import metadata_of
 
-    metadata = _metadata(Config({"model_type": "gemma3n_text"}, Path("config.json")))
+    metadata = metadata_of(Config({"model_type": "gemma3n_text"}, Path("config.json")))
     assert metadata["gemma3n.attention.sliding_window_pattern"].count(False) == 7
     assert metadata["gemma3n.attention.shared_kv_layers"] == 15
     assert metadata["gemma3n.activation_sparsity_scale"][9] == pytest.approx(1.6448536)
