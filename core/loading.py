@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -88,7 +88,7 @@ def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
         tokenizer = file.tokenizer(model.shape.vocabulary)
         template = file.template(tokenizer)
         progress("checking the weights", 0.25)
-        _warn_of_bad_weights(file, progress, warn)
+        _warn_of_bad_weights(file, model.on_disk, progress, warn)
     except BaseException:
         file.close()
         raise
@@ -113,7 +113,7 @@ def start(
             choice, options, shape, context=context, every_output=every_output
         )
         _check_memory(model_file, choice, options, build)
-        weights = _convert(model_file.file.tensors, options.mode, progress)
+        weights = _convert(model_file, options.mode, progress)
         # The plan names the formats of the weights as they are now, not as the file has them.
         model = read_model(model_file.file.metadata, weights, model_file.path)
         executor = backends.make_executor(
@@ -191,24 +191,28 @@ def _available(choice: backends.Choice) -> int | None:
     return info.memory_bytes if own or free is None else min(info.memory_bytes, free)
 
 
-def _convert(
-    tensors: Mapping[str, TensorData], mode: str, progress: Progress
-) -> dict[str, TensorData]:
+def _convert(model_file: ModelFile, mode: str, progress: Progress) -> dict[str, TensorData]:
+    """The weights in a mode; what stays on disk stays as it is."""
+    tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}
-    room = common_room(tensors.values(), mode)
+    converted = [tensor for name, tensor in tensors.items() if name not in on_disk]
+    room = common_room(converted, mode)
     for tensor in tensors.values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)
-        weights[tensor.name] = convert(tensor, mode, room)
+        kept = tensor.name in on_disk
+        weights[tensor.name] = tensor if kept else convert(tensor, mode, room)
         done += tensor.nbytes
     return weights
 
 
-def _warn_of_bad_weights(file: ModelSource, progress: Progress, warn: Warn) -> None:
+def _warn_of_bad_weights(
+    file: ModelSource, on_disk: frozenset[str], progress: Progress, warn: Warn
+) -> None:
     for tensor in file.tensors.values():
         progress("checking the weights", 0.3)
-        if find_non_finite(tensor):
+        if tensor.name not in on_disk and find_non_finite(tensor):
             warn(
                 f"{file.path}: tensor {tensor.name} has values that are not finite numbers; "
                 "the answers will be nonsense"

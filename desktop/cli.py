@@ -30,6 +30,8 @@ _COMMANDS = {
     "logits": "desktop.terminal.logits",
     "attention": "desktop.terminal.attention",
     "bench": "desktop.terminal.bench",
+    "slice": "desktop.terminal.slicing",
+    "synth": "desktop.terminal.synth",
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
 }
@@ -163,6 +165,20 @@ def _parser() -> argparse.ArgumentParser:
         help="before the second turn whose reuse is measured; 0: none; by default 2000",
     )
     bench.add_argument("--json", action="store_true")
+
+    cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")
+    cut.add_argument("source", type=Path, metavar="SRC", help="a Hugging Face directory")
+    cut.add_argument("target", type=Path, metavar="DST", help="the directory to write")
+    cut.add_argument(
+        "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths stay"
+    )
+
+    synth = commands.add_parser(
+        "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"
+    )
+    synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b")
+    synth.add_argument("target", type=Path, metavar="DST", help="the GGUF file to write (Q4_0)")
+    synth.add_argument("--seed", type=_at_least(0), default=0)
 
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])
