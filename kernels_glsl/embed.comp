@@ -3,21 +3,20 @@
 // y[T,K] = table[token]; this dispatch holds table rows FIRST_ROW .. FIRST_ROW + ROWS.
 #include "common/step.glsl"
 #include "common/lanes.glsl"
-#include "common/weights.glsl"
-layout(constant_id = 2) const uint K = 1;
+layout(constant_id = 2) const uint K = 32;
 layout(constant_id = 3) const uint FIRST_ROW = 0;
 layout(constant_id = 4) const uint ROWS = 1;
+#include "common/weights.glsl"
 layout(binding = 4) writeonly buffer Y { float y[]; };
 
 void main() {
   uint t = gl_WorkGroupID.y;
   if (t >= rows_in_use()) return;
   uint row = uint(step_words[HEADER_WORDS + t]) - FIRST_ROW;  // wraps below FIRST_ROW
-  uint blocks = (K + 31) / 32;
   uint group = gl_GlobalInvocationID.x;
-  if (row >= ROWS || group >= blocks * 4) return;
+  if (row >= ROWS || group >= BLOCKS * 4) return;
   float w[8];
-  uint block = row * blocks + group / 4;
+  uint block = row * BLOCKS + group / 4;
   levels8(block, group % 4, w);
   vec2 scale = scale_of(block);
   for (uint i = 0; i < 8; ++i) {

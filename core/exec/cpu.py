@@ -267,8 +267,7 @@ def _readable(weight: TensorData) -> TensorData:
     """The weight, checked for its size; copied only if it lies where values may not."""
     if weight.dtype not in _DTYPES[:-1]:
         raise ValueError(f"weight {weight.name}: the kernels do not know {weight.dtype}")
-    values = int(np.prod(weight.shape, dtype=object))
-    expected = weight.format.nbytes(values)
+    expected = weight.format.nbytes(weight.shape)
     if weight.nbytes != expected or weight.shape[-1] % weight.format.block_size:
         raise ValueError(
             f"weight {weight.name}: {weight.dtype} {weight.shape} takes {expected} bytes, "

@@ -2,7 +2,7 @@
 
 Blocks of a quantized format are split into two planes, levels and scales, because their sizes in
 the file (18, 20 and 34 bytes) keep neither aligned. Rows are padded to whole blocks of 32 values,
-and cut into parts where a plane would exceed maxStorageBufferRange.
+and cut into parts where a plane would exceed maxStorageBufferRange. Tiles lie as they do on disk.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from core.gpu.device import Device
 from core.gpu.memory import Buffer
 from core.gpu.pipelines import BufferRange
 from core.plan.plan import Tensor
+from core.quant import int4, int8, tiles
 
 BLOCK = 32  # values along K
 STORAGE = 0x20  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
 ARENA_BYTES = 256 << 20
 MOST_PART_BYTES = 1 << 30  # some drivers fail beyond 2 GiB, and kernels count words in 32 bits
-MOST_PART_ROWS = 2 * 65535  # a workgroup makes 2 rows or more; Vulkan promises 65535 workgroups
+MOST_PART_ROWS = 2 * 65520  # a workgroup makes 2 rows or more; Vulkan promises 65535 workgroups
 ALIGNMENT = 256  # the largest minStorageBufferOffsetAlignment that Vulkan allows
 UPLOAD_BYTES = 16 << 20  # of a weight converted at a time
 
@@ -39,6 +40,7 @@ PLANES: Mapping[str, tuple[int, int]] = {
     "q4_1": (16, 4),
     "q8_0": (32, 2),
 }
+TILE_BYTES: Mapping[str, int] = {"int4": int4.TILE.itemsize, "int8": int8.TILE.itemsize}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ def _aligned(size: int) -> int:
 
 def plane_bytes(dtype: str, rows: int, columns: int) -> tuple[int, int]:
     """Bytes of the planes of levels and scales for `rows` rows of `columns` values."""
+    if dtype in TILE_BYTES:
+        return -(-rows // tiles.ROWS) * (columns // BLOCK) * TILE_BYTES[dtype], 0
     blocks = rows * -(-columns // BLOCK)
     levels, scales = PLANES[dtype]
     return blocks * levels, blocks * scales
@@ -113,6 +117,8 @@ def plane_bytes(dtype: str, rows: int, columns: int) -> tuple[int, int]:
 
 def split_planes(dtype: str, data: Bytes, columns: int) -> tuple[Bytes, Bytes | None]:
     """Rows as they lie in the file -> (levels, scales) as the kernels read them."""
+    if dtype in TILE_BYTES:
+        return data, None
     if dtype in ("q4_0", "q8_0"):
         blocks = data.reshape(-1, 18 if dtype == "q4_0" else 34)
         return blocks[:, 2:], blocks[:, :2]
@@ -179,12 +185,12 @@ class Weights:
         level_bytes, scale_bytes = plane_bytes(source.dtype, rows, columns)
         levels = self._arena.reserve(level_bytes)
         scales = self._arena.reserve(scale_bytes) if scale_bytes else None
-        row_bytes = source.nbytes // source.shape[0]
-        step = max(1, UPLOAD_BYTES // row_bytes)
+        unit = _unit_rows(source.dtype)
+        unit_bytes = source.nbytes // -(-source.shape[0] // unit)
+        step = max(1, UPLOAD_BYTES // unit_bytes) * unit
         for at in range(0, rows, step):
-            count = min(step, rows - at)
-            start = (first + at) * row_bytes
-            piece = source.data[start : start + count * row_bytes]
+            begin, end = (first + at) // unit, -(-(first + min(rows, at + step)) // unit)
+            piece = source.data[begin * unit_bytes : end * unit_bytes]
             planes = split_planes(source.dtype, piece, columns)
             offsets = plane_bytes(source.dtype, at, columns)
             for target, plane, offset in zip((levels, scales), planes, offsets, strict=True):
@@ -196,13 +202,14 @@ class Weights:
         """(first, rows) of the parts whose planes the device can bind whole."""
         rows, columns = source.shape
         limit = min(self._device.info.max_storage_buffer_range, MOST_PART_BYTES)
-        row_bytes = plane_bytes(source.dtype, 1, columns)[0]
-        if row_bytes > limit:
+        unit = _unit_rows(source.dtype)
+        unit_bytes = plane_bytes(source.dtype, unit, columns)[0]
+        if unit_bytes > limit:
             raise DeviceError(
-                f"tensor {source.name}: a row of {row_bytes} bytes exceeds the {limit} bytes "
-                f"that {self._device.info.name} can bind."
+                f"tensor {source.name}: {'a row' if unit == 1 else f'{unit} rows'} of {unit_bytes} "
+                f"bytes, more than the {limit} bytes that {self._device.info.name} can bind."
             )
-        step = min(limit // row_bytes, MOST_PART_ROWS)
+        step = min(limit // unit_bytes * unit, MOST_PART_ROWS)
         return [(first, min(step, rows - first)) for first in range(0, rows, step)]
 
     def _pieces(self, source: TensorData) -> list[int]:
@@ -212,6 +219,11 @@ class Weights:
         return [
             size for _, rows in cuts for size in plane_bytes(source.dtype, rows, source.shape[1])
         ]
+
+
+def _unit_rows(dtype: str) -> int:
+    """Rows that lie together and cannot be cut."""
+    return tiles.ROWS if dtype in TILE_BYTES else 1
 
 
 def _sizes(source: TensorData) -> tuple[int, ...]:

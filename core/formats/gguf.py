@@ -24,7 +24,7 @@ from core.errors import FileError, UnsupportedError
 from core.formats.gguf_metadata import read_value
 from core.formats.header import HeaderReader, quote
 from core.formats.tensor import TensorData
-from core.quant.registry import FORMATS, GGML_TYPES
+from core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -153,7 +153,7 @@ class _TensorInfo:
 
     @property
     def nbytes(self) -> int:
-        return FORMATS[self.dtype].nbytes(math.prod(self.shape))
+        return FORMATS[self.dtype].nbytes(self.shape)
 
 
 def _read_info(reader: HeaderReader, index: int, infos: dict[str, _TensorInfo]) -> None:
@@ -187,10 +187,10 @@ def _format_name(reader: HeaderReader, what: str, ggml_type: int) -> str:
     name = GGML_TYPES.get(ggml_type)
     if name is None:
         reader.fail(f"{what} has unknown block type {ggml_type}")
-    if name not in FORMATS:
+    if name not in GGUF_FORMATS:
         raise UnsupportedError(
             f"{reader.path}: {what} has block type {name} ({ggml_type}), which is not supported; "
-            f"expected one of {', '.join(FORMATS)}"
+            f"expected one of {', '.join(GGUF_FORMATS)}"
         )
     return name
 

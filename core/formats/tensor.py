@@ -46,7 +46,7 @@ _SCAN_BLOCKS = 1 << 18  # at most about 1 MiB of temporary memory at a time
 
 def find_non_finite(tensor: TensorData) -> bool:
     """Whether a weight is NaN or infinite: looks at float values, and at the scales of blocks."""
-    step = _SCAN_BLOCKS * tensor.format.block_bytes
+    step = _SCAN_BLOCKS * tensor.format.block_bytes  # whole tiles too
     return any(
         tensor.format.non_finite(tensor.data[start : start + step])
         for start in range(0, tensor.nbytes, step)

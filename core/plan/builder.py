@@ -34,7 +34,7 @@ class Bucket:
 
 
 # Formats whose blocks can be multiplied with int8 activations.
-INTEGER_FORMATS = frozenset({"q4_0", "q4_1", "q8_0"})
+INTEGER_FORMATS = frozenset({"q4_0", "q4_1", "q8_0", "int4", "int8"})
 
 
 class PlanBuilder:

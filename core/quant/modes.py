@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,9 +12,10 @@ from core.formats.tensor import TensorData
 from core.quant.registry import FORMATS, QuantFormat
 
 AS_STORED = "as-stored"
-_FORMAT_OF_MODE = {"fp32": "f32", "fp16": "f16", "int8": "q8_0", "int4": "q4_0"}
+_FORMAT_OF_MODE = {"fp32": "f32", "fp16": "f16", "int8": "int8", "int4": "int4"}
 MODES = (AS_STORED, *_FORMAT_OF_MODE)
 _CHUNK_VALUES = 1 << 21  # 8 MiB of float32 at a time
+_CHUNK_ROWS = 16  # a multiple of the rows of a tile
 
 
 def target_dtype(tensor: TensorData, mode: str) -> str:
@@ -39,13 +42,15 @@ def convert(tensor: TensorData, mode: str) -> TensorData:
     if dtype == tensor.dtype:
         return tensor
     target = FORMATS[dtype]
-    values = tensor.nbytes // source.block_bytes * source.block_size
-    data = np.empty(target.nbytes(values), np.uint8)
-    for start in range(0, values, _CHUNK_VALUES):
-        stop = min(start + _CHUNK_VALUES, values)
-        piece = tensor.data[source.nbytes(start) : source.nbytes(stop)]
-        decoded = source.dequantize(piece, (stop - start,))
-        data[target.nbytes(start) : target.nbytes(stop)] = _encode(tensor, target, decoded)
+    columns = tensor.shape[-1]
+    rows = math.prod(tensor.shape[:-1])
+    data = np.empty(target.nbytes((rows, columns)), np.uint8)
+    step = max(1, _CHUNK_VALUES // columns // _CHUNK_ROWS) * _CHUNK_ROWS
+    for start in range(0, rows, step):
+        before, after = (start, columns), (min(start + step, rows), columns)
+        piece = tensor.data[source.nbytes(before) : source.nbytes(after)]
+        decoded = source.dequantize(piece, (after[0] - start, columns))
+        data[target.nbytes(before) : target.nbytes(after)] = _encode(tensor, target, decoded)
     data.flags.writeable = False
     return TensorData(tensor.name, dtype, tensor.shape, data)
 

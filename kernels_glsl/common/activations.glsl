@@ -1,6 +1,5 @@
 // The left operand of a product: rows of K values, float32 or int8 blocks (A8).
-// Needs K; activation8 gives the values at positions position8(group, 0..7) of a block.
-const uint BLOCKS = (K + 31) / 32;
+// Needs K and BLOCKS; activation8 gives the values at positions position8(group, 0..7) of a block.
 
 #ifdef A8
 // A row: K int8, then K/32 float scales, then K/32 block sums (core/plan/plan.py, row_bytes).

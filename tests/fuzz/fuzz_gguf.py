@@ -22,7 +22,7 @@ import numpy as np
 from core.errors import FileError, UnsupportedError
 from core.formats.gguf import open_gguf
 from core.formats.tensor import find_non_finite
-from core.quant.registry import FORMATS
+from core.quant.registry import GGUF_FORMATS
 from tests.make_gguf import Typed, build_gguf, quantized
 
 TIME_LIMIT_S = 0.05
@@ -42,7 +42,7 @@ def seed_files() -> list[bytes]:
     inner = Typed(9, ["x", "yz"], 8)
     arrays = {"words": ["a", "bc", ""], "ints": [1, 2], "nested": Typed(9, [inner, inner], 9)}
     values = np.linspace(-1, 1, 128, dtype=np.float32).reshape(2, 64)
-    tensors = {f"t.{name}": quantized(name, values) for name in FORMATS}
+    tensors = {f"t.{name}": quantized(name, values) for name in GGUF_FORMATS}
     few = {"general.architecture": "llama", "general.alignment": 64}
     return [
         build_gguf(scalars | arrays, tensors),

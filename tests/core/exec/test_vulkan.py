@@ -19,6 +19,7 @@ from core.quant.registry import FORMATS
 
 pytestmark = pytest.mark.vulkan
 VOCABULARY = 37
+BLOCKS = ("q4_0", "q4_1", "q8_0", "int4", "int8")
 
 
 def weight(name, shape, dtype="f32", seed=0, scale=1.0):
@@ -82,7 +83,7 @@ def test_float_ops(make, columns, tokens):
 
 MATRIX_CASES = [
     *((dtype, k, n) for dtype in ("f32", "f16", "bf16") for k, n in [(1, 1), (13, 127), (127, 13)]),
-    *((dtype, k, n) for dtype in ("q4_0", "q4_1", "q8_0") for k, n in [(32, 1), (96, 127)]),
+    *((dtype, k, n) for dtype in BLOCKS for k, n in [(32, 1), (96, 127)]),
 ]
 
 
@@ -98,7 +99,7 @@ def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens, tiled):
         assert compare(reference, executor, steps(count)) is None
 
 
-@pytest.mark.parametrize("dtype", ["q4_0", "q4_1", "q8_0"])
+@pytest.mark.parametrize("dtype", BLOCKS)
 @pytest.mark.parametrize(("tokens", "tiled"), [(1, 0), (13, 0), (13, 1)])
 def test_matmul_of_int8_activations(make, dtype, tokens, tiled):
     tensors = [weight("table", (VOCABULARY, 96)), weight("w", (127, 96), dtype, 1, 0.1)]

@@ -11,7 +11,7 @@ from core import catalog
 from core.errors import CancelledError
 from core.formats.gguf import open_gguf
 from core.formats.tensor import find_non_finite
-from core.quant.registry import FORMATS
+from core.quant.registry import FORMATS, GGUF_FORMATS
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_tensors, write_tiny_llama
 
 SCALARS = {
@@ -46,7 +46,7 @@ def written_by_ggml(tmp_path_factory):
     for key, value in ARRAYS.items():
         writer.add_array(key, value)
     rng, values = np.random.default_rng(0), {}
-    for name in FORMATS:
+    for name in GGUF_FORMATS:
         rows = rng.normal(size=(3, 5, 64) if name == "f32" else (5, 64)).astype(np.float32)
         kind = GgmlType[name.upper()]
         blocks = gguf.quants.quantize(rows, kind)
@@ -90,7 +90,7 @@ def test_every_tensor(written_by_ggml):
         assert np.array_equal(tensor.dequantize(), expected)
         assert not tensor.data.flags.writeable
         assert not tensor.data.flags.owndata
-        assert tensor.nbytes == FORMATS[tensor.dtype].nbytes(expected.size)
+        assert tensor.nbytes == FORMATS[tensor.dtype].nbytes(expected.shape)
 
 
 @pytest.mark.parametrize("alignment", [8, 64, 4096])
@@ -142,7 +142,7 @@ def test_progress_rises_to_one_and_may_cancel(tmp_path):
         open_gguf(path, cancel)
 
 
-@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("dtype", GGUF_FORMATS)
 @pytest.mark.parametrize("tied", [True, False])
 def test_tiny_llama_is_what_the_package_reads(tmp_path, dtype, tied):
     size = TinyLlama(dtype=dtype, tied=tied, vocab=280)
@@ -156,7 +156,7 @@ def test_tiny_llama_is_what_the_package_reads(tmp_path, dtype, tied):
     assert ("output.weight" in ours.tensors) != tied
 
 
-@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("dtype", GGUF_FORMATS)
 def test_find_non_finite(tmp_path, dtype):
     file = open_gguf(write_tiny_llama(tmp_path / "t.gguf", dtype=dtype))
     assert not any(find_non_finite(tensor) for tensor in file.tensors.values())
