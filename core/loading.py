@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -156,6 +157,21 @@ def start(
         runner.close()
         raise
     return runner
+
+
+@contextmanager
+def started(
+    model_file: ModelFile,
+    options: EngineOptions,
+    shared: Device | None,
+    progress: Progress = lambda stage, fraction: None,
+) -> Iterator[Runner]:
+    """A runner to measure with, whose steps can give the logits of all their tokens."""
+    runner = start(model_file, options, shared, progress, every_output=True)
+    try:
+        yield runner
+    finally:
+        runner.close()
 
 
 def _context(model_file: ModelFile, options: EngineOptions) -> int:

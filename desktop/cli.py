@@ -22,6 +22,7 @@ _COMMANDS = {
     "logits": "desktop.terminal.logits",
     "attention": "desktop.terminal.attention",
     "bench": "desktop.terminal.bench",
+    "perplexity": "desktop.terminal.perplexity",
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
 }
@@ -148,6 +149,8 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--repeat", type=int, default=3)
     bench.add_argument("--json", action="store_true")
 
+    _perplexity(commands)
+
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])
     models.add_argument("--json", action="store_true")
@@ -172,6 +175,17 @@ def _instrument(
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(kv="fp32", activations="a32")
     return parser
+
+
+def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    what = "the exact instrument: perplexity of a text, and divergence from another weight mode"
+    parser = commands.add_parser("perplexity", parents=[_common()], help=what)
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--file", type=Path, required=True, metavar="F", help="a text, UTF-8")
+    parser.add_argument("--reference-mode", choices=MODES, default="fp32")
+    parser.add_argument("--chunks", type=_at_least(0), default=0, help="at most; 0: all")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(kv="fp32", activations="a32", ctx=512)
 
 
 def _common() -> argparse.ArgumentParser:
