@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING
 
 from core import backends, catalog, loading
 from core.attention import AttentionSource
-from core.errors import CancelledError, DeviceError, DeviceLostError, LlmLiteError
+from core.errors import (
+    CancelledError,
+    DeviceError,
+    DeviceLostError,
+    LlmLiteError,
+    RequestError,
+)
 from core.generation import Generation, read
 from core.messages import (
     Aside,
@@ -43,7 +49,9 @@ from core.messages import (
     Shutdown,
     Stop,
 )
+from core.metrics.memory import give_back
 from core.steering import Steering
+from core.switching import Preparation, PreparedError, Request, Switching
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -68,11 +76,13 @@ class Engine:
         self._stop_through = 0
         self._cancel_through = 0
         self._answering: set[int] = set()  # numbers of Generate commands not finished yet
+        self._loads = 0  # LoadModel commands not finished yet
         self._closing = False
         self._runner: loading.Runner | None = None
         self._file: loading.ModelFile | None = None
         self._options = EngineOptions()
-        self._steering = Steering(self._emit, self._log)
+        self._switching = Switching(self._prepare)
+        self._steering = Steering(self._emit, self._log, self._switching.between_steps)
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
@@ -89,6 +99,11 @@ class Engine:
                 return
             if isinstance(command, Shutdown):
                 self._closing = True
+            if isinstance(command, LoadModel):
+                self._loads += 1
+            if isinstance(command, Reconfigure) and self._answering and not self._loads:
+                self._switching.ask(number, command)
+                return
             refused = isinstance(command, Generate) and bool(self._answering)
             if isinstance(command, Generate) and not refused:
                 self._answering.add(number)
@@ -156,6 +171,8 @@ class Engine:
         finally:
             with self._lock:
                 self._answering.discard(number)
+                self._loads -= isinstance(command, LoadModel)
+            self._finish_switching()
 
     def _dispatch(self, number: int, command: Command) -> None:
         if isinstance(command, LoadModel):
@@ -185,8 +202,6 @@ class Engine:
             self._emit(ConversationRead(command.request, (), message))
         elif isinstance(command, LoadModel):
             self._emit(LoadFailed(command.source or "", message))
-        elif isinstance(command, Reconfigure):
-            self._emit(LoadFailed(str(self._file.path) if self._file else "", message))
 
     def _load(self, number: int, command: LoadModel) -> None:
         source = command.source or catalog.DEFAULT
@@ -216,21 +231,36 @@ class Engine:
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
 
     def _reconfigure(self, number: int, command: Reconfigure) -> None:
+        self._switching.ask(number, command)  # and take it up at once: no answer is running
+
+    def _prepare(self, request: Request) -> loading.Runner:
+        """A runner beside the one in use; on the switching thread."""
         if self._file is None:
-            return
-        path = str(self._file.path)
-        self._emit(LoadStarted(path))
+            raise RequestError("no model is loaded: open one first")
+        self._emit(LoadStarted(str(self._file.path)))
+        return self._start(self._file, request.command.options, self._progress(request.number))
+
+    def _finish_switching(self) -> None:
+        """What was asked for during an answer that has ended."""
+        while (preparation := self._switching.left()) is not None:
+            self._switch(preparation)
+
+    def _switch(self, preparation: Preparation) -> None:
+        """Put the runner that was prepared in the place of the one in use, or say why not."""
+        path = str(self._file.path) if self._file else ""
         try:
-            runner = self._start(self._file, command.options, self._progress(number))
+            runner = preparation.result()
         except CancelledError:
             self._emit(LoadFailed(path, "the change was cancelled", cancelled=True))
-            return
         except LlmLiteError as error:
             self._log("error", str(error))
             self._emit(LoadFailed(path, str(error)))
-            return
-        self._options = command.options
-        self._replace_runner(runner)
+        except Exception as error:
+            self._log("error", f"internal error, please report it: {error!r}")
+            self._emit(LoadFailed(path, f"an internal error: {error!r}; the log has the details"))
+        else:
+            self._options = preparation.request.command.options
+            self._replace_runner(runner)
 
     def _start(
         self, file: loading.ModelFile, options: EngineOptions, progress: loading.Progress
@@ -269,13 +299,17 @@ class Engine:
     def _run(
         self, work: Callable[[loading.Runner], None], runner: loading.Runner, gains: Gains | None
     ) -> None:
-        """With the runner that is there; where its device fails, again with another."""
-        try:
-            self._steering.answer(work, runner, gains)
-        except DeviceError as error:
-            self._fall_back(error)
+        """With the runner that is there, and again with another where it is switched or fails."""
+        while True:
+            try:
+                self._steering.answer(work, runner, gains)
+                return
+            except PreparedError as prepared:
+                self._switch(prepared.preparation)
+            except DeviceError as error:
+                self._fall_back(error)
             assert self._runner is not None
-            self._steering.answer(work, self._runner, gains)
+            runner = self._runner
 
     def _fall_back(self, error: DeviceError) -> None:
         """The device failed in the middle of an answer: go on with the C++ executor."""
@@ -307,6 +341,8 @@ class Engine:
             runner.close()
         except DeviceError as error:  # a lost device may refuse even to be let go
             self._log("warning", f"the old executor could not be closed cleanly: {error}")
+        del runner
+        give_back()
 
     def _unless_closing(self, stage: str, fraction: float) -> None:
         if self._closing:

@@ -324,9 +324,8 @@ def _(action: SetOptions, state: AppState, now: float) -> Result:
     if state.model is None:
         return state, ()
     path = state.model.path
-    state, ended = end_reading(state)
-    stop = (Stop(),) if state.running else ended
-    return replace(state, load=Load(path)), (*stop, Reconfigure(action.options))
+    state, ended = end_reading(state)  # a running answer goes on: it is switched between tokens
+    return replace(state, load=Load(path)), (*ended, Reconfigure(action.options))
 
 
 @_act.register

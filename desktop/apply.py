@@ -124,8 +124,9 @@ def _(event: LoadFailed, state: AppState, now: float) -> AppState:
 def _(event: ExecutorChanged, state: AppState, now: float) -> AppState:
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
-    state = replace(state, executor=event.executor, model=event.model, load=None, context_used=0)
-    state = replace(state, owners=(), lens=Lens())
+    state = replace(state, executor=event.executor, model=event.model, load=None, lens=Lens())
+    if state.running is None:  # a running answer takes its cache along
+        state = replace(state, context_used=0, owners=())
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
 
