@@ -48,10 +48,14 @@ from core.messages import (
     Reconfigure,
     Shutdown,
     Stop,
+    Task,
+    TaskFinished,
 )
 from core.metrics.memory import give_back
 from core.steering import Steering
 from core.switching import Preparation, PreparedError, Request, Switching
+from core.tasks import run_task
+from core.workbench import Workbench
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -183,6 +187,8 @@ class Engine:
             self._generate(number, command)
         elif isinstance(command, Read):
             self._read(number, command)
+        elif isinstance(command, Task):
+            self._task(number, command)
         self._serve()
 
     def _serve(self) -> None:
@@ -202,6 +208,8 @@ class Engine:
             self._emit(ConversationRead(command.request, (), message))
         elif isinstance(command, LoadModel):
             self._emit(LoadFailed(command.source or "", message))
+        elif isinstance(command, Task):
+            self._emit(TaskFinished(command.request, message))
 
     def _load(self, number: int, command: LoadModel) -> None:
         source = command.source or catalog.DEFAULT
@@ -284,6 +292,26 @@ class Engine:
         except (LlmLiteError, CancelledError) as error:
             self._log("error", str(error))
             generation.fail(str(error))
+
+    def _task(self, number: int, command: Task) -> None:
+        """Long work that is no answer; how it ended is said in any case."""
+        message = "no model is loaded: open one first"
+        if self._file is not None and self._runner is not None:
+            bench = Workbench(
+                self._file,
+                self._runner,
+                self._options,
+                self._device,
+                self._emit,
+                should_stop=lambda: self._stopped(number),
+                closing=lambda: self._closing,
+                waiting=lambda: not self._commands.empty(),
+            )
+            message = run_task(command, bench)
+            give_back()
+        if message:
+            self._log("warning", message)
+        self._emit(TaskFinished(command.request, message))
 
     def _read(self, number: int, command: Read) -> None:
         if self._runner is None:

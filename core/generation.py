@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from core import prompt
 from core.errors import CancelledError, FileError, UnsupportedError
 from core.exec.executor import StopCheck
-from core.loading import Runner
+from core.loading import ModelFile, Runner
 from core.messages import (
     Alternative,
     ChatMessage,
@@ -71,7 +71,7 @@ class Generation:
         if command.raw:
             encoded = prompt.encode_raw(file.tokenizer, command.messages)
         else:
-            encoded = _encode(runner, command.messages, command.continue_last)
+            encoded = encode(file, command.messages, command.continue_last)
         if self._decoder is None:
             self._decoder = self._primed_decoder(file.tokenizer)
             self._start(runner, encoded)
@@ -169,7 +169,7 @@ def read(command: Read, emit: Emit, should_stop: StopCheck, runner: Runner) -> N
     """Prefill the conversation, its last answer left open, and say what the cache holds."""
     messages, request = command.messages, command.request
     spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
-    encoded = _encode(runner, messages, spoken)
+    encoded = encode(runner.model_file, messages, spoken)
     with suppress(CancelledError):
         runner.session.prefill(
             encoded.ids,
@@ -180,8 +180,10 @@ def read(command: Read, emit: Emit, should_stop: StopCheck, runner: Runner) -> N
     emit(ConversationRead(request, known))
 
 
-def _encode(runner: Runner, messages: Sequence[ChatMessage], continue_last: bool) -> prompt.Encoded:
-    file = runner.model_file
+def encode(
+    file: ModelFile, messages: Sequence[ChatMessage], continue_last: bool
+) -> prompt.Encoded:
+    """A conversation in the model's own template; FileError where that is at fault."""
     try:
         return prompt.encode_chat(
             file.tokenizer, file.template, messages, continue_last=continue_last

@@ -229,6 +229,7 @@ class Shutdown:
 
 
 Aside = SetGains | Inspect | CompareGains | Look | ExportMaps  # served while an answer goes on
+Task = CompareLanes | MeasureDivergence | MeasureModes | AnalyzeTensors  # ends with TaskFinished
 
 Command = (
     LoadModel
