@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from core.errors import DeviceError
+from core.errors import DeviceError, RequestError
 from core.exec.executor import Executor
 from core.formats.tensor import TensorData
 from core.messages import Activations, EngineOptions
@@ -101,7 +101,7 @@ def build_options(
     affordable = max(0, options.query_budget) // query_bytes(shape, options)
     return BuildOptions(
         context=context,
-        kv_dtype={"fp16": "f16", "fp32": "f32"}[options.kv],
+        kv_dtype=_kv_dtype(options),
         integer_activations=activations(choice.backend, options.activations) == "a8",
         buckets=sizes,
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
@@ -110,7 +110,13 @@ def build_options(
 
 def query_bytes(shape: ModelShape, options: EngineOptions) -> int:
     """Bytes that the queries of one position take, all layers and heads together."""
-    return shape.layers * shape.heads * shape.head_dim * {"fp16": 2, "fp32": 4}[options.kv]
+    return shape.layers * shape.heads * shape.head_dim * {"f16": 2, "f32": 4}[_kv_dtype(options)]
+
+
+def _kv_dtype(options: EngineOptions) -> str:
+    if options.keys != options.values or options.keys == "int8":
+        raise RequestError("the cache: keys and values of one type, fp16 or fp32, are known here")
+    return {"fp16": "f16", "fp32": "f32"}[options.keys]
 
 
 def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -> str:

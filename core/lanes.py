@@ -53,7 +53,7 @@ class Lane:
     emit: Emit
     tokens: list[int] = field(default_factory=list)
     prompt_tokens: int = 0
-    _choices: Iterator[Choice] = iter(())
+    _choices: Iterator[Choice] = field(default_factory=lambda: iter(()))
     _decoder: StreamDecoder | None = None
     _first: float = 0.0  # seconds that the first token took
     _others: float = 0.0

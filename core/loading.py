@@ -19,9 +19,10 @@ from core.errors import FileError, RequestError, UnsupportedError
 from core.exec.executor import Executor
 from core.formats.gguf import GgufFile, open_gguf
 from core.formats.tensor import TensorData, find_non_finite
-from core.messages import EngineOptions, ExecutorInfo, ModelInfo
+from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
 from core.models.model import Model
 from core.models.registry import read_model
+from core.plan.cache_layers import cache_bytes, cache_layers, tensor_row_bytes
 from core.quant.modes import convert
 from core.session import Session
 from core.tokenizer import Tokenizer
@@ -216,8 +217,7 @@ def _model_info(
     formats: Counter[str] = Counter()
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
-    metadata = model_file.file.metadata
-    kv_bytes_value = {"fp16": 2, "fp32": 4}[options.kv]
+    metadata, cache = model_file.file.metadata, _cache_layout(executor, options)
     return ModelInfo(
         name=catalog.title_of(model_file.path) or _own_name(model_file),
         path=str(model_file.path),
@@ -225,7 +225,8 @@ def _model_info(
         parameters=sum(math.prod(t.shape) for t in tensors.values()),
         file_bytes=model_file.size,
         weight_bytes=executor.weight_bytes,
-        kv_bytes=2 * shape.layers * context * shape.kv_heads * shape.head_dim * kv_bytes_value,
+        kv_bytes=cache.reserved_bytes,
+        cache=cache,
         context=context,
         trained_context=shape.trained_context,
         vocabulary=shape.vocabulary,
@@ -240,6 +241,22 @@ def _model_info(
     )
 
 
+def _cache_layout(executor: Executor, options: EngineOptions) -> CacheLayout:
+    plan = executor.program.plans[0]
+    layers = tuple(
+        CacheLayer(
+            owner.layer,
+            owner.shared_with,
+            owner.rows,
+            owner.window,
+            tensor_row_bytes(owner.keys),
+            tensor_row_bytes(owner.values),
+        )
+        for owner in cache_layers(plan)
+    )
+    return CacheLayout(layers, options.keys, options.values, cache_bytes(plan))
+
+
 def _own_name(model_file: ModelFile) -> str:
     name = model_file.file.metadata.get("general.name")
     return name if isinstance(name, str) and name.strip() else model_file.path.stem
@@ -252,7 +269,8 @@ def _executor_info(choice: backends.Choice, options: EngineOptions) -> ExecutorI
         reason=choice.reason,
         mode=options.mode,
         activations=backends.activations(choice.backend, options.activations),
-        kv=options.kv,
+        keys=options.keys,
+        values=options.values,
         threads=_threads(choice, options),
     )
 

@@ -15,7 +15,9 @@ from typing import Literal
 Backend = Literal["auto", "vulkan", "cpu", "numpy"]
 Mode = Literal["as-stored", "fp32", "fp16", "int8", "int4"]
 Activations = Literal["auto", "a32", "a8"]
-KvType = Literal["fp16", "fp32"]
+KvType = Literal["fp16", "fp32", "int8"]
+Overflow = Literal["stop", "forget-middle", "rolling"]
+Measure = Literal["key-norm", "value-norm", "received"]
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end", "length", "stopped", "context", "error"]
 Level = Literal["info", "warning", "error"]
@@ -25,7 +27,8 @@ LookMode = Literal["heads", "layer-mean", "rollout"]
 BACKENDS: tuple[Backend, ...] = ("auto", "vulkan", "cpu", "numpy")
 MODES: tuple[Mode, ...] = ("as-stored", "fp32", "fp16", "int8", "int4")
 ACTIVATIONS: tuple[Activations, ...] = ("auto", "a32", "a8")
-KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32")
+KV_TYPES: tuple[KvType, ...] = ("fp16", "fp32", "int8")
+OVERFLOWS: tuple[Overflow, ...] = ("stop", "forget-middle", "rolling")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,12 @@ class EngineOptions:
     device: int | None = None  # index of the Vulkan device for inference; None: the shared one
     mode: Mode = "as-stored"
     activations: Activations = "auto"
-    kv: KvType = "fp16"
+    keys: KvType = "fp16"  # of the cache
+    values: KvType = "fp16"
     threads: int = 0
     context: int = 0  # tokens
     query_budget: int = 64 << 20  # bytes for the queries behind attention maps; 0 keeps none
+    pool_budget: int = 256 << 20  # bytes for prefixes of recent conversations; 0 keeps none
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,8 @@ class Generate:
     With `gains`, all of the conversation is read and answered with these and no others: a cache
     that was made with others is cleared first. Without, the gains of `SetGains` hold.
     `forced` tokens begin the answer; they come back as TokenDecoded and do not count as new.
+    `overflow` says what is done when the context is full: the answer ends, what lies between the
+    first turn and the last tokens is forgotten, or all but the first tokens and the last.
     """
 
     request: int
@@ -107,6 +114,7 @@ class Generate:
     raw: bool = False
     gains: Gains | None = None
     forced: tuple[int, ...] = ()
+    overflow: Overflow = "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +171,30 @@ class Look:
     heads: tuple[tuple[int, int], ...] = ()
     layer: int = 0
     without_first: bool = False  # of a rollout
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureCache:
+    """Ask for a CacheMeasured of the positions `first`..`last`-1; served between two tokens."""
+
+    request: int
+    what: Measure
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveCache:
+    """Write the cache's rows and tokens to a file."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCache:
+    """Read a file of SaveCache; one of another model or a damaged one is only logged."""
+
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +260,7 @@ class Shutdown:
     pass
 
 
-Aside = SetGains | Inspect | CompareGains | Look | ExportMaps  # served while an answer goes on
+Aside = SetGains | Inspect | CompareGains | Look | ExportMaps | MeasureCache  # between steps
 Task = CompareLanes | MeasureDivergence | MeasureModes | AnalyzeTensors  # ends with TaskFinished
 
 Command = (
@@ -241,6 +273,9 @@ Command = (
     | Inspect
     | CompareGains
     | Look
+    | MeasureCache
+    | SaveCache
+    | OpenCache
     | ExportMaps
     | CompareLanes
     | MeasureDivergence
@@ -263,8 +298,29 @@ class ExecutorInfo:
     reason: str  # one sentence: why auto chose it, or what failed; "" when asked for
     mode: Mode
     activations: Literal["a32", "a8"]
-    kv: KvType
+    keys: KvType
+    values: KvType
     threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayer:
+    """A layer that owns keys and values, and the layers that read them too."""
+
+    layer: int
+    shared_with: tuple[int, ...]
+    rows: int  # positions it has room for; fewer than the context in a ring
+    window: int  # tokens that its attention reaches back; 0: all
+    key_row_bytes: int  # of one position
+    value_row_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayout:
+    layers: tuple[CacheLayer, ...] = ()
+    keys: KvType = "fp16"
+    values: KvType = "fp16"
+    reserved_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +345,7 @@ class ModelInfo:
     stored_formats: Mapping[str, int] = field(  # format -> bytes, as in the file
         default_factory=lambda: MappingProxyType({})
     )
+    cache: CacheLayout = CacheLayout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +494,47 @@ class Looked:
     direction: Direction
     weights: tuple[float, ...]
     message: str = ""  # a sentence where weights are missing
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRewritten:
+    """The context was full and a part of it was forgotten."""
+
+    request: int
+    tokens: tuple[PromptToken, ...]  # all that the cache holds now, by position
+    forgotten: tuple[tuple[int, int], ...]  # of the full prompt and answer: first..last-1
+
+
+@dataclass(frozen=True, slots=True)
+class PooledPrefix:
+    name: str
+    tokens: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatus:
+    """Said at the start and the end of an answer, and after loads."""
+
+    length: int  # tokens in the cache
+    context: int
+    reused: int  # of these, not computed again for the last answer
+    pool_used: int  # bytes
+    pool_budget: int  # bytes
+    prefixes: tuple[PooledPrefix, ...]
+    saved_bytes: int  # of the rows that were reused
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMeasured:
+    """A number for each position `first`.. of each layer that owns a cache."""
+
+    request: int
+    what: Measure
+    first: int
+    version: int
+    values: tuple[tuple[float, ...], ...]  # [layers][positions]
+    message: str = ""  # a sentence where there are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,6 +708,9 @@ Event = (
     | LensResult
     | GainsEffect
     | Looked
+    | CacheRewritten
+    | CacheStatus
+    | CacheMeasured
     | MapsExported
     | LaneReady
     | LaneToken

@@ -163,8 +163,8 @@ class App:
         now = time.monotonic()
         if acted:
             self._pacer.on_input(now)
-        self._pacer.at(interface.ui.redraw_at)
-        self._pacer.at(min((n.until for n in program.state.notices), default=math.inf))
+        ends = (notice.until for notice in program.state.notices)
+        self._pacer.again(interface.ui.redraw_at, *ends)
 
     def _refresh(self) -> None:
         """The window has another size or was uncovered: a frame now, and those that settle it."""

@@ -7,6 +7,7 @@ budget, into the command buffer of that frame, before Dear ImGui's pass.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from core.attention import AttentionSource
 
 SCORE_BYTES = 48 << 20
+GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the model writes
 
 __all__ = ["AttentionMaps", "Look", "Picture"]
 
@@ -69,6 +71,7 @@ class AttentionMaps:
         self._pictures: dict[str, Surface] = {}
         self._readings = Readings()
         self._busy, self._background = False, False
+        self._shown, self._shown_at = 0, 0.0  # tokens that thumbnails show, since when
         self.milliseconds = 0.0  # of the device's time, in the last frame that was measured
 
     @property
@@ -148,7 +151,7 @@ class AttentionMaps:
         number = self._store.thumbnail(layer, head, self.length)
         atlas = self._store.atlas
         self._thumbnails[number] = atlas.cells[number]
-        return _picture(atlas, number, self.length, self.length)
+        return _picture(atlas, number, self._shown, self._shown)
 
     def picture(
         self, name: str, layer: int, head: int, rows: range, columns: range, side: float
@@ -202,6 +205,9 @@ class AttentionMaps:
             self._adopt(source)
         if source is not None and source.version != self._version:
             self._follow(source)
+        now = time.perf_counter()
+        if not busy or now - self._shown_at >= GRID_PERIOD or self._shown > self.length:
+            self._shown, self._shown_at = self.length, now
 
     def record(self, commands: Any) -> None:
         """Record what the pictures of this frame need. The frame that was submitted

@@ -13,7 +13,7 @@ from desktop.attention_kernels import FEW_ROWS, ROWS
 
 IDLE_MS, SOFTWARE_IDLE_MS = 4.0, 12.0  # of the device's time a frame
 BUSY_MS, SOFTWARE_BUSY_SHARE = 2.0, 0.03  # while the model writes; the share is of elapsed time
-SOFTWARE_BUSY_PERIOD = 0.12  # seconds: recording costs the host as much as the work itself
+SOFTWARE_BUSY_PERIOD = 0.25  # seconds: recording and drawing cost the host as much as the work
 LONGEST_MS = 30.0  # of one frame's work, whatever has elapsed
 VISIT_ROWS = 4 * ROWS  # rows of a cell before its neighbour has a turn
 FIRST_RATE = 100_000.0  # pairs of values a millisecond, before anything has been measured

@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import LlmLiteError
-from core.messages import ACTIVATIONS, BACKENDS, KV_TYPES, MODES, EngineOptions, SamplingOptions
+from core.messages import (
+    ACTIVATIONS,
+    BACKENDS,
+    KV_TYPES,
+    MODES,
+    EngineOptions,
+    KvType,
+    SamplingOptions,
+)
 
 # Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
 _COMMANDS = {
@@ -74,7 +82,8 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         device=arguments.device,
         mode=arguments.mode,
         activations=arguments.activations,
-        kv=arguments.kv,
+        keys=arguments.kv[0],
+        values=arguments.kv[1],
         threads=arguments.threads,
         context=arguments.ctx,
     )
@@ -173,7 +182,7 @@ def _instrument(
     given.add_argument("--tokens", metavar="1,2,3")
     parser.add_argument("--out", type=Path, required=True, metavar=out)
     parser.add_argument("--json", action="store_true")
-    parser.set_defaults(kv="fp32", activations="a32")
+    parser.set_defaults(kv=("fp32", "fp32"), activations="a32")
     return parser
 
 
@@ -195,7 +204,13 @@ def _common() -> argparse.ArgumentParser:
     engine.add_argument("--device", type=_at_least(0), metavar="N", help="see `llm-lite doctor`")
     engine.add_argument("--mode", choices=MODES, default="as-stored", help="how weights are kept")
     engine.add_argument("--activations", choices=ACTIVATIONS, default="auto")
-    engine.add_argument("--kv", choices=KV_TYPES, default="fp16", help="the cache's type")
+    engine.add_argument(
+        "--kv",
+        type=_kv_types,
+        default=("fp16", "fp16"),
+        metavar="TYPE[,TYPE]",
+        help=f"the cache's type, or those of keys and values: {', '.join(KV_TYPES)}",
+    )
     engine.add_argument("--threads", type=_at_least(0), default=0, metavar="N")
     engine.add_argument(
         "--ctx", type=_at_least(0), default=0, metavar="TOKENS", help="context size"
@@ -209,6 +224,16 @@ def _common() -> argparse.ArgumentParser:
     sampling.add_argument("--repetition-penalty", type=float)
     sampling.add_argument("--max-new-tokens", type=_at_least(1), metavar="N")
     return common
+
+
+def _kv_types(text: str) -> tuple[KvType, KvType]:
+    """Of keys and values; one stands for both."""
+    found = [kind for name in text.split(",") for kind in KV_TYPES if kind == name]
+    if len(found) != text.count(",") + 1 or len(found) > 2:
+        known = ", ".join(KV_TYPES)
+        problem = f"expected one or two of {known}, with a comma between, found {text!r}"
+        raise argparse.ArgumentTypeError(problem)
+    return found[0], found[-1]
 
 
 class _at_least:  # noqa: N801  argparse shows the name

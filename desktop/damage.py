@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 MOST = 6  # boxes a frame: each is a pass of its own
 WASTE = 1.25  # boxes are joined where that adds no more than this to their area
+NEAR = 48  # triangles between two that differ: some twenty letters
 VERTEX_WORDS = 5  # x, y, u, v, colour
 
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels
@@ -94,7 +95,7 @@ def _differences(old: _Painted, new: _Painted) -> list[Box]:
     if len(old.triangles) == len(new.triangles):
         other = (old.triangles != new.triangles).any(axis=(1, 2)) | (old.owners != new.owners)
         rows = np.flatnonzero(other)
-        runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1) if len(rows) else []
+        runs = np.split(rows, np.flatnonzero(np.diff(rows) > NEAR) + 1) if len(rows) else []
         return [box for run in runs for one in (old, new) for box in _bounds(one, run)]
     middle = (_bounds(one, np.arange(first, len(one.triangles) - last)) for one in (old, new))
     return [box for boxes in middle for box in boxes]

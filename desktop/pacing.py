@@ -13,7 +13,7 @@ class Pacer:
 
     def __init__(self) -> None:
         self._due: list[float] = []
-        self._change = self._settle = math.inf
+        self._change = self._settle = self._again = math.inf
         self._last = -math.inf
 
     def on_input(self, now: float) -> None:
@@ -27,9 +27,10 @@ class Pacer:
         self._change = max(now, self._last + FRAME)
         self._settle = self._change + FRAME
 
-    def at(self, when: float) -> None:
-        if when < math.inf:
-            self._due.append(when)
+    def again(self, *moments: float) -> None:
+        """When the frame that was just drawn wants to be drawn again; what the one before wanted
+        no longer counts, or each frame would bring forth another."""
+        self._again = min(moments)
 
     def wait(self, now: float, longest: float) -> float:
         """How long to sleep, in seconds; 0 when a frame is due."""
@@ -42,9 +43,11 @@ class Pacer:
         self._due = [when for when in self._due if when > now]
         if self._change <= now:
             self._change = math.inf
+        if self._again <= now:
+            self._again = math.inf
         self._settle = math.inf if self._settle <= now else max(self._settle, now + FRAME)
         self._last = now
         return True
 
     def _next(self) -> float:
-        return min([self._change, self._settle, *self._due])
+        return min([self._change, self._settle, self._again, *self._due])

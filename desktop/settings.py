@@ -32,7 +32,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
-    "kv": KV_TYPES,
+    "keys": KV_TYPES,
+    "values": KV_TYPES,
     "by": get_args(LookBy),
     "colors": NAMES,
 }

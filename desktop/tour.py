@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -18,14 +19,22 @@ from core.errors import LlmLiteError
 from core.gpu.commands import CommandPool
 from core.gpu.device import Device
 from core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
-from desktop.actions import SetAttention, SetFontSize, SetSampling, SetTheme
+from desktop.actions import (
+    DismissNotice,
+    ExportAttention,
+    SetAttention,
+    SetFontSize,
+    SetSampling,
+    SetTheme,
+)
 from desktop.attention_maps import AttentionMaps
+from desktop.attention_state import FigureName, Head
 from desktop.clock import process_start
 from desktop.fonts import load_fonts
 from desktop.frame_times import percentiles
 from desktop.interface import Interface, create_context, destroy_context
 from desktop.offscreen import OffscreenTarget
-from desktop.png import write_png
+from desktop.png import read_png, write_png
 from desktop.program import Program, open_first_model, with_lists
 from desktop.robot import Robot
 from desktop.screen import Screen
@@ -42,6 +51,7 @@ SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
 EXACT = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=48)
 LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
 MAPS_LIMIT = 60.0
+FIGURED: tuple[Head, ...] = ((0, 1), (1, 1), (2, 1), (1, 2))
 IDLE_SECONDS = 2.0
 
 
@@ -199,7 +209,7 @@ class Stage:
             robot.leave()
             self._picture(f"04-{view.name}")
         self._look_at_attention()
-        look_inside(robot, self._picture)
+        look_inside(robot, self._picture, lambda: self._figure("text"))
         robot.click("tab.attention")
         robot.click("tab.performance")
         for panel in PANELS:
@@ -227,9 +237,28 @@ class Stage:
         robot.leave()
         self._complete()
         self._picture("04-attention-heads")
-        self._choose(large=True, row=max(self._maps().length - 8, 0), logarithmic=True)
+        self._choose(large=True, row=max(self._maps().length - 8, 0))
         self._picture("04-attention-large")
-        self._choose(large=False, row=None, logarithmic=False)
+        self._choose(large=False, row=None)
+        self._choose(locked=self._known(FIGURED))
+        self._figure("grid")
+        self._figure("heads")
+        self._choose(locked=self._known(FIGURED[:2]))
+
+    def _known(self, heads: tuple[Head, ...]) -> tuple[Head, ...]:
+        """Those that the model has."""
+        layers = self._maps().layers
+        return tuple((at, h) for at, h in heads if at < len(layers) and h < layers[at].heads)
+
+    def _figure(self, view: FigureName) -> None:
+        """A view as it is saved for a slide."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"{view}.png"
+            self.program.do(ExportAttention(view, "png", str(path)))
+            self.robot.wait("the figure", lambda s: path.exists(), MAPS_LIMIT)
+            self._pictures[f"13-figure-{view}"] = read_png(path)
+        for notice in self.robot.state.notices:
+            self.program.do(DismissNotice(notice.id))
 
     def _choose(self, **changes: Any) -> None:
         choice = replace(self.program.state.attention, **changes)
@@ -284,7 +313,7 @@ class Stage:
         self.robot.leave()
         for theme in ("dark", "light"):
             self.program.do(SetTheme(theme))
-            self._choose(large=True, exclude_first=True, high=0.5)
+            self._choose(large=True, exclude_first=True)
             self._picture(f"12-attention-{theme}")
         self._choose(large=False)
 

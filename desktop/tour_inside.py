@@ -15,7 +15,7 @@ STEERED_TOKENS = 40
 ABLATED = ("steer.1.0", "steer.1.1", "steer.2.0")
 
 
-def look_inside(robot: Robot, picture: Callable[[str], None]) -> None:
+def look_inside(robot: Robot, picture: Callable[[str], None], figure: Callable[[], None]) -> None:
     """Under the X-ray a token's look, its rollout, likelihoods and a choice; lens; steering."""
     robot.click("chat.xray")
     robot.leave()
@@ -36,6 +36,7 @@ def look_inside(robot: Robot, picture: Callable[[str], None]) -> None:
     robot.wait("the lens", lambda s: s.lens.result is not None and not s.lens.request, LIMIT)
     robot.leave()
     picture("05-lens-held")
+    figure()
     _steer(robot, picture)
     robot.program.do(SetAttention(replace(robot.state.attention, row=None)))
     robot.click("chat.xray")

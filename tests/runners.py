@@ -19,7 +19,7 @@ BACKENDS = tuple(
 
 def exact(backend: str = "numpy", **changes: object) -> EngineOptions:
     """Float32 throughout: what can be compared to the last few bits."""
-    defaults = {"backend": backend, "kv": "fp32", "activations": "a32"}
+    defaults = {"backend": backend, "keys": "fp32", "values": "fp32", "activations": "a32"}
     return EngineOptions(**defaults | changes)  # type: ignore[arg-type]
 
 

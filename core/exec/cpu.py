@@ -9,6 +9,7 @@ import itertools
 import os
 import platform
 import sys
+import time
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,7 @@ from core.quant import a8
 F32 = NDArray[np.float32]
 
 # The order of the enums in kernels_cpp/plan/op.h.
-_DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "a8")
+_DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8", "a8")
 _ROWS = ("fixed", "tokens", "outputs")
 _OPS = tuple(OPS)
 _MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 2, 6
@@ -120,6 +121,21 @@ class CpuExecutor:
 
     def device_state(self, name: str) -> None:
         return None
+
+    def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
+        """Run a step so often; seconds a step: the whole, and by op what a thread is busy with it.
+
+        The rest of the whole is what threads wait for each other.
+        """
+        assert self._interpreter is not None, "the executor is closed"
+        self._interpreter.measure(True)
+        began = time.perf_counter()
+        for _ in range(times):
+            self._run(plan, step, 0, len(plan.ops), None)
+        whole = (time.perf_counter() - began) / times
+        busy = self._interpreter.busy_seconds(self.program.plans.index(plan))
+        self._interpreter.measure(False)
+        return whole, [seconds / times / self.threads for seconds in busy]
 
     def close(self) -> None:
         """Ends the threads and frees the state; the executor runs no more steps."""

@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
                 "device": info.device,
                 "mode": info.mode,
                 "activations": info.activations,
-                "kv": info.kv,
+                "keys": info.keys,
+                "values": info.values,
                 "seconds": seconds,
             }
             print(json.dumps(report))

@@ -34,7 +34,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         ui,
         "kv",
         [
-            ("Stored as", executor.kv, "fp16 halves the memory; fp32 is exact."),
+            (
+                "Stored as",
+                f"{executor.keys} / {executor.values}",
+                "fp16 halves the memory; fp32 is exact.",
+            ),
             ("A token takes", size(per_token), "Keys and values of all layers together."),
             ("Layers", str(model.layers), "Each has a cache of its own."),
             (

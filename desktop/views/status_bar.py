@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import ACTIVATIONS, KV_TYPES, Activations, Backend, KvType
+from core.messages import ACTIVATIONS, KV_TYPES, Activations, Backend, ExecutorInfo, KvType
 from desktop.actions import Action, SetOptions
 from desktop.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
 from desktop.state import AppState
@@ -28,7 +28,7 @@ ACTIVATION_HINTS = (
     "float32 activations: exact",
     "int8 activations in blocks: integer dot products, faster, a little less exact",
 )
-KV_HINTS = ("Half the memory", "Exact")
+KV_HINTS = ("Half the memory of fp32", "Exact", "A quarter of the memory")
 
 
 def status_height(ui: Ui) -> float:
@@ -75,8 +75,13 @@ def _executor_label(state: AppState) -> tuple[str, str]:
         return ("Loading" if state.load else "No model"), ICON_CPU
     icon = ICON_GPU if executor.backend == "vulkan" else ICON_CPU
     name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}[executor.backend]
-    kinds = f"{executor.mode}  ·  {executor.activations}  ·  KV {executor.kv}"
+    kinds = f"{executor.mode}  ·  {executor.activations}  ·  KV {_kv(executor)}"
     return f"{name}  ·  {kinds}  ·  {executor.device}", icon
+
+
+def _kv(executor: ExecutorInfo) -> str:
+    same = executor.keys == executor.values
+    return executor.keys if same else f"{executor.keys}/{executor.values}"
 
 
 def _measures(state: AppState) -> list[tuple[str, str, str]]:
@@ -147,9 +152,12 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     kinds: list[tuple[Activations, str]] = [(kind, kind) for kind in ACTIVATIONS]
     chosen = chooser(ui, "executor.activations", kinds, options.activations, ACTIVATION_HINTS)
     options = replace(options, activations=chosen)
-    text(ui, "Cache", style="small")
+    text(ui, "Keys of the cache", style="small")
     types: list[tuple[KvType, str]] = [(kind, kind) for kind in KV_TYPES]
-    options = replace(options, kv=chooser(ui, "executor.kv", types, options.kv, KV_HINTS))
+    options = replace(options, keys=chooser(ui, "executor.keys", types, options.keys, KV_HINTS))
+    text(ui, "Values of the cache", style="small")
+    kind = chooser(ui, "executor.values", types, options.values, KV_HINTS)
+    options = replace(options, values=kind)
     text(ui, "Vulkan devices", style="small")
     if not state.devices:
         wrapped(ui, "None was found.")

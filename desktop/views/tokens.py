@@ -230,7 +230,9 @@ def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
         meter(ui, float(weights[position] / max(weights[best[0]], 1e-9)), ui.u(16), ui.u(1))
         imgui.same_line(at + ui.u(31))
         imgui.set_cursor_pos_y(y)
-        text(ui, f"{visible(label)}", style="small")
+        text(ui, visible(label), style="small")
+        imgui.set_cursor_pos_y(y + ui.theme.size("small") + ui.u(1.5))
+    imgui.dummy(ImVec2(0, 0))
 
 
 def draw_choice(state: AppState, ui: Ui) -> list[Action]:

@@ -55,6 +55,12 @@ inline F32 abs(F32 x) { return from_bits(bits_of(x) & 0x7fffffffu); }
 inline F32 load(const float* p) { return *reinterpret_cast<const UnalignedF32*>(p); }
 inline void store(float* p, F32 v) { *reinterpret_cast<UnalignedF32*>(p) = v; }
 
+inline I32 load(const int32_t* p) {
+  I32 v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
 inline U32 widen_u16(const uint16_t* p) {
 #if defined(__AVX512F__)
   return (U32)_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
@@ -173,6 +179,27 @@ inline F32 sum_each(F32 (&v)[kWidth]) {
     return sum_each<2 * kBit>(v);
   }
   return v[0];
+}
+
+// Rows become columns: lane j of v[i] changes places with lane i of v[j].
+template <int kBit, int... i>
+inline void exchange(F32& a, F32& b, std::integer_sequence<int, i...>) {
+  const F32 low = shuffle<((i & kBit) ? (i ^ kBit) + kWidth : i)...>(a, b);
+  const F32 high = shuffle<((i & kBit) ? i + kWidth : (i ^ kBit))...>(a, b);
+  a = low;
+  b = high;
+}
+
+template <int kBit = 1>
+inline void transpose(F32 (&v)[kWidth]) {
+  if constexpr (kBit < kWidth) {
+    for (int i = 0; i < kWidth; ++i) {
+      if (!(i & kBit)) {
+        exchange<kBit>(v[i], v[i + kBit], std::make_integer_sequence<int, kWidth>());
+      }
+    }
+    transpose<2 * kBit>(v);
+  }
 }
 
 // x[i] . y[i] over n values, still to be summed over lanes

@@ -69,5 +69,9 @@ void init_interpreter(py::module_& module) {
            "tensors: [n, 6], ops: [m, 6], params: [m, 5]; returns the plan's number.")
       .def("run", &run, py::arg("plan"), py::arg("words"), py::arg("first"), py::arg("last"),
            py::arg("budget_us"),
-           "Run ops first..last-1 until the time is over; returns the op to go on with.");
+           "Run ops first..last-1 until the time is over; returns the op to go on with.")
+      .def("measure", &llm::Interpreter::measure, py::arg("wanted"),
+           "Measure from now on how long threads are busy with each op, or stop.")
+      .def("busy_seconds", &llm::Interpreter::busy_seconds, py::arg("plan"),
+           "Seconds by op of a plan, all threads together, since `measure`.");
 }

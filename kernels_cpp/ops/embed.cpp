@@ -9,8 +9,7 @@ static void embed(const Op& op, const Step& step, const Task& task) {
   const Tensor &table = *op.in[0], &x = *op.out[0];
   const Range tokens = share(task, step.n_tokens);
   for (int64_t t = tokens.begin; t < tokens.end; ++t) {
-    const auto* from = row<const uint8_t>(table, step.tokens[t]);
-    dequantize_row(table.dtype, from, x.n_cols, row<float>(x, t));
+    dequantize(table, step.tokens[t], 0, x.n_cols, row<float>(x, t));
   }
 }
 

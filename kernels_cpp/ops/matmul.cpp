@@ -2,6 +2,9 @@
 #include "ops/kernels.h"
 #include "ops/matmul_a32.h"
 #include "ops/matmul_a8.h"
+#include "ops/matmul_tiles.h"
+#include "ops/panel_a32.h"
+#include "ops/panel_a8.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -13,11 +16,19 @@ constexpr int64_t kPanelWorthA8 = 6;
 constexpr int64_t kTaskBytes = 48 << 10;  // of weights: a few microseconds of memory traffic
 constexpr int64_t kTasksPerWorker = 4;    // of a large product, so that no worker waits for long
 
+static bool in_tiles(const Tensor& weight) {
+  return weight.dtype == DType::kInt4 || weight.dtype == DType::kInt8;
+}
+
+// Rows that one task must take whole.
+static int64_t row_granule(const Tensor& weight) { return in_tiles(weight) ? kTileRows : kWidth; }
+
 static int64_t tokens_of(const Tensor& x, const Step& step) { return rows_in_use(x, step); }
 
 static int64_t matmul_tasks(const Op& op, const Step& step) {
   const Tensor& weight = *op.in[1];
-  const int64_t panels = (weight.n_rows + kWidth - 1) / kWidth;
+  const int64_t granule = row_granule(weight);
+  const int64_t panels = (weight.n_rows + granule - 1) / granule;
   const int64_t bytes = weight.n_rows * row_bytes(weight.dtype, weight.n_cols);
   const int64_t tokens = tokens_of(*op.in[0], step);
   int64_t tasks = bytes * tokens / kTaskBytes;
@@ -28,7 +39,7 @@ static int64_t matmul_tasks(const Op& op, const Step& step) {
 
 static void matmul_a32(const Op& op, int64_t tokens, Range rows, float* scratch) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
-  if (tokens >= kPanelWorthA32) return matmul_by_panels(x, weight, y, tokens, rows, scratch);
+  if (tokens >= kPanelWorthA32) return matmul_a32_by_panels(x, weight, y, tokens, rows, scratch);
   switch (weight.dtype) {
     case DType::kF32:
       return matmul_by_rows<FloatRow<F32Format::Value>>(x, weight, y, tokens, rows, scratch);
@@ -42,37 +53,67 @@ static void matmul_a32(const Op& op, int64_t tokens, Range rows, float* scratch)
       return matmul_by_rows<BlockRow<Q4_1>>(x, weight, y, tokens, rows, scratch);
     case DType::kQ8_0:
       return matmul_by_rows<BlockRow<Q8_0>>(x, weight, y, tokens, rows, scratch);
+    case DType::kInt4:
+      return matmul_a32_by_tiles<Int4>(x, weight, y, tokens, rows, scratch);
+    case DType::kInt8:
+      return matmul_a32_by_tiles<Int8>(x, weight, y, tokens, rows, scratch);
     case DType::kA8:
       return;  // no weight has it
   }
 }
 
 template <typename Format>
-static void matmul_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
+static void rows_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
   if (tokens >= kPanelWorthA8) {
-    matmul_a8_by_panels<Format>(x, weight, y, tokens, rows, scratch);
+    matmul_a8_by_panels<Format, RowPanel>(x, weight, y, tokens, rows, scratch);
   } else {
     matmul_a8_by_rows<Format>(x, weight, y, tokens, rows);
+  }
+}
+
+template <typename Format>
+static void tiles_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
+  const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
+  if (tokens >= kPanelWorthA8) {
+    matmul_a8_by_panels<Format, TilePanel>(x, weight, y, tokens, rows, scratch);
+  } else {
+    matmul_a8_by_tiles<Format>(x, weight, y, tokens, rows);
+  }
+}
+
+static void matmul_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
+  switch (op.in[1]->dtype) {
+    case DType::kQ4_0:
+      return rows_a8<Q4_0>(op, tokens, rows, scratch);
+    case DType::kQ4_1:
+      return rows_a8<Q4_1>(op, tokens, rows, scratch);
+    case DType::kQ8_0:
+      return rows_a8<Q8_0>(op, tokens, rows, scratch);
+    case DType::kInt4:
+      return tiles_a8<Int4>(op, tokens, rows, scratch);
+    case DType::kInt8:
+      return tiles_a8<Int8>(op, tokens, rows, scratch);
+    default:
+      return;  // no others are multiplied with int8
   }
 }
 
 static void matmul(const Op& op, const Step& step, const Task& task) {
   const Tensor &x = *op.in[0], &weight = *op.in[1];
   const int64_t tokens = tokens_of(x, step);
-  const Range rows = share(task, weight.n_rows, kWidth);
+  const Range rows = share(task, weight.n_rows, row_granule(weight));
   if (x.dtype == DType::kF32) {
     return matmul_a32(op, tokens, rows, reinterpret_cast<float*>(task.scratch));
   }
-  if (weight.dtype == DType::kQ4_0) return matmul_a8<Q4_0>(op, tokens, rows, task.scratch);
-  if (weight.dtype == DType::kQ4_1) return matmul_a8<Q4_1>(op, tokens, rows, task.scratch);
-  if (weight.dtype == DType::kQ8_0) return matmul_a8<Q8_0>(op, tokens, rows, task.scratch);
+  matmul_a8(op, tokens, rows, task.scratch);
 }
 
 static size_t matmul_scratch(const Op& op) {
   const Tensor& x = *op.in[0];
   if (x.dtype == DType::kA8) return panel_bytes(x.n_cols);
-  return kPanelRows * panel_stride(x.n_cols) * sizeof(float);  // more than sums of blocks need
+  const size_t sums = kTileTokens * static_cast<size_t>(x.n_cols / 32) * sizeof(float);
+  return sums > kPanelBytesA32 ? sums : kPanelBytesA32;
 }
 
 const Kernel kMatmul = {matmul_tasks, matmul, matmul_scratch};

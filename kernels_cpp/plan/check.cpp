@@ -15,7 +15,8 @@ bool same_size(const Tensor* a, const Tensor* b) {
 }
 bool is_weight(const Tensor* t) { return t != nullptr && t->dtype != DType::kA8; }
 bool is_quantized(const Tensor* t) {
-  return is(t, DType::kQ4_0) || is(t, DType::kQ4_1) || is(t, DType::kQ8_0);
+  return is(t, DType::kQ4_0) || is(t, DType::kQ4_1) || is(t, DType::kQ8_0) ||
+         is(t, DType::kInt4) || is(t, DType::kInt8);
 }
 bool is_cache(const Tensor* t) { return is_f32(t) || is(t, DType::kF16); }
 bool whole_blocks(const Tensor* t) {

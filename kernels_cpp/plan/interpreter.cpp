@@ -22,6 +22,7 @@ size_t Interpreter::add_plan(Plan plan) {
 size_t Interpreter::run(size_t plan, const int32_t* words, size_t first, size_t last,
                         std::chrono::microseconds budget) {
   plan_ = plans_.at(plan).get();
+  plan_number_ = plan;
   step_ = read_step(words, pool_.threads());
   plan_->start(step_);
   deadline_ = std::chrono::steady_clock::now() + budget;
@@ -64,17 +65,39 @@ uint32_t Interpreter::next_phase() noexcept {
 
 void Interpreter::run_task(uint32_t task, int worker) noexcept {
   uint8_t* scratch = scratch_[worker].data();
-  const auto run = [&](size_t index, const Task& piece) {
-    const Op& op = plan_->ops()[index];
-    kernels_.kernels[static_cast<int>(op.code)].run(op, step_, piece);
-  };
   if (serial_) {
-    for (size_t op = first_; op < next_; ++op) run(op, {0, 1, scratch});
+    for (size_t op = first_; op < next_; ++op) run_op(op, {0, 1, scratch}, worker);
     return;
   }
   const Share* share = shares_;
   for (; task >= share->n_tasks; ++share) task -= share->n_tasks;
-  run(share->op, {task, share->n_tasks, scratch});
+  run_op(share->op, {task, share->n_tasks, scratch}, worker);
+}
+
+void Interpreter::run_op(size_t index, const Task& task, int worker) {
+  const Op& op = plan_->ops()[index];
+  const auto run = kernels_.kernels[static_cast<int>(op.code)].run;
+  if (!measuring_) return run(op, step_, task);
+  const auto began = std::chrono::steady_clock::now();
+  run(op, step_, task);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+  busy_[plan_number_][worker][index] += taken.count();
+}
+
+void Interpreter::measure(bool wanted) {
+  measuring_ = wanted;
+  busy_.clear();
+  for (const auto& plan : plans_) {
+    busy_.emplace_back(pool_.threads(), std::vector<double>(plan->ops().size()));
+  }
+}
+
+std::vector<double> Interpreter::busy_seconds(size_t plan) const {
+  std::vector<double> sum(plans_.at(plan)->ops().size());
+  for (const std::vector<double>& worker : busy_.at(plan)) {
+    for (size_t op = 0; op < sum.size(); ++op) sum[op] += worker[op];
+  }
+  return sum;
 }
 
 }  // namespace llm

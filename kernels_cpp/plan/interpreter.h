@@ -26,10 +26,16 @@ class Interpreter : private Phases {
 
   int threads() const { return pool_.threads(); }
 
+  // Measure from now on how long threads are busy with each op, or stop measuring.
+  void measure(bool wanted);
+  // Of a plan: seconds by op, of all threads together, since `measure`.
+  std::vector<double> busy_seconds(size_t plan) const;
+
  private:
   uint32_t next_phase() noexcept override;
   void run_task(uint32_t task, int worker) noexcept override;
   int64_t tasks_of(size_t op) const;
+  void run_op(size_t op, const Task& task, int worker);
 
   struct Share {  // the tasks of one op within the phase
     size_t op;
@@ -42,12 +48,15 @@ class Interpreter : private Phases {
   std::vector<std::unique_ptr<Plan>> plans_;
   std::vector<AlignedBuffer> scratch_;  // one a worker
   Plan* plan_ = nullptr;
+  size_t plan_number_ = 0;
   Step step_ = {};
   std::chrono::steady_clock::time_point deadline_;
   size_t first_ = 0, next_ = 0, last_ = 0;  // first_, next_: ops of the phase; last_: of the run
   bool serial_ = false;                     // the phase is a run of small ops for one thread
   Share shares_[kMaxShares];
   size_t n_shares_ = 0;
+  bool measuring_ = false;
+  std::vector<std::vector<std::vector<double>>> busy_;  // seconds [plan][worker][op]
 };
 
 }  // namespace llm

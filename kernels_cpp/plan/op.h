@@ -12,7 +12,7 @@
 namespace llm {
 
 // The order of core/exec/cpu.py's tables.
-enum class DType : int32_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0, kA8 };
+enum class DType : int32_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0, kInt4, kInt8, kA8 };
 enum class Rows : int32_t { kFixed, kTokens, kOutputs };
 enum class OpCode : int32_t {
   kEmbed,
@@ -32,7 +32,8 @@ enum class OpCode : int32_t {
 constexpr int kMaxInputs = 4;
 constexpr int kMaxOutputs = 2;
 constexpr int kMaxParams = 6;
-constexpr int kA8Block = 32;  // int8 values that share a scale
+constexpr int kA8Block = 32;   // int8 values that share a scale
+constexpr int kTileRows = 16;  // of the formats int4 and int8, which keep 16 rows together
 
 struct Tensor {
   uint8_t* data;
@@ -80,6 +81,10 @@ static inline int64_t row_bytes(DType dtype, int64_t n_cols) {
       return n_cols / 32 * 20;
     case DType::kQ8_0:
       return n_cols / 32 * 34;
+    case DType::kInt4:  // a sixteenth of the bytes of 16 rows
+      return n_cols / 32 * 18;
+    case DType::kInt8:
+      return n_cols / 32 * 34;
     case DType::kA8:
       return n_cols + 8 * (n_cols / kA8Block);
   }
@@ -95,6 +100,11 @@ static inline int64_t rows_in_use(const Tensor& tensor, const Step& step) {
 template <typename T>
 static inline T* row(const Tensor& tensor, int64_t index) {
   return reinterpret_cast<T*>(tensor.data + index * row_bytes(tensor.dtype, tensor.n_cols));
+}
+
+// Where the tile of a row begins, the first of those along its columns.
+static inline const uint8_t* tile_row(const Tensor& tensor, int64_t index) {
+  return tensor.data + index / kTileRows * kTileRows * row_bytes(tensor.dtype, tensor.n_cols);
 }
 
 struct Range {

@@ -5,6 +5,8 @@
 #include "quant/bf16.h"
 #include "quant/f16.h"
 #include "quant/f32.h"
+#include "quant/int4.h"
+#include "quant/int8.h"
 #include "quant/q4_0.h"
 #include "quant/q4_1.h"
 #include "quant/q8_0.h"
@@ -33,9 +35,20 @@ inline void dequantize_blocks(const uint8_t* from, int64_t n, float* to) {
   }
 }
 
-// n values, a whole row
-inline void dequantize_row(DType dtype, const uint8_t* from, int64_t n, float* to) {
-  switch (dtype) {
+template <typename Format>
+inline void dequantize_tiles(const uint8_t* tiles, int row, int64_t n, float* to) {
+  for (int64_t i = 0; i < n; i += 32, tiles += Format::kTileBytes) {
+    for (int j = 0; j < 32; ++j) to[i + j] = Format::value(tiles, row, j);
+  }
+}
+
+// n values of a row, from `column` on, a multiple of the format's block
+inline void dequantize(const Tensor& weight, int64_t index, int64_t column, int64_t n, float* to) {
+  const uint8_t* from = weight.data + index * row_bytes(weight.dtype, weight.n_cols) +
+                        row_bytes(weight.dtype, column);
+  const int in_tile = static_cast<int>(index % kTileRows);
+  const uint8_t* tiles = tile_row(weight, index) + kTileRows * row_bytes(weight.dtype, column);
+  switch (weight.dtype) {
     case DType::kF32:
       return dequantize_values<F32Format::Value>(from, n, to);
     case DType::kF16:
@@ -48,6 +61,10 @@ inline void dequantize_row(DType dtype, const uint8_t* from, int64_t n, float* t
       return dequantize_blocks<Q4_1>(from, n, to);
     case DType::kQ8_0:
       return dequantize_blocks<Q8_0>(from, n, to);
+    case DType::kInt4:
+      return dequantize_tiles<Int4>(tiles, in_tile, n, to);
+    case DType::kInt8:
+      return dequantize_tiles<Int8>(tiles, in_tile, n, to);
     case DType::kA8:
       return;  // no weight has it
   }

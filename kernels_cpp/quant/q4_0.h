@@ -8,6 +8,7 @@ namespace LLM_ISA {
 
 struct Q4_0 {
   static constexpr int kBytes = 18;
+  static constexpr bool kNibbles = true;
   static constexpr bool kSigned = false;
   static constexpr bool kHasMinimum = false;
 

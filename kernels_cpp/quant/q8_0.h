@@ -8,6 +8,7 @@ namespace LLM_ISA {
 
 struct Q8_0 {
   static constexpr int kBytes = 34;
+  static constexpr bool kNibbles = false;
   static constexpr bool kSigned = !kBiased;
   static constexpr bool kHasMinimum = false;
 

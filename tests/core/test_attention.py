@@ -136,7 +136,7 @@ def test_every_executor_shows_the_same(tiny_llama, backend, kv, request):
     shown = []
     for name in ("numpy", backend):
         used = device if name == "vulkan" else None
-        with running(tiny_llama, exact(name, kv=kv), device=used) as runner:
+        with running(tiny_llama, exact(name, keys=kv, values=kv), device=used) as runner:
             runner.session.prefill(prompt)
             runner.session.decode(9)
             source = runner.attention

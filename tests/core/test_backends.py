@@ -115,7 +115,7 @@ def test_vulkan_may_be_insisted_upon(machine):
 @pytest.mark.parametrize("backend", ["vulkan", "cpu", "numpy"])
 @pytest.mark.parametrize("every_output", [False, True])
 def test_how_a_program_is_built(backend, every_output):
-    options = EngineOptions(kv="fp32", activations="a8")
+    options = EngineOptions(keys="fp32", values="fp32", activations="a8")
     build = backends.build_options(
         backends.Choice(backend, ""), options, SHAPE, context=99, every_output=every_output
     )
@@ -129,11 +129,11 @@ def test_how_a_program_is_built(backend, every_output):
 
 @pytest.mark.parametrize("kv", ["fp16", "fp32"])
 def test_as_many_queries_are_kept_as_the_budget_holds(kv):
-    position = backends.query_bytes(SHAPE, EngineOptions(kv=kv))
+    position = backends.query_bytes(SHAPE, EngineOptions(keys=kv, values=kv))
     assert position == 3 * 4 * 8 * {"fp16": 2, "fp32": 4}[kv]
 
     def rows(budget, context=1000):
-        options = EngineOptions(kv=kv, query_budget=budget)
+        options = EngineOptions(keys=kv, values=kv, query_budget=budget)
         build = backends.build_options(backends.Choice("cpu", ""), options, SHAPE, context=context)
         return build.query_rows, backends.query_note(build, SHAPE, options)
 

@@ -154,7 +154,7 @@ def test_gains_that_do_not_fit_are_refused(start, gains):
 @pytest.mark.parametrize("kv", ["fp16", "fp32"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_looking_inside_leaves_no_trace(start, backend, kv):
-    runner = start(backend, kv=kv)
+    runner = start(backend, keys=kv, values=kv)
     session = runner.session
     session.prefill(PROMPT)
     gains = np.ones((LAYERS, HEADS))
@@ -180,7 +180,7 @@ def test_looking_inside_leaves_no_trace(start, backend, kv):
 
 def again(start, backend, kv, gains):
     """The same without looking."""
-    session = start(backend, kv=kv).session
+    session = start(backend, keys=kv, values=kv).session
     session.prefill(PROMPT)
     session.set_gains(gains_of(gains))
     session.decode(9)

@@ -58,7 +58,7 @@ def ask(looking_, mode, position, direction):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_and_columns_are_those_of_the_maps(tiny_llama, backend, kv, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
-    with running(tiny_llama, exact(backend, kv=kv), device=device) as runner:
+    with running(tiny_llama, exact(backend, keys=kv, values=kv), device=device) as runner:
         runner.session.prefill(list(range(40, 75)))
         runner.session.decode(9)
         source, looks = runner.attention, Looking(runner.attention)

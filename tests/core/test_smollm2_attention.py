@@ -60,7 +60,7 @@ def test_maps_with_float32_caches(request, smollm2, expected, backend):
 
 def test_maps_with_float16_caches(smollm2, expected):
     """What the live view shows: at most 3e-3 off where the cache is rounded."""
-    with running(smollm2, exact("cpu", kv="fp16")) as runner:
+    with running(smollm2, exact("cpu", keys="fp16", values="fp16")) as runner:
         for name, ids in IDS.items():
             check(maps_of(runner, ids), expected, name, 4e-3)
 

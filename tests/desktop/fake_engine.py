@@ -72,7 +72,8 @@ EXECUTOR = ExecutorInfo(
     reason="The only Vulkan device is a software one: the C++ executor is faster.",
     mode="as-stored",
     activations="a8",
-    kv="fp16",
+    keys="fp16",
+    values="fp16",
     threads=6,
 )
 ANSWER = (

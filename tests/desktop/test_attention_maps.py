@@ -353,7 +353,7 @@ def test_another_source_and_a_closed_one(rig):
 def test_maps_of_a_running_model(scene, device, tiny_llama, backend, kv, monkeypatch):
     """A small llama on every executor, before and after it has written on."""
     used = device if backend == "vulkan" else None
-    with running(tiny_llama, exact(backend, kv=kv), device=used) as runner:
+    with running(tiny_llama, exact(backend, keys=kv, values=kv), device=used) as runner:
         source = runner.attention
         one = Rig(scene, device, source, monkeypatch)
         runner.session.prefill(list(range(40, 70)))

@@ -204,7 +204,7 @@ def test_logits(tiny_llama, tmp_path, capsys):
     rows = np.load(out)
     assert (rows.dtype, rows.shape) == (np.float32, (70, 300))
     assert (report["tokens"], report["shape"]) == (ids, [70, 300])
-    assert (report["kv"], report["activations"], report["backend"]) == ("fp32", "a32", "numpy")
+    assert (report["keys"], report["activations"], report["backend"]) == ("fp32", "a32", "numpy")
     assert list(tmp_path.iterdir()) == [out], "nothing is left beside it"
     text = tmp_path / "text.txt"
     text.write_text("on the sea", encoding="utf-8")

@@ -27,7 +27,7 @@ def test_maps_of_a_text(tiny_llama, tmp_path, capsys, backend):
     assert attention(tiny_llama, out, "--tokens", comma(IDS), "--json", backend=backend) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["shape"], report["tokens"]) == ([2, 4, 40, 40], IDS)
-    assert (report["kv"], report["activations"], report["backend"]) == ("fp32", "a32", backend)
+    assert (report["keys"], report["activations"], report["backend"]) == ("fp32", "a32", backend)
     assert list(tmp_path.iterdir()) == [out], "nothing is left beside it"
     with np.load(out) as arrays:
         probs = arrays["probs"]

@@ -42,8 +42,20 @@ def test_the_engine_gets_thirty_frames_a_second():
 
 def test_sleeps_until_the_next_moment():
     pacer = Pacer()
-    pacer.at(3.0)
-    pacer.at(float("inf"))
+    pacer.again(3.0, float("inf"))
     assert pacer.wait(1.0, 60.0) == 2.0
     assert not pacer.take(2.9)
     assert pacer.take(3.0)
+
+
+def test_frames_that_want_another_do_not_multiply():
+    """A view that asks for a frame in a while, in each of the frames that the engine causes."""
+    pacer, frames = Pacer(), 0
+    for millisecond in range(1000):
+        now = millisecond / 1000
+        pacer.on_change(now)
+        if pacer.take(now):
+            frames += 1
+            pacer.again(now + 0.1)
+    assert frames <= 1 / FRAME + 1
+    assert drawn(pacer, 1.0, 5.0) <= 3, "and the last of them ends"

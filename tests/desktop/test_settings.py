@@ -41,7 +41,7 @@ def test_what_is_saved_is_loaded(path):
         font_size=18.0,
         window=WindowPlace(-5, 7, 900, 600, True),
         sampling=SamplingOptions(temperature=0.0, seed=3),
-        options=EngineOptions(backend="cpu", device=1, kv="fp32"),
+        options=EngineOptions(backend="cpu", device=1, keys="fp32"),
         system_prompt="안녕 \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
         recent=("/a.gguf", "/b.gguf"),
         layout="[Window][x]\n",

@@ -22,6 +22,7 @@ CONTEXT = 200
 VOCABULARY = 40
 FLOATS = ("f32", "f16", "bf16")
 BLOCKS = ("q4_0", "q4_1", "q8_0")
+TILES = ("int4", "int8")
 
 Weights = dict[str, TensorData]
 
@@ -100,9 +101,9 @@ def isa(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("dtype", FLOATS + BLOCKS)
+@pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
 def test_embed(isa: str, dtype: str) -> None:
-    for columns in (32, 96, 640) if dtype in BLOCKS else (1, 13, 521):
+    for columns in (1, 13, 521) if dtype in FLOATS else (32, 96, 640):
         case = OneOp()
         case.random("x", VOCABULARY, columns, dtype=dtype)
         check(case, isa, 1e-6)
@@ -130,7 +131,7 @@ def test_matmul_of_floats(isa: str, dtype: str, columns: int, rows: int) -> None
 
 @pytest.mark.parametrize("a8", [False, True], ids=["a32", "a8"])
 @pytest.mark.parametrize("columns", [32, 96, 1056])
-@pytest.mark.parametrize("dtype", BLOCKS)
+@pytest.mark.parametrize("dtype", BLOCKS + TILES)
 def test_matmul_of_blocks(isa: str, dtype: str, columns: int, a8: bool) -> None:
     for rows in (1, 13, 127):
         case = OneOp()
@@ -138,6 +139,70 @@ def test_matmul_of_blocks(isa: str, dtype: str, columns: int, a8: bool) -> None:
         case.random("w", rows, columns, dtype=dtype)
         case.build = lambda b, c=case: b.matmul(c.input(b, "x"), b.weight("w"), "y")
         check(case, isa, 5e-5, a8=a8)  # minima and levels may cancel
+
+
+@pytest.mark.parametrize("dtype", TILES)
+def test_tiles_of_any_bytes_decode_exactly(isa: str, dtype: str) -> None:
+    """All headers but those that are no numbers, subnormal and largest scales among them."""
+    form, shape = FORMATS[dtype], (VOCABULARY, 96)
+    rng = np.random.default_rng(3)
+    data = rng.integers(0, 256, form.nbytes(shape), np.uint8)
+    tiles = data.reshape(-1, form.block_bytes * 16)
+    headers = tiles[:, :32].view(np.uint16)
+    headers &= 0x7BFF if dtype == "int8" else 0xF7FF  # no exponent of 31
+    headers[0, :6] = [0, 0x3F, 0x7F, 0xF7FF if dtype == "int4" else 0x7BFF, 1, 0x40]
+    table = TensorData("x", dtype, shape, data)
+    expected = table.dequantize()
+    case = OneOp()
+    case.weights["x"] = table
+    cpu = CpuExecutor(case.program(), case.weights, isa=isa)
+    for first in range(0, VOCABULARY, 10):
+        tokens = np.arange(first, first + 10, dtype=np.int32)
+        plan, step = cpu.program.plans[-1], Step(tokens, 0)
+        cpu.run_ops(plan, step, 0, 1)
+        found = cpu.read(plan, plan.tensors[plan.ops[0].outputs[0]], step)
+        np.testing.assert_array_equal(found, expected[tokens])
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 5, 13])
+@pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
+def test_products_with_one_hot_rows_are_the_weights(isa: str, dtype: str, tokens: int) -> None:
+    """Every path decodes alike: 1 times a weight is that weight, bit for bit."""
+    case = OneOp()
+    case.weights["x"] = weight("x", "f32", np.eye(VOCABULARY, 576, 530, np.float32))
+    case.random("w", 37, 576, dtype=dtype)
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
+    program = case.program(outputs=17)
+    cpu = CpuExecutor(program, case.weights, isa=isa)
+    step = Step(np.arange(tokens, dtype=np.int32), 0, tokens)
+    expected = case.weights["w"].dequantize()[:, 530 : 530 + tokens].T
+    found = cpu.run(step)
+    if dtype == "q4_1" and tokens < 3:  # d * level and m are added in another order
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("a8", [False, True], ids=["a32", "a8"])
+@pytest.mark.parametrize("dtype", TILES)
+def test_matmul_of_extreme_tiles(isa: str, dtype: str, a8: bool) -> None:
+    """The largest levels everywhere, and zero points beyond them."""
+    case = OneOp()
+    case.weights["x"] = weight("x", "f32", np.full((VOCABULARY, 64), 127.0))
+    form, shape = FORMATS[dtype], (19, 64)
+    headers = {"int4": (0x7800, 0x783F), "int8": (0x3C00, 0x3C00)}[dtype]  # d = 1
+    most = 0xFF if dtype == "int4" else 0x7F
+    for name, header, fill in (("high", headers[0], most), ("low", headers[1], 0x80)):
+        tiles = np.full((4, form.block_bytes * 16), fill, np.uint8)
+        tiles[:, :32].view(np.uint16)[:] = header
+        case.weights[name] = TensorData(name, dtype, shape, tiles.reshape(-1))
+
+    def build(b: PlanBuilder) -> Tensor:
+        x = case.input(b, "x")
+        return b.add(b.matmul(x, b.weight("high"), "y"), b.matmul(x, b.weight("low"), "z"), "sum")
+
+    case.build = build
+    check(case, isa, 1e-6, a8=a8)
 
 
 @pytest.mark.parametrize("a8", [False, True], ids=["a32", "a8"])

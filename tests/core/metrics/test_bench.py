@@ -17,7 +17,7 @@ def test_spread():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rates_and_bytes(tiny_llama, device, backend):
     runs = []
-    options = exact(backend, kv="fp16", context=64)
+    options = exact(backend, keys="fp16", values="fp16", context=64)
     with running(tiny_llama, options, device=device) as runner:
         result = bench(runner, **SIZES, progress=runs.append)
         weights = runner.executor.weight_bytes

@@ -1,0 +1,57 @@
+"""Where a plan keeps keys and values: found in its ops, whatever the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.plan.plan import Plan, Tensor, row_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayer:
+    """A layer that owns a cache. Position p lies in row p mod `rows` of both tensors."""
+
+    layer: int
+    shared_with: tuple[int, ...]  # layers that read it too
+    keys: Tensor
+    values: Tensor
+    window: int  # positions that its attention reaches back, its own among them; 0: all
+    kv_heads: int
+
+    @property
+    def rows(self) -> int:
+        return self.keys.shape[0]
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        return self.keys, self.values
+
+
+def cache_layers(plan: Plan) -> tuple[CacheLayer, ...]:
+    """In the order of the layers that own them; of layers that share one, the first owns it."""
+    found: dict[str, CacheLayer] = {}
+    for op in plan.ops:
+        if op.name != "attention":
+            continue
+        keys, values = (plan.tensors[i] for i in op.inputs[1:3])
+        layer, window = int(op.params["layer"]), int(op.params["window"])
+        kv_heads = int(op.params["kv_heads"])
+        owner = found.get(keys.name)
+        if owner is None:
+            found[keys.name] = CacheLayer(layer, (), keys, values, window, kv_heads)
+        else:
+            shared = (*owner.shared_with, layer)
+            widest = max(owner.window, window) if owner.window and window else 0
+            found[keys.name] = CacheLayer(owner.layer, shared, keys, values, widest, kv_heads)
+    return tuple(found.values())
+
+
+def tensor_row_bytes(tensor: Tensor) -> int:
+    """Of one position of a cache tensor."""
+    return row_bytes(tensor.dtype, tensor.shape[1])
+
+
+def cache_bytes(plan: Plan) -> int:
+    """Of all caches of the plan."""
+    tensors = [t for layer in cache_layers(plan) for t in layer.tensors]
+    return sum(t.shape[0] * tensor_row_bytes(t) for t in tensors)

@@ -1,0 +1,129 @@
+// Integer dot products with a row of weights in each lane: no sums across lanes.
+//
+// A word of 32 bits holds four levels of a row; it meets the word of the same four activations,
+// which every lane gets. Without instructions for such products, words are split into pairs of
+// 16-bit integers, (0, 2) and (1, 3); levels of 4 bits are small enough for maddubs.
+#pragma once
+
+#include "base/simd.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)
+constexpr bool kHasByteDot = true;
+#else
+constexpr bool kHasByteDot = false;
+#endif
+#if defined(__AVX2__)
+constexpr bool kHasMaddubs = true;
+#else
+constexpr bool kHasMaddubs = false;
+#endif
+
+typedef int16_t I16 __attribute__((vector_size(4 * kWidth)));
+typedef uint32_t Words8 __attribute__((vector_size(32), aligned(1), may_alias));
+typedef int16_t Pairs16 __attribute__((vector_size(32), aligned(1), may_alias));
+
+// Words of a block of 32 columns: 8 of bytes, or 16 of pairs.
+template <bool kNibbles>
+constexpr int kBlockWords = kHasByteDot || (kHasMaddubs && kNibbles) ? 8 : 16;
+
+inline I32 spread(int32_t word) { return I32{} + word; }
+
+// levels: as many vectors as kBlockWords says
+template <bool kNibbles>
+inline void split_levels(const I32 (&words)[8], I32* levels) {
+  for (int g = 0; g < 8; ++g) {
+    if constexpr (kBlockWords<kNibbles> == 8) {
+      levels[g] = words[g];
+    } else {
+      levels[g] = (I32)(((I16)words[g] << 8) >> 8);
+      levels[8 + g] = (I32)((I16)words[g] >> 8);
+    }
+  }
+}
+
+// The activations of a block as the levels are split.
+template <bool kNibbles>
+class XWords {
+ public:
+  explicit XWords(const int8_t* x) {
+    if constexpr (kBlockWords<kNibbles> == 8) {
+      bytes_ = x;
+    } else {
+      Pairs16 v;
+      std::memcpy(&v, x, sizeof v);
+      const Pairs16 even = (v << 8) >> 8, odd = v >> 8;
+      std::memcpy(pairs_, &even, sizeof even);
+      std::memcpy(pairs_ + 8, &odd, sizeof odd);
+    }
+  }
+  int32_t at(int index) const {
+    if constexpr (kBlockWords<kNibbles> == 16) return pairs_[index];
+    int32_t word;
+    std::memcpy(&word, bytes_ + 4 * index, sizeof word);
+    return word;
+  }
+
+ private:
+  const int8_t* bytes_ = nullptr;
+  int32_t pairs_[16];
+};
+
+// sums + levels . x; the sums are 32 bits wide, but 16 where maddubs is used. Eight products of a
+// pair of nibbles with int8 reach at most 8 * 2 * 15 * 127 < 2^15.
+template <bool kNibbles>
+inline I32 add_products(I32 sums, I32 levels, int32_t x) {
+#if defined(__AVX512VNNI__)
+  return (I32)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)levels, _mm512_set1_epi32(x));
+#elif defined(__AVXVNNI__)
+  return (I32)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)levels, _mm256_set1_epi32(x));
+#elif defined(__AVX512F__)
+  if constexpr (kNibbles) {
+    return (I32)((I16)sums + (I16)_mm512_maddubs_epi16((__m512i)levels, _mm512_set1_epi32(x)));
+  }
+  return sums + (I32)_mm512_madd_epi16((__m512i)levels, _mm512_set1_epi32(x));
+#elif defined(__AVX2__)
+  if constexpr (kNibbles) {
+    return (I32)((I16)sums + (I16)_mm256_maddubs_epi16((__m256i)levels, _mm256_set1_epi32(x)));
+  }
+  return sums + (I32)_mm256_madd_epi16((__m256i)levels, _mm256_set1_epi32(x));
+#elif defined(__SSE2__)
+  return sums + (I32)_mm_madd_epi16((__m128i)levels, _mm_set1_epi32(x));
+#elif defined(__ARM_FEATURE_DOTPROD)
+  return (I32)vdotq_s32((int32x4_t)sums, (int8x16_t)levels, vreinterpretq_s8_s32(vdupq_n_s32(x)));
+#else
+  const I32 low = (levels << 16) >> 16, high = levels >> 16;
+  return sums + low * static_cast<int16_t>(x) + high * (x >> 16);
+#endif
+}
+
+// The sums of a block, 32 bits wide.
+template <bool kNibbles>
+inline I32 widen_sums(I32 sums) {
+#if defined(__AVX512F__) && !defined(__AVX512VNNI__)
+  if constexpr (kNibbles) return (I32)_mm512_madd_epi16((__m512i)sums, _mm512_set1_epi16(1));
+#elif defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+  if constexpr (kNibbles) return (I32)_mm256_madd_epi16((__m256i)sums, _mm256_set1_epi16(1));
+#endif
+  return sums;
+}
+
+// levels . x over a block; two sums, since each product waits for the one before.
+template <bool kNibbles>
+inline I32 block_dots(const I32* levels, const XWords<kNibbles>& x) {
+  constexpr int kHalf = kBlockWords<kNibbles> / 2;
+  I32 a = {}, b = {};
+  for (int i = 0; i < kHalf; ++i) {
+    a = add_products<kNibbles>(a, levels[i], x.at(i));
+    b = add_products<kNibbles>(b, levels[kHalf + i], x.at(kHalf + i));
+  }
+  if constexpr (kNibbles && kHasMaddubs && !kHasByteDot) {
+    return widen_sums<kNibbles>((I32)((I16)a + (I16)b));
+  }
+  return a + b;
+}
+
+}  // namespace LLM_ISA
+}  // namespace llm

@@ -1,0 +1,170 @@
+// Products of few tokens with tiles of 16 rows x 32 columns, which are read once, as they lie
+// there.
+#pragma once
+
+#include "ops/lanes_a8.h"
+#include "quant/a8.h"
+#include "quant/int4.h"
+#include "quant/int8.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+constexpr int kParts = kTileRows / kWidth;  // registers that the rows of a tile take
+constexpr int kTileTokens = 4;              // at most, that share a pass over the tiles
+
+// Lanes of every part and token, for the 16 rows of a row of tiles.
+template <int kTokens>
+struct TileSums {
+  F32 of[kTokens][kParts];
+};
+
+template <typename Format, int kTokens>
+inline void add_tile_a8(const uint8_t* tile, int64_t b, const A8Row (&x)[kTokens],
+                        TileSums<kTokens>& totals) {
+  constexpr bool kNibbles = Format::kNibbles;
+  for (int part = 0; part < kParts; ++part) {
+    I32 words[8], levels[kBlockWords<kNibbles>];
+    Format::levels(tile, part, words);
+    split_levels<kNibbles>(words, levels);
+    const LaneScales scales = Format::scales(tile, part);
+    for (int t = 0; t < kTokens; ++t) {
+      const XWords<kNibbles> values(x[t].values + 32 * b);
+      const F32 products = to_f32(block_dots<kNibbles>(levels, values));
+      F32& total = totals.of[t][part];
+      total += products * (scales.d * x[t].scales[b]);
+      total += scales.m * x[t].sums[b];
+    }
+  }
+}
+
+struct FloatX {
+  const float* values;  // [K]
+  float* sums;          // [K / 32], of blocks
+};
+
+// The level of each row in column 4g + i of its block; words: of columns 4g..4g+3
+template <typename Format>
+inline F32 float_levels(I32 words, int i) {
+  if constexpr (Format::kNibbles) {
+#if defined(__AVX512F__)
+    const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return (F32)_mm512_permutexvar_ps((__m512i)(words >> (8 * i)), table);  // lowest 4 bits
+#else
+    return to_f32((words >> (8 * i)) & 15);
+#endif
+  }
+  return to_f32((words << (24 - 8 * i)) >> 24);
+}
+
+inline void float_words(const uint8_t* tile, int part, I32 (&words)[8], const Int4*) {
+  Int4::levels(tile, part, words);
+}
+inline void float_words(const uint8_t* tile, int part, I32 (&words)[8], const Int8*) {
+  Int8::signed_levels(tile, part, words);
+}
+
+template <typename Format, int kTokens>
+inline void add_tile_a32(const uint8_t* tile, int64_t b, const FloatX (&x)[kTokens],
+                         TileSums<kTokens>& totals) {
+  for (int part = 0; part < kParts; ++part) {
+    I32 words[8];
+    float_words(tile, part, words, static_cast<const Format*>(nullptr));
+    F32 even[kTokens] = {}, odd[kTokens] = {};
+    for (int g = 0; g < 8; ++g) {
+      for (int i = 0; i < 4; ++i) {
+        const F32 levels = float_levels<Format>(words[g], i);
+        for (int t = 0; t < kTokens; ++t) {
+          (i % 2 ? odd : even)[t] += levels * x[t].values[32 * b + 4 * g + i];
+        }
+      }
+    }
+    const LaneScales scales = Format::scales(tile, part);
+    for (int t = 0; t < kTokens; ++t) {
+      F32& total = totals.of[t][part];
+      total += (even[t] + odd[t]) * scales.d;
+      if constexpr (Format::kNibbles) total += scales.m * x[t].sums[b];
+    }
+  }
+}
+
+template <int kTokens>
+inline void store_tile_sums(const TileSums<kTokens>& totals, const Tensor& y, int64_t token,
+                            int64_t first, int64_t count) {
+  for (int t = 0; t < kTokens; ++t) {
+    float lanes[kTileRows];
+    for (int part = 0; part < kParts; ++part) store(lanes + part * kWidth, totals.of[t][part]);
+    std::memcpy(row<float>(y, token + t) + first, lanes, count * sizeof(float));
+  }
+}
+
+// Calls add(tile, block, totals) for every tile of a row of tiles and stores the sums.
+template <typename Format, int kTokens, typename Add>
+inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Range rows,
+                       const Add& add) {
+  const int64_t blocks = weight.n_cols / 32;
+  const uint8_t* tile = tile_row(weight, rows.begin);
+  for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
+    TileSums<kTokens> totals = {};
+    for (int64_t b = 0; b < blocks; ++b, tile += Format::kTileBytes) add(tile, b, totals);
+    const int64_t left = rows.end - first;
+    store_tile_sums(totals, y, token, first, left < kTileRows ? left : kTileRows);
+  }
+}
+
+template <typename Format, int kTokens>
+inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t token,
+                           Range rows) {
+  A8Row values[kTokens];
+  for (int t = 0; t < kTokens; ++t) values[t] = a8_row(x, token + t);
+  over_tiles<Format, kTokens>(weight, y, token, rows,
+                              [&](const uint8_t* tile, int64_t b, TileSums<kTokens>& totals) {
+                                add_tile_a8<Format, kTokens>(tile, b, values, totals);
+                              });
+}
+
+// scratch: float [K / 32] a token
+template <typename Format, int kTokens>
+inline void tiles_times_a32(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t token,
+                            Range rows, float* scratch) {
+  FloatX values[kTokens];
+  for (int t = 0; t < kTokens; ++t) {
+    values[t] = {row<const float>(x, token + t), scratch + t * (x.n_cols / 32)};
+    sum_blocks(values[t].values, x.n_cols, values[t].sums);
+  }
+  over_tiles<Format, kTokens>(weight, y, token, rows,
+                              [&](const uint8_t* tile, int64_t b, TileSums<kTokens>& totals) {
+                                add_tile_a32<Format, kTokens>(tile, b, values, totals);
+                              });
+}
+
+// Calls pass(first token, number of tokens as a constant) for groups of at most kTileTokens.
+template <typename Pass>
+inline void in_groups(int64_t tokens, const Pass& pass) {
+  int64_t t = 0;
+  for (; t + kTileTokens <= tokens; t += kTileTokens) {
+    pass(t, std::integral_constant<int, kTileTokens>());
+  }
+  if (tokens - t == 3) return pass(t, std::integral_constant<int, 3>());
+  if (tokens - t == 2) return pass(t, std::integral_constant<int, 2>());
+  if (tokens - t == 1) return pass(t, std::integral_constant<int, 1>());
+}
+
+template <typename Format>
+inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
+                               int64_t tokens, Range rows) {
+  in_groups(tokens, [&](int64_t token, auto count) {
+    tiles_times_a8<Format, decltype(count)::value>(x, weight, y, token, rows);
+  });
+}
+
+template <typename Format>
+inline void matmul_a32_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
+                                int64_t tokens, Range rows, float* scratch) {
+  in_groups(tokens, [&](int64_t token, auto count) {
+    tiles_times_a32<Format, decltype(count)::value>(x, weight, y, token, rows, scratch);
+  });
+}
+
+}  // namespace LLM_ISA
+}  // namespace llm

@@ -1,0 +1,71 @@
+// Int4: tiles of 16 rows x 32 columns, so that a lane of a register is a row.
+//
+// 16 headers of 16 bits, a row each, then four groups j of 64 bytes, four for each row: low nibbles
+// are columns 4j.., high ones 16 + 4j.. . value = d * (level - z); d is the float16
+// (header & 0xffc0) >> 1, z is (header & 63) / 4. core/quant/int4.py defines it.
+#pragma once
+
+#include "plan/op.h"
+#include "quant/bytes32.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+// A scale and a minimum a row: value = d * level + m
+struct LaneScales {
+  F32 d, m;
+};
+
+struct Int4 {
+  static constexpr int kTileBytes = 288;
+  static constexpr bool kNibbles = true;
+
+  // words[g]: columns 4g..4g+3 of the kWidth rows of a part, a row a lane
+  static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
+    for (int j = 0; j < 4; ++j) {
+      const I32 packed = load(reinterpret_cast<const int32_t*>(tile + 32 + 64 * j) + part * kWidth);
+      words[j] = packed & 0x0f0f0f0f;
+      words[4 + j] = (packed >> 4) & 0x0f0f0f0f;
+    }
+  }
+
+  // d has 6 bits and z 6, so m and every value are exact.
+  static LaneScales scales(const uint8_t* tile, int part) {
+    const auto* headers = reinterpret_cast<const uint16_t*>(tile) + part * kWidth;
+    const F32 d = scale_of(headers);
+    const I32 z = (I32)widen_u16(headers) & 63;
+    return {d, d * (to_f32(z) * -0.25f)};
+  }
+
+  static float value(const uint8_t* tile, int row, int column) {
+    uint16_t header;
+    std::memcpy(&header, tile + 2 * row, sizeof header);
+    const int at = column % 16;
+    const uint8_t both = tile[32 + at / 4 * 64 + 4 * row + at % 4];
+    const int level = column < 16 ? both & 15 : both >> 4;
+    const float d = to_float(Half{static_cast<uint16_t>((header & 0xffc0) >> 1)});
+    return d * (static_cast<float>(level) - static_cast<float>(header & 63) * 0.25f);
+  }
+
+ private:
+  static F32 scale_of(const uint16_t* headers) {
+#if defined(__AVX512F__)
+    const __m256i u = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(headers));
+    const __m256i bits = _mm256_srli_epi16(_mm256_and_si256(u, _mm256_set1_epi16(~63)), 1);
+    return (F32)_mm512_cvtph_ps(bits);
+#elif defined(__AVX2__)
+    const __m128i u = _mm_loadu_si128(reinterpret_cast<const __m128i*>(headers));
+    const __m128i bits = _mm_srli_epi16(_mm_and_si128(u, _mm_set1_epi16(~63)), 1);
+    return (F32)_mm256_cvtph_ps(bits);
+#elif defined(__aarch64__)
+    const uint16x4_t u = vand_u16(vld1_u16(headers), vdup_n_u16(0xffc0));
+    return (F32)vcvt_f32_f16(vreinterpret_f16_u16(vshr_n_u16(u, 1)));
+#else
+    return widen_half((widen_u16(headers) & 0xffc0u) >> 1);
+#endif
+  }
+};
+static_assert(Int4::kTileBytes == kTileRows * (2 + 32 / 2), "a header and 32 nibbles a row");
+
+}  // namespace LLM_ISA
+}  // namespace llm

@@ -1,0 +1,41 @@
+// Int8: tiles of 16 rows x 32 columns: 16 float16 d, a row each, then eight groups g of 64 bytes,
+// columns 4g..4g+3 of each row as int8. value = d * level. core/quant/int8.py defines it.
+#pragma once
+
+#include "quant/int4.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+struct Int8 {
+  static constexpr int kTileBytes = 544;
+  static constexpr bool kNibbles = false;
+
+  // words[g]: columns 4g..4g+3 of the kWidth rows of a part, a row a lane; 128 added if kBiased
+  static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
+    signed_levels(tile, part, words);
+    if constexpr (kBiased) {
+      for (I32& word : words) word ^= static_cast<int32_t>(0x80808080);
+    }
+  }
+
+  static void signed_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
+    for (int g = 0; g < 8; ++g) {
+      words[g] = load(reinterpret_cast<const int32_t*>(tile + 32 + 64 * g) + part * kWidth);
+    }
+  }
+
+  static LaneScales scales(const uint8_t* tile, int part) {
+    const F32 d = load(reinterpret_cast<const Half*>(tile) + part * kWidth);
+    return {d, kBiased ? d * -128.0f : F32{}};
+  }
+
+  static float value(const uint8_t* tile, int row, int column) {
+    const auto level = static_cast<int8_t>(tile[32 + column / 4 * 64 + 4 * row + column % 4]);
+    return half_at(tile + 2 * row) * static_cast<float>(level);
+  }
+};
+static_assert(Int8::kTileBytes == kTileRows * (2 + 32), "a float16 and 32 int8 a row");
+
+}  // namespace LLM_ISA
+}  // namespace llm
