@@ -173,10 +173,15 @@ class Engine:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
             self._fail(command, f"an internal error: {error!r}; the log has the details")
         finally:
-            with self._lock:
-                self._answering.discard(number)
-                self._loads -= isinstance(command, LoadModel)
+            self._answered(number)
+            if isinstance(command, LoadModel):
+                with self._lock:
+                    self._loads -= 1
             self._finish_switching()
+
+    def _answered(self, number: int) -> None:
+        with self._lock:
+            self._answering.discard(number)
 
     def _dispatch(self, number: int, command: Command) -> None:
         if isinstance(command, LoadModel):
@@ -283,7 +288,12 @@ class Engine:
             return loading.start(file, options, None, progress, choice=_fallback(error))
 
     def _generate(self, number: int, command: Generate) -> None:
-        generation = Generation(command, self._emit, lambda: self._stopped(number))
+        def emit(event: Event) -> None:
+            if isinstance(event, GenerationFinished):  # whoever hears it may ask again at once
+                self._answered(number)
+            self._emit(event)
+
+        generation = Generation(command, emit, lambda: self._stopped(number))
         if self._runner is None:
             generation.fail("no model is loaded: open one first")
             return

@@ -180,9 +180,7 @@ def read(command: Read, emit: Emit, should_stop: StopCheck, runner: Runner) -> N
     emit(ConversationRead(request, known))
 
 
-def encode(
-    file: ModelFile, messages: Sequence[ChatMessage], continue_last: bool
-) -> prompt.Encoded:
+def encode(file: ModelFile, messages: Sequence[ChatMessage], continue_last: bool) -> prompt.Encoded:
     """A conversation in the model's own template; FileError where that is at fault."""
     try:
         return prompt.encode_chat(

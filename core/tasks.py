@@ -53,9 +53,7 @@ def run_task(task: Task, bench: Workbench) -> str:
 class _Report:
     """Says how far `request` is, from `low` to `high` of the whole; CancelledError to stop it."""
 
-    def __init__(
-        self, request: int, bench: Workbench, low: float = 0.0, high: float = 1.0
-    ) -> None:
+    def __init__(self, request: int, bench: Workbench, low: float = 0.0, high: float = 1.0) -> None:
         self._request, self._bench = request, bench
         self._low, self._high = low, high
 

@@ -194,7 +194,7 @@ def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--reference-mode", choices=MODES, default="fp32")
     parser.add_argument("--chunks", type=_at_least(0), default=0, help="at most; 0: all")
     parser.add_argument("--json", action="store_true")
-    parser.set_defaults(kv="fp32", activations="a32", ctx=512)
+    parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)
 
 
 def _common() -> argparse.ArgumentParser:

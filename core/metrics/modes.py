@@ -35,9 +35,7 @@ _MEMORY_SHARE = 0.8  # of what is free
 def mode_bytes(file: ModelFile, mode: str) -> int:
     """Bytes of all weights in a mode, without converting them."""
     return sum(
-        FORMATS[target_dtype(tensor, mode)].nbytes(
-            (math.prod(tensor.shape[:-1]), tensor.shape[-1])
-        )
+        FORMATS[target_dtype(tensor, mode)].nbytes((math.prod(tensor.shape[:-1]), tensor.shape[-1]))
         for tensor in file.file.tensors.values()
     )
 
