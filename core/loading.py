@@ -23,7 +23,7 @@ from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, 
 from core.models.model import Model
 from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers, tensor_row_bytes
-from core.quant.modes import convert
+from core.quant.modes import MODES, convert, mode_bytes
 from core.session import Session
 from core.tokenizer import Tokenizer
 
@@ -237,6 +237,7 @@ def _model_info(
         width=shape.width,
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
+        mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         stored_formats=MappingProxyType(dict(formats)),
     )
 

@@ -342,6 +342,9 @@ class ModelInfo:
     width: int
     feed_forward: int
     has_chat_template: bool
+    mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it
+        default_factory=lambda: MappingProxyType({})
+    )
     stored_formats: Mapping[str, int] = field(  # format -> bytes, as in the file
         default_factory=lambda: MappingProxyType({})
     )

@@ -15,11 +15,12 @@ from core.messages import (
     SamplingOptions,
     Stop,
 )
-from desktop import inside
+from desktop import inside, quantizing
 from desktop.apply import notify
 from desktop.asking import Result, ask, ask_again, end_reading, obstacle
 from desktop.attention_state import AttentionChoice, FigureName
 from desktop.inside import InsideAction
+from desktop.quantizing import QuantAction
 from desktop.state import AppState, Load, Message, ThemeName
 
 MIN_FONT, MAX_FONT = 10.0, 32.0
@@ -164,6 +165,7 @@ Action = (
     | SetAttention
     | ExportAttention
     | InsideAction
+    | QuantAction
     | ChooseFile
     | ResetLayout
 )
@@ -333,7 +335,8 @@ def _(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
         return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
     state, ended = end_reading(state)
-    stop = (Stop(),) if state.running else ended
+    busy = state.running or state.quantization.work
+    stop = (Stop(),) if busy else ended
     load = Load(action.source or "the default model")
     return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
 
@@ -389,5 +392,5 @@ def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 
-for _kind, _handler in inside.HANDLERS.items():
+for _kind, _handler in (inside.HANDLERS | quantizing.HANDLERS).items():
     _act.register(_kind, _handler)

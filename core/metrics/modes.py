@@ -6,7 +6,6 @@ faster than they unpack integers: only measuring tells.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,8 +16,7 @@ from core.loading import ModelFile
 from core.messages import EngineOptions, Mode, ModeSpeed
 from core.metrics.bench import bench
 from core.metrics.memory import available_bytes, give_back
-from core.quant.modes import target_dtype
-from core.quant.registry import FORMATS
+from core.quant.modes import mode_bytes
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -30,14 +28,6 @@ PREFERENCE: tuple[Mode, ...] = ("as-stored", "fp16", "int8", "int4", "fp32")
 CLOSE = 0.9  # of the fastest: not worth less exactness
 PROMPT, NEW, REPEAT = 64, 24, 2  # tokens, tokens, runs
 _MEMORY_SHARE = 0.8  # of what is free
-
-
-def mode_bytes(file: ModelFile, mode: str) -> int:
-    """Bytes of all weights in a mode, without converting them."""
-    return sum(
-        FORMATS[target_dtype(tensor, mode)].nbytes((math.prod(tensor.shape[:-1]), tensor.shape[-1]))
-        for tensor in file.file.tensors.values()
-    )
 
 
 def measure_modes(
@@ -100,7 +90,7 @@ def _fits(file: ModelFile, mode: Mode) -> bool:
     if mode == "as-stored":
         return True
     free = available_bytes()
-    return free is None or mode_bytes(file, mode) <= _MEMORY_SHARE * free
+    return free is None or mode_bytes(file.file.tensors.values(), mode) <= _MEMORY_SHARE * free
 
 
 def _watched(progress: Progress, mode: str, number: int) -> Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,14 @@ def target_dtype(tensor: TensorData, mode: str) -> str:
         return "f32"
     dtype = _FORMAT_OF_MODE.get(mode, tensor.dtype)
     return "f16" if tensor.shape[-1] % FORMATS[dtype].block_size else dtype
+
+
+def mode_bytes(tensors: Iterable[TensorData], mode: str) -> int:
+    """Bytes that the tensors take in a mode, without converting them."""
+    return sum(
+        FORMATS[target_dtype(tensor, mode)].nbytes((math.prod(tensor.shape[:-1]), tensor.shape[-1]))
+        for tensor in tensors
+    )
 
 
 def convert(tensor: TensorData, mode: str) -> TensorData:

@@ -122,7 +122,7 @@ def test_a_change_that_fails_or_is_cancelled_leaves_the_answer_alone(client, tin
     pace.let(1)
     assert "at most 128 tokens" in client.until(LoadFailed).message
     assert client.until(LoadFailed).cancelled
-    answered = [e for e in client.of(GenerationFinished)] or [client.until(GenerationFinished)]
+    answered = client.of(GenerationFinished) or [client.until(GenerationFinished)]
     assert answered[0].stats.new_tokens == LONG
     assert not client.of(ExecutorChanged)
 
