@@ -32,6 +32,7 @@ _COMMANDS = {
     "bench": "desktop.terminal.bench",
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
+    "quantize": "desktop.terminal.quantize",
 }
 INTERRUPTED = 130  # the shell's code for Ctrl-C
 
@@ -161,6 +162,20 @@ def _parser() -> argparse.ArgumentParser:
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])
     models.add_argument("--json", action="store_true")
+
+    quantize = commands.add_parser(
+        "quantize",
+        help="write a model's weights in another mode, as a directory that loads at once",
+    )
+    quantize.add_argument("source", metavar="SRC", help="a GGUF file, a directory or a known name")
+    quantize.add_argument("destination", metavar="DST", help="the directory to write")
+    quantize.add_argument("--mode", required=True, metavar="int4|int8|fp16|fp32")
+    quantize.add_argument(
+        "--calibrate", type=Path, metavar="FILE", help="a text to measure the matrices' inputs with"
+    )
+    quantize.add_argument("--force", action="store_true", help="replace a variant that is there")
+    quantize.add_argument("--threads", type=_at_least(0), default=0, metavar="N")
+    quantize.add_argument("--json", action="store_true", help="the report as one object")
 
     doctor = commands.add_parser("doctor", parents=[common], help="what this machine offers")
     doctor.add_argument("--json", action="store_true")
