@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -14,15 +15,17 @@ from typing import TYPE_CHECKING
 from core import backends, catalog
 from core.attention import AttentionSource
 from core.chat_template import ChatTemplate
-from core.errors import RequestError
+from core.errors import OutOfMemoryError, RequestError
 from core.exec.executor import Executor
 from core.formats.tensor import TensorData, find_non_finite
+from core.kv_pool import PrefixPool
 from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
-from core.models.model import Model
+from core.metrics.memory import available_bytes, cache_memory
+from core.models.model import BuildOptions, Model
 from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
-from core.plan.plan import tensor_row_bytes
-from core.quant.modes import common_room, convert
+from core.plan.plan import Program, tensor_row_bytes
+from core.quant.modes import MODES, common_room, convert, mode_bytes
 from core.session import Session
 from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
@@ -89,7 +92,7 @@ def open_model(
         template = file.template(tokenizer)
         progress("checking the weights", 0.25)
         if check_weights:
-            _warn_of_bad_weights(file, progress, warn)
+            _warn_of_bad_weights(file, model.on_disk, progress, warn)
     except BaseException:
         file.close()
         raise
@@ -113,7 +116,8 @@ def start(
         build = backends.build_options(
             choice, options, shape, context=context, every_output=every_output
         )
-        weights = _convert(model_file.file.tensors, options.mode, progress)
+        _check_memory(model_file, choice, options, build)
+        weights = _convert(model_file, options.mode, progress)
         # The plan names the formats of the weights as they are now, not as the file has them.
         model = read_model(model_file.file.metadata, weights, model_file.path)
         executor = backends.make_executor(
@@ -128,12 +132,13 @@ def start(
         if choice.owns_device and choice.device is not None:
             choice.device.close()
         if isinstance(error, MemoryError):
-            raise RequestError(
+            raise OutOfMemoryError(
                 "there is not enough memory for the model and its context: "
                 "choose a smaller context or a smaller weight mode"
             ) from None
         raise
-    session = Session(executor)
+    made = f"{options.mode} {backends.activations(choice.backend, options.activations)}"
+    session = Session(executor, weights, made_by=made, pool=PrefixPool(options.pool_budget))
     runner = Runner(
         model_file,
         executor,
@@ -151,6 +156,21 @@ def start(
     return runner
 
 
+@contextmanager
+def started(
+    model_file: ModelFile,
+    options: EngineOptions,
+    shared: Device | None,
+    progress: Progress = lambda stage, fraction: None,
+) -> Iterator[Runner]:
+    """A runner to measure with, whose steps can give the logits of all their tokens."""
+    runner = start(model_file, options, shared, progress, every_output=True)
+    try:
+        yield runner
+    finally:
+        runner.close()
+
+
 def _context(model_file: ModelFile, options: EngineOptions) -> int:
     trained = model_file.model.shape.trained_context
     if options.context < 0:
@@ -163,24 +183,55 @@ def _context(model_file: ModelFile, options: EngineOptions) -> int:
     return options.context or min(trained, DEFAULT_CONTEXT)
 
 
-def _convert(
-    tensors: Mapping[str, TensorData], mode: str, progress: Progress
-) -> dict[str, TensorData]:
+def _check_memory(
+    model_file: ModelFile, choice: backends.Choice, options: EngineOptions, build: BuildOptions
+) -> None:
+    """OutOfMemoryError where the cache does not fit, with the largest context that would."""
+    program = model_file.model.build(replace(build, buckets=build.buckets[:1], query_rows=0))
+    layout = cache_layout(program, options)
+    found = cache_memory(layout, build.context, build.context, _available(choice))
+    if found.fits:
+        return
+    assert found.available is not None
+    where = "this machine" if choice.device is None else choice.device.info.name
+    raise OutOfMemoryError(
+        f"a context of {found.context} tokens needs {found.needed / 2**20:.0f} MiB, but {where} "
+        f"has {found.available / 2**20:.0f} MiB free: at most {found.largest} tokens fit"
+    )
+
+
+def _available(choice: backends.Choice) -> int | None:
+    """Bytes that a cache may take."""
+    free = available_bytes()
+    if choice.device is None:
+        return free
+    info = choice.device.info
+    own = info.kind == "discrete"  # others take from the memory of the host
+    return info.memory_bytes if own or free is None else min(info.memory_bytes, free)
+
+
+def _convert(model_file: ModelFile, mode: str, progress: Progress) -> dict[str, TensorData]:
+    """The weights in a mode; what stays on disk stays as it is."""
+    tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}
-    room = common_room(tensors.values(), mode)
+    converted = [tensor for name, tensor in tensors.items() if name not in on_disk]
+    room = common_room(converted, mode)
     for tensor in tensors.values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)
-        weights[tensor.name] = convert(tensor, mode, room)
+        kept = tensor.name in on_disk
+        weights[tensor.name] = tensor if kept else convert(tensor, mode, room)
         done += tensor.nbytes
     return weights
 
 
-def _warn_of_bad_weights(file: ModelSource, progress: Progress, warn: Warn) -> None:
+def _warn_of_bad_weights(
+    file: ModelSource, on_disk: frozenset[str], progress: Progress, warn: Warn
+) -> None:
     for tensor in file.tensors.values():
         progress("checking the weights", 0.3)
-        if find_non_finite(tensor):
+        if tensor.name not in on_disk and find_non_finite(tensor):
             warn(
                 f"{file.path}: tensor {tensor.name} has values that are not finite numbers; "
                 "the answers will be nonsense"
@@ -194,7 +245,7 @@ def _model_info(
     formats: Counter[str] = Counter()
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
-    metadata, cache = model_file.file.metadata, _cache_layout(executor, options)
+    metadata, cache = model_file.file.metadata, cache_layout(executor.program, options)
     return ModelInfo(
         name=catalog.title_of(model_file.path) or _own_name(model_file),
         path=str(model_file.path),
@@ -214,12 +265,13 @@ def _model_info(
         width=shape.width,
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
+        mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         stored_formats=MappingProxyType(dict(formats)),
     )
 
 
-def _cache_layout(executor: Executor, options: EngineOptions) -> CacheLayout:
-    plan = executor.program.plans[0]
+def cache_layout(program: Program, options: EngineOptions) -> CacheLayout:
+    plan = program.plans[0]
     layers = tuple(
         CacheLayer(
             owner.layer,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from core.chat_template import ChatTemplate
@@ -54,7 +55,24 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
         if is_variant(folder):
             return VariantSource(open_variant(folder))
         return HuggingFaceSource(open_huggingface(folder))
-    return GgufSource(open_gguf(path, progress), path.stat().st_size)
+    file = open_gguf(path, progress)
+    return GgufSource(file, MappingProxyType(_unstacked(file.tensors)), path.stat().st_size)
+
+
+def _unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
+    """Stacks of matrices under the names of these: "altup_proj.weight" [3,N,K] is
+    "altup_proj.0.weight" [N,K] and so on."""
+    result = {}
+    for name, tensor in tensors.items():
+        if len(tensor.shape) != 3 or not name.endswith(".weight"):
+            result[name] = tensor
+            continue
+        size = tensor.nbytes // tensor.shape[0]
+        for i in range(tensor.shape[0]):
+            part = f"{name.removesuffix('.weight')}.{i}.weight"
+            data = tensor.data[i * size : (i + 1) * size]
+            result[part] = TensorData(part, tensor.dtype, tensor.shape[1:], data)
+    return result
 
 
 def _folder(path: Path) -> Path | None:
@@ -72,6 +90,7 @@ def _folder(path: Path) -> Path | None:
 @dataclass(frozen=True, slots=True)
 class GgufSource:
     file: GgufFile
+    tensors: Mapping[str, TensorData]
     nbytes: int
     notes: tuple[str, ...] = ()
 
@@ -82,10 +101,6 @@ class GgufSource:
     @property
     def metadata(self) -> Mapping[str, Any]:
         return self.file.metadata
-
-    @property
-    def tensors(self) -> Mapping[str, TensorData]:
-        return self.file.tensors
 
     def tokenizer(self, rows: int) -> Tokenizer:
         return _gguf_tokenizer(self.metadata, self.path, rows)

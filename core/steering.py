@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import queue
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -14,8 +15,10 @@ from core.errors import DeviceError, LlmLiteError
 from core.generation import Emit, alternatives
 from core.loading import Runner
 from core.looking import Looking
+from core.measuring import Measuring
 from core.messages import (
     Aside,
+    CacheMeasured,
     CompareGains,
     ExportMaps,
     Gains,
@@ -27,6 +30,7 @@ from core.messages import (
     Look,
     Looked,
     MapsExported,
+    MeasureCache,
     SetGains,
 )
 from core.sampling import likeliest
@@ -39,15 +43,24 @@ LOOK_SECONDS = 0.01  # that a look may take of the time between two steps, when 
 class Steering:
     """Keeps the gains that were set, and the requests that wait. `ask` is for any thread."""
 
-    def __init__(self, emit: Emit, log: Callable[[Level, str], None]) -> None:
+    def __init__(
+        self,
+        emit: Emit,
+        log: Callable[[Level, str], None],
+        between_steps: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`between_steps` is called there too, last, and may leave the answer with an exception."""
         self._emit = emit
         self._log = log
+        self._between_steps = between_steps
         self._waiting: queue.SimpleQueue[Aside] = queue.SimpleQueue()
         self._gains: Gains | None = None  # None: all 1
         self._own_gains = False  # the cache belongs to an answer with gains of its own
         self._answering_with_own = False
         self._looking: Looking | None = None  # at the runner of the last look
         self._look: Look | None = None  # wanted, or begun
+        self._measures: deque[MeasureCache] = deque()
+        self._measuring: Measuring | None = None  # at the first of these
 
     def ask(self, request: Aside) -> None:
         self._waiting.put(request)
@@ -64,12 +77,16 @@ class Steering:
         gains = self._in_force(runner) if own is None else own
         session.set_gains(gains, throughout=own is not None or self._own_gains)
         self._own_gains = self._answering_with_own = own is not None
-        session.before_step = lambda: self.serve(runner, lambda: True)
+        session.before_step = lambda: self._before_step(runner)
         try:
             run(runner)
         finally:
             self._answering_with_own = False
             session.before_step = lambda: None
+
+    def _before_step(self, runner: Runner) -> None:
+        self.serve(runner, lambda: True)
+        self._between_steps()
 
     def serve(self, runner: Runner | None, hurry: Callable[[], bool]) -> None:
         """Serve what waits. DeviceError passes through, after the request was answered.
@@ -79,10 +96,16 @@ class Steering:
         while (request := self._next()) is not None:
             if isinstance(request, Look):
                 self._look = request
+            elif isinstance(request, MeasureCache):
+                self._measures.append(request)
             else:
                 self._guard(request, self._serve, runner)
         while self._look is not None:
             self._guard(self._look, self._serve_look, runner)
+            if hurry():
+                return
+        while self._measures:
+            self._guard(self._measures.popleft(), self._serve_measure, runner)
             if hurry():
                 return
 
@@ -114,6 +137,20 @@ class Steering:
             self._look = request
         else:
             self._emit(looked)
+
+    def _serve_measure(self, request: MeasureCache, runner: Runner | None) -> None:
+        if runner is None:
+            self._refuse(request, NO_MODEL)
+            return
+        work, self._measuring = self._measuring, None  # a defect ends it, not every step from here
+        if work is None or work.request is not request or work.source is not runner.attention:
+            work = Measuring(request, runner.session, runner.attention)
+        measured = work.advance(LOOK_SECONDS)
+        if measured is None:
+            self._measuring = work
+            self._measures.appendleft(request)
+        else:
+            self._emit(measured)
 
     def _serve(self, request: Aside, runner: Runner | None) -> None:
         if runner is None:
@@ -163,5 +200,8 @@ class Steering:
             self._emit(GainsEffect(request.request, math.nan, message))
         elif isinstance(request, ExportMaps):
             self._emit(MapsExported(request.request, request.path, message))
+        elif isinstance(request, MeasureCache):
+            what = request.what
+            self._emit(CacheMeasured(request.request, what, request.first, 0, (), message))
         else:
             self._log("error", message)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 TOKENIZER_FILE = "tokenizer.json"
 _MAX_IDS = 1 << 22
+_TURN = re.compile(r"<[|｜].*[|｜]>|<(start|end)_of_turn>")  # control, whatever the file says of it
 
 
 class LibraryEncoder:
@@ -128,8 +130,9 @@ def _mark_added(backend: Backend, types: list[int], model: str) -> set[int]:
         if added.special:
             types[token_id] = TokenType.CONTROL.value
             control.add(token_id)
-        elif model == BYTE_LEVEL_BPE or "▁" not in added.content:  # else it decodes to spaces
+        elif model == BYTE_LEVEL_BPE or _TURN.fullmatch(added.content):
             types[token_id] = TokenType.USER_DEFINED.value
+        # Other added tokens of SentencePiece ("▁▁", "\n\n", "</s>" as HTML has it) are text.
     return control
 
 

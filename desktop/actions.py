@@ -15,11 +15,13 @@ from core.messages import (
     SamplingOptions,
     Stop,
 )
-from desktop import inside
+from desktop import cache_actions, inside, quantizing
 from desktop.apply import notify
 from desktop.asking import Result, ask, ask_again, end_reading, obstacle
 from desktop.attention_state import AttentionChoice, FigureName
+from desktop.cache_actions import CacheAction
 from desktop.inside import InsideAction
+from desktop.quantizing import QuantAction
 from desktop.state import AppState, Load, Message, ThemeName
 
 MIN_FONT, MAX_FONT = 10.0, 32.0
@@ -164,6 +166,8 @@ Action = (
     | SetAttention
     | ExportAttention
     | InsideAction
+    | CacheAction
+    | QuantAction
     | ChooseFile
     | ResetLayout
 )
@@ -273,6 +277,7 @@ def _(action: NewChat, state: AppState, now: float) -> Result:
         queued=None,
         context_used=0,
         owners=(),
+        cache=state.cache.cleared(),
         comparing=None,
         chat=state.chat + 1,
     )
@@ -296,6 +301,7 @@ def _(action: UndoNewChat, state: AppState, now: float) -> Result:
         editing=None,
         notices=notices,
         owners=(),
+        cache=state.cache.cleared(),
         comparing=None,
         chat=state.chat + 1,
     )
@@ -324,9 +330,8 @@ def _(action: SetOptions, state: AppState, now: float) -> Result:
     if state.model is None:
         return state, ()
     path = state.model.path
-    state, ended = end_reading(state)
-    stop = (Stop(),) if state.running else ended
-    return replace(state, load=Load(path)), (*stop, Reconfigure(action.options))
+    state, ended = end_reading(state)  # a running answer goes on: it is switched between tokens
+    return replace(state, load=Load(path)), (*ended, Reconfigure(action.options))
 
 
 @_act.register
@@ -334,7 +339,8 @@ def _(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
         return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
     state, ended = end_reading(state)
-    stop = (Stop(),) if state.running else ended
+    busy = state.running or state.quantization.work
+    stop = (Stop(),) if busy else ended
     load = Load(action.source or "the default model")
     return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
 
@@ -390,5 +396,6 @@ def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 
-for _kind, _handler in inside.HANDLERS.items():
+_HANDLERS = inside.HANDLERS | cache_actions.HANDLERS | quantizing.HANDLERS
+for _kind, _handler in _HANDLERS.items():
     _act.register(_kind, _handler)

@@ -16,6 +16,8 @@ def obstacle(state: AppState) -> str:
     """Why nothing can be sent now, as a sentence; "" when it can."""
     if state.running:
         return "An answer is being written. Stop it first, or wait until it ends."
+    if state.quantization.work:
+        return "Something is being measured. Stop it first, or wait until it ends."
     if state.load:
         return "The model is still loading. The message stays in the input."
     if state.model is None:
@@ -75,7 +77,13 @@ def switch(state: AppState, index: int, place: int) -> AppState:
     others = kept[:place] + kept[place + 1 :]
     first = replace(kept[place][0], versions=others, place=place)
     messages = (*state.messages[:index], first, *kept[place][1:])
-    return replace(state, messages=messages, owners=cut(state.owners, index))
+    return replace(_cut(state, index), messages=messages)
+
+
+def _cut(state: AppState, messages: int) -> AppState:
+    """Without what the cache has of the messages after so many."""
+    cache = replace(state.cache, told=cut(state.cache.told, messages), pointed=None)
+    return replace(state, owners=cut(state.owners, messages), cache=cache)
 
 
 def read_again(state: AppState) -> Result:
@@ -109,13 +117,12 @@ def _send(
         min(len(state.messages), len(shown)),
     )
     state = replace(
-        state,
+        _cut(state, same),
         messages=shown,
         running=Running(request, now, lead=lead, forced=forced),
         next_request=request + 1,
-        owners=cut(state.owners, same),
     )
-    command = replace(command, request=request)
+    command = replace(command, request=request, overflow=state.overflow)
     if state.draining is not None:  # the engine answers one at a time
         return replace(state, queued=command), stop
     return state, (*stop, command)

@@ -30,6 +30,9 @@ _COMMANDS = {
     "logits": "desktop.terminal.logits",
     "attention": "desktop.terminal.attention",
     "bench": "desktop.terminal.bench",
+    "slice": "desktop.terminal.slicing",
+    "synth": "desktop.terminal.synth",
+    "perplexity": "desktop.terminal.perplexity",
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
     "quantize": "desktop.terminal.quantize",
@@ -157,7 +160,28 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--new-tokens", type=int, default=128)
     bench.add_argument("--depth", type=int, default=0, help="tokens in the cache beforehand")
     bench.add_argument("--repeat", type=int, default=3)
+    bench.add_argument(
+        "--conversation",
+        type=int,
+        metavar="TOKENS",
+        help="before the second turn whose reuse is measured; 0: none; by default 2000",
+    )
     bench.add_argument("--json", action="store_true")
+
+    cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")
+    cut.add_argument("source", type=Path, metavar="SRC", help="a Hugging Face directory")
+    cut.add_argument("target", type=Path, metavar="DST", help="the directory to write")
+    cut.add_argument(
+        "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths stay"
+    )
+
+    synth = commands.add_parser(
+        "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"
+    )
+    synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b")
+    synth.add_argument("target", type=Path, metavar="DST", help="the GGUF file to write (Q4_0)")
+    synth.add_argument("--seed", type=_at_least(0), default=0)
+    _perplexity(commands)
 
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])
@@ -197,6 +221,17 @@ def _instrument(
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(kv=("fp32", "fp32"), activations="a32")
     return parser
+
+
+def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    what = "the exact instrument: perplexity of a text, and divergence from another weight mode"
+    parser = commands.add_parser("perplexity", parents=[_common()], help=what)
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--file", type=Path, required=True, metavar="F", help="a text, UTF-8")
+    parser.add_argument("--reference-mode", choices=MODES, default="fp32")
+    parser.add_argument("--chunks", type=_at_least(0), default=0, help="at most; 0: all")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)
 
 
 def _common() -> argparse.ArgumentParser:

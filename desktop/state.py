@@ -21,11 +21,14 @@ from core.messages import (
     Level,
     Looked,
     ModelInfo,
+    Overflow,
     Role,
     SamplingOptions,
     StopReason,
 )
 from desktop.attention_state import AttentionChoice
+from desktop.cache_state import CacheState
+from desktop.quant_state import Quantization
 from desktop.token_state import XRay
 
 LOG_LINES = 1000
@@ -199,23 +202,27 @@ class AppState:
 
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     system_prompt: str = ""
+    overflow: Overflow = "stop"
     options: EngineOptions = field(default_factory=EngineOptions)
     theme: ThemeName = "dark"
     font_size: float = 15.0  # logical pixels
     recent: tuple[str, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()
     catalogue: tuple[CatalogueEntry, ...] = ()
+    memory_available: int | None = None  # bytes of the machine; None: not known
 
     positions: tuple[str, ...] = ()  # text of the tokens in the cache, by position
     attention: AttentionChoice = field(default_factory=AttentionChoice)
 
     owners: tuple[int, ...] = ()  # by position: message, or TEMPLATE or SYSTEM
+    cache: CacheState = field(default_factory=CacheState)
     xray: XRay = field(default_factory=XRay)
     look: int = 0  # request whose answer is wanted
     looked: Looked | None = None
     lens: Lens = field(default_factory=Lens)
     steering: Steering = field(default_factory=Steering)
     comparing: Comparison | None = None
+    quantization: Quantization = field(default_factory=Quantization)
     next_aside: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

@@ -54,6 +54,65 @@ LLAMA_CASES: Mapping[str, dict[str, Any]] = {
 }
 
 
+GEMMA3N_CONFIG: Mapping[str, Any] = {
+    "architectures": ["Gemma3nForCausalLM"],
+    "model_type": "gemma3n_text",
+    "hidden_size": 48,
+    "intermediate_size": [77, 77, 64, 77, 77, 77],
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 12,
+    "vocab_size": 300,
+    "vocab_size_per_layer_input": 290,
+    "hidden_size_per_layer_input": 8,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-6,
+    "sliding_window": 7,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+    "num_kv_shared_layers": 2,
+    "activation_sparsity_pattern": [0.95, 0.8, 0.0, 0.0, 0.0, 0.0],
+    "altup_num_inputs": 4,
+    "altup_active_idx": 0,
+    "altup_coef_clip": 120.0,
+    "altup_correct_scale": True,
+    "laurel_rank": 5,
+    "final_logit_softcapping": 30.0,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+    },
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+GEMMA3N_CASES: Mapping[str, dict[str, Any]] = {
+    "gemma": {},
+    "gemma.within the window": {"sliding_window": 64},
+    "gemma.own caches": {"num_kv_shared_layers": 0},
+    "gemma.dense": {"activation_sparsity_pattern": [0.0] * 6},
+    "gemma.4 groups": {"num_key_value_heads": 4},
+    "gemma.one width": {"intermediate_size": 33, "altup_correct_scale": False},
+    "gemma.one vocabulary": {"vocab_size_per_layer_input": 300, "final_logit_softcapping": 9.0},
+}
+
+
+# A Gemma 3n to cut, and the cut: layers 4 and 5 own what layers 6 to 9 read.
+SLICE_SOURCE: dict[str, Any] = {
+    "num_hidden_layers": 10,
+    "intermediate_size": 77,
+    "layer_types": [
+        *("sliding_attention", "sliding_attention", "sliding_attention", "full_attention"),
+        *("sliding_attention", "full_attention") * 3,
+    ],
+    "num_kv_shared_layers": 4,
+    "activation_sparsity_pattern": [0.9, 0.8, 0.7, *[0.0] * 7],
+}
+SLICE_SKIP = (1, 6, 7)
+SLICE_WIDTHS = (64, 33, 77, 64, 40, 1, 64)
+
+
 def random_values(name: str, shape: tuple[int, ...], mean: float, scale: float) -> np.ndarray:
     """float32, a stream of its own for each name."""
     stream = np.random.RandomState(zlib.crc32(name.encode()))
@@ -82,6 +141,77 @@ def llama_tensors(config: Mapping[str, Any], dtype: str | None = None) -> dict[s
     if not config["tie_word_embeddings"]:
         shapes["lm_head"] = (config["vocab_size"], width)
     return {f"{stem}.weight": _weight(stem, shape, dtype) for stem, shape in shapes.items()}
+
+
+def gemma3n_tensors(
+    config: Mapping[str, Any], dtype: str | None = None, prefix: str = "model."
+) -> dict[str, Entry]:
+    width, n, streams = (
+        config[key] for key in ("hidden_size", "hidden_size_per_layer_input", "altup_num_inputs")
+    )
+    layers = config["num_hidden_layers"]
+    tensors: dict[str, Entry] = {}
+
+    def put(name: str, *shape: int, mean: float = 0.0, scale: float | None = None) -> None:
+        values = random_values(name, shape, mean, shape[-1] ** -0.5 if scale is None else scale)
+        tensors[prefix + name] = entry(values, dtype)
+
+    put("embed_tokens.weight", config["vocab_size"], width, scale=0.4)
+    put("embed_tokens_per_layer.weight", config["vocab_size_per_layer_input"], layers * n)
+    put("per_layer_model_projection.weight", layers * n, width)
+    put("per_layer_projection_norm.weight", n, mean=1, scale=0.1)
+    for i in range(streams - 1):
+        put(f"altup_projections.{i}.weight", width, width)
+        put(f"altup_unembed_projections.{i}.weight", width, width)
+    for layer in range(layers):
+        for name, shape in _gemma3n_layer(config, layer).items():
+            at = f"layers.{layer}.{name}"
+            if len(shape) == 1:
+                put(at, *shape, mean=1, scale=0.1)
+            else:
+                put(at, *shape, scale=5.0 if "router.weight" in name else None)
+    put("norm.weight", width, mean=1, scale=0.1)
+    return tensors
+
+
+def _gemma3n_layer(config: Mapping[str, Any], layer: int) -> dict[str, tuple[int, ...]]:
+    width, n, streams, d = (
+        config[key]
+        for key in ("hidden_size", "hidden_size_per_layer_input", "altup_num_inputs", "head_dim")
+    )
+    ffn, rank = config["intermediate_size"], config["laurel_rank"]
+    ffn = ffn if isinstance(ffn, int) else ffn[layer]
+    q, kv = config["num_attention_heads"] * d, config["num_key_value_heads"] * d
+    shapes: dict[str, tuple[int, ...]] = {
+        "altup.correct_output_scale": (width,),
+        "altup.correction_coefs.weight": (streams, streams),
+        "altup.prediction_coefs.weight": (streams**2, streams),
+        "altup.modality_router.weight": (streams, width),
+        "altup.router_norm.weight": (width,),
+        "input_layernorm.weight": (width,),
+        "laurel.linear_left.weight": (rank, width),
+        "laurel.linear_right.weight": (width, rank),
+        "laurel.post_laurel_norm.weight": (width,),
+        "self_attn.q_proj.weight": (q, width),
+        "self_attn.o_proj.weight": (width, q),
+        "self_attn.q_norm.weight": (d,),
+        "post_attention_layernorm.weight": (width,),
+        "pre_feedforward_layernorm.weight": (width,),
+        "mlp.gate_proj.weight": (ffn, width),
+        "mlp.up_proj.weight": (ffn, width),
+        "mlp.down_proj.weight": (width, ffn),
+        "post_feedforward_layernorm.weight": (width,),
+        "per_layer_input_gate.weight": (n, width),
+        "per_layer_projection.weight": (width, n),
+        "post_per_layer_input_norm.weight": (width,),
+    }
+    if layer < config["num_hidden_layers"] - config["num_kv_shared_layers"]:
+        shapes |= {
+            "self_attn.k_proj.weight": (kv, width),
+            "self_attn.v_proj.weight": (kv, width),
+            "self_attn.k_norm.weight": (d,),
+        }
+    return shapes
 
 
 def _weight(name: str, shape: tuple[int, ...], dtype: str | None) -> Entry:
@@ -165,3 +295,11 @@ def write_tiny_llama(
     """A random llama; `changes` to LLAMA_CONFIG, `dtype` "BF16" of the weights (else float32)."""
     config = {**LLAMA_CONFIG, **changes}
     return write_folder(folder, config, llama_tensors(config, dtype), shards=shards)
+
+
+def write_tiny_gemma3n(
+    folder: Path, *, shards: int = 1, dtype: str | None = None, **changes: Any
+) -> Path:
+    """A random Gemma 3n; `changes` to GEMMA3N_CONFIG."""
+    config = {**GEMMA3N_CONFIG, **changes}
+    return write_folder(folder, config, gemma3n_tensors(config, dtype), shards=shards)

@@ -34,6 +34,7 @@ _ROWS = ("fixed", "tokens", "outputs")
 _OPS = tuple(OPS)
 _MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 2, 6
 
+_FROM_FILE = (Kind.WEIGHT, Kind.TABLE)  # both read where they lie
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 _BANDWIDTH_BYTES = 256 * 10**6
 _MAX_THREADS = 1024
@@ -59,7 +60,7 @@ class CpuExecutor:
         self.program = program
         self.isa_name = _choose_isa(isa)
         self.threads = _choose_threads(threads)
-        names = {t.name for plan in program.plans for t in plan.tensors if t.kind is Kind.WEIGHT}
+        names = {t.name for plan in program.plans for t in plan.tensors if t.kind in _FROM_FILE}
         self._weights = {name: _readable(weights[name]) for name in sorted(names)}
         self._vocabulary = _vocabulary(program)
         try:
@@ -191,7 +192,7 @@ class CpuExecutor:
         return tensor.id, dtype, kind, count, columns, tensor.block, self._address(tensor)
 
     def _address(self, tensor: Tensor) -> int:
-        if tensor.kind is Kind.WEIGHT:
+        if tensor.kind in _FROM_FILE:
             weight = self._weights[tensor.name]
             if (weight.dtype, weight.shape) != (tensor.dtype, tensor.shape):
                 raise ValueError(

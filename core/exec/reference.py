@@ -6,6 +6,7 @@ T tokens, K inputs, N outputs, C cache positions, H query heads, G key/value hea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -28,11 +29,18 @@ def embed(table: F32, tokens: NDArray[np.int32]) -> F32:
     return table[tokens]
 
 
-def rms_norm(x: F32, weight: F32, *, eps: float) -> F32:
-    """[T,K], [K] -> [T,K] (Zhang and Sennrich 2019)"""
-    mean_square = np.mean(np.square(x), axis=1, keepdims=True, dtype=np.float32)
-    root: F32 = np.sqrt(mean_square + np.float32(eps))
-    return x / root * weight
+def table_rows(table: TensorData, tokens: NDArray[np.int32]) -> F32:
+    """[V,K] on disk, [T] -> [T,K]; tokens that the table does not have read row 0."""
+    return table.rows(np.where(tokens < table.shape[0], tokens, 0))
+
+
+def rms_norm(x: F32, weight: F32 | None = None, *, eps: float, width: int | None = None) -> F32:
+    """[T,K], [width] -> [T,K], each `width` values (all, if left out) by themselves (Zhang and
+    Sennrich 2019)."""
+    groups = x.reshape(len(x), -1, width or x.shape[1])
+    mean_square: F32 = np.mean(np.square(groups), axis=2, keepdims=True, dtype=np.float32)
+    y: F32 = groups / np.sqrt(mean_square + np.float32(eps))
+    return (y if weight is None else y * weight).reshape(x.shape)
 
 
 def quantize(x: F32) -> F32:
@@ -132,8 +140,75 @@ def silu_mul(gate: F32, up: F32) -> F32:
     return gate * sigmoid * up
 
 
+def gelu_mul(gate: F32, up: F32) -> F32:
+    """[T,N] twice -> [T,N]: GELU by its tanh approximation (Hendrycks and Gimpel 2016)."""
+    cubic = gate + np.float32(0.044715) * gate * gate * gate
+    half: F32 = np.float32(0.5) * np.tanh(cubic * np.float32(math.sqrt(2 / math.pi)))
+    return gate * (half + np.float32(0.5)) * up
+
+
 def add(a: F32, b: F32) -> F32:
     return a + b
+
+
+def scale(x: F32, weight: F32 | None = None, *, factor: float) -> F32:
+    """[T,K], [K] -> [T,K]"""
+    y = x * np.float32(factor)
+    return y if weight is None else y * weight
+
+
+def softcap(x: F32, *, scale: float, cap: float) -> F32:
+    """Values within -cap .. cap, almost x * scale * cap where that is small."""
+    return np.float32(cap) * np.tanh(x * np.float32(scale))
+
+
+def sparsify(x: F32, *, deviations: float) -> F32:
+    """[T,N] -> [T,N]: what exceeds its row's mean by so many standard deviations, by how much; of
+    a normal distribution a fixed share, "Gaussian top-k" (Gemma 3n)."""
+    mean: F32 = x.mean(axis=1, keepdims=True, dtype=np.float32)
+    variance: F32 = np.mean(np.square(x - mean), axis=1, keepdims=True, dtype=np.float32)
+    deviation: F32 = np.sqrt(variance)
+    return np.maximum(x - (mean + deviation * np.float32(deviations)), np.float32(0))
+
+
+def columns(x: F32, *, first: int, count: int) -> F32:
+    """[T,K] -> [T,count]"""
+    return x[:, first : first + count]
+
+
+def concat(a: F32, b: F32) -> F32:
+    """[T,K], [T,N] -> [T,K+N]"""
+    return np.concatenate([a, b], axis=1)
+
+
+def match_rms(x: F32, target: F32, *, eps: float) -> F32:
+    """[T,K] twice -> x [T,K], each row as large as the target's."""
+    wanted: F32 = np.mean(np.square(target), axis=1, keepdims=True, dtype=np.float32)
+    found: F32 = np.mean(np.square(x), axis=1, keepdims=True, dtype=np.float32)
+    ratio: F32 = (np.sqrt(wanted) / np.sqrt(np.maximum(found, eps))).astype(np.float32)
+    return x * ratio
+
+
+def altup_predict(x: F32, coefs: F32) -> F32:
+    """[T,S*K], [T,S*S] -> [T,S*K] (Baykal et al. 2023, "Alternating Updates")"""
+    streams = math.isqrt(coefs.shape[1])
+    parts = x.reshape(len(x), streams, -1)
+    mixed: F32 = coefs.reshape(-1, streams, streams) @ parts
+    return (parts + mixed).reshape(x.shape)
+
+
+def altup_correct(x: F32, activated: F32, coefs: F32, *, active: int) -> F32:
+    """[T,S*K], [T,K], [T,S] -> [T,S*K]"""
+    parts = x.reshape(len(x), coefs.shape[1], -1)
+    innovation = (activated - parts[:, active])[:, None]
+    return (parts + innovation * (coefs + np.float32(1))[:, :, None]).reshape(x.shape)
+
+
+def add_streams(x: F32, a: F32, *, first: int) -> F32:
+    """[T,S*K], [T,K] -> [T,S*K]"""
+    parts = x.reshape(len(x), -1, a.shape[1]).copy()
+    parts[:, first:] += a[:, None]
+    return parts.reshape(x.shape)
 
 
 def output_rows(x: F32, outputs: int) -> F32:
@@ -220,6 +295,10 @@ class NumpyExecutor:
         self._scratch.clear()
 
     def _run_op(self, plan: Plan, op: Op, step: Step) -> None:
+        if op.name == "table_rows":
+            table = self._weights[plan.tensors[op.inputs[0]].name]
+            self._scratch[plan.tensors[op.outputs[0]].name] = table_rows(table, step.tokens)
+            return
         arguments = [self._value(plan.tensors[i]) for i in op.inputs]
         if op.name in ("kv_store", "query_store"):
             tensors = [plan.tensors[i] for i in op.outputs]
@@ -233,7 +312,11 @@ class NumpyExecutor:
             else:
                 query_store(stored[0], caches[0], step.start)
             return
-        result = self._call(op, arguments, step)
+        if op.name == "columns":
+            count = plan.tensors[op.outputs[0]].shape[1]
+            result = columns(arguments[0], first=int(op.params["first"]), count=count)
+        else:
+            result = self._call(op, arguments, step)
         self._scratch[plan.tensors[op.outputs[0]].name] = result.astype(np.float32, copy=False)
 
     def _call(self, op: Op, arguments: list[F32], step: Step) -> F32:
@@ -242,7 +325,7 @@ class NumpyExecutor:
             case "embed":
                 return embed(arguments[0], step.tokens)
             case "rms_norm":
-                return rms_norm(*arguments, eps=p["eps"])
+                return rms_norm(*arguments, eps=p["eps"], width=int(p["width"]))
             case "quantize":
                 return quantize(*arguments)
             case "matmul":
@@ -276,8 +359,26 @@ class NumpyExecutor:
                 )
             case "silu_mul":
                 return silu_mul(*arguments)
+            case "gelu_mul":
+                return gelu_mul(*arguments)
             case "add":
                 return add(*arguments)
+            case "scale":
+                return scale(*arguments, factor=p["factor"])
+            case "softcap":
+                return softcap(arguments[0], scale=p["scale"], cap=p["cap"])
+            case "sparsify":
+                return sparsify(arguments[0], deviations=p["deviations"])
+            case "concat":
+                return concat(*arguments)
+            case "match_rms":
+                return match_rms(*arguments, eps=p["eps"])
+            case "altup_predict":
+                return altup_predict(*arguments)
+            case "altup_correct":
+                return altup_correct(*arguments, active=int(p["active"]))
+            case "add_streams":
+                return add_streams(*arguments, first=int(p["first"]))
             case "output_rows":
                 return output_rows(arguments[0], step.outputs)
         raise ValueError(f"the reference executor has no op {op.name}")

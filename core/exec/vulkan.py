@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from core.errors import DeviceError, DeviceLostError
 from core.exec.executor import Progress, StopCheck
+from core.exec.reference import table_rows
 from core.exec.vulkan_kernels import Tuning, dispatches
 from core.exec.vulkan_memory import STORAGE, Arena, FixedArena, WeightPart, Weights
 from core.exec.vulkan_pacing import Pacer
@@ -77,6 +78,10 @@ class VulkanExecutor:
         scratch_bytes = max(plan.scratch_bytes for plan in plans)
         self._scratch = self._own(Buffer(device, max(4, scratch_bytes), STORAGE, host=False))
         words = HEADER_WORDS + self.program.max_tokens
+        self._host_rows = {
+            t.name: self._own(Buffer(device, self._rows_bytes(t), STORAGE, host=True))
+            for t in {t.name: t for t in tensors if t.kind is Kind.TABLE}.values()
+        }
         self._step = self._own(Buffer(device, 4 * words, STORAGE, host=True))
         self.step_buffer: BufferRange = (self._step, 0, self._step.size)
         logits = max(_tensor_bytes(plan.tensors[plan.logits]) for plan in plans)
@@ -95,7 +100,8 @@ class VulkanExecutor:
     def _check(self, tensors: list[Tensor]) -> None:
         limit = self._device.info.max_storage_buffer_range
         for tensor in tensors:
-            if tensor.kind is not Kind.WEIGHT and _tensor_bytes(tensor) > limit:
+            on_device = tensor.kind in (Kind.STATE, Kind.SCRATCH)
+            if on_device and _tensor_bytes(tensor) > limit:
                 raise DeviceError(
                     f"{tensor.name} needs {_tensor_bytes(tensor)} bytes; "
                     f"{self._device.info.name} binds at most {limit}: choose a smaller context."
@@ -209,6 +215,11 @@ class VulkanExecutor:
     def vector(self, name: str) -> BufferRange:
         return self._weights.vector(name)
 
+    def host_rows(self, name: str) -> BufferRange:
+        """Where the rows of a table on disk lie that the step's tokens name, float32."""
+        buffer = self._host_rows[name]
+        return buffer, 0, buffer.size
+
     def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange:
         """A constant table on the device, uploaded when its key is first used."""
         if key not in self._tables:
@@ -240,6 +251,12 @@ class VulkanExecutor:
             raise ValueError(f"position {step.kv_length} is beyond {self.program.context}")
         words = step.pack(self.program.max_tokens)
         self._step.array(np.int32)[: words.size] = words
+        for name, buffer in self._host_rows.items():
+            found = table_rows(self._data[name], step.tokens)
+            buffer.array(np.float32)[: found.size] = found.reshape(-1)
+
+    def _rows_bytes(self, table: Tensor) -> int:
+        return 4 * self.program.max_tokens * table.shape[1]
 
 
 def _tensor_bytes(tensor: Tensor) -> int:

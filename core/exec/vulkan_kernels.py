@@ -84,6 +84,7 @@ class Binder(Protocol):
     def tensor(self, tensor: Tensor) -> BufferRange: ...
     def matrix(self, name: str) -> tuple[WeightPart, ...]: ...
     def vector(self, name: str) -> BufferRange: ...
+    def host_rows(self, name: str) -> BufferRange: ...
     def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange: ...
 
 
@@ -128,7 +129,11 @@ class _Call:
         )
 
     def elementwise(
-        self, variant: str, buffers: Mapping[str, BufferRange], items: int, **constants: int
+        self,
+        variant: str,
+        buffers: Mapping[str, BufferRange],
+        items: int,
+        **constants: int | float,
     ) -> list[Dispatch]:
         """A lane an item of a row."""
         lanes = self.binder.tuning.lanes
@@ -171,17 +176,25 @@ def _embed(c: _Call) -> list[Dispatch]:
     ]
 
 
+def _table_rows(c: _Call) -> list[Dispatch]:
+    """The rows are on the host, which has written them to a buffer; here they are copied."""
+    columns = c.outputs[0].shape[1]
+    rows = c.binder.host_rows(c.inputs[0].name)
+    buffers = {"X": rows, "Y": c.binder.tensor(c.outputs[0])}
+    sizes = {"COLUMNS": columns, "X_COLUMNS": columns, "FIRST": 0}
+    return c.elementwise("columns", buffers, columns, **sizes)
+
+
 def _rms_norm(c: _Call) -> list[Dispatch]:
-    x, weight = c.inputs
-    buffers = {
-        "X": c.binder.tensor(x),
-        "Weight": c.binder.vector(weight.name),
-        "Y": c.binder.tensor(c.outputs[0]),
-    }
-    lanes = c.binder.tuning.reduce_lanes
+    x, width = c.inputs[0], int(c.p["width"])
+    buffers = {"X": c.binder.tensor(x), "Y": c.binder.tensor(c.outputs[0])}
+    variant = "rms_norm"
+    if len(c.inputs) > 1:
+        variant, buffers["Weight"] = "rms_norm.weight", c.binder.vector(c.inputs[1].name)
+    lanes, groups = c.binder.tuning.reduce_lanes, x.shape[1] // width
     work = c.rows * x.shape[1] * ELEMENT_WORK
-    sizes = {"LANES": lanes, "K": x.shape[1], "EPS": float(c.p["eps"])}
-    return [c.dispatch(c.reducing("rms_norm"), buffers, (c.rows, 1), work, **sizes)]
+    sizes = {"LANES": lanes, "K": width, "EPS": float(c.p["eps"]), "GROUPS": groups}
+    return [c.dispatch(c.reducing(variant), buffers, (c.rows, groups), work, **sizes)]
 
 
 def _quantize(c: _Call) -> list[Dispatch]:
@@ -344,18 +357,83 @@ def _add(c: _Call) -> list[Dispatch]:
     return _columnwise(c, "add", ("A", "B", "Y"))
 
 
+def _gelu_mul(c: _Call) -> list[Dispatch]:
+    return _columnwise(c, "gelu_mul", ("Gate", "Up", "Y"))
+
+
+def _scale(c: _Call) -> list[Dispatch]:
+    buffers = {"X": c.binder.tensor(c.inputs[0]), "Y": c.binder.tensor(c.outputs[0])}
+    variant = "scale"
+    if len(c.inputs) > 1:
+        variant, buffers["Weight"] = "scale.weight", c.binder.vector(c.inputs[1].name)
+    columns = c.outputs[0].shape[1]
+    return c.elementwise(variant, buffers, columns, COLUMNS=columns, FACTOR=float(c.p["factor"]))
+
+
+def _softcap(c: _Call) -> list[Dispatch]:
+    limits = {"SCALE": float(c.p["scale"]), "CAP": float(c.p["cap"])}
+    return _columnwise(c, "softcap", ("X", "Y"), **limits)
+
+
+def _sparsify(c: _Call) -> list[Dispatch]:
+    return _rowwise(c, "sparsify", ("X", "Y"), DEVIATIONS=float(c.p["deviations"]))
+
+
+def _match_rms(c: _Call) -> list[Dispatch]:
+    return _rowwise(c, "match_rms", ("X", "Target", "Y"), EPS=float(c.p["eps"]))
+
+
+def _columns(c: _Call) -> list[Dispatch]:
+    sizes = {"X_COLUMNS": c.inputs[0].shape[1], "FIRST": int(c.p["first"])}
+    return _columnwise(c, "columns", ("X", "Y"), **sizes)
+
+
+def _concat(c: _Call) -> list[Dispatch]:
+    return _columnwise(c, "concat", ("A", "B", "Y"), A_COLUMNS=c.inputs[0].shape[1])
+
+
+def _altup_predict(c: _Call) -> list[Dispatch]:
+    streams = math.isqrt(c.inputs[1].shape[1])
+    return _columnwise(c, "altup_predict", ("X", "Coefs", "Y"), STREAMS=streams)
+
+
+def _altup_correct(c: _Call) -> list[Dispatch]:
+    sizes = {"N": c.inputs[1].shape[1], "ACTIVE": int(c.p["active"])}
+    return _columnwise(c, "altup_correct", ("X", "Activated", "Coefs", "Y"), **sizes)
+
+
+def _add_streams(c: _Call) -> list[Dispatch]:
+    sizes = {"N": c.inputs[1].shape[1], "FIRST": int(c.p["first"])}
+    return _columnwise(c, "add_streams", ("X", "A", "Y"), **sizes)
+
+
 def _output_rows(c: _Call) -> list[Dispatch]:
     return _columnwise(c, "output_rows", ("X", "Y"))
 
 
-def _columnwise(c: _Call, variant: str, names: tuple[str, ...]) -> list[Dispatch]:
+def _columnwise(
+    c: _Call, variant: str, names: tuple[str, ...], **constants: int | float
+) -> list[Dispatch]:
+    """A lane a value of the output."""
     buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
     columns = c.outputs[0].shape[1]
-    return c.elementwise(variant, buffers, columns, COLUMNS=columns)
+    return c.elementwise(variant, buffers, columns, COLUMNS=columns, **constants)
+
+
+def _rowwise(
+    c: _Call, variant: str, names: tuple[str, ...], **constants: int | float
+) -> list[Dispatch]:
+    """A workgroup a row, which sums over it."""
+    buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
+    columns, lanes = c.outputs[0].shape[1], c.binder.tuning.reduce_lanes
+    work = c.rows * columns * ELEMENT_WORK
+    sizes = {"LANES": lanes, "K": columns, **constants}
+    return [c.dispatch(c.reducing(variant), buffers, (c.rows, 1), work, **sizes)]
 
 
 _KERNELS: Mapping[str, Callable[[_Call], list[Dispatch]]] = {
     "embed": _embed,
+    "table_rows": _table_rows,
     "rms_norm": _rms_norm,
     "quantize": _quantize,
     "matmul": _matmul,
@@ -364,6 +442,16 @@ _KERNELS: Mapping[str, Callable[[_Call], list[Dispatch]]] = {
     "query_store": _query_store,
     "attention": _attention,
     "silu_mul": _silu_mul,
+    "gelu_mul": _gelu_mul,
     "add": _add,
+    "scale": _scale,
+    "softcap": _softcap,
+    "sparsify": _sparsify,
+    "columns": _columns,
+    "concat": _concat,
+    "match_rms": _match_rms,
+    "altup_predict": _altup_predict,
+    "altup_correct": _altup_correct,
+    "add_streams": _add_streams,
     "output_rows": _output_rows,
 }

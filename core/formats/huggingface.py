@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from core.errors import UnsupportedError
-from core.formats import huggingface_llama
+from core.formats import huggingface_gemma3n, huggingface_llama
 from core.formats.header import quote
 from core.formats.huggingface_config import Config
 from core.formats.json_text import read_object
@@ -29,12 +29,15 @@ Translated = huggingface_llama.Translated
 _TRANSLATORS: Mapping[str, Translate] = {
     "llama": huggingface_llama.translate,
     "mistral": huggingface_llama.translate,
+    "gemma3n": huggingface_gemma3n.translate,
+    "gemma3n_text": huggingface_gemma3n.translate,
 }
 
 
 @dataclass(eq=False)
 class HuggingFaceFolder:
-    """An open directory. `config` is its config.json; notes say what was left out."""
+    """An open directory. `config` is its config.json; notes say what was left out; `originals` are
+    the tensors under their own names, where the model can be written again (Gemma 3n)."""
 
     path: Path
     config: Mapping[str, Any] = field(repr=False)
@@ -42,9 +45,11 @@ class HuggingFaceFolder:
     tensors: Mapping[str, TensorData] = field(repr=False)
     nbytes: int
     notes: tuple[str, ...] = ()
+    originals: Mapping[str, TensorData] = field(default_factory=dict, repr=False)
 
     def close(self) -> None:
         self.tensors = MappingProxyType({})
+        self.originals = MappingProxyType({})
 
 
 def open_huggingface(folder: str | Path) -> HuggingFaceFolder:
@@ -78,6 +83,7 @@ def open_huggingface(folder: str | Path) -> HuggingFaceFolder:
             MappingProxyType(dict(translated.tensors)),
             weights.nbytes,
             tuple(translated.notes),
+            MappingProxyType(translated.originals),
         )
 
 

@@ -19,6 +19,9 @@ class Config:
     def get(self, key: str) -> Any:
         return self._values.get(key)
 
+    def has(self, key: str) -> bool:
+        return key in self._values
+
     def part(self, key: str) -> Config:
         """The object under `key`; itself where there is none."""
         value = self.get(key)

@@ -39,9 +39,12 @@ _NAMES = {
 
 @dataclass
 class Translated:
+    """`originals`: the text model's tensors under names that transformers would give it alone."""
+
     metadata: dict[str, Any]
     tensors: dict[str, TensorData]
     notes: list[str] = field(default_factory=list)
+    originals: dict[str, TensorData] = field(default_factory=dict)
 
 
 def translate(config: Config, tensors: Mapping[str, TensorData]) -> Translated:

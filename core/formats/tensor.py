@@ -40,6 +40,17 @@ class TensorData:
         """float32 [*shape], a copy."""
         return self.format.dequantize(self.data, self.shape)
 
+    def rows(self, indices: NDArray[np.integer]) -> NDArray[np.float32]:
+        """float32 [len(indices), K]: single rows of a matrix, nothing else is read."""
+        columns, together = self.shape[1], self.format.tile_rows
+        unit = self.format.nbytes((together, columns))  # bytes of rows that lie together
+        out = np.empty((len(indices), columns), np.float32)
+        for i, row in enumerate(int(index) for index in indices):
+            at = row // together * unit
+            piece = self.format.dequantize(self.data[at : at + unit], (together, columns))
+            out[i] = piece[row % together]
+        return out
+
 
 _SCAN_BLOCKS = 1 << 18  # at most about 1 MiB of temporary memory at a time
 

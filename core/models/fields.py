@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from core.errors import FileError
+from core.errors import FileError, UnsupportedError
+from core.plan.builder import WeightSpec
 
 _REQUIRED = object()
 
@@ -48,6 +49,43 @@ class Fields:
             raise self.error(key, f"expected a string, found {_shown(value)}")
         return value
 
+    def flags(self, key: str, count: int) -> tuple[bool, ...]:
+        """One for each layer."""
+        values = self._list(key, count, _REQUIRED)
+        if not all(isinstance(value, bool) for value in values):
+            raise self.error(key, "expected true or false for each layer")
+        return tuple(bool(value) for value in values)
+
+    def integers(self, key: str, count: int, *, at_most: int = 1 << 24) -> tuple[int, ...]:
+        """One for each layer, or one for all."""
+        values = self._list(key, count, _REQUIRED)
+        for value in values:
+            if type(value) is not int or not 1 <= value <= at_most:
+                raise self.error(key, f"expected integers from 1 to {at_most}, found {value!r:.40}")
+        return tuple(int(value) for value in values)  # type: ignore[call-overload]
+
+    def numbers(self, key: str, count: int, default: float) -> tuple[float, ...]:
+        """One for each layer, or one for all; -inf is a number here."""
+        values = self._list(key, count, default)
+        for value in values:
+            if type(value) not in (int, float) or not value < math.inf:  # type: ignore[operator]
+                raise self.error(key, f"expected numbers, found {value!r:.40}")
+        return tuple(float(value) for value in values)  # type: ignore[arg-type]
+
+    def _list(self, key: str, count: int, default: object) -> list[object]:
+        value = self._get(key, default)
+        if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+            return [value] * count
+        if len(value) != count:
+            raise self.error(key, f"expected {count} values, one a layer, found {len(value)}")
+        return list(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self._get(key, default)
+        if not isinstance(value, bool):
+            raise self.error(key, f"expected true or false, found {_shown(value)}")
+        return value
+
     def error(self, key: str, problem: str) -> FileError:
         return FileError(self._path, f"{self._prefix}{key}: {problem}")
 
@@ -61,3 +99,22 @@ class Fields:
 def _shown(value: object) -> str:
     text = repr(value) if isinstance(value, (bool, int, float, str)) else type(value).__name__
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def check_shapes(
+    family: str,
+    expected: Sequence[tuple[str, tuple[int, ...]]],
+    weights: Mapping[str, WeightSpec],
+    path: Path,
+) -> None:
+    """Every tensor is there, has the shape that the fields imply, and none is left over."""
+    shapes = dict(expected)
+    for name, shape in shapes.items():
+        if name not in weights:
+            raise FileError(path, f"tensor {name} is missing")
+        if weights[name].shape != shape:
+            found = weights[name].shape
+            raise FileError(path, f"tensor {name}: expected shape {shape}, found {found}")
+    for name in weights:
+        if name not in shapes:
+            raise UnsupportedError(f"{path}: tensor {name[:80]!r} has no place in a {family} model")

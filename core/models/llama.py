@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
-from core.models.fields import Fields
+from core.models.fields import Fields, check_shapes
 from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from core.plan.plan import Plan, Program, Tensor
@@ -31,7 +31,7 @@ class Config:
 
 def read(metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path) -> Model:
     config = _config(Fields(metadata, path, "llama."), weights, path)
-    _check(config, weights, path)
+    check_shapes("llama", _shapes(config, weights), weights, path)
     return Model(config.shape, partial(_program, config, weights))
 
 
@@ -156,20 +156,6 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
         rope_scale=1.0 / factor,
         half_split=pairing == "half_split",
     )
-
-
-def _check(config: Config, weights: Mapping[str, WeightSpec], path: Path) -> None:
-    """Every tensor is there, has the shape that the fields imply, and none is left over."""
-    expected = dict(_shapes(config, weights))
-    for name, shape in expected.items():
-        if name not in weights:
-            raise FileError(path, f"tensor {name} is missing")
-        if weights[name].shape != shape:
-            found = weights[name].shape
-            raise FileError(path, f"tensor {name}: expected shape {shape}, found {found}")
-    for name in weights:
-        if name not in expected:
-            raise UnsupportedError(f"{path}: tensor {name[:80]!r} has no place in a llama model")
 
 
 def _shapes(config: Config, weights: Mapping[str, WeightSpec]) -> list[tuple[str, tuple[int, ...]]]:

@@ -48,6 +48,7 @@ class Model:
 
     shape: ModelShape
     build: Callable[[BuildOptions], Program]
+    on_disk: frozenset[str] = frozenset()  # weights of which single rows are read where they lie
 
 
 # A page's entry: metadata, weights by name and the file's path in, checked model out.

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
-from core.models import llama
+from core.models import gemma3n, llama
 from core.models.model import Model, Reader
 from core.plan.builder import WeightSpec
 
-ARCHITECTURES: Mapping[str, Reader] = {"llama": llama.read}
+ARCHITECTURES: Mapping[str, Reader] = {"llama": llama.read, "gemma3n": gemma3n.read}
 
 
 def read_model(

@@ -59,6 +59,11 @@ class PlanBuilder:
         spec = self._weights[name]
         return self._tensor(name, Kind.WEIGHT, spec.dtype, spec.shape)
 
+    def table(self, name: str) -> Tensor:
+        """A weight too large to be anywhere but on disk."""
+        spec = self._weights[name]
+        return self._tensor(name, Kind.TABLE, spec.dtype, spec.shape)
+
     def state(
         self, name: str, dtype: str, shape: tuple[int, ...], *, fill: float = 0.0, block: int = 0
     ) -> Tensor:
@@ -75,9 +80,20 @@ class PlanBuilder:
         y = self._scratch(label, table.shape[1])
         return self._op("embed", (table,), y, label)
 
-    def rms_norm(self, x: Tensor, weight: Tensor, eps: float, label: str) -> Tensor:
-        _expect(weight.shape == (x.shape[1],), f"{label}: {weight.shape} does not fit {x.shape}")
-        return self._op("rms_norm", (x, weight), self._like(x, label), label, eps=eps)
+    def table_rows(self, table: Tensor, label: str) -> Tensor:
+        _expect(table.kind is Kind.TABLE, f"{label}: {table.name} is not kept on disk")
+        return self._op("table_rows", (table,), self._scratch(label, table.shape[1]), label)
+
+    def rms_norm(
+        self, x: Tensor, weight: Tensor | None, eps: float, label: str, *, width: int = 0
+    ) -> Tensor:
+        """Over each `width` values of a row; left out: as many as there are weights, else all."""
+        width = width or (weight.shape[0] if weight else x.shape[1])
+        _expect(x.shape[1] % width == 0, f"{label}: {width} does not fit {x.shape}")
+        if weight is not None:
+            _expect(weight.shape == (width,), f"{label}: {weight.shape} does not fit {width}")
+        inputs = (x,) if weight is None else (x, weight)
+        return self._op("rms_norm", inputs, self._like(x, label), label, eps=eps, width=width)
 
     def matmul(self, x: Tensor, weight: Tensor, label: str) -> Tensor:
         """x . weight^T; x is quantized first where the plan says a8 and its blocks allow it."""
@@ -143,7 +159,9 @@ class PlanBuilder:
         kv_heads: int,
         head_dim: int,
         window: int = 0,
+        scale: float | None = None,
     ) -> Tensor:
+        """`scale` multiplies q . k; left out: 1 / sqrt(head_dim)."""
         _expect(q.shape[1] == heads * head_dim, f"{label}: {q.shape} is not {heads} x {head_dim}")
         _expect(heads % kv_heads == 0, f"{label}: {kv_heads} does not divide {heads} heads")
         for cache in (k_cache, v_cache):
@@ -158,7 +176,7 @@ class PlanBuilder:
             heads=heads,
             kv_heads=kv_heads,
             head_dim=head_dim,
-            scale=1.0 / math.sqrt(head_dim),
+            scale=1.0 / math.sqrt(head_dim) if scale is None else scale,
             window=window,
             layer=layer,
         )
@@ -167,9 +185,63 @@ class PlanBuilder:
         _expect_alike(gate, up, label)
         return self._op("silu_mul", (gate, up), self._like(gate, label), label)
 
+    def gelu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
+        _expect_alike(gate, up, label)
+        return self._op("gelu_mul", (gate, up), self._like(gate, label), label)
+
     def add(self, a: Tensor, b: Tensor, label: str) -> Tensor:
         _expect_alike(a, b, label)
         return self._op("add", (a, b), self._like(a, label), label)
+
+    def scale(
+        self, x: Tensor, label: str, *, factor: float = 1.0, weight: Tensor | None = None
+    ) -> Tensor:
+        if weight is not None:
+            _expect(weight.shape == (x.shape[1],), f"{label}: {weight.shape} on {x.shape}")
+        inputs = (x,) if weight is None else (x, weight)
+        return self._op("scale", inputs, self._like(x, label), label, factor=factor)
+
+    def softcap(self, x: Tensor, label: str, *, scale: float, cap: float) -> Tensor:
+        return self._op("softcap", (x,), self._like(x, label), label, scale=scale, cap=cap)
+
+    def sparsify(self, x: Tensor, label: str, *, deviations: float) -> Tensor:
+        return self._op("sparsify", (x,), self._like(x, label), label, deviations=deviations)
+
+    def columns(self, x: Tensor, label: str, *, first: int, count: int) -> Tensor:
+        fits = first >= 0 and count > 0 and first + count <= x.shape[1]
+        _expect(fits, f"{label}: columns {first}..{first + count - 1} of {x.shape}")
+        y = self._scratch(label, count, rows=x.rows)
+        return self._op("columns", (x,), y, label, first=first)
+
+    def concat(self, a: Tensor, b: Tensor, label: str) -> Tensor:
+        _expect(a.rows == b.rows, f"{label}: rows of {a.rows} beside rows of {b.rows}")
+        y = self._scratch(label, a.shape[1] + b.shape[1], rows=a.rows)
+        return self._op("concat", (a, b), y, label)
+
+    def match_rms(self, x: Tensor, target: Tensor, eps: float, label: str) -> Tensor:
+        _expect_alike(x, target, label)
+        return self._op("match_rms", (x, target), self._like(x, label), label, eps=eps)
+
+    def altup_predict(self, x: Tensor, coefs: Tensor, label: str) -> Tensor:
+        streams = math.isqrt(coefs.shape[1])
+        fits = streams**2 == coefs.shape[1] and x.shape[1] % streams == 0 and x.rows == coefs.rows
+        _expect(fits, f"{label}: {coefs.shape} does not mix the streams of {x.shape}")
+        return self._op("altup_predict", (x, coefs), self._like(x, label), label)
+
+    def altup_correct(
+        self, x: Tensor, activated: Tensor, coefs: Tensor, label: str, *, active: int
+    ) -> Tensor:
+        streams = coefs.shape[1]
+        fits = x.shape[1] == streams * activated.shape[1] and x.rows == activated.rows == coefs.rows
+        _expect(fits, f"{label}: {streams} streams of {activated.shape} are not {x.shape}")
+        _expect(0 <= active < streams, f"{label}: stream {active} of {streams}")
+        y = self._like(x, label)
+        return self._op("altup_correct", (x, activated, coefs), y, label, active=active)
+
+    def add_streams(self, x: Tensor, a: Tensor, label: str, *, first: int) -> Tensor:
+        fits = x.shape[1] % a.shape[1] == 0 and x.rows == a.rows
+        _expect(fits, f"{label}: {a.shape} is no stream of {x.shape}")
+        return self._op("add_streams", (x, a), self._like(x, label), label, first=first)
 
     def layer_end(self, x: Tensor) -> Tensor:
         """Says that `x`, just made, is what the next layer goes on with and the head could read."""

@@ -3,7 +3,8 @@
 A row here, a method in `builder.py`, a function in `exec/reference.py`, a file in kernels_cpp/ops/
 and one in kernels_glsl/ share the op's name. `exec/reference.py` defines what an op computes; this
 table defines its operands. Shapes: T tokens of the step, O the last tokens whose logits are asked
-for, K inputs, N outputs, C positions of the cache, H query heads, G key/value heads, d head width.
+for, K inputs, N outputs, C positions of the cache, H query heads, G key/value heads, d head width,
+S streams of a residual (AltUp), which lie side by side in a row.
 """
 
 from __future__ import annotations
@@ -26,7 +27,20 @@ class OpSpec:
 
 _TABLE = (
     OpSpec("embed", ("table",), ("x",), (), "x[T,K] = table[token of the step]"),
-    OpSpec("rms_norm", ("x", "weight"), ("y",), ("eps",), "y = x / sqrt(mean(x^2) + eps) * weight"),
+    OpSpec(
+        "table_rows",
+        ("table",),
+        ("x",),
+        (),
+        "x[T,K] = table[token], row 0 for tokens beyond it; the host reads the rows where they lie",
+    ),
+    OpSpec(
+        "rms_norm",
+        ("x", "weight?"),
+        ("y",),
+        ("eps", "width"),
+        "y = x / sqrt(mean(x^2) + eps) * weight[width], over each `width` values of a row",
+    ),
     OpSpec("quantize", ("x",), ("y",), (), "y = x in int8 blocks of 32 (dtype a8)"),
     OpSpec("matmul", ("x", "weight"), ("y",), (), "y[T,N] = x[T,K] . weight[N,K]^T, x f32 or a8"),
     OpSpec(
@@ -55,7 +69,39 @@ _TABLE = (
         "only if > 0; C < context is a ring and holds window + T - 1 positions or more",
     ),
     OpSpec("silu_mul", ("gate", "up"), ("y",), (), "y = gate * sigmoid(gate) * up"),
+    OpSpec("gelu_mul", ("gate", "up"), ("y",), (), "y = gelu(gate) * up, by tanh"),
     OpSpec("add", ("a", "b"), ("y",), (), "y = a + b"),
+    OpSpec("scale", ("x", "weight?"), ("y",), ("factor",), "y = x * factor * weight[K]"),
+    OpSpec("softcap", ("x",), ("y",), ("scale", "cap"), "y = cap * tanh(x * scale)"),
+    OpSpec(
+        "sparsify", ("x",), ("y",), ("deviations",), "y = relu(x - mean(x) - deviations * std(x))"
+    ),
+    OpSpec("columns", ("x",), ("y",), ("first",), "y[T,N] = x[T, first : first + N]"),
+    OpSpec("concat", ("a", "b"), ("y",), (), "y[T,K+N] = a[T,K] beside b[T,N]"),
+    OpSpec(
+        "match_rms",
+        ("x", "target"),
+        ("y",),
+        ("eps",),
+        "y = x * sqrt(mean(target^2) / max(mean(x^2), eps))",
+    ),
+    OpSpec(
+        "altup_predict",
+        ("x", "coefs"),
+        ("y",),
+        (),
+        "y[T,i,K] = x[T,i,K] + sum over j of coefs[T,i,j] * x[T,j,K], of S streams",
+    ),
+    OpSpec(
+        "altup_correct",
+        ("x", "activated", "coefs"),
+        ("y",),
+        ("active",),
+        "y[T,i,K] = x[T,i,K] + (coefs[T,i] + 1) * (activated[T,K] - x[T,active,K])",
+    ),
+    OpSpec(
+        "add_streams", ("x", "a"), ("y",), ("first",), "y[T,i,K] = x[T,i,K] + a[T,K] for i >= first"
+    ),
     OpSpec("output_rows", ("x",), ("y",), (), "y[O,K] = the last O rows of x[T,K]"),
 )
 

@@ -14,6 +14,7 @@ A8_BLOCK = 32  # values that share one scale in dtype a8
 
 class Kind(Enum):
     WEIGHT = "weight"  # from the model file, read only
+    TABLE = "table"  # likewise, but never copied: the host reads single rows where they lie
     STATE = "state"  # lives from step to step: the KV cache
     SCRATCH = "scratch"  # lives within one step, in the arena at `offset`
 

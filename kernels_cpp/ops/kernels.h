@@ -7,6 +7,7 @@ namespace llm {
 namespace LLM_ISA {
 
 extern const Kernel kEmbed;
+extern const Kernel kTableRows;
 extern const Kernel kRmsNorm;
 extern const Kernel kQuantize;
 extern const Kernel kMatmul;
@@ -15,7 +16,17 @@ extern const Kernel kKvStore;
 extern const Kernel kQueryStore;
 extern const Kernel kAttention;
 extern const Kernel kSiluMul;
+extern const Kernel kGeluMul;
 extern const Kernel kAdd;
+extern const Kernel kScale;
+extern const Kernel kSoftcap;
+extern const Kernel kSparsify;
+extern const Kernel kColumns;
+extern const Kernel kConcat;
+extern const Kernel kMatchRms;
+extern const Kernel kAltupPredict;
+extern const Kernel kAltupCorrect;
+extern const Kernel kAddStreams;
 extern const Kernel kOutputRows;
 
 static inline size_t no_scratch(const Op&) { return 0; }

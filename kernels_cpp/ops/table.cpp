@@ -8,8 +8,10 @@ namespace llm {
 namespace LLM_ISA {
 
 KernelTable table() {
-  return {{kEmbed, kRmsNorm, kQuantize, kMatmul, kRope, kKvStore, kQueryStore, kAttention, kSiluMul,
-           kAdd, kOutputRows},
+  return {{kEmbed,        kTableRows,    kRmsNorm,    kQuantize,  kMatmul,  kRope,
+           kKvStore,      kQueryStore,   kAttention,  kSiluMul,   kGeluMul, kAdd,
+           kScale,        kSoftcap,      kSparsify,   kColumns,   kConcat,  kMatchRms,
+           kAltupPredict, kAltupCorrect, kAddStreams, kOutputRows},
           kQuantizeInt4,
           kQuantizeInt8};
 }

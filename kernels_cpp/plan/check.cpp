@@ -35,8 +35,11 @@ bool embed(const Op& op) {
   return is_weight(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols;
 }
 bool rms_norm(const Op& op) {
-  return is_f32(op.in[0]) && is_f32(op.in[1]) && is_f32(op.out[0]) &&
-         same_size(op.in[0], op.out[0]) && op.in[1]->n_cols == op.in[0]->n_cols;
+  const auto width = static_cast<int64_t>(op.params[1]);
+  const Tensor* weight = op.in[1];
+  const bool fits = weight == nullptr || (is_f32(weight) && weight->n_cols == width);
+  return is_f32(op.in[0]) && is_f32(op.out[0]) && same_size(op.in[0], op.out[0]) && width > 0 &&
+         op.in[0]->n_cols % width == 0 && fits;
 }
 bool quantize(const Op& op) {
   return is_f32(op.in[0]) && is(op.out[0], DType::kA8) && same_size(op.in[0], op.out[0]);
@@ -84,13 +87,57 @@ bool elementwise(const Op& op) {
   return is_f32(op.in[0]) && is_f32(op.in[1]) && is_f32(op.out[0]) &&
          same_size(op.in[0], op.in[1]) && same_size(op.in[0], op.out[0]);
 }
+bool all_f32(const Op& op, int inputs) {
+  bool fits = is_f32(op.out[0]);
+  for (int i = 0; i < inputs; ++i) {
+    fits = fits && is_f32(op.in[i]) && op.in[i]->rows == op.out[0]->rows &&
+           op.in[i]->n_rows == op.out[0]->n_rows;
+  }
+  return fits;
+}
+bool of_one(const Op& op) { return all_f32(op, 1) && same_size(op.in[0], op.out[0]); }
+bool scale(const Op& op) {
+  const Tensor* weight = op.in[1];
+  return of_one(op) &&
+         (weight == nullptr || (is_f32(weight) && weight->n_cols == op.out[0]->n_cols));
+}
+bool columns(const Op& op) {
+  const auto first = static_cast<int64_t>(op.params[0]);
+  return all_f32(op, 1) && first >= 0 && first + op.out[0]->n_cols <= op.in[0]->n_cols;
+}
+bool concat(const Op& op) {
+  return all_f32(op, 2) && op.in[0]->n_cols + op.in[1]->n_cols == op.out[0]->n_cols;
+}
+// `streams` of op.in[1]'s columns make op.in[0]'s.
+bool streams_of(const Op& op, int64_t streams, int64_t columns) {
+  return same_size(op.in[0], op.out[0]) && op.in[0]->n_cols == streams * columns;
+}
+bool altup_predict(const Op& op) {
+  if (!all_f32(op, 2)) return false;
+  int64_t streams = 1;
+  while (streams * streams < op.in[1]->n_cols) ++streams;
+  return streams * streams == op.in[1]->n_cols && op.in[0]->n_cols % streams == 0 &&
+         same_size(op.in[0], op.out[0]);
+}
+bool altup_correct(const Op& op) {
+  const auto active = static_cast<int64_t>(op.params[0]);
+  return all_f32(op, 3) && active >= 0 && active < op.in[2]->n_cols &&
+         streams_of(op, op.in[2]->n_cols, op.in[1]->n_cols);
+}
+bool add_streams(const Op& op) {
+  return all_f32(op, 2) && op.in[1]->n_cols > 0 &&
+         streams_of(op, op.in[0]->n_cols / op.in[1]->n_cols, op.in[1]->n_cols);
+}
 bool output_rows(const Op& op) {
   return is_f32(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols &&
          op.in[0]->rows == Rows::kTokens && op.out[0]->rows == Rows::kOutputs;
 }
 
-constexpr Check kChecks[] = {embed,       rms_norm,  quantize,    matmul,      rope,       kv_store,
-                             query_store, attention, elementwise, elementwise, output_rows};
+constexpr Check kChecks[] = {embed,       embed,       rms_norm,    quantize,      matmul,
+                             rope,        kv_store,    query_store, attention,     elementwise,
+                             elementwise, elementwise, scale,       of_one,        of_one,
+                             columns,     concat,      elementwise, altup_predict, altup_correct,
+                             add_streams, output_rows};
 
 }  // namespace
 

@@ -16,6 +16,7 @@ enum class DType : int32_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0, kInt4, kInt
 enum class Rows : int32_t { kFixed, kTokens, kOutputs };
 enum class OpCode : int32_t {
   kEmbed,
+  kTableRows,
   kRmsNorm,
   kQuantize,
   kMatmul,
@@ -24,7 +25,17 @@ enum class OpCode : int32_t {
   kQueryStore,
   kAttention,
   kSiluMul,
+  kGeluMul,
   kAdd,
+  kScale,
+  kSoftcap,
+  kSparsify,
+  kColumns,
+  kConcat,
+  kMatchRms,
+  kAltupPredict,
+  kAltupCorrect,
+  kAddStreams,
   kOutputRows,
   kCount
 };

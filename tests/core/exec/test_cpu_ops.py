@@ -410,3 +410,84 @@ def test_output_rows(isa: str, outputs: int, columns: int) -> None:
     tokens = case.rng.integers(0, VOCABULARY, 17).astype(np.int32)
     rows = case.weights["x"].dequantize()[tokens]
     np.testing.assert_array_equal(cpu.run(Step(tokens, 0, outputs)), rows[17 - outputs :])
+
+
+def pair_case(columns: int, build: Callable[[PlanBuilder, Tensor, Tensor], Tensor]) -> OneOp:
+    """An op of two inputs, with values of every size in the first."""
+    case = OneOp()
+    case.inputs(columns, "a", "b", scale=10)
+    case.weights["a"].data.view(np.float32)[:6] = [0, 88, -88, 200, -200, -1e-30][
+        : min(6, VOCABULARY * columns)
+    ]
+    case.random("w", columns)
+    case.build = lambda b: build(b, case.input(b, "a"), case.input(b, "b"))
+    return case
+
+
+COLUMNWISE: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
+    "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
+    "scale": lambda b, x, y: b.scale(x, "out", factor=0.3),
+    "weighted scale": lambda b, x, y: b.scale(x, "out", factor=0.3, weight=b.weight("w")),
+    "softcap": lambda b, x, y: b.softcap(x, "out", scale=0.1, cap=30.0),
+    "sparsify": lambda b, x, y: b.sparsify(y, "out", deviations=0.7),
+    "sparsify below the mean": lambda b, x, y: b.sparsify(x, "out", deviations=-0.5),
+    "match_rms": lambda b, x, y: b.match_rms(y, x, 1e-5, "out"),
+    "match_rms of little": lambda b, x, y: b.match_rms(
+        b.scale(y, "little", factor=1e-8), x, 1e-5, "out"
+    ),
+    "concat": lambda b, x, y: b.concat(x, b.concat(y, x, "inner"), "out"),
+    "first column": lambda b, x, y: b.columns(x, "out", first=0, count=1),
+    "last columns": lambda b, x, y: b.columns(
+        x, "out", first=x.shape[1] // 2, count=x.shape[1] - x.shape[1] // 2
+    ),
+    "add_streams": lambda b, x, y: b.add_streams(b.concat(x, y, "both"), x, "out", first=1),
+    "altup_correct": lambda b, x, y: b.altup_correct(
+        b.concat(x, y, "both"),
+        y,
+        b.columns(b.concat(x, y, "c"), "two", first=0, count=2),
+        "out",
+        active=1,
+    ),
+}
+
+
+@pytest.mark.parametrize("columns", [1, 13, 127, 600])
+@pytest.mark.parametrize("op", COLUMNWISE)
+def test_columnwise(isa: str, op: str, columns: int) -> None:
+    check(pair_case(columns, COLUMNWISE[op]), isa, 5e-6)
+
+
+@pytest.mark.parametrize("width", [1, 13, 127])
+@pytest.mark.parametrize("streams", [1, 2, 3, 4])
+def test_altup_predict(isa: str, streams: int, width: int) -> None:
+    case = OneOp()
+    case.inputs(streams * width, "x")
+    case.inputs(streams**2, "coefs")
+    case.build = lambda b: b.altup_predict(case.input(b, "x"), case.input(b, "coefs"), "y")
+    check(case, isa, 5e-6)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize(("width", "groups"), [(1, 5), (13, 3), (64, 2), (127, 2)])
+def test_rms_norm_of_groups(isa: str, width: int, groups: int, weighted: bool) -> None:
+    case = OneOp()
+    case.inputs(width * groups, "x", scale=100)
+    case.random("w", width)
+    case.build = lambda b: b.rms_norm(
+        case.input(b, "x"), b.weight("w") if weighted else None, 1e-5, "y", width=width
+    )
+    check(case, isa, 5e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
+def test_table_rows(isa: str, dtype: str) -> None:
+    """The table has fewer rows than there are tokens: those beyond it read row 0."""
+    case = OneOp()
+    case.inputs(3, "x")
+    case.random("table", VOCABULARY - 11, 96, dtype=dtype)
+
+    def build(b: PlanBuilder) -> Tensor:
+        return b.concat(case.input(b, "x"), b.table_rows(b.table("table"), "rows"), "y")
+
+    case.build = build
+    check(case, isa, 1e-6)

@@ -2,12 +2,15 @@
 
 import cmath
 import math
+import statistics
 
 import numpy as np
 import pytest
 
 from core.exec import reference
+from core.formats.tensor import TensorData
 from core.plan.ops import OPS
+from core.quant.registry import FORMATS
 
 
 def _random(*shape, seed=0):
@@ -173,6 +176,103 @@ def test_add_and_output_rows():
     assert np.array_equal(reference.add(a, b), a + b)
     assert np.array_equal(reference.output_rows(a, 2), a[[3, 4]])
     assert np.array_equal(reference.output_rows(a, 5), a)
+
+
+def test_rms_norm_of_groups_is_that_of_each():
+    x, weight = _random(3, 12), _random(4, seed=1)
+    y = reference.rms_norm(x, weight, eps=1e-6, width=4)
+    for first in (0, 4, 8):
+        part = reference.rms_norm(x[:, first : first + 4], weight, eps=1e-6)
+        assert np.allclose(y[:, first : first + 4], part, rtol=1e-6)
+    ones = np.ones(4, np.float32)
+    plain = reference.rms_norm(x, eps=1e-6, width=4)
+    assert np.array_equal(plain, reference.rms_norm(x, ones, eps=1e-6, width=4))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "q4_1", "int4", "int8"])
+def test_table_rows(dtype):
+    values = _random(21, 64)
+    table = TensorData("t", dtype, values.shape, FORMATS[dtype].quantize(values))
+    y = reference.table_rows(table, np.array([20, 0, 3, 21, 99], np.int32))
+    assert np.array_equal(y, table.dequantize()[[20, 0, 3, 0, 0]])
+
+
+def test_gelu_mul():
+    gate, up = _random(2, 9) * np.float32(3), _random(2, 9, seed=1)
+    y = reference.gelu_mul(gate, up)
+    for i, (g, u) in enumerate(zip(gate.flat, up.flat, strict=True)):
+        g, u = float(g), float(u)
+        inner = math.sqrt(2 / math.pi) * (g + 0.044715 * g**3)
+        expected = 0.5 * g * (1 + math.tanh(inner)) * u
+        assert y.flat[i] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert y.flat[i] == pytest.approx(0.5 * g * (1 + math.erf(g / 2**0.5)) * u, abs=5e-3)
+
+
+def test_scale():
+    x, weight = _random(2, 5), _random(5, seed=1)
+    assert np.allclose(reference.scale(x, factor=0.5), x / 2)
+    assert np.allclose(reference.scale(x, weight, factor=3.0), 3 * x * weight, rtol=1e-6)
+
+
+def test_softcap():
+    x = np.array([[0, 1e-3, 30, -1e6, 1e6]], np.float32)
+    y = reference.softcap(x, scale=1 / 30, cap=30.0)
+    assert y[0].tolist() == pytest.approx([0, 1e-3, 30 * math.tanh(1), -30, 30], rel=1e-6)
+
+
+def test_sparsify():
+    x = _random(3, 401)
+    y = reference.sparsify(x, deviations=1.5)
+    for row in range(3):
+        values = [float(v) for v in x[row]]
+        cutoff = statistics.fmean(values) + 1.5 * statistics.pstdev(values)
+        assert np.allclose(y[row], [max(0.0, v - cutoff) for v in values], atol=1e-6)
+    assert 0 < (y > 0).mean() < 0.15
+
+
+def test_columns_and_concat():
+    x = _random(2, 7)
+    parts = [reference.columns(x, first=i, count=n) for i, n in ((0, 3), (3, 1), (4, 3))]
+    joined = reference.concat(reference.concat(parts[0], parts[1]), parts[2])
+    assert [part.shape for part in parts] == [(2, 3), (2, 1), (2, 3)]
+    assert np.array_equal(joined, x)
+
+
+def test_match_rms():
+    x, target = _random(3, 11), _random(3, 11, seed=1) * np.float32(5)
+    y = reference.match_rms(x, target, eps=1e-5)
+    assert np.allclose(np.square(y).mean(1), np.square(target).mean(1), rtol=1e-5)
+    assert np.allclose(y / x, (y / x)[:, :1], rtol=1e-5)
+    little = reference.match_rms(x * np.float32(1e-6), target, eps=1e-5)
+    wanted = math.sqrt(float(np.square(target[0]).mean()) / 1e-5) * 1e-6
+    assert np.allclose(little[0], x[0] * wanted, rtol=1e-4)
+
+
+def test_altup_predict():
+    x, coefs = _random(2, 3 * 5), _random(2, 9, seed=1)
+    y = reference.altup_predict(x, coefs)
+    for t, i, k in np.ndindex(2, 3, 5):
+        mixed = sum(float(coefs[t, 3 * i + j]) * float(x[t, 5 * j + k]) for j in range(3))
+        assert y[t, 5 * i + k] == pytest.approx(float(x[t, 5 * i + k]) + mixed, abs=1e-5)
+
+
+@pytest.mark.parametrize("active", [0, 2])
+def test_altup_correct(active):
+    x, activated, coefs = _random(2, 3 * 5), _random(2, 5, seed=1), _random(2, 3, seed=2)
+    y = reference.altup_correct(x, activated, coefs, active=active)
+    for t, i, k in np.ndindex(2, 3, 5):
+        innovation = float(activated[t, k]) - float(x[t, 5 * active + k])
+        expected = float(x[t, 5 * i + k]) + (float(coefs[t, i]) + 1) * innovation
+        assert y[t, 5 * i + k] == pytest.approx(expected, abs=1e-5)
+
+
+def test_add_streams():
+    x, a = _random(2, 3 * 5), _random(2, 5, seed=1)
+    y = reference.add_streams(x, a, first=1)
+    assert np.array_equal(y[:, :5], x[:, :5])
+    assert np.array_equal(y[:, 5:10], x[:, 5:10] + a)
+    assert np.array_equal(y[:, 10:], x[:, 10:] + a)
+    assert np.array_equal(x, _random(2, 3 * 5))
 
 
 def test_softmax_rows():

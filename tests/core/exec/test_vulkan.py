@@ -353,3 +353,76 @@ def test_memory_that_runs_out_leaves_nothing_behind(monkeypatch, allocations):
             with pytest.raises(OutOfDeviceMemoryError):
                 VulkanExecutor(own, model, weights)
     assert own.validation_messages == []
+
+
+COLUMNWISE = {
+    "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
+    "scale": lambda b, x, y: b.scale(x, "out", factor=0.3, weight=b.weight("norm")),
+    "softcap": lambda b, x, y: b.softcap(b.scale(x, "big", factor=200.0), "o", scale=0.5, cap=9.0),
+    "sparsify": lambda b, x, y: b.sparsify(x, "out", deviations=0.7),
+    "match_rms": lambda b, x, y: b.match_rms(x, y, 1e-5, "out"),
+    "match_rms of little": lambda b, x, y: b.match_rms(
+        b.scale(x, "little", factor=1e-8), y, 1e-5, "out"
+    ),
+    "concat": lambda b, x, y: b.concat(x, b.concat(y, x, "inner"), "out"),
+    "columns": lambda b, x, y: b.columns(
+        x, "out", first=x.shape[1] // 2, count=x.shape[1] - x.shape[1] // 2
+    ),
+    "add_streams": lambda b, x, y: b.add_streams(b.concat(x, y, "both"), x, "out", first=1),
+    "altup": lambda b, x, y: b.altup_correct(
+        b.altup_predict(
+            b.concat(x, y, "both"),
+            b.columns(
+                b.concat(b.concat(x, y, "f"), b.concat(y, x, "g"), "h"), "4", first=0, count=4
+            ),
+            "predicted",
+        ),
+        y,
+        b.columns(b.concat(x, y, "c"), "2", first=0, count=2),
+        "out",
+        active=1,
+    ),
+}
+
+
+@pytest.mark.parametrize("columns", [1, 13, 127, 576])
+@pytest.mark.parametrize("tokens", [1, 13])
+@pytest.mark.parametrize("op", COLUMNWISE)
+def test_columnwise_ops(make, op, columns, tokens):
+    tensors = [weight("table", (VOCABULARY, columns)), weight("norm", (columns,), seed=1)]
+
+    def ops(b, x):
+        y = b.rms_norm(x, b.weight("norm"), 1e-5, "normed")
+        return COLUMNWISE[op](b, b.scale(x, "scaled", factor=3.0), y)
+
+    for subgroups in (True, False):
+        built = program(tensors, ops, tokens=tokens)
+        model, weights = built
+        executor = make(model, weights, tuning=Tuning(subgroups=subgroups))
+        for count in {tokens, max(1, tokens - 2)}:
+            assert compare(NumpyExecutor(model, weights), executor, steps(count)) is None
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize(("width", "groups"), [(1, 5), (13, 3), (64, 2), (127, 2)])
+def test_rms_norm_of_groups(make, width, groups, weighted):
+    tensors = [weight("table", (VOCABULARY, width * groups)), weight("norm", (width,), seed=1)]
+
+    def ops(b, x):
+        norm = b.weight("norm") if weighted else None
+        return b.output_rows(b.rms_norm(x, norm, 1e-5, "normed", width=width), "last")
+
+    check(make, program(tensors, ops, tokens=13), steps(13), steps(5))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", *BLOCKS])
+def test_table_rows(make, dtype):
+    """Only the rows of the step's tokens reach the device; tokens beyond the table read row 0."""
+    tensors = [weight("table", (VOCABULARY, 3)), weight("disk", (VOCABULARY - 11, 96), dtype, 2)]
+
+    def ops(b, x):
+        return b.output_rows(b.concat(x, b.table_rows(b.table("disk"), "rows"), "y"), "last")
+
+    built = program(tensors, ops, tokens=13)
+    check(make, built, steps(13), steps(5), steps(1))
+    assert make(*built).weight_bytes < 4 * 32 * VOCABULARY + 1

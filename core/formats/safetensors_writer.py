@@ -1,0 +1,67 @@
+"""Writes a safetensors file piece by piece: no tensor need be in memory whole.
+
+Format: https://github.com/huggingface/safetensors#format.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+_VALUE_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "U8": 1, "I8": 1}
+_ALIGNMENT = 64  # bytes of the header: its first tensor then begins at a line of the cache
+
+Pieces = Callable[[], Iterable[NDArray[np.uint8]]]
+
+
+@dataclass(frozen=True)
+class TensorToWrite:
+    """`pieces` gives the bytes in order when the tensor's turn comes."""
+
+    name: str
+    dtype: str  # as in the file: "BF16"
+    shape: tuple[int, ...]
+    pieces: Pieces
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * _VALUE_BYTES[self.dtype]
+
+
+def write_safetensors(
+    file: BinaryIO,
+    tensors: Sequence[TensorToWrite],
+    metadata: Mapping[str, str] | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> None:
+    """In the order given; `progress` hears of the part done, 0 to 1."""
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
+    at = 0
+    for tensor in tensors:
+        header[tensor.name] = {
+            "dtype": tensor.dtype,
+            "shape": list(tensor.shape),
+            "data_offsets": [at, at + tensor.nbytes],
+        }
+        at += tensor.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % _ALIGNMENT)
+    file.write(struct.pack("<Q", len(text)) + text)
+    done, total = 0, max(1, at)
+    for tensor in tensors:
+        written = 0
+        for piece in tensor.pieces():
+            file.write(np.ascontiguousarray(piece).data)
+            written += piece.nbytes
+            if progress:
+                progress((done + written) / total)
+        if written != tensor.nbytes:
+            raise ValueError(f"{tensor.name}: {written} bytes, expected {tensor.nbytes}")
+        done += written

@@ -1,0 +1,27 @@
+"""`llm-lite slice`: a smaller Gemma 3n cut out of a larger one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from core.slicing import find_slice, slice_model
+
+
+class Percent:
+    """Shows how far a long work is, where somebody looks."""
+
+    def __init__(self) -> None:
+        self._shown = -1
+
+    def __call__(self, part: float) -> None:
+        percent = int(100 * part)
+        if percent != self._shown and sys.stderr.isatty():
+            print(f"\r{percent} %", end="" if percent < 100 else "\n", file=sys.stderr, flush=True)
+        self._shown = percent
+
+
+def run(arguments: argparse.Namespace) -> int:
+    slice_model(arguments.source, arguments.target, find_slice(arguments.config), Percent())
+    print(arguments.target)
+    return 0

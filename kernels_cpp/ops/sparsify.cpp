@@ -1,0 +1,45 @@
+// y = relu(x - mean(x) - deviations * std(x)), mean and standard deviation of each row
+#include "base/simd.h"
+#include "ops/kernels.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+// Sums in vectors, as float32 over 16384 values one by one would lose digits.
+static float total(const float* x, int64_t n) {
+  F32 sums = {};
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) sums += load(x + i);
+  if (i < n) sums += load_part(x + i, n - i);
+  return sum(sums);
+}
+
+static float squared_distance(const float* x, float mean, int64_t n) {
+  F32 sums = {};
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) sums += (load(x + i) - mean) * (load(x + i) - mean);
+  float rest = 0;
+  for (; i < n; ++i) rest += (x[i] - mean) * (x[i] - mean);
+  return sum(sums) + rest;
+}
+
+static void sparsify_row(const float* x, float deviations, int64_t n, float* y) {
+  const float mean = total(x, n) / static_cast<float>(n);
+  const float variance = squared_distance(x, mean, n) / static_cast<float>(n);
+  const float cutoff = mean + deviations * __builtin_sqrtf(variance);
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] > cutoff ? x[i] - cutoff : 0.0f;
+}
+
+static void sparsify(const Op& op, const Step& step, const Task& task) {
+  const Tensor& y = *op.out[0];
+  const Range rows = share(task, rows_in_use(y, step));
+  const auto deviations = static_cast<float>(op.params[0]);
+  for (int64_t i = rows.begin; i < rows.end; ++i) {
+    sparsify_row(row<const float>(*op.in[0], i), deviations, y.n_cols, row<float>(y, i));
+  }
+}
+
+const Kernel kSparsify = {row_tasks, sparsify, no_scratch};
+
+}  // namespace LLM_ISA
+}  // namespace llm

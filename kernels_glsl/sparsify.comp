@@ -1,0 +1,26 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// y = relu(x - mean(x) - deviations * std(x)); a workgroup a row.
+#include "common/subgroup.glsl"
+#include "common/step.glsl"
+#include "common/lanes.glsl"
+#include "common/reduce.glsl"
+layout(constant_id = 2) const uint K = 1;
+layout(constant_id = 3) const float DEVIATIONS = 0.0;
+layout(binding = 1) readonly buffer X { float x[]; };
+layout(binding = 2) writeonly buffer Y { float y[]; };
+
+void main() {
+  uint row = gl_WorkGroupID.x, lane = gl_LocalInvocationIndex;
+  if (row >= rows_in_use()) return;
+  float part = 0.0;
+  for (uint k = lane; k < K; k += LANES) part += x[row * K + k];
+  float mean = workgroup_sum(part) / float(K);
+  part = 0.0;
+  for (uint k = lane; k < K; k += LANES) {
+    float distance_to_mean = x[row * K + k] - mean;
+    part += distance_to_mean * distance_to_mean;
+  }
+  float cutoff = mean + DEVIATIONS * sqrt(workgroup_sum(part) / float(K));
+  for (uint k = lane; k < K; k += LANES) y[row * K + k] = max(x[row * K + k] - cutoff, 0.0);
+}
