@@ -23,6 +23,7 @@ CHUNK_TOKENS = 512
 MOST_CHUNKS = 64  # spread over the text
 
 Room = Callable[[tuple[int, ...]], NDArray[np.float32]]  # a shape -> zeros
+Rest = Callable[[NDArray[np.float32]], None]  # a moment that was just added to
 Progress = Callable[[float], None]  # 0..1
 
 
@@ -45,11 +46,11 @@ def collect(
     progress: Progress = lambda fraction: None,
     *,
     room: Room = lambda shape: np.zeros(shape, np.float32),
-    rest: Callable[[], None] = lambda: None,
+    rest: Rest = lambda moment: None,
 ) -> Moments:
     """Run the chunks, each from an empty cache, and look at every matrix' inputs.
 
-    The executor's program must be built for exact activations. `rest` is called after the ops of
+    The executor's program must be built for exact activations. `rest` is called after
     each look, so that memory can be given back. RequestError where the text is too short; whatever
     `progress` raises (to cancel) passes through.
     """
@@ -98,7 +99,7 @@ def _add_step(
     plan: Plan,
     step: Step,
     sums: Mapping[int, NDArray[np.float32]],
-    rest: Callable[[], None],
+    rest: Rest,
 ) -> None:
     first = 0
     seen: set[int] = set()
@@ -111,12 +112,14 @@ def _add_step(
         x = executor.read(plan, plan.tensors[op.inputs[0]], step)
         total = sums[op.inputs[0]]
         total += x.T @ x if total.ndim == 2 else np.square(x).sum(axis=0)
-        rest()
+        rest(total)
 
 
 def _moments(plan: Plan, sums: Mapping[int, NDArray[np.float32]], tokens: int) -> Moments:
     for total in sums.values():
         total /= np.float32(tokens)
+        if not np.isfinite(total).all():
+            raise RequestError("the model's values overflow float32 on the calibration text")
     matrices = {plan.tensors[op.inputs[1]].name: sums[op.inputs[0]] for op in _products(plan)}
     read = {plan.tensors[op.inputs[0]].name for op in plan.ops if op.name == "embed"}
     weights = {t.name for t in plan.tensors if t.kind is Kind.WEIGHT}

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.calibration import Moments
-from core.errors import FileError, RequestError
+from core.errors import RequestError
 from core.formats.json_text import MAX_TOKENIZER_BYTES, read_bytes
 from core.formats.mapping import let_go
-from core.formats.tensor import TensorData
+from core.formats.tensor import TensorData, not_finite
 from core.formats.variant import METADATA_FILE, identity_of, to_json
 from core.formats.variant_writer import Slot, VariantWriter
 from core.loading import ModelFile
@@ -75,19 +75,17 @@ def quantize(
     the disk is too full, or a weight is not finite; what `progress` raises passes through and
     leaves nothing behind.
     """
-    check_mode(mode)
     tensors = list(model.file.tensors.values())
-    slots = [_slot(tensor, mode) for tensor in tensors]
     total = sum(math.prod(tensor.shape) for tensor in tensors)
     reports, done = [], 0
-    with VariantWriter(destination, slots, _documents(model), mode, replace=replace) as writer:
-        for tensor, slot in zip(tensors, slots, strict=True):
+    with writer_for(model, destination, mode, replace=replace) as writer:
+        for tensor, slot in zip(tensors, writer.slots, strict=True):
             work = _Work(model.path, tensor, slot, moments)
             for data in work:
                 writer.add(data)
+                let_go(tensor.data)
                 done += work.values
                 progress(f"quantizing {tensor.name}", done / total)
-            let_go(tensor.data)
             if moments is not None and tensor.name in moments.of_matrix:
                 let_go(moments.of_matrix[tensor.name])
             reports.append(work.report())
@@ -96,10 +94,19 @@ def quantize(
             moments.tokens if moments else 0,
             tuple(reports),
             bits_per_weight(reports),
-            sum(slot.nbytes for slot in slots),
+            sum(slot.nbytes for slot in writer.slots),
         )
         writer.finish(_manifest(model, report))
     return report
+
+
+def writer_for(
+    model: ModelFile, destination: Path, mode: str, *, replace: bool = False
+) -> VariantWriter:
+    """Raises, before anything is done, what `quantize` would for mode, destination and disk."""
+    check_mode(mode)
+    slots = [_slot(tensor, mode) for tensor in model.file.tensors.values()]
+    return VariantWriter(destination, slots, _documents(model), mode, replace=replace)
 
 
 def check_mode(mode: str) -> None:
@@ -152,10 +159,7 @@ class _Work:
         target = FORMATS[self._slot.dtype]
         for values in pieces(_as_matrix(self._tensor)):
             if not np.isfinite(values).all():
-                raise FileError(
-                    self._path,
-                    f"tensor {self._tensor.name}: expected finite weights, found NaN or infinity",
-                )
+                raise not_finite(self._path, self._tensor.name)
             data = encode(self._tensor, target, values, self._encode)
             self._count(values, target.dequantize(data, values.shape))
             yield data
@@ -204,10 +208,7 @@ def _matrix_format(mode: str) -> str:
 
 
 def _documents(model: ModelFile) -> dict[str, bytes]:
-    try:
-        documents = {METADATA_FILE: to_json(model.file.metadata)}
-    except ValueError as error:
-        raise FileError(model.path, f"its metadata cannot be written as JSON: {error}") from None
+    documents = {METADATA_FILE: to_json(model.file.metadata)}
     if model.path.is_dir():
         for name in _COMPANIONS:
             if (model.path / name).is_file():

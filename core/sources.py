@@ -17,7 +17,7 @@ from core.formats.gguf import GgufFile, open_gguf
 from core.formats.huggingface import CONFIG_FILE, HuggingFaceFolder, open_huggingface
 from core.formats.json_text import found, read_bytes, read_object
 from core.formats.tensor import TensorData
-from core.formats.variant import MANIFEST_FILE, VariantFolder, is_variant, open_variant
+from core.formats.variant import MANIFEST_FILE, VariantFolder, open_variant, was_variant
 from core.tokenizer import Tokenizer
 
 
@@ -52,7 +52,7 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
     """Read the headers; `progress` hears of the part done, 0 to 1. FileError, UnsupportedError."""
     folder = _folder(path)
     if folder is not None:
-        if is_variant(folder):
+        if was_variant(folder):
             return VariantSource(open_variant(folder))
         return HuggingFaceSource(open_huggingface(folder))
     file = open_gguf(path, progress)

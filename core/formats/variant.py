@@ -12,9 +12,10 @@ A directory is a variant by its manifest, which is written last.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +33,7 @@ ALIGNMENT = 64  # bytes
 MANIFEST_FILE = "variant.json"
 METADATA_FILE = "metadata.json"
 _MAX_DIMENSIONS = 4
+_FLOAT, _NOT_FINITE = "float", ("inf", "-inf", "nan")
 
 
 @dataclass(eq=False)
@@ -53,6 +55,13 @@ def is_variant(folder: Path) -> bool:
     return (folder / MANIFEST_FILE).is_file()
 
 
+def was_variant(folder: Path) -> bool:
+    """Also where the manifest is lost: no other directory has both of these."""
+    return is_variant(folder) or all(
+        (folder / name).is_file() for name in (METADATA_FILE, SINGLE_FILE)
+    )
+
+
 def open_variant(folder: str | Path) -> VariantFolder:
     """Read the manifest and the headers, and hold every file's size against the manifest.
 
@@ -61,7 +70,7 @@ def open_variant(folder: str | Path) -> VariantFolder:
     path = Path(folder)
     manifest = read_manifest(path)
     nbytes = _check_files(path, manifest)
-    metadata = read_object(path / METADATA_FILE, limit=MAX_TOKENIZER_BYTES)
+    metadata = from_json(read_object(path / METADATA_FILE, limit=MAX_TOKENIZER_BYTES))
     with open_safetensors(path / SINGLE_FILE) as file:
         return VariantFolder(
             path,
@@ -111,10 +120,15 @@ def _check_files(folder: Path, manifest: Mapping[str, Any]) -> int:
         if name not in files:
             raise FileError(folder / MANIFEST_FILE, f"files does not name {name}")
     for name, size in files.items():
-        if type(size) is not int or "/" in name or "\\" in name or "\0" in name:
+        if type(size) is not int or size < 0 or not _is_name(name):
             raise FileError(folder / MANIFEST_FILE, f"files: {quote(name)} is {found(size)}")
         _check_size(folder / name, size)
     return sum(files.values()) + (folder / MANIFEST_FILE).stat().st_size
+
+
+def _is_name(name: str) -> bool:
+    """Of a file in the directory itself; not printable are lone surrogates and the null, too."""
+    return name.isprintable() and not set(name) & set("/\\:") and name.strip(".") != ""
 
 
 def _check_size(path: Path, expected: int) -> None:
@@ -171,8 +185,6 @@ def _tensor(file: SafetensorsFile, name: str, described: object) -> TensorData:
 
 def identity_of(metadata: Mapping[str, Any], tensors: Mapping[str, TensorData]) -> str:
     """Hash of what a model is but for the values of its weights: 32 hex digits."""
-    import hashlib
-
     digest = hashlib.sha256(to_json(metadata))
     table = sorted((t.name, t.dtype, list(t.shape)) for t in tensors.values())
     digest.update(json.dumps(table).encode())
@@ -180,5 +192,28 @@ def identity_of(metadata: Mapping[str, Any], tensors: Mapping[str, TensorData]) 
 
 
 def to_json(metadata: Mapping[str, Any]) -> bytes:
-    """Metadata as JSON; arrays of GGUF files become lists. ValueError for what JSON cannot say."""
-    return json.dumps(dict(metadata), default=list, allow_nan=False).encode()
+    """Metadata as JSON; arrays become lists, and -inf, which JSON has no number for, an object."""
+    return json.dumps(_sayable(metadata), allow_nan=False).encode()
+
+
+def from_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What `to_json` was given."""
+    return {key: _said(value) for key, value in metadata.items()}
+
+
+def _sayable(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_FLOAT: str(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _sayable(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_sayable(item) for item in value]
+    return value
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_said(item) for item in value]
+    if isinstance(value, dict) and value.get(_FLOAT) in _NOT_FINITE:
+        return float(value[_FLOAT])
+    return value

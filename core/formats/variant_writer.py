@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import struct
 import sys
@@ -55,7 +56,7 @@ class VariantWriter:
         *,
         replace: bool = False,
     ) -> None:
-        self._destination, self._slots, self._documents = destination, slots, documents
+        self._destination, self.slots, self._documents = destination, slots, documents
         self._mode, self._replace = mode, replace
         self._header = _header(slots, mode)
         check_destination(destination, replace=replace)
@@ -64,16 +65,18 @@ class VariantWriter:
         self._written, self._next = 0, 0
 
     def __enter__(self) -> VariantWriter:
-        _remove_leftovers(self._destination)
+        _tidy(self._destination)
         try:
             self.folder.mkdir()
             for name, content in self._documents.items():
                 _write_whole(self.folder / name, content)
             self._file: BinaryIO = (self.folder / SINGLE_FILE).open("wb")
             self._file.write(self._header)
-        except OSError as error:
+        except BaseException as error:
             shutil.rmtree(self.folder, ignore_errors=True)
-            raise self._failed(error) from None
+            if isinstance(error, OSError):
+                raise self._failed(error) from None
+            raise
         return self
 
     def __exit__(
@@ -87,7 +90,7 @@ class VariantWriter:
 
     def add(self, data: NDArray[np.uint8]) -> None:
         """The next bytes of the tensor whose turn it is, in the order of the slots."""
-        slot = self._slots[self._next]
+        slot = self.slots[self._next]
         self._written += data.nbytes
         assert self._written <= slot.nbytes, f"{slot.name}: more than {slot.nbytes} bytes"
         try:
@@ -100,7 +103,7 @@ class VariantWriter:
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest and put the directory in its place."""
-        assert self._next == len(self._slots), "tensors are missing"
+        assert self._next == len(self.slots), "tensors are missing"
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -119,7 +122,7 @@ class VariantWriter:
             raise self._failed(error) from None
 
     def _check_room(self) -> None:
-        needed = len(self._header) + sum(padded(slot.nbytes) for slot in self._slots)
+        needed = len(self._header) + sum(padded(slot.nbytes) for slot in self.slots)
         needed += sum(map(len, self._documents.values())) + _SPARE_BYTES
         free = shutil.disk_usage(self._destination.parent).free
         if free < needed:
@@ -200,16 +203,17 @@ def _exchange(one: Path, other: Path) -> bool:
     return rename is not None and rename(*arguments) == 0
 
 
-def _remove_leftovers(destination: Path) -> None:
-    """What writers for this destination left behind that were killed."""
-    for path in destination.parent.glob(f".{_escaped(destination.name)}.*.part"):
-        number = path.name.removesuffix(".part").rpartition(".")[2]
-        if number.isdecimal() and not _runs(int(number)):
+def _tidy(destination: Path) -> None:
+    """Remove what killed writers for this destination left; bring back what one had moved away."""
+    pattern = re.compile(re.escape(f".{destination.name}.") + r"([0-9]{1,10})\.(part|old)")
+    for path in destination.parent.iterdir():
+        match = pattern.fullmatch(path.name)
+        if match is None or _runs(int(match[1])):
+            continue
+        if match[2] == "old" and not destination.exists():
+            path.rename(destination)
+        else:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
 def _runs(process: int) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -14,38 +17,22 @@ from types import FrameType
 from core import loading
 from core.calibrating import calibrate
 from core.formats.variant_writer import check_destination
-from core.quantizing import QuantizationReport, check_mode, lossy_source, quantize
+from core.quantizing import (
+    QuantizationReport,
+    check_mode,
+    lossy_source,
+    quantize,
+    writer_for,
+)
 from desktop.terminal.files import warn
 
 
 def run(arguments: argparse.Namespace) -> int:
-    signal.signal(signal.SIGTERM, _interrupt)  # so that nothing half made is left behind
     check_mode(arguments.mode)
     destination = Path(arguments.destination).expanduser()
     check_destination(destination, replace=arguments.force)
-    model = loading.open_model(arguments.source, lambda *_: None, warn, check_weights=False)
-    try:
-        if warning := lossy_source(model.file.tensors, arguments.mode):
-            warn(warning)
-        moments = None
-        if arguments.calibrate is not None:
-            moments = calibrate(
-                model,
-                arguments.calibrate,
-                destination.parent,
-                _Bar(),
-                threads=arguments.threads,
-            )
-        report = quantize(
-            model,
-            destination,
-            arguments.mode,
-            moments=moments,
-            replace=arguments.force,
-            progress=_Bar(),
-        )
-    finally:
-        model.close()
+    with _ended_by_signal():
+        report = _quantize(arguments, destination)
     if arguments.json:
         print(json.dumps(asdict(report)))
     else:
@@ -53,31 +40,64 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _quantize(arguments: argparse.Namespace, destination: Path) -> QuantizationReport:
+    mode, force = arguments.mode, arguments.force
+    model = loading.open_model(arguments.source, lambda *_: None, warn, check_weights=False)
+    try:
+        writer_for(model, destination, mode, replace=force)  # says now what would fail later
+        if warning := lossy_source(model.file.tensors, mode):
+            warn(warning)
+        text, moments = arguments.calibrate, None
+        if text is not None:
+            folder = destination.parent
+            moments = calibrate(model, text, folder, _Bar(), threads=arguments.threads)
+        return quantize(model, destination, mode, moments=moments, replace=force, progress=_Bar())
+    finally:
+        model.close()
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """SIGTERM is an interruption too, so that nothing half made is left behind."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Bar:
     """A line that is written anew, with the time left; on no terminal, a line every tenth."""
 
     _WIDTH = 30
+    _TELLING = 1.0  # seconds, after which the time left is no mere guess
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self._shown = -1.0
+        self._terminal = sys.stderr.isatty()
+        self._shown = 0.0
 
     def __call__(self, stage: str, fraction: float) -> None:
-        terminal = sys.stderr.isatty()
-        if fraction < 1 and fraction - self._shown < (0.005 if terminal else 0.1):
+        if fraction < 1 and fraction - self._shown < (0.005 if self._terminal else 0.1):
             return
         self._shown = fraction
-        elapsed = time.monotonic() - self._began
-        left = elapsed / fraction * (1 - fraction) if fraction > 0 else 0.0
         full = int(fraction * self._WIDTH)
         bar = "#" * full + "." * (self._WIDTH - full)
-        line = f"[{bar}] {100 * fraction:3.0f} %  {left:4.0f} s left  {stage}"
-        end = "\n" if fraction >= 1 or not terminal else ""
-        print(f"\r\x1b[K{line}" if terminal else line, end=end, file=sys.stderr, flush=True)
+        line = f"[{bar}] {100 * fraction:3.0f} %  {self._left(fraction):12}  {stage}"
+        if self._terminal:
+            line = f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}"
+        end = "\n" if fraction >= 1 or not self._terminal else ""
+        print(line, end=end, file=sys.stderr, flush=True)
+
+    def _left(self, fraction: float) -> str:
+        elapsed = time.monotonic() - self._began
+        if fraction >= 1:
+            return f"{elapsed:.0f} s"
+        return f"{elapsed / fraction - elapsed:.0f} s left" if elapsed > self._TELLING else ""
 
 
 def _print(report: QuantizationReport, destination: Path) -> None:
