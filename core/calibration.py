@@ -20,7 +20,7 @@ from core.plan.step import Step
 LARGEST_FULL = 2048  # inputs of a matrix up to which all of X^T X is kept, else its diagonal
 LEAST_TOKENS = 64
 CHUNK_TOKENS = 512
-MOST_CHUNKS = 64  # spread over the text
+MOST_CHUNKS = 32  # spread over the text
 
 Room = Callable[[tuple[int, ...]], NDArray[np.float32]]  # a shape -> zeros
 Rest = Callable[[NDArray[np.float32]], None]  # a moment that was just added to
@@ -70,6 +70,11 @@ def collect(
             _add_step(executor, plan, Step(part, start, outputs), sums, rest)
             done += len(part)
             progress(done / tokens)
+    for total in sums.values():
+        total /= np.float32(tokens)
+        if not np.isfinite(total).all():
+            raise RequestError("the model's values overflow float32 on the calibration text")
+        rest(total)
     return _moments(plan, sums, tokens)
 
 
@@ -116,10 +121,6 @@ def _add_step(
 
 
 def _moments(plan: Plan, sums: Mapping[int, NDArray[np.float32]], tokens: int) -> Moments:
-    for total in sums.values():
-        total /= np.float32(tokens)
-        if not np.isfinite(total).all():
-            raise RequestError("the model's values overflow float32 on the calibration text")
     matrices = {plan.tensors[op.inputs[1]].name: sums[op.inputs[0]] for op in _products(plan)}
     read = {plan.tensors[op.inputs[0]].name for op in plan.ops if op.name == "embed"}
     weights = {t.name for t in plan.tensors if t.kind is Kind.WEIGHT}
