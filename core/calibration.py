@@ -78,13 +78,13 @@ def collect(
     return _moments(plan, sums, tokens)
 
 
-def chunks_of(tokens: Sequence[int], bos_id: int | None) -> list[list[int]]:
-    """At most MOST_CHUNKS pieces of CHUNK_TOKENS, spread over a text's tokens.
+def chunks_of(tokens: Sequence[int], bos_id: int | None, most: int) -> list[list[int]]:
+    """At most MOST_CHUNKS pieces of at most `most` tokens, spread over a text's tokens.
 
     Each begins with the begin token where the text does.
     """
     begin = [tokens[0]] if tokens and tokens[0] == bos_id else []
-    size = CHUNK_TOKENS - len(begin)
+    size = most - len(begin)
     starts = range(len(begin), max(len(begin) + 1, len(tokens) - size + 1), size)
     stride = max(1, -(-len(starts) // MOST_CHUNKS))
     return [[*begin, *tokens[start : start + size]] for start in starts[::stride]]
@@ -116,7 +116,8 @@ def _add_step(
         seen.add(op.inputs[0])
         x = executor.read(plan, plan.tensors[op.inputs[0]], step)
         total = sums[op.inputs[0]]
-        total += x.T @ x if total.ndim == 2 else np.square(x).sum(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # told at the end
+            total += x.T @ x if total.ndim == 2 else np.square(x).sum(axis=0)
         rest(total)
 
 
