@@ -25,7 +25,7 @@ from core.models.model import BuildOptions, Model
 from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
 from core.plan.plan import Program, tensor_row_bytes
-from core.quant.modes import MODES, common_room, convert, mode_bytes
+from core.quant.modes import MODES, common_room, convert, mode_bytes, raised
 from core.session import Session
 from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
@@ -217,11 +217,12 @@ def _convert(model_file: ModelFile, mode: str, progress: Progress) -> dict[str, 
     done = 0
     weights = {}
     converted = [tensor for name, tensor in tensors.items() if name not in on_disk]
-    room = common_room(converted, mode)
+    finer = raised(tensors.values(), mode)
+    room = common_room(converted, mode, finer)
     for tensor in tensors.values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)
         kept = tensor.name in on_disk
-        weights[tensor.name] = tensor if kept else convert(tensor, mode, room)
+        weights[tensor.name] = tensor if kept else convert(tensor, mode, room, finer)
         done += tensor.nbytes
     return weights
 

@@ -19,7 +19,7 @@ from core.formats.tensor import TensorData, not_finite
 from core.formats.variant import METADATA_FILE, identity_of, to_json
 from core.formats.variant_writer import Slot, VariantWriter
 from core.loading import ModelFile
-from core.quant.modes import AS_STORED, MODES, Encode, encode, pieces, target_dtype
+from core.quant.modes import AS_STORED, MODES, Encode, encode, pieces, raised, target_dtype
 from core.quant.quantizer import Calibrated
 from core.quant.registry import FORMATS
 
@@ -105,7 +105,9 @@ def writer_for(
 ) -> VariantWriter:
     """Raises, before anything is done, what `quantize` would for mode, destination and disk."""
     check_mode(mode)
-    slots = [_slot(tensor, mode) for tensor in model.file.tensors.values()]
+    tensors = model.file.tensors.values()
+    finer = raised(tensors, mode)
+    slots = [_slot(tensor, target_dtype(tensor, mode, finer)) for tensor in tensors]
     return VariantWriter(destination, slots, _documents(model), mode, replace=replace)
 
 
@@ -197,8 +199,7 @@ def _as_matrix(tensor: TensorData) -> TensorData:
     return TensorData(tensor.name, tensor.dtype, (1, *tensor.shape), tensor.data)
 
 
-def _slot(tensor: TensorData, mode: str) -> Slot:
-    dtype = target_dtype(tensor, mode)
+def _slot(tensor: TensorData, dtype: str) -> Slot:
     matrix = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
     return Slot(tensor.name, dtype, tensor.shape, FORMATS[dtype].nbytes(matrix))
 
