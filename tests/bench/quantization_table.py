@@ -52,9 +52,10 @@ def _matrices(found: dict[str, Any]) -> list[str]:
     for name, pair in found.items():
         if isinstance(pair, dict):
             ours, theirs = name.split(" over ")
+            worst = f"{pair['largest_of_matrices']:.2f}x"
             lines.append(
                 f"| {ours} against the `gguf` package's {theirs} "
-                f"| **{pair['squared_error']:.2f}x** (aim {pair['limit']:g}x) | {pair['largest_of_matrices']:.2f}x "
+                f"| **{pair['squared_error']:.2f}x** (aim {pair['limit']:g}x) | {worst} "
                 f"| {pair['bits']:g} / {pair['their_bits']:g} |"
             )
     return lines
