@@ -143,7 +143,7 @@ def start(
         AttentionSource(executor, session, backends.query_note(build, shape, options)),
         choice,
         _model_info(model_file, options, context, executor),
-        _executor_info(choice, options),
+        _executor_info(choice, options, executor.program),
     )
     try:
         progress("ready", 1.0)
@@ -288,13 +288,16 @@ def _own_name(model_file: ModelFile) -> str:
     return name if isinstance(name, str) and name.strip() else model_file.path.stem
 
 
-def _executor_info(choice: backends.Choice, options: EngineOptions) -> ExecutorInfo:
+def _executor_info(
+    choice: backends.Choice, options: EngineOptions, program: Program
+) -> ExecutorInfo:
+    integer = any(op.name == "quantize" for plan in program.plans for op in plan.ops)
     return ExecutorInfo(
         backend=choice.backend,
         device=backends.device_name(choice),
         reason=choice.reason,
         mode=options.mode,
-        activations=backends.activations(choice.backend, options.activations),
+        activations="a8" if integer else "a32",  # float weights have no use for int8
         keys=options.keys,
         values=options.values,
         threads=_threads(choice, options),

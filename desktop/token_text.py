@@ -145,15 +145,18 @@ def draw_boxes(
     """The boxes in sight. `look` gives the colours behind and of a token's text, 0 for nothing;
     `marked` tokens get a line around in a colour."""
     low, high = draw.get_clip_rect_min().y - at[1], draw.get_clip_rect_max().y - at[1]
-    size, pad = ui.theme.text, ui.u(0.25)
+    size, pad, least = ui.theme.text, ui.u(0.25), ui.u(1.75)
     font, faint = ui.fonts["regular"], ui.color("faint")
     for box in page.between(low, high):
         fill, color = look(box.token)
         top = at[1] + box.line * page.line
         left, right = at[0] + box.x, at[0] + box.x + box.width
         corners = ImVec2(left, top + pad), ImVec2(right, top + page.line - pad)
-        if fill:
-            draw.add_rect_filled(*corners, fill, ui.u(0.5))
+        if fill:  # a full stop is narrow, and its colour counts as much as any other's
+            more = max(0.0, (least - box.width) / 2)
+            low_corner = ImVec2(left - more, corners[0].y)
+            high_corner = ImVec2(right + more, corners[1].y)
+            draw.add_rect_filled(low_corner, high_corner, fill, ui.u(0.5))
         spot = ImVec2(left, round(top + (page.line - size) / 2))
         draw.add_text(
             font, size, spot, faint if box.text == BREAK and not fill else color, box.text

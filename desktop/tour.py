@@ -42,6 +42,7 @@ from desktop.settings import DEFAULTS, Settings, parse, restore
 from desktop.state import AppState, Message
 from desktop.tour_cache import look_at_cache
 from desktop.tour_inside import look_inside
+from desktop.tour_quantization import leave, look_at_modes
 from desktop.views import VIEWS
 from desktop.views.rail import PANELS
 
@@ -212,6 +213,8 @@ class Stage:
         self._look_at_attention()
         look_inside(robot, self._picture, lambda: self._figure("text"))
         look_at_cache(robot, self._picture)
+        look_at_modes(robot, self._picture)
+        leave(robot)
         robot.click("tab.attention")
         robot.click("tab.performance")
         for panel in PANELS:

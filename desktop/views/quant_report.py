@@ -129,7 +129,7 @@ def _draw_table(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     if not imgui.begin_table(
         "reports",
         len(reports) + 1,
-        kind | flags.row_bg | flags.sizing_fixed_fit | flags.no_host_extend_y,
+        kind | flags.row_bg | flags.sizing_fixed_fit,
         ImVec2(0, height if kind else 0),
     ):
         return

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import ACTIVATIONS, MODES, Activations, Mode, ModelInfo, ModeSpeed
-from desktop.actions import Action, CancelLoading, SetOptions
+from core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
+from desktop.actions import Action, SetOptions
 from desktop.icons import ICON_GAUGE, ICON_SCALE
 from desktop.quant_state import Page
 from desktop.quantizing import RunTask, SetQuantization, ShowLanes
@@ -59,17 +59,14 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     options = state.options
     speeds = state.quantization.speeds
-    for mode in MODES:
-        if _draw_mode(state, ui, model, mode):
-            options = replace(options, mode=mode)
-    imgui.dummy(ImVec2(0, ui.u(0.5)))
-    text(ui, "Activations", style="small")
-    kinds: list[tuple[Activations, str]] = [(kind, kind) for kind in ACTIVATIONS]
-    name = "quantization.activations"
-    kind = chooser(ui, name, kinds, options.activations, ACTIVATION_HINTS)
-    options = replace(options, activations=kind)
+    with ui.styled(item_spacing=(ui.u(2), ui.u(0.25))):
+        for mode in MODES:
+            if _draw_mode(state, ui, model, mode):
+                options = replace(options, mode=mode)
+    imgui.dummy(ImVec2(0, ui.u(0.25)))
+    options = _draw_activations(state, ui, options)
     actions: list[Action] = [SetOptions(options)] if options != state.options else []
-    actions += _draw_switching(state, ui)
+    _draw_switching(state, ui)
     if button(ui, "quantization.compare", "Compare two modes", ICON_SCALE, COMPARE):
         actions.append(ShowLanes(True))
     imgui.same_line(0, ui.u(2))
@@ -86,10 +83,25 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     return actions
 
 
+def _draw_activations(state: AppState, ui: Ui, options: EngineOptions) -> EngineOptions:
+    """The choice, and what it came to where the program chose."""
+    at = imgui.get_cursor_pos()
+    imgui.set_cursor_pos(ImVec2(at.x + ui.u(2), at.y + (ui.u(7.5) - ui.theme.size("small")) / 2))
+    text(ui, "Activations", "muted", "small")
+    imgui.set_cursor_pos(ImVec2(at.x + ui.u(24), at.y))
+    chosen = state.executor.activations if state.executor else ""
+    auto = f"auto: {chosen}" if chosen and options.activations == "auto" else "auto"
+    kinds = [(kind, auto if kind == "auto" else kind) for kind in ACTIVATIONS]
+    name = "quantization.activations"
+    return replace(
+        options, activations=chooser(ui, name, kinds, options.activations, ACTIVATION_HINTS)
+    )
+
+
 def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
     """A row: its name, a bar as long as it is large, its size, its speed where that is known."""
     draw, at = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
-    width, height, pad = imgui.get_content_region_avail().x, ui.u(7.5), ui.u(2)
+    width, height, pad = imgui.get_content_region_avail().x, ui.u(6.5), ui.u(2)
     name = f"quantization.mode.{mode}"
     clicked = imgui.invisible_button(name, ImVec2(max(width, 1.0), height))
     ui.mark(name)
@@ -149,16 +161,12 @@ def _disk(mode: Mode) -> str:
     return "Made in memory when it is chosen, in the background."
 
 
-def _draw_switching(state: AppState, ui: Ui) -> list[Action]:
-    """The change under way, while the answer goes on."""
-    load = state.load
-    if load is None:
-        return []
-    progress(ui, load.stage.capitalize(), load.fraction)
+def _draw_switching(state: AppState, ui: Ui) -> None:
+    """The change under way, while the answer goes on; the header has the way to cancel it."""
+    if state.load is None:
+        return
+    progress(ui, f"{state.load.stage.capitalize()} for {state.options.mode}", state.load.fraction)
     ui.mark("quantization.switching")
-    if button(ui, "quantization.cancel", "Cancel", enabled=not load.cancelling):
-        return [CancelLoading()]
-    return []
 
 
 def _draw_facts(ui: Ui, model: ModelInfo) -> None:

@@ -219,7 +219,9 @@ def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
     best = [i for i in np.argsort(-weights)[:MOST].tolist() if weights[i] > 0]
     if state.xray.by == "rollout" and not reverse and weights[0] > 0.9:
         wrapped(ui, SWALLOWED)
-    text(ui, "Most looked at by" if reverse else "Looks most at", "muted", "small")
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    text(ui, "Most looked at by" if reverse else "Looks most at", style="small", bold=True)
+    imgui.dummy(ImVec2(0, ui.u(0.25)))
     for position in best:
         label = state.positions[position] if position < len(state.positions) else ""
         at = imgui.get_cursor_pos_x()
@@ -249,6 +251,7 @@ def draw_choice(state: AppState, ui: Ui) -> list[Action]:
         if not shown:
             return actions
         wrapped(ui, OTHERS)
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
         for other in token.alternatives:
             same = other.token == token.id
             if _draw_alternative(ui, visible(other.text), other.probability, other.token, same):
