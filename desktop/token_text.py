@@ -15,6 +15,7 @@ from imgui_bundle import ImVec2, imgui
 from desktop.rich_text import WORD
 from desktop.ui import Ui
 
+OPAQUE = 224  # alpha, of 255
 BREAK = "↵"
 NO_TOKEN = -1
 WIDTHS = 20_000  # words whose width is remembered
@@ -152,11 +153,11 @@ def draw_boxes(
         top = at[1] + box.line * page.line
         left, right = at[0] + box.x, at[0] + box.x + box.width
         corners = ImVec2(left, top + pad), ImVec2(right, top + page.line - pad)
-        if fill:  # a full stop is narrow, and its colour counts as much as any other's
-            more = max(0.0, (least - box.width) / 2)
-            low_corner = ImVec2(left - more, corners[0].y)
-            high_corner = ImVec2(right + more, corners[1].y)
-            draw.add_rect_filled(low_corner, high_corner, fill, ui.u(0.5))
+        if fill:
+            # A full stop is narrow, and its colour counts as much; tints would show where they overlap.
+            more = max(0.0, (least - box.width) / 2) if fill >> 24 >= OPAQUE else 0.0
+            wider = ImVec2(left - more, corners[0].y), ImVec2(right + more, corners[1].y)
+            draw.add_rect_filled(*wider, fill, ui.u(0.5))
         spot = ImVec2(left, round(top + (page.line - size) / 2))
         draw.add_text(
             font, size, spot, faint if box.text == BREAK and not fill else color, box.text

@@ -245,9 +245,11 @@ def line_slider(
     _draw_track(ui, _share(value, bounds, False))
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     imgui.same_line(0, ui.u(2))
-    y = (low.y + high.y - ui.theme.size("small")) / 2  # in the middle of the track
-    imgui.set_cursor_screen_pos(ImVec2(imgui.get_cursor_screen_pos().x, round(y)))
-    text(ui, shown, "muted", "small")
+    at, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
+    spot = ImVec2(at.x, round((low.y + high.y - small) / 2))  # in the middle of the track
+    draw = imgui.get_window_draw_list()
+    draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), shown)
+    imgui.dummy(ImVec2(room - ui.u(2), small))
     return value
 
 

@@ -137,6 +137,7 @@ def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, li
     choices = replace(choices, prompt=words)
     choices = replace(choices, greedy=toggle(ui, "lanes.greedy", "Greedy", choices.greedy, GREEDY))
     imgui.same_line(0, ui.u(6))
+    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + ui.u(0.75))
     shown = f"up to {choices.length} tokens"
     length = line_slider(ui, "lanes.length", choices.length, REACH, shown, ui.u(76))
     choices = replace(choices, length=length)

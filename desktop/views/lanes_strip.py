@@ -129,7 +129,7 @@ def _draw_ticks(ui: Ui, field: _Field, ticks: list[tuple[str, float]]) -> None:
         draw.add_line(low, high, ui.color("border"), 1.0)
         with ui.font(style="small"):
             wide = imgui.calc_text_size(words).x
-        top = min(max(y - small / 2, field.top - small / 4), field.floor - small * 0.75)
+        top = min(max(y - small / 2, field.top - small / 4), field.floor - small)
         spot = ImVec2(field.left - wide - ui.u(1.5), round(top))
         draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), words)
 
