@@ -107,7 +107,13 @@ def main() -> None:
 
 
 def _options(mode: str, backend: str) -> EngineOptions:
-    return EngineOptions(backend=backend, mode=mode, context=CONTEXT)  # type: ignore[arg-type]
+    """Without a pool: it would fill up with what the window forgets."""
+    return EngineOptions(
+        backend=backend,  # type: ignore[arg-type]
+        mode=mode,  # type: ignore[arg-type]
+        context=CONTEXT,
+        pool_budget=0,
+    )
 
 
 def _switch(talk: Talk, mode: str, backend: str, every: int) -> dict[str, object]:

@@ -175,6 +175,7 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
         pace.let(2)
         assert client.until(ExecutorChanged).executor.mode == mode
         client.until(TokenDecoded)
+        pace.sessions.clear()
         give_back()
         sizes.append(resident_bytes())
     client.send(Stop())
@@ -182,6 +183,4 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
     pace.let(1)
     finished = client.until(GenerationFinished)
     assert finished.stop_reason == "stopped" and finished.stats.new_tokens > 20
-    print([round(s/2**20,1) for s in sizes])
-    for first in range(6):  # the same mode on the same executor
-        assert sizes[first::6][-1] <= 1.05 * sizes[first]
+    assert max(sizes[12:]) <= 1.05 * max(sizes[6:12])  # each has been there once before
