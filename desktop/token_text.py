@@ -154,7 +154,7 @@ def draw_boxes(
         left, right = at[0] + box.x, at[0] + box.x + box.width
         corners = ImVec2(left, top + pad), ImVec2(right, top + page.line - pad)
         if fill:
-            # A full stop is narrow, and its colour counts as much; tints would show where they overlap.
+            # A full stop is narrow, and its colour counts as much; tints would show an overlap.
             more = max(0.0, (least - box.width) / 2) if fill >> 24 >= OPAQUE else 0.0
             wider = ImVec2(left - more, corners[0].y), ImVec2(right + more, corners[1].y)
             draw.add_rect_filled(*wider, fill, ui.u(0.5))

@@ -2,8 +2,8 @@
 
     python -m tests.bench.mode_switches [--switches 20] [--every 24] [--backends cpu] [--model M]
 
-With more than one of `--backends cpu,vulkan`, the executor changes too. The window is small and full
-before the first switch, so that no memory is taken for what is said meanwhile. The resident memory
+With more than one of `--backends cpu,vulkan`, the executor changes too. The window is small and
+full before the first switch, so that what is said meanwhile takes no memory. The resident memory
 some tokens after each switch is compared with that of the first time in the same mode.
 """
 
@@ -92,14 +92,17 @@ def main() -> None:
     parser.add_argument("--backends", default="cpu")
     parser.add_argument("--model")
     arguments = parser.parse_args()
-    kinds = list(product(MODES, arguments.backends.split(",")))
+    backends = arguments.backends.split(",")
+    kinds = list(product(MODES, backends))
     engine = Engine(None)
-    engine.send(LoadModel(arguments.model, _options(*kinds[-1])))
+    engine.send(LoadModel(arguments.model, _options(MODES[-1], backends[0])))
     while not any(isinstance(event, ModelLoaded) for event in engine.wait(1.0)):
         pass
     talk = Talk(engine)
     talk.until(TokenDecoded, CONTEXT)
-    rows = [_switch(talk, *kinds[n % len(kinds)], arguments.every) for n in range(arguments.switches)]
+    rows = [
+        _switch(talk, *kinds[n % len(kinds)], arguments.every) for n in range(arguments.switches)
+    ]
     engine.send(Stop())
     engine.close(60.0)
     print(talk.text)
