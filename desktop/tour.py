@@ -244,11 +244,21 @@ class Stage:
         self._picture("04-attention-heads")
         self._choose(large=True, row=max(self._maps().length - 8, 0))
         self._picture("04-attention-large")
-        self._choose(large=False, row=None)
+        self._choose(row=None)
+        self._zoom("head.0.1")
+        self._picture("04-attention-zoomed")
+        robot.click("head.all")
+        self._choose(large=False)
         self._choose(locked=self._known(FIGURED))
         self._figure("grid")
         self._figure("heads")
         self._choose(locked=self._known(FIGURED[:2]))
+
+    def _zoom(self, name: str) -> None:
+        """Down to single tokens, with their words on the axes, and the pointer on a cell."""
+        self.robot.point(name)
+        self.robot.wheel(13.0)
+        self._complete()
 
     def _known(self, heads: tuple[Head, ...]) -> tuple[Head, ...]:
         """Those that the model has."""

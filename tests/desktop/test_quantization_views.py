@@ -8,7 +8,6 @@ from imgui_bundle import imgui
 from core.messages import (
     AnalyzeTensors,
     CompareLanes,
-    Forced,
     LoadModel,
     MeasureDivergence,
     Reconfigure,
@@ -146,8 +145,8 @@ def test_reports_stand_beside_each_other(panel):
     assert command.reference.activations == "a32"
     assert [r.tested.mode for r in one.state.quantization.reports] == ["int4", "int8"]
     one.robot.frames(3)
-    x0, y0, x1, y1 = one.robot.rect("report.table")
-    assert y1 - y0 > 15 * one.ui.theme.size("small"), "every row is there"
+    _, top, _, bottom = one.robot.rect("report.table")
+    assert bottom - top > 15 * one.ui.theme.size("small"), "every row is there"
     one.robot.click("report.forget")
     assert one.state.quantization.reports == ()
 
@@ -209,16 +208,13 @@ def test_scales_of_the_strips():
 
 def test_a_tip_has_room_for_its_words(panel, monkeypatch):
     """Five tokens of each lane, in columns of equal width."""
-    drawn = []
-    row = lanes_strip._draw_row
-    monkeypatch.setattr(
-        lanes_strip,
-        "_draw_row",
-        lambda ui, other, chosen: drawn.append(room()) or row(ui, other, chosen),
-    )
+    drawn, draw_row = [], lanes_strip._draw_row
 
-    def room():
-        return imgui.get_content_region_avail().x
+    def watched(*arguments):
+        drawn.append(imgui.get_content_region_avail().x)
+        draw_row(*arguments)
+
+    monkeypatch.setattr(lanes_strip, "_draw_row", watched)
 
     one, _ = panel()
     one.robot.click("quantization.compare")
@@ -229,4 +225,3 @@ def test_a_tip_has_room_for_its_words(panel, monkeypatch):
     drawn.clear()
     one.robot.frames(3)
     assert len(drawn) == 30 and min(drawn) > one.ui.u(40)
-    assert isinstance(one.state.quantization.comparison.forced[0], Forced)
