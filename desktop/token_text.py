@@ -148,16 +148,19 @@ def draw_boxes(
     low, high = draw.get_clip_rect_min().y - at[1], draw.get_clip_rect_max().y - at[1]
     size, pad, least = ui.theme.text, ui.u(0.25), ui.u(1.75)
     font, faint = ui.fonts["regular"], ui.color("faint")
-    for box in page.between(low, high):
-        fill, color = look(box.token)
-        top = at[1] + box.line * page.line
-        left, right = at[0] + box.x, at[0] + box.x + box.width
-        corners = ImVec2(left, top + pad), ImVec2(right, top + page.line - pad)
+    boxes = list(page.between(low, high))
+    looks = [look(box.token) for box in boxes]
+    for box, (fill, _) in zip(boxes, looks, strict=True):
         if fill:
             # A full stop is narrow, and its colour counts as much; tints would show an overlap.
             more = max(0.0, (least - box.width) / 2) if fill >> 24 >= OPAQUE else 0.0
-            wider = ImVec2(left - more, corners[0].y), ImVec2(right + more, corners[1].y)
-            draw.add_rect_filled(*wider, fill, ui.u(0.5))
+            left, top = at[0] + box.x - more, at[1] + box.line * page.line
+            corner = ImVec2(left + box.width + 2 * more, top + page.line - pad)
+            draw.add_rect_filled(ImVec2(left, top + pad), corner, fill, ui.u(0.5))
+    for box, (fill, color) in zip(boxes, looks, strict=True):
+        top = at[1] + box.line * page.line
+        left, right = at[0] + box.x, at[0] + box.x + box.width
+        corners = ImVec2(left, top + pad), ImVec2(right, top + page.line - pad)
         spot = ImVec2(left, round(top + (page.line - size) / 2))
         draw.add_text(
             font, size, spot, faint if box.text == BREAK and not fill else color, box.text

@@ -94,11 +94,18 @@ def heading(ui: Ui, words: str, note: str = "") -> None:
 
 
 def button(
-    ui: Ui, name: str, label: str, icon: str = "", hint: str = "", enabled: bool = True
+    ui: Ui,
+    name: str,
+    label: str,
+    icon: str = "",
+    hint: str = "",
+    enabled: bool = True,
+    width: float = 0.0,
 ) -> bool:
-    """A quiet button: text on a soft surface."""
+    """A quiet button: text on a soft surface; as wide as its text where `width` is 0."""
+    words = f"{icon}  {label}##{name}" if icon else f"{label}##{name}"
     imgui.begin_disabled(not enabled)
-    clicked = imgui.button(f"{icon}  {label}##{name}" if icon else f"{label}##{name}")
+    clicked = imgui.button(words, ImVec2(width, 0))
     ui.mark(name)
     imgui.end_disabled()
     tip(ui, hint)

@@ -130,7 +130,7 @@ def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, li
         ui.mark("lanes.prompt")
         imgui.same_line(0, ui.u(2))
         if work:
-            clicked = button(ui, "lanes.run", label, enabled=not work.stopping)
+            clicked = button(ui, "lanes.run", label, enabled=not work.stopping, width=room)
         else:
             ready = bool(words.strip()) and state.model is not None
             clicked = primary_button(ui, "lanes.run", label, enabled=ready, width=room)

@@ -83,6 +83,8 @@ def draw_strip(ui: Ui, comparison: Comparison) -> int | None:
     """Divergence, and below it the change of probability, a bar a token; the token pointed at."""
     mean = [token.kl for token in comparison.forced]
     note = f"mean {nats(sum(mean) / len(mean))}  ·  largest {nats(max(mean))}" if mean else ""
+    if not mean and comparison.answers[0].tokens:
+        note = "measured once both have answered"
     _draw_title(ui, KL_TITLE, KL_ABOUT, "  ·  ".join(filter(None, (summary(comparison), note))))
     field = _field(ui, comparison, _kl_height(ui))
     hovered = _hovered(field, len(comparison.forced))
