@@ -25,7 +25,7 @@ from core.models.model import BuildOptions, Model
 from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
 from core.plan.plan import Program, tensor_row_bytes
-from core.quant.modes import MODES, common_room, convert, mode_bytes
+from core.quant.modes import MODES, common_room, convert, mode_bytes, raised
 from core.session import Session
 from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
@@ -74,8 +74,10 @@ class Runner:
             self.choice.device.close()
 
 
-def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
-    """Read a file's header, vocabulary and template; no weights yet.
+def open_model(
+    source: str | None, progress: Progress, warn: Warn, *, check_weights: bool = True
+) -> ModelFile:
+    """Read a file's header, vocabulary and template; weights only to warn of bad ones.
 
     FileError, UnsupportedError or RequestError where the source is not a model that we run.
     """
@@ -89,7 +91,8 @@ def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
         tokenizer = file.tokenizer(model.shape.vocabulary)
         template = file.template(tokenizer)
         progress("checking the weights", 0.25)
-        _warn_of_bad_weights(file, model.on_disk, progress, warn)
+        if check_weights:
+            _warn_of_bad_weights(file, model.on_disk, progress, warn)
     except BaseException:
         file.close()
         raise
@@ -214,11 +217,12 @@ def _convert(model_file: ModelFile, mode: str, progress: Progress) -> dict[str, 
     done = 0
     weights = {}
     converted = [tensor for name, tensor in tensors.items() if name not in on_disk]
-    room = common_room(converted, mode)
+    finer = raised(tensors.values(), mode)
+    room = common_room(converted, mode, finer)
     for tensor in tensors.values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)
         kept = tensor.name in on_disk
-        weights[tensor.name] = tensor if kept else convert(tensor, mode, room)
+        weights[tensor.name] = tensor if kept else convert(tensor, mode, room, finer)
         done += tensor.nbytes
     return weights
 

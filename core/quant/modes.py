@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import RequestError, UnsupportedError
 from core.formats.tensor import TensorData
+from core.quant import quantizer
 from core.quant.registry import FORMATS, QuantFormat
 
 AS_STORED = "as-stored"
@@ -20,8 +21,31 @@ _CHUNK_VALUES = 1 << 21  # 8 MiB of float32 at a time
 _CHUNK_ROWS = 16  # a multiple of the rows of a tile
 
 
-def target_dtype(tensor: TensorData, mode: str) -> str:
-    """The format a tensor has in a mode.
+# Matrices of which few weights decide much: at int4 those of values lose three times as much as
+# any others of their size. SPARE_BITS is what their better format may add, in the mean.
+_SENSITIVE = "attn_v.weight"
+SPARE_BITS = 0.1
+NONE_RAISED: frozenset[str] = frozenset()
+
+
+def raised(tensors: Iterable[TensorData], mode: str) -> frozenset[str]:
+    """Names of a model's matrices that are int8 in mode int4: all sensitive ones, or none where
+    they are too many."""
+    if mode != "int4":
+        return NONE_RAISED
+    sizes = {t.name: math.prod(t.shape) for t in tensors if _fills_blocks(t, "int4")}
+    names = frozenset(name for name in sizes if name.endswith(_SENSITIVE))
+    more = FORMATS["int8"].bits_per_weight - FORMATS["int4"].bits_per_weight
+    added = more * sum(sizes[name] for name in names)
+    return names if added <= SPARE_BITS * sum(sizes.values()) else NONE_RAISED
+
+
+def _fills_blocks(tensor: TensorData, dtype: str) -> bool:
+    return len(tensor.shape) > 1 and tensor.shape[-1] % FORMATS[dtype].block_size == 0
+
+
+def target_dtype(tensor: TensorData, mode: str, raised: frozenset[str] = NONE_RAISED) -> str:
+    """The format a tensor has in a mode, of which the model's `raised` are known.
 
     Vectors (norms, biases) are float32 in every mode, which is exact. Rows that do not fill whole
     blocks stay float16. Raises RequestError for an unknown mode.
@@ -30,8 +54,10 @@ def target_dtype(tensor: TensorData, mode: str) -> str:
         raise RequestError(f"unknown weight mode {mode!r}, expected one of {', '.join(MODES)}")
     if len(tensor.shape) == 1:
         return "f32"
+    if tensor.name in raised:
+        return "int8"
     dtype = _FORMAT_OF_MODE.get(mode, tensor.dtype)
-    return "f16" if tensor.shape[-1] % FORMATS[dtype].block_size else dtype
+    return dtype if _fills_blocks(tensor, dtype) else "f16"
 
 
 Room = Callable[[int], NDArray[np.uint8]]  # so many bytes
@@ -41,12 +67,14 @@ def _own_room(nbytes: int) -> NDArray[np.uint8]:
     return np.empty(nbytes, np.uint8)
 
 
-def common_room(tensors: Iterable[TensorData], mode: str) -> Room:
+def common_room(
+    tensors: Iterable[TensorData], mode: str, raised: frozenset[str] = NONE_RAISED
+) -> Room:
     """One allocation for all that `convert` will change, so that the system can use large pages.
 
     A stream through small ones is a fifth slower.
     """
-    total = sum(_aligned(_converted_bytes(tensor, mode)) for tensor in tensors)
+    total = sum(_aligned(_converted_bytes(tensor, mode, raised)) for tensor in tensors)
     memory = np.empty(total + _ALIGNMENT, np.uint8)
     taken = -memory.ctypes.data % _ALIGNMENT
 
@@ -58,8 +86,8 @@ def common_room(tensors: Iterable[TensorData], mode: str) -> Room:
     return room
 
 
-def _converted_bytes(tensor: TensorData, mode: str) -> int:
-    dtype = target_dtype(tensor, mode)
+def _converted_bytes(tensor: TensorData, mode: str, raised: frozenset[str]) -> int:
+    dtype = target_dtype(tensor, mode, raised)
     shape = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
     return 0 if dtype == tensor.dtype else FORMATS[dtype].nbytes(shape)
 
@@ -70,39 +98,58 @@ def _aligned(nbytes: int) -> int:
 
 def mode_bytes(tensors: Iterable[TensorData], mode: str) -> int:
     """Bytes that the tensors take in a mode, without converting them."""
+    found = tuple(tensors)
+    names = raised(found, mode)
     return sum(
-        FORMATS[target_dtype(tensor, mode)].nbytes((math.prod(tensor.shape[:-1]), tensor.shape[-1]))
-        for tensor in tensors
+        FORMATS[target_dtype(t, mode, names)].nbytes((math.prod(t.shape[:-1]), t.shape[-1]))
+        for t in found
     )
 
 
-def convert(tensor: TensorData, mode: str, room: Room = _own_room) -> TensorData:
+def convert(
+    tensor: TensorData,
+    mode: str,
+    room: Room = _own_room,
+    raised: frozenset[str] = NONE_RAISED,
+) -> TensorData:
     """The tensor in the format of a mode, in `room`; itself where nothing changes.
 
     Works through the tensor in pieces, so that beside the result only a few MiB are in use.
     Raises RequestError for an unknown mode, UnsupportedError for values that overflow float16.
     """
-    source, dtype = tensor.format, target_dtype(tensor, mode)
+    dtype = target_dtype(tensor, mode, raised)
     if dtype == tensor.dtype:
         return tensor
     target = FORMATS[dtype]
     columns = tensor.shape[-1]
-    rows = math.prod(tensor.shape[:-1])
-    data = room(target.nbytes((rows, columns)))
-    step = max(1, _CHUNK_VALUES // columns // _CHUNK_ROWS) * _CHUNK_ROWS
-    for start in range(0, rows, step):
-        before, after = (start, columns), (min(start + step, rows), columns)
-        piece = tensor.data[source.nbytes(before) : source.nbytes(after)]
-        decoded = source.dequantize(piece, (after[0] - start, columns))
-        data[target.nbytes(before) : target.nbytes(after)] = _encode(tensor, target, decoded)
+    data = room(_converted_bytes(tensor, mode, raised))
+    end = 0
+    for decoded in pieces(tensor):
+        begin, end = end, end + target.nbytes((len(decoded), columns))
+        data[begin:end] = encode(tensor, target, decoded)
     data.flags.writeable = False
     return TensorData(tensor.name, dtype, tensor.shape, data)
 
 
-def _encode(
-    tensor: TensorData, target: QuantFormat, values: NDArray[np.float32]
+def pieces(tensor: TensorData) -> Iterator[NDArray[np.float32]]:
+    """The tensor's rows [n, K] in order as float32, whole tiles at a time, about 8 MiB each."""
+    source, columns = tensor.format, tensor.shape[-1]
+    rows = math.prod(tensor.shape[:-1])
+    step = max(1, _CHUNK_VALUES // columns // _CHUNK_ROWS) * _CHUNK_ROWS
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        piece = tensor.data[source.nbytes((start, columns)) : source.nbytes((stop, columns))]
+        yield source.dequantize(piece, (stop - start, columns))
+
+
+Encode = Callable[[NDArray[np.float32]], NDArray[np.uint8]]  # [n, K] -> bytes
+
+
+def encode(
+    tensor: TensorData, target: QuantFormat, values: NDArray[np.float32], by: Encode | None = None
 ) -> NDArray[np.uint8]:
-    encoded = target.quantize(values)
+    """Bytes of rows of a tensor; UnsupportedError where finite values become infinite."""
+    encoded = quantizer.encode(target.name, values) if by is None else by(values)
     if target.non_finite(encoded) and np.isfinite(values).all():
         raise UnsupportedError(
             f"tensor {tensor.name!r} reaches {np.abs(values).max():.3g}, "
