@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import loading
@@ -63,10 +64,16 @@ class Engine:
     """Owns the model and the thread that runs it.
 
     `device` is the Vulkan device that also draws the window, None where nothing draws. `wake` is
-    called from the worker whenever there are new events.
+    called from the worker whenever there are new events. Variants of models are kept in the folder
+    `variants`, and found there again.
     """
 
-    def __init__(self, device: Device | None, wake: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        device: Device | None,
+        wake: Callable[[], None] | None = None,
+        variants: Path | None = None,
+    ) -> None:
         self._wake = wake
         self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -78,7 +85,7 @@ class Engine:
         self._loads = 0  # LoadModel commands not finished yet
         self._closing = False
         self._running = Running(
-            device, self._emit, self._log, self._cancelled, lambda: self._closing
+            device, self._emit, self._log, self._cancelled, lambda: self._closing, variants
         )
         self._switching = Switching(self._running.prepare)
         self._steering = Steering(self._emit, self._log, self._switching.between_steps)
@@ -251,6 +258,7 @@ class Engine:
                 should_stop=lambda: self._stopped(number),
                 closing=lambda: self._closing,
                 waiting=lambda: not self._commands.empty(),
+                variants=self._running.variants,
             )
             message = run_task(command, bench)
             give_back()

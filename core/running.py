@@ -22,6 +22,7 @@ from core.errors import (
     RequestError,
 )
 from core.generation import Emit, cache_status
+from core.kept_variants import find
 from core.kv_cache import Prefix
 from core.messages import (
     EngineOptions,
@@ -46,6 +47,7 @@ class Running:
     """`device` is the Vulkan device that also draws, None where nothing draws.
 
     `cancelled` says of a command's number whether its load is to end, `closing` whether all is.
+    Variants that a person kept lie in the folder `variants`.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class Running:
         log: Callable[[Level, str], None],
         cancelled: Callable[[int], bool],
         closing: Callable[[], bool],
+        variants: Path | None = None,
     ) -> None:
         self.device = device
+        self.variants = variants
         self.file: loading.ModelFile | None = None
         self.runner: loading.Runner | None = None
         self.options = EngineOptions()
@@ -74,6 +78,8 @@ class Running:
         try:
             file = loading.open_model(command.source, progress, partial(self._log, "warning"))
             try:
+                if self.variants is not None:
+                    file.kept.update(find(self.variants, file, partial(self._log, "warning")))
                 runner = self._start(file, command.options, progress)
             except BaseException:
                 file.close()

@@ -45,6 +45,7 @@ from core.messages.comparing import (
     DivergenceMeasured,
     DivergenceReport,
     Forced,
+    KeepVariant,
     LaneFinished,
     LaneReady,
     LanesForced,
@@ -57,6 +58,7 @@ from core.messages.comparing import (
     TaskProgress,
     TensorReport,
     TensorRow,
+    VariantKept,
 )
 from core.messages.inside import (
     CompareGains,
@@ -108,7 +110,9 @@ class Shutdown:
 
 
 Aside = SetGains | Inspect | CompareGains | Look | ExportMaps | MeasureCache  # between steps
-Task = CompareLanes | MeasureDivergence | MeasureModes | AnalyzeTensors  # ends with TaskFinished
+Task = (  # ends with TaskFinished
+    CompareLanes | MeasureDivergence | MeasureModes | AnalyzeTensors | KeepVariant
+)
 
 Command = (
     LoadModel
@@ -128,6 +132,7 @@ Command = (
     | MeasureDivergence
     | MeasureModes
     | AnalyzeTensors
+    | KeepVariant
     | Stop
     | Shutdown
 )
@@ -167,6 +172,7 @@ Event = (
     | DivergenceMeasured
     | ModesMeasured
     | TensorReport
+    | VariantKept
     | Logged
 )
 
@@ -208,6 +214,7 @@ __all__ = [
     "GenerationStarted",
     "GenerationStats",
     "Inspect",
+    "KeepVariant",
     "KvType",
     "LaneFinished",
     "LaneReady",
@@ -254,4 +261,5 @@ __all__ = [
     "TensorReport",
     "TensorRow",
     "TokenDecoded",
+    "VariantKept",
 ]

@@ -54,6 +54,22 @@ class AnalyzeTensors:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepVariant:
+    """Write the loaded model in a weight mode to disk; from then on it is mapped, not made."""
+
+    request: int
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class VariantKept:
+    request: int
+    mode: Mode
+    path: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaneReady:
     """A lane of CompareLanes can answer."""
 

@@ -90,6 +90,9 @@ class ModelInfo:
         default_factory=lambda: MappingProxyType({})
     )
     cache: CacheLayout = CacheLayout()
+    kept: Mapping[str, str] = field(  # weight mode -> directory of a variant kept on disk
+        default_factory=lambda: MappingProxyType({})
+    )
 
 
 @dataclass(frozen=True, slots=True)

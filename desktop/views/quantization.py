@@ -8,7 +8,7 @@ from imgui_bundle import ImVec2, imgui
 
 from core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
 from desktop.actions import Action, SetOptions
-from desktop.icons import ICON_GAUGE, ICON_SCALE
+from desktop.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE
 from desktop.quant_state import Page
 from desktop.quantizing import RunTask, SetQuantization, ShowLanes
 from desktop.state import AppState
@@ -36,6 +36,12 @@ ACTIVATION_HINTS = (
 )
 LIVE = "Takes effect at the next token, in the middle of an answer too. The conversation stays."
 MEASURE = "Runs every mode that fits into memory for some seconds: prompt, then answer."
+MEASURE_LABEL = "Measure"
+KEEP = (
+    "Write the weights in this mode to disk. The next time they are mapped from there: at once, "
+    "and in memory that other programs can share."
+)
+KEPT = "It is mapped from there whenever this mode is chosen."
 COMPARE = "Two modes answer one prompt, side by side"
 
 
@@ -69,18 +75,42 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     _draw_switching(state, ui)
     if button(ui, "quantization.compare", "Compare two modes", ICON_SCALE, COMPARE):
         actions.append(ShowLanes(True))
-    imgui.same_line(0, ui.u(2))
     free = state.quantization.work is None
-    label = "Measure here"
-    if button(ui, "quantization.measure", label, ICON_GAUGE, MEASURE, enabled=free):
+    beside(ui, MEASURE_LABEL)
+    if button(ui, "quantization.measure", MEASURE_LABEL, ICON_GAUGE, MEASURE, enabled=free):
         actions.append(RunTask("modes"))
-    actions += draw_work(state, ui, "modes")
+    actions += _draw_keep(state, ui, model)
+    actions += draw_work(state, ui, "modes") + draw_work(state, ui, "keep")
     if speeds:
         wrapped(ui, f"On {speeds.device}, {speeds.reason}.")
     imgui.dummy(ImVec2(0, ui.u(1)))
     draw_stored(ui, model)
     _draw_facts(ui, model)
     return actions
+
+
+def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
+    """The mode in use to disk, where it is not there yet."""
+    mode = state.executor.mode if state.executor else "as-stored"
+    kept = model.kept.get(mode, "")
+    label = "Kept on disk" if kept else "Keep on disk"
+    beside(ui, label)
+    hint = KEEP if not kept else f"{kept}\n{KEPT}"
+    if mode == "as-stored":
+        hint = "The file itself is on disk: choose another mode, and it can be kept."
+    free = state.quantization.work is None and state.load is None
+    able = free and not kept and mode == state.options.mode != "as-stored"
+    if button(ui, "quantization.keep", label, ICON_SAVE, hint, enabled=able):
+        return [RunTask("keep")]
+    return []
+
+
+def beside(ui: Ui, label: str) -> None:
+    """The next button beside the last one, or below it where there is no room."""
+    imgui.same_line(0, ui.u(2))
+    icon = ui.u(7) + 2 * imgui.get_style().frame_padding.x
+    if imgui.get_content_region_avail().x < imgui.calc_text_size(label).x + icon:
+        imgui.new_line()
 
 
 def _draw_activations(state: AppState, ui: Ui, options: EngineOptions) -> EngineOptions:
@@ -112,7 +142,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
     if imgui.is_item_hovered() or wanted:
         fill = "accent_soft" if wanted else "hover"
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
-    tip(ui, f"{ABOUT[mode]}\n{_disk(mode)}\n{LIVE}")
+    tip(ui, f"{ABOUT[mode]}\n{_disk(model, mode)}\n{LIVE}")
     small = ui.theme.size("small")
     y = round(at.y + (height - ui.theme.text) / 2)
     below = round(at.y + (height - small) / 2)
@@ -155,9 +185,11 @@ def _recommended(state: AppState) -> ModeSpeed | None:
     return speeds.rows[speeds.recommended] if speeds else None
 
 
-def _disk(mode: Mode) -> str:
+def _disk(model: ModelInfo, mode: Mode) -> str:
     if mode == "as-stored":
         return "On disk: mapped from the file, without copying."
+    if mode in model.kept:
+        return f"On disk: mapped from {model.kept[mode]}, without copying."
     return "Made in memory when it is chosen, in the background."
 
 

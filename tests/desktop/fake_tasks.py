@@ -16,6 +16,7 @@ from core.messages import (
     ExecutorInfo,
     Forced,
     GenerationStats,
+    KeepVariant,
     LaneFinished,
     LaneReady,
     LanesForced,
@@ -29,6 +30,7 @@ from core.messages import (
     TaskProgress,
     TensorReport,
     TensorRow,
+    VariantKept,
 )
 
 BEGINNING = ("Once", "upon", "a", "time", "a", "light")
@@ -70,6 +72,8 @@ def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
         yield DivergenceMeasured(request, report(tested, reference))
     elif isinstance(command, MeasureModes):
         yield ModesMeasured(request, executor.device, ROWS, 2, "int4 is the fastest here")
+    elif isinstance(command, KeepVariant):
+        yield VariantKept(request, command.mode, f"/variants/model-{command.mode}", 76_000_000)
     elif isinstance(command, AnalyzeTensors):
         yield TensorReport(request, command.mode, TENSORS)
 

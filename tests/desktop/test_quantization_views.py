@@ -8,6 +8,7 @@ from imgui_bundle import imgui
 from core.messages import (
     AnalyzeTensors,
     CompareLanes,
+    KeepVariant,
     LoadModel,
     MeasureDivergence,
     Reconfigure,
@@ -77,6 +78,24 @@ def test_a_click_switches_and_a_measurement_says_which_to_choose(panel):
     one.robot.click("quantization.measure")
     one.robot.wait("the speeds", lambda s: s.quantization.speeds is not None, 5)
     assert one.state.quantization.speeds.rows[2].mode == "int4"
+
+
+def test_a_mode_is_kept_on_disk(panel):
+    one, engine = panel()
+    assert inside(one, "quantization.keep", "view.quantization")
+    one.robot.click("quantization.keep")
+    assert not [c for c in engine.commands if isinstance(c, KeepVariant)], "the file is on disk"
+    one.robot.click("quantization.mode.int4")
+    one.robot.wait("int4", lambda s: s.executor.mode == "int4", 5)
+    one.robot.click("quantization.keep")
+    one.robot.wait("the variant", lambda s: "int4" in s.model.kept, 5)
+    assert last(engine, KeepVariant).mode == "int4"
+    assert "/variants/model-int4" in one.state.notices[-1].text
+    one.robot.wait("its end", at_rest, 5)
+    one.robot.click("quantization.keep")
+    assert len([c for c in engine.commands if isinstance(c, KeepVariant)]) == 1, (
+        "it is kept already"
+    )
 
 
 def test_lanes_from_the_prompt_to_the_mode_that_is_kept(panel):
