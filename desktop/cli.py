@@ -190,6 +190,12 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = commands.add_parser("doctor", parents=[common], help="what this machine offers")
     doctor.add_argument("--json", action="store_true")
+    doctor.add_argument(
+        "--benchmark-modes",
+        action="store_true",
+        help="measure every weight mode here, and recommend one",
+    )
+    doctor.add_argument("--model", metavar="MODEL", help="to measure with; else the default model")
     return parser
 
 
