@@ -7,7 +7,16 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import ACTIVATIONS, MODES, Activations, Backend, EngineOptions, Mode
+from core.messages import (
+    ACTIVATIONS,
+    KV_TYPES,
+    MODES,
+    Activations,
+    Backend,
+    EngineOptions,
+    KvType,
+    Mode,
+)
 from desktop.actions import Action, SetOptions
 from desktop.icons import ICON_CLOSE
 from desktop.quant_state import Choices, Comparison, LaneAnswer
@@ -36,6 +45,7 @@ BACKENDS: tuple[tuple[Backend, str], ...] = (
     ("auto", "Auto"), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
 )  # fmt: skip
 MODE_LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
+CACHE_LABELS: tuple[tuple[KvType, str], ...] = tuple((kind, f"KV {kind}") for kind in KV_TYPES)
 ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple((a, a) for a in ACTIVATIONS)
 EXPLAINED = (
     "Both lanes answer the same prompt. Then B is asked, for every token that A said, how likely "
@@ -79,7 +89,7 @@ def _draw_head(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_setting(ui: Ui, choices: Choices, column: float) -> Choices:
-    """Mode, activations and executor of each lane, above its column."""
+    """Mode, activations, type of the cache and executor of each lane, above its column."""
     top = imgui.get_cursor_pos()
     options = []
     for lane in (0, 1):
@@ -92,14 +102,19 @@ def _draw_lane_setting(ui: Ui, lane: int, options: EngineOptions, width: float) 
     _draw_badge(ui, lane)
     imgui.same_line(0, ui.u(2))
     gap = ui.u(1.5)
-    room = (width - ui.u(6.5) - ui.u(2) - 2 * gap) / 3
+    room = (width - ui.u(6.5) - ui.u(2) - 3 * gap) / 4
     name = f"lanes.{NAMES[lane].lower()}"
     mode = picker(ui, f"{name}.mode", MODE_LABELS, options.mode, room, "How weights are kept")
     imgui.same_line(0, gap)
     hint = "float32 or int8 activations; auto: what is fastest"
     kind = picker(ui, f"{name}.activations", ACTIVATION_LABELS, options.activations, room, hint)
     imgui.same_line(0, gap)
+    hint = "How the cache's keys and values are kept"
+    cache = picker(ui, f"{name}.cache", CACHE_LABELS, options.keys, room, hint)
+    imgui.same_line(0, gap)
     backend = picker(ui, f"{name}.backend", BACKENDS, options.backend, room, "Where it runs")
+    if cache != options.keys:
+        options = replace(options, keys=cache, values=cache)
     return replace(options, mode=mode, activations=kind, backend=backend)
 
 
@@ -199,6 +214,8 @@ def _draw_numbers(
         title = f"{executor.mode}  ·  {executor.activations}  ·  {executor.backend}"
     else:
         title = options.mode
+    if options.keys != "fp16" or options.values != "fp16":
+        title += f"  ·  KV {_kv_name(options)}"
     text(ui, title, style="small", bold=True)
     _draw_figures(
         ui,
@@ -219,13 +236,18 @@ def _draw_numbers(
     name = f"lanes.keep.{NAMES[lane].lower()}"
     actions: list[Action] = []
     with ui.font(style="small"):
-        hint = "The chat goes on with this mode, from its next token on"
+        hint = "The chat goes on with this mode and cache, from its next token on"
         label = "The chat's mode" if kept else "Keep this mode"
         able = not kept and state.load is None and state.quantization.work is None
         if button(ui, name, label, hint=hint, enabled=able):
             actions = [SetOptions(_merged(state.options, options)), ShowLanes(False)]
     imgui.end_group()
     return actions
+
+
+def _kv_name(options: EngineOptions) -> str:
+    keys, values = options.keys, options.values
+    return keys if keys == values else f"{keys}, {values}"
 
 
 def _draw_figures(ui: Ui, figures: list[tuple[str, str, str]], width: float) -> None:
@@ -244,7 +266,14 @@ def _draw_figures(ui: Ui, figures: list[tuple[str, str, str]], width: float) -> 
 
 
 def _merged(chat: EngineOptions, lane: EngineOptions) -> EngineOptions:
-    return replace(chat, mode=lane.mode, activations=lane.activations, backend=lane.backend)
+    return replace(
+        chat,
+        mode=lane.mode,
+        activations=lane.activations,
+        backend=lane.backend,
+        keys=lane.keys,
+        values=lane.values,
+    )
 
 
 def _keeps(state: AppState, lane: EngineOptions) -> bool:

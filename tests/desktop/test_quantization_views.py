@@ -139,6 +139,15 @@ def test_strip_and_tokens_point_at_the_same(panel, size):
     assert one.ui.memory["lanes.pointed"] is None
 
 
+def test_a_lane_has_a_type_of_cache(panel):
+    one, _ = panel()
+    one.robot.click("quantization.compare")
+    one.robot.click("lanes.b.cache")
+    one.robot.click("lanes.b.cache.int8")
+    lanes = one.state.quantization.choices.lanes
+    assert [(lane.keys, lane.values) for lane in lanes] == [("fp16", "fp16"), ("int8", "int8")]
+
+
 def test_a_comparison_can_be_stopped(panel):
     one, engine = panel(delay=0.05)
     one.robot.click("quantization.compare")
