@@ -6,9 +6,10 @@ from imgui_bundle import ImVec2, imgui
 
 from core.messages import Overflow
 from desktop.cache_state import ALARM, WARN, forecast
+from desktop.controls import chooser
 from desktop.state import AppState
 from desktop.ui import Ui
-from desktop.widgets import chooser, text, wrapped
+from desktop.widgets import text, wrapped
 
 OVERFLOWS: tuple[tuple[Overflow, str], ...] = (
     ("stop", "Stop"),

@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui, implot
 
 from core.messages import MODES, DivergenceReport, Mode, ModelInfo
 from desktop.actions import Action
+from desktop.controls import picker
 from desktop.icons import ICON_TRASH
 from desktop.quant_state import Choices
 from desktop.quantizing import ForgetReports, RunTask, SetQuantization
@@ -19,7 +20,7 @@ from desktop.ui import Ui
 from desktop.units import size
 from desktop.views.lanes_strip import nats
 from desktop.views.quant_work import draw_work
-from desktop.widgets import icon_button, picker, primary_button, text, tip, wrapped
+from desktop.widgets import icon_button, primary_button, text, tip, wrapped
 
 FLOATS = frozenset({"F32", "F16", "BF16", "F64"})
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
