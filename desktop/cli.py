@@ -225,6 +225,12 @@ def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--reference", metavar="MODEL", help="whose the reference is, if not the same file's"
     )
+    parser.add_argument(
+        "--reference-kv",
+        type=_kv_types,
+        metavar="TYPE[,TYPE]",
+        help="the cache's types of the reference, if not the same",
+    )
     parser.add_argument("--chunks", type=_at_least(0), default=0, help="at most; 0: all")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)
