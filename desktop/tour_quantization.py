@@ -11,7 +11,7 @@ from pathlib import Path
 from imgui_bundle import imgui
 
 from core.messages import EngineOptions, Mode
-from desktop.actions import Send, SetOptions, SetSampling, StopAnswer
+from desktop.actions import DismissNotice, NewChat, Send, SetOptions, SetSampling, StopAnswer
 from desktop.quantizing import SetQuantization, ShowLanes
 from desktop.robot import Robot
 from desktop.state import AppState
@@ -22,7 +22,7 @@ BYTES, SLOW_BYTES = 5000, 2400  # of text for the report: two chunks, one on a s
 SLOW = 20.0  # tokens per second
 TOKENS, ANSWER = 96, 1000  # of a lane, of the answer that is switched at most
 LANES: tuple[Mode, Mode] = ("fp32", "int4")
-QUESTION = "Tell me about the colours of the sky, from morning to night."
+QUESTION = "Write a long story about a lighthouse keeper and the sea."
 PROMPT = "Write the beginning of a story about a lighthouse."
 
 
@@ -47,6 +47,9 @@ def look_at_modes(robot: Robot, picture: Callable[[str], None]) -> None:
 def _switch(robot: Robot, picture: Callable[[str], None]) -> None:
     """To int8 while an answer is written, and back after it."""
     options, sampling = robot.state.options, robot.state.sampling
+    robot.program.do(NewChat())
+    for notice in robot.state.notices:
+        robot.program.do(DismissNotice(notice.id))
     robot.program.do(SetSampling(replace(sampling, max_new_tokens=ANSWER)))
     robot.program.do(Send(QUESTION))
     robot.wait("its beginning", _has_said(8), LIMIT)

@@ -12,6 +12,7 @@ from core.attention_scores import SCORES
 from desktop.actions import Action, SetAttention
 from desktop.attention_maps import AttentionMaps
 from desktop.attention_state import AttentionChoice, Head
+from desktop.controls import picker
 from desktop.state import AppState
 from desktop.theme import u32
 from desktop.ui import Ui
@@ -22,7 +23,7 @@ from desktop.views.attention_map import draw_map
 from desktop.views.rail import rail_width
 from desktop.views.save import draw_save
 from desktop.views.status_bar import status_height
-from desktop.widgets import fit, picker, text, tip, wrapped
+from desktop.widgets import fit, text, tip, wrapped
 
 KEPT = "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
 UNKEPT = (

@@ -10,13 +10,14 @@ from imgui_bundle import ImVec2, imgui
 from desktop.actions import Action, SetAttention
 from desktop.attention_maps import AttentionMaps
 from desktop.attention_state import AttentionChoice, Head
+from desktop.controls import line_slider, toggle
 from desktop.icons import ICON_CLOSE, ICON_ZOOM_OUT
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.views.attention_look import bar_width, draw_look, draw_upright_bar, look_of, redraw
 from desktop.views.attention_map import draw_axes, draw_map, draw_pointer, gutter, visible
 from desktop.views.save import draw_save
-from desktop.widgets import icon_button, line_slider, text, toggle, wrapped
+from desktop.widgets import icon_button, text, wrapped
 
 LEAST = 16  # tokens that zooming ends at
 ZOOM = 1.25  # a notch of the wheel

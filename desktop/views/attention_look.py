@@ -11,10 +11,11 @@ from imgui_bundle import ImVec2, imgui
 from desktop.attention_colors import NAMES, table
 from desktop.attention_maps import AttentionMaps, Look
 from desktop.attention_state import AttentionChoice
+from desktop.controls import chooser, slider, toggle
 from desktop.icons import ICON_MAXIMIZE, ICON_MINIMIZE, ICON_SLIDERS
 from desktop.state import AppState
 from desktop.ui import Ui
-from desktop.widgets import chooser, icon_button, popover, slider, text, toggle
+from desktop.widgets import icon_button, popover, text
 
 LOWEST = 1e-4  # value of the first colour of a logarithmic scale
 SINK = (

@@ -12,6 +12,7 @@ from desktop.actions import Action
 from desktop.attention_colors import table
 from desktop.cache_actions import AskMeasure, ColorCache
 from desktop.cache_state import ColorBy
+from desktop.controls import picker
 from desktop.icons import ICON_MEMORY
 from desktop.state import AppState
 from desktop.theme import u32
@@ -21,7 +22,7 @@ from desktop.views.kv_map import draw_map
 from desktop.views.kv_rows import Rows
 from desktop.views.kv_totals import draw_headline, draw_prefixes, draw_totals
 from desktop.views.kv_window import draw_zoom, window_of, zoom_of, zoom_width
-from desktop.widgets import heading, help_mark, icon_button, picker, text, wrapped
+from desktop.widgets import heading, help_mark, icon_button, text, wrapped
 
 NOTE = (
     "Each token leaves a key and a value in every layer, so that later tokens can look back "

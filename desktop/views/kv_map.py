@@ -246,7 +246,8 @@ def _draw_words(state: AppState, ui: Ui, window: Window, frame: Frame, y: float)
         x = window.x(position)
         if x < -window.each / 2 or position >= len(state.positions):
             continue
-        words = fit(visible(state.positions[position]), window.each - ui.u(0.5))
+        room = min(window.each, frame.width - x)  # the last may be cut
+        words = fit(visible(state.positions[position]), room - ui.u(0.5))
         color = "text" if position == state.cache.pointed else "muted"
         draw.add_text(ImVec2(round(frame.at.x + max(x, 0.0)), y), ui.color(color), words)
 

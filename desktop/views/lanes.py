@@ -18,6 +18,7 @@ from core.messages import (
     Mode,
 )
 from desktop.actions import Action, SetOptions
+from desktop.controls import line_slider, picker, toggle
 from desktop.icons import ICON_CLOSE
 from desktop.quant_state import Choices, Comparison, LaneAnswer
 from desktop.quantizing import RunTask, SetQuantization, ShowLanes, StopTask
@@ -27,18 +28,7 @@ from desktop.token_text import TokenPage, draw_boxes, lay_out
 from desktop.ui import Ui
 from desktop.units import duration, rate, sentence, size
 from desktop.views.lanes_strip import draw_details, draw_strip, kl_color, strip_height
-from desktop.widgets import (
-    button,
-    icon_button,
-    line_slider,
-    meter,
-    picker,
-    primary_button,
-    text,
-    tip,
-    toggle,
-    wrapped,
-)
+from desktop.widgets import button, icon_button, meter, primary_button, text, tip, wrapped
 
 NAMES = ("A", "B")
 BACKENDS: tuple[tuple[Backend, str], ...] = (

@@ -8,10 +8,11 @@ from imgui_bundle import ImVec2, imgui
 
 from core.messages import Level
 from desktop.actions import Action, ClearLog
+from desktop.controls import chooser
 from desktop.icons import ICON_COPY, ICON_TRASH
 from desktop.state import AppState, LogLine
 from desktop.ui import Ui
-from desktop.widgets import chooser, icon_button, tip, wrapped
+from desktop.widgets import icon_button, tip, wrapped
 
 FILTERS: tuple[tuple[Level, str], ...] = (
     ("info", "All"), ("warning", "Warnings"), ("error", "Errors"),

@@ -11,11 +11,12 @@ from core.metrics.memory import cache_memory
 from desktop.actions import Action, SetOptions
 from desktop.cache_actions import LookAtMemory, SetOverflow
 from desktop.cache_state import WARN, retyped
+from desktop.controls import chooser, slider
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.units import size
 from desktop.views.overflow import draw_overflow
-from desktop.widgets import button, chooser, meter, primary_button, slider, text, wrapped
+from desktop.widgets import button, meter, primary_button, text, wrapped
 
 LEAST = 256  # tokens
 POOLS = (0, 64 << 20, 128 << 20, 256 << 20, 512 << 20, 1 << 30, 2 << 30, 4 << 30)

@@ -6,9 +6,10 @@ from imgui_bundle import ImVec2, imgui
 
 from core.messages import Overflow
 from desktop.cache_state import ALARM, WARN, forecast
+from desktop.controls import chooser
 from desktop.state import AppState
 from desktop.ui import Ui
-from desktop.widgets import chooser, text, wrapped
+from desktop.widgets import text, wrapped
 
 OVERFLOWS: tuple[tuple[Overflow, str], ...] = (
     ("stop", "Stop"),
@@ -80,6 +81,12 @@ def _phrases(state: AppState, share: float) -> tuple[tuple[str, ...], str]:
     return ("  ·  ".join(parts), f"{short}  ·  {soon or ahead}", short), color
 
 
+def shade(state: AppState) -> str:
+    """The colour of the meter: nothing ends where something is forgotten instead."""
+    color = fullness(used_share(state))
+    return "warning" if color == "error" and state.overflow != "stop" else color
+
+
 def draw_meter(state: AppState, ui: Ui, right: float, y: float, room: float) -> None:
     """In small type up to `right`: how full the context is; as it fills, how long it lasts."""
     share = used_share(state)
@@ -97,5 +104,5 @@ def draw_meter(state: AppState, ui: Ui, right: float, y: float, room: float) -> 
     high = ImVec2(low.x + bar, low.y + height)
     draw.add_rect_filled(low, high, ui.color("pressed"), height / 2)
     filled = ImVec2(low.x + max(bar * min(share, 1.0), height), high.y)
-    draw.add_rect_filled(low, filled, ui.color(fullness(share)), height / 2)
+    draw.add_rect_filled(low, filled, ui.color(shade(state)), height / 2)
     ui.rects["chat.context"] = (low.x, y, right, y + ui.theme.size("small"))

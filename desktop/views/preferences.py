@@ -5,9 +5,10 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from desktop.actions import Action, ResetLayout, SetFontSize, SetTheme
+from desktop.controls import chooser, slider
 from desktop.state import AppState, ThemeName
 from desktop.ui import Ui
-from desktop.widgets import button, chooser, facts, slider, text
+from desktop.widgets import button, facts, text
 
 THEMES: tuple[tuple[ThemeName, str], ...] = (("dark", "Dark"), ("light", "Light"))
 KEYS = (

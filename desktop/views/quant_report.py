@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui, implot
 
 from core.messages import MODES, DivergenceReport, Mode, ModelInfo
 from desktop.actions import Action
+from desktop.controls import picker
 from desktop.icons import ICON_TRASH
 from desktop.quant_state import Choices
 from desktop.quantizing import ForgetReports, RunTask, SetQuantization
@@ -19,8 +20,9 @@ from desktop.ui import Ui
 from desktop.units import size
 from desktop.views.lanes_strip import nats
 from desktop.views.quant_work import draw_work
-from desktop.widgets import icon_button, picker, primary_button, text, tip, wrapped
+from desktop.widgets import icon_button, primary_button, text, tip, wrapped
 
+TICKS = 12  # below a plot, at most
 FLOATS = frozenset({"F32", "F16", "BF16", "F64"})
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 ABOUT = (
@@ -206,6 +208,9 @@ def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     text(ui, "Mean divergence along the text", style="small", bold=True)
     with ui.font(style="small"):
         if _begin(ui, "##chunks", "chunk", "nats", logarithmic=False):
+            most = max(report.chunks for report in reports)
+            ticks = np.arange(1, most + 1, -(-most // TICKS), dtype=np.float64)
+            implot.setup_axis_ticks(implot.ImAxis_.x1, ticks.tolist())
             for number, report in enumerate(reports):
                 values = np.array(report.kld_by_chunk, np.float64)
                 chunks = np.arange(1, len(values) + 1, dtype=np.float64)

@@ -9,11 +9,12 @@ from imgui_bundle import ImVec2, imgui
 
 from core.messages import MODES, Mode, TensorReport, TensorRow
 from desktop.actions import Action
+from desktop.controls import picker
 from desktop.quantizing import RunTask, SetQuantization
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.views.quant_work import draw_work
-from desktop.widgets import fit, picker, primary_button, tip, wrapped
+from desktop.widgets import fit, primary_button, tip, wrapped
 
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 ABOUT = (

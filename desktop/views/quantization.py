@@ -8,6 +8,7 @@ from imgui_bundle import ImVec2, imgui
 
 from core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
 from desktop.actions import Action, SetOptions
+from desktop.controls import chooser
 from desktop.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE
 from desktop.quant_state import Page
 from desktop.quantizing import RunTask, SetQuantization, ShowLanes
@@ -17,7 +18,7 @@ from desktop.units import quantity, rate, size
 from desktop.views import quant_report, quant_tensors
 from desktop.views.quant_work import draw_work
 from desktop.views.stored_weights import draw_stored
-from desktop.widgets import button, chooser, facts, progress, text, tip, wrapped
+from desktop.widgets import button, facts, progress, text, tip, wrapped
 
 PAGES: tuple[tuple[Page, str], ...] = (
     ("modes", "Modes"), ("report", "Report"), ("tensors", "Tensors"),

@@ -9,11 +9,12 @@ from imgui_bundle import imgui
 from core.messages import SamplingOptions
 from desktop.actions import Action, SetSampling
 from desktop.cache_actions import SetOverflow
+from desktop.controls import slider, toggle
 from desktop.icons import ICON_DICE
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.views.overflow import draw_overflow
-from desktop.widgets import button, slider, text, toggle, wrapped
+from desktop.widgets import button, text, wrapped
 
 HINTS = {
     "greedy": "Always take the likeliest token: the same question gives the same answer.",

@@ -8,12 +8,13 @@ from imgui_bundle import ImVec2, imgui
 
 from core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
 from desktop.actions import Action, SetOptions
+from desktop.controls import chooser
 from desktop.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.units import duration, rate, sentence
-from desktop.views.overflow import WHEN_FULL, fullness, used_share
-from desktop.widgets import chooser, fit, meter, popover, row_button, text, tip, wrapped
+from desktop.views.overflow import WHEN_FULL, shade, used_share
+from desktop.widgets import fit, meter, popover, row_button, text, tip, wrapped
 
 BACKENDS: tuple[tuple[Backend, str], ...] = (
     ("auto", "Auto"), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
@@ -132,7 +133,7 @@ def _draw_measures(
         if name == "context":
             imgui.set_cursor_pos(ImVec2(x, (height - ui.u(1)) / 2))
             full = used_share(state)
-            meter(ui, full, bar - ui.u(2), ui.u(1), fullness(full))
+            meter(ui, full, bar - ui.u(2), ui.u(1), shade(state))
             x += bar
         imgui.set_cursor_pos(ImVec2(x, top))
         with ui.colored(text="muted"):

@@ -10,13 +10,14 @@ from imgui_bundle import ImVec2, imgui
 
 from core.messages import Gains, ModelInfo
 from desktop.actions import Action
+from desktop.controls import slider
 from desktop.icons import ICON_REGENERATE, ICON_UNDO
 from desktop.inside import AnswerSteered, Steer
 from desktop.state import AppState
 from desktop.theme import u32
 from desktop.ui import Ui
 from desktop.views.token_colors import legible, mix
-from desktop.widgets import button, help_mark, slider, text, tip, wrapped
+from desktop.widgets import button, help_mark, text, tip, wrapped
 
 MOST = 2.0
 DRAG = 0.012  # of gain a pixel at text size 15

@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui
 
 from desktop.actions import Action, SetAttention
 from desktop.attention_colors import table
+from desktop.controls import picker, toggle
 from desktop.icons import ICON_EYE
 from desktop.inside import ReadAgain, SetXRay
 from desktop.state import AppState
@@ -18,7 +19,7 @@ from desktop.ui import Ui
 from desktop.views.attention_look import SINK
 from desktop.views.save import draw_save
 from desktop.views.token_colors import RAREST, likely, shades
-from desktop.widgets import button, meter, picker, text, tip, toggle
+from desktop.widgets import button, meter, text, tip
 
 SWITCH = f"{ICON_EYE}  X-ray"
 XRAY = (

@@ -12,7 +12,7 @@ from desktop.actions import ExportAttention, Send, SetAttention
 from desktop.inside import SetXRay
 from desktop.png import read_png
 from desktop.token_state import XRay
-from desktop.tour import Stage
+from desktop.tour_stage import Stage
 from desktop.views import figures
 from desktop.views.save import default_path
 from tests.desktop.fake_engine import FakeEngine

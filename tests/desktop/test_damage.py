@@ -13,7 +13,7 @@ from desktop.attention_state import AttentionChoice
 from desktop.damage import MOST, joined
 from desktop.imgui_renderer import ImguiRenderer
 from desktop.offscreen import OffscreenTarget
-from desktop.tour import Stage
+from desktop.tour_stage import Stage
 from tests.desktop.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.vulkan

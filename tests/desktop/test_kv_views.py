@@ -289,6 +289,17 @@ def test_the_meter_warns_at_80_and_95_percent():
     assert headroom(replace(state, context_used=1000)) == ("room for about 7 more turns", "muted")
     assert headroom(replace(state, context_used=7000)) == ("room for about 1 more turn", "warning")
     assert headroom(replace(state, context_used=8000)) == ("the next turn may not fit", "error")
+    for overflow, what in (("rolling", "oldest"), ("forget-middle", "middle")):
+        full = replace(state, context_used=8000, overflow=overflow)
+        assert headroom(full) == (f"with the next turn, the {what} is forgotten", "warning")
+
+
+def test_a_smaller_context_is_in_sight_where_a_larger_one_was_zoomed():
+    zoom = Zoom("own", (4000.0, 100.0))
+    window = window_of(replace(READY, model=replace(MODEL, context=512)), zoom, 100)
+    assert (window.first, window.span) == (412.0, 100.0)
+    window = window_of(replace(READY, model=replace(MODEL, context=64)), zoom, 100)
+    assert (window.first, window.span) == (0.0, 64.0)
 
 
 def test_memory_is_chosen_with_its_cost(talk):
