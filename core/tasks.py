@@ -17,6 +17,8 @@ from core.messages import (
     KeepVariant,
     MeasureDivergence,
     ModesMeasured,
+    ProfileStep,
+    StepProfiled,
     Task,
     TaskProgress,
     TensorReport,
@@ -24,6 +26,7 @@ from core.messages import (
 )
 from core.metrics.modes import measure_modes, recommend
 from core.metrics.perplexity import chunks_of, measure, read_text
+from core.metrics.step_profile import profile_step
 from core.metrics.tensors import analyze
 from core.quantizing import quantize
 from core.workbench import Workbench
@@ -44,6 +47,9 @@ def run_task(task: Task, bench: Workbench) -> str:
             _analyze(task, bench)
         elif isinstance(task, KeepVariant):
             _keep(task, bench)
+        elif isinstance(task, ProfileStep):
+            found = profile_step(bench.runner, task.tokens, _Report(task.request, bench))
+            bench.emit(StepProfiled(task.request, found))
         else:
             report = _Report(task.request, bench)
             rows = measure_modes(bench.file, task.options, bench.device, report)

@@ -14,6 +14,7 @@ from core.messages import (
     LanesForced,
     LaneToken,
     ModesMeasured,
+    StepProfiled,
     TaskFinished,
     TaskProgress,
     TensorReport,
@@ -103,6 +104,10 @@ def _tensors(event: TensorReport, held: Quantization) -> Quantization:
     return replace(held, tensors=event)
 
 
+def _profile(event: StepProfiled, held: Quantization) -> Quantization:
+    return replace(held, profile=event.profile)
+
+
 def _kept(event: VariantKept, state: AppState, now: float) -> AppState:
     if state.model is None:
         return state
@@ -121,6 +126,7 @@ _FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
     DivergenceMeasured: _report,
     ModesMeasured: _speeds,
     TensorReport: _tensors,
+    StepProfiled: _profile,
 }
 
 

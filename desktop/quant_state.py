@@ -1,4 +1,5 @@
-"""What the window knows of weight modes: two lanes, what was measured, what is under way."""
+"""What the window knows of weight modes and speed: two lanes, what was measured, what is under
+way."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ from core.messages import (
     GenerationStats,
     Mode,
     ModesMeasured,
+    StepProfile,
     StopReason,
     TensorReport,
 )
 
 Page = Literal["modes", "report", "tensors"]
-TaskKind = Literal["lanes", "report", "modes", "tensors", "keep"]
+TaskKind = Literal["lanes", "report", "modes", "tensors", "keep", "step"]
 REPORTS = 6  # kept side by side
 
 
@@ -101,6 +103,7 @@ class Choices:
     reference: Mode = "fp32"
     path: str = ""  # of the text; "" is the sample
     tensors: Mode = "int4"
+    step: int = 1  # tokens of the step to profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class Quantization:
     reports: tuple[DivergenceReport, ...] = ()  # the newest first, one a pair of modes
     speeds: ModesMeasured | None = None
     tensors: TensorReport | None = None
+    profile: StepProfile | None = None
 
     def problem(self, kind: TaskKind) -> str:
         return dict(self.problems).get(kind, "")

@@ -15,6 +15,7 @@ from core.messages import (
     KeepVariant,
     MeasureDivergence,
     MeasureModes,
+    ProfileStep,
     SamplingOptions,
     Stop,
 )
@@ -104,6 +105,8 @@ def _command(kind: TaskKind, request: int, state: AppState, now: float) -> Comma
         return AnalyzeTensors(request, choices.tensors)
     if kind == "keep":
         return KeepVariant(request, options.mode)
+    if kind == "step":
+        return ProfileStep(request, choices.step)
     exact: EngineOptions = replace(options, activations="a32", keys="fp32", values="fp32")
     tested = replace(exact, mode=choices.tested, activations=options.activations)
     reference = replace(exact, mode=choices.reference)

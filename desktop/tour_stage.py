@@ -148,6 +148,7 @@ class Stage:
             robot.click(f"tab.{view.name}")
             robot.leave()
             self._picture(f"04-{view.name}")
+        self._look_at_a_step()
         self._look_at_attention()
         look_inside(robot, self._picture, lambda: self._figure("text"))
         look_at_cache(robot, self._picture)
@@ -166,6 +167,18 @@ class Stage:
             robot.click(f"notice.{notice.id}.close")
         robot.leave()
         self._picture("07-new-chat-light")
+
+    def _look_at_a_step(self) -> None:
+        """Where the time of a token goes; the pointer on the products of the vocabulary."""
+        robot = self.robot
+        robot.click("tab.performance")
+        robot.click("step.measure")
+        robot.wait("a profile", lambda s: s.quantization.profile is not None, 120)
+        robot.wait("rest", lambda s: s.quantization.work is None, 120)
+        robot.frames(3)
+        robot.point("step.logits")
+        self._picture("04-step")
+        robot.leave()
 
     def _look_at_attention(self) -> None:
         """The grid, a head under the pointer, two locked ones, and the large view."""

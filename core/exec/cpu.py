@@ -128,10 +128,7 @@ class CpuExecutor:
         return None
 
     def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
-        """Run a step so often; seconds a step: the whole, and by op what a thread is busy with it.
-
-        The rest of the whole is what threads wait for each other.
-        """
+        """As `Executor.measure`: of an op, what a thread is busy with it in the mean."""
         assert self._interpreter is not None, "the executor is closed"
         self._interpreter.measure(True)
         began = time.perf_counter()

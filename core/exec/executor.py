@@ -47,6 +47,13 @@ class Executor(Protocol):
         inside; their inputs must be in place."""
         ...
 
+    def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
+        """Run a step so often; seconds a step: the whole, and what each op takes of it.
+
+        What the ops do not add up to is waiting. UnsupportedError where the device has no clock.
+        """
+        ...
+
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> NDArray[np.float32]:
         """Scratch: the rows in use; state: all of it; a8: the values that its blocks stand for."""
         ...

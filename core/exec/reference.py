@@ -7,6 +7,7 @@ T tokens, K inputs, N outputs, C cache positions, H query heads, G key/value hea
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -268,6 +269,15 @@ class NumpyExecutor:
         for op in plan.ops[first:last]:
             if op.name not in skip:
                 self._run_op(plan, op, step)
+
+    def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
+        taken = [0.0] * len(plan.ops)
+        for _ in range(times):
+            for number, op in enumerate(plan.ops):
+                began = time.perf_counter()
+                self._run_op(plan, op, step)
+                taken[number] += (time.perf_counter() - began) / times
+        return sum(taken), taken
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         return self._value(tensor).astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import DeviceError, DeviceLostError
+from core.errors import DeviceError, DeviceLostError, UnsupportedError
 from core.exec.executor import Progress, StopCheck
 from core.exec.reference import table_rows
 from core.exec.vulkan_kernels import Tuning, dispatches
@@ -22,6 +23,7 @@ from core.gpu.commands import CommandPool
 from core.gpu.device import Device
 from core.gpu.memory import Buffer
 from core.gpu.pipelines import BufferRange, DescriptorSets
+from core.gpu.timing import Timestamps
 from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from core.plan.step import HEADER_WORDS, Step
 from core.quant import a8, rows
@@ -162,6 +164,35 @@ class VulkanExecutor:
             self._pool.free(segments)
         finally:
             sets.close()
+
+    def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
+        """As `Executor.measure`: the whole as replayed, the ops by the device's clock, one behind
+        the other; those that run side by side in the replay add up to more than it."""
+        families = self._device.info.queue_families
+        if not families[self._device.family].timestamp_bits:
+            raise UnsupportedError(f"{self._device.info.name} has no clock to measure ops with")
+        self.run(step)
+        began = time.perf_counter()
+        for _ in range(times):
+            self.run(step)
+        whole = (time.perf_counter() - began) / times
+        return whole, self._measure_ops(plan, times)
+
+    def _measure_ops(self, plan: Plan, times: int) -> list[float]:
+        sets, clock = DescriptorSets(self._device), Timestamps(self._device, len(plan.ops) + 1)
+        queue, taken = self._device.compute, np.zeros(len(plan.ops))
+        try:
+            recorder = Recorder(self._pool, self._pipelines, sets)
+            calls = [self._dispatches(plan, op) for op in plan.ops]
+            segments = recorder.timed(calls, self.tuning.segment_work, clock)
+            for _ in range(times):
+                queue.wait(queue.submit(segments))
+                taken += np.diff(clock.read()) * 1e-3 / times
+            self._pool.free(segments)
+        finally:
+            clock.close()
+            sets.close()
+        return list(map(float, taken))
 
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         buffer, offset, _ = self.tensor(tensor)

@@ -12,6 +12,7 @@ from core.gpu.commands import CommandPool, memory_barrier
 from core.gpu.create import vk
 from core.gpu.device import Device
 from core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
+from core.gpu.timing import Timestamps
 
 MOST_PIECES = 16  # of one dispatch; more would cost more than they help
 
@@ -114,6 +115,21 @@ class Recorder:
                 compute_barrier(command_buffer)  # what earlier segments and steps wrote
                 self._record(command_buffer, segment)
         return command_buffers
+
+    def timed(self, ops: Sequence[Sequence[Dispatch]], budget: int, times: Timestamps) -> list[Any]:
+        """As `segments`, one op at a time, with a mark before the first op and behind each."""
+        before, *marks = self._pool.allocate(1 + len(ops))
+        with self._pool.record(before):
+            times.reset(before)
+            times.mark(before, 0)
+        found = [before]
+        for number, (op, mark) in enumerate(zip(ops, marks, strict=True)):
+            found += self.segments([op], budget)
+            with self._pool.record(mark):
+                compute_barrier(mark)
+                times.mark(mark, number + 1)
+            found.append(mark)
+        return found
 
     def _record(self, command_buffer: Any, segment: Sequence[Sequence[Piece]]) -> None:
         hazards = Hazards()

@@ -100,6 +100,7 @@ from core.messages.options import (
     Mode,
     SamplingOptions,
 )
+from core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
 
 Level = Literal["info", "warning", "error"]
 
@@ -111,7 +112,7 @@ class Shutdown:
 
 Aside = SetGains | Inspect | CompareGains | Look | ExportMaps | MeasureCache  # between steps
 Task = (  # ends with TaskFinished
-    CompareLanes | MeasureDivergence | MeasureModes | AnalyzeTensors | KeepVariant
+    CompareLanes | MeasureDivergence | MeasureModes | AnalyzeTensors | KeepVariant | ProfileStep
 )
 
 Command = (
@@ -133,6 +134,7 @@ Command = (
     | MeasureModes
     | AnalyzeTensors
     | KeepVariant
+    | ProfileStep
     | Stop
     | Shutdown
 )
@@ -171,6 +173,7 @@ Event = (
     | TaskFinished
     | DivergenceMeasured
     | ModesMeasured
+    | StepProfiled
     | TensorReport
     | VariantKept
     | Logged
@@ -241,10 +244,12 @@ __all__ = [
     "ModelInfo",
     "ModelLoaded",
     "ModesMeasured",
+    "OpTime",
     "OpenCache",
     "Overflow",
     "PooledPrefix",
     "PrefillProgress",
+    "ProfileStep",
     "PromptToken",
     "Read",
     "Reconfigure",
@@ -253,6 +258,8 @@ __all__ = [
     "SaveCache",
     "SetGains",
     "Shutdown",
+    "StepProfile",
+    "StepProfiled",
     "Stop",
     "StopReason",
     "Task",

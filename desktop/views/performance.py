@@ -1,4 +1,4 @@
-"""How fast: tokens a second over time, and how long the frames of this window take."""
+"""How fast: tokens a second over time, what a step takes, and how long frames of this window do."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from desktop.state import AppState, RateSample
 from desktop.theme import vec
 from desktop.ui import Ui
 from desktop.units import duration, rate, size, tokens
+from desktop.views import step_profile
 from desktop.widgets import facts, heading, wrapped
 
 PAUSE = 0.4  # seconds without a token that end a line of the plot
@@ -25,9 +26,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, "Measuring." if state.busy else "Nothing was measured yet: ask something.")
     _draw_stats(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
+    actions = step_profile.draw(state, ui)
+    imgui.dummy(ImVec2(0, ui.u(2)))
     heading(ui, "Frame time", "Milliseconds from input to submit, for the frames that were drawn.")
     _draw_frames(ui)
-    return []
+    return actions
 
 
 def _spec(ui: Ui, series: int, fill: float = 0.0) -> implot.Spec:

@@ -25,6 +25,10 @@ from core.messages import (
     MeasureModes,
     ModesMeasured,
     ModeSpeed,
+    OpTime,
+    ProfileStep,
+    StepProfile,
+    StepProfiled,
     Task,
     TaskFinished,
     TaskProgress,
@@ -41,6 +45,22 @@ ROWS = (
     ModeSpeed("as-stored", "a8", 96_400_000, 900.0, 90.0),
     ModeSpeed("fp16", "a32", 270_000_000, 400.0, 40.0),
     ModeSpeed("int4", "a8", 76_000_000, 1000.0, 120.0),
+)
+STEP = StepProfile(
+    tokens=1,
+    depth=40,
+    seconds=4e-3,
+    ops=(
+        OpTime("embed", "embedding", 1e-4, 2_304),
+        OpTime("matmul", "layers.0.attention.q", 5e-4, 5_000_000),
+        OpTime("attention", "layers.0.attention.heads", 3e-4, 1_000_000),
+        OpTime("matmul", "layers.0.feed_forward.up", 6e-4, 9_000_000),
+        OpTime("matmul", "layers.1.attention.q", 5e-4, 5_000_000),
+        OpTime("attention", "layers.1.attention.heads", 2e-4, 1_000_000),
+        OpTime("matmul", "logits", 1.2e-3, 20_000_000),
+    ),
+    memory_gb_s=20.0,
+    device="a fake",
 )
 TENSORS = (
     TensorRow("token_embd.weight", (49152, 576), "int4", 4.5, 21.0),
@@ -74,6 +94,8 @@ def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
         yield ModesMeasured(request, executor.device, ROWS, 2, "int4 is the fastest here")
     elif isinstance(command, KeepVariant):
         yield VariantKept(request, command.mode, f"/variants/model-{command.mode}", 76_000_000)
+    elif isinstance(command, ProfileStep):
+        yield StepProfiled(request, replace(STEP, tokens=command.tokens))
     elif isinstance(command, AnalyzeTensors):
         yield TensorReport(request, command.mode, TENSORS)
 

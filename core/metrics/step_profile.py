@@ -1,0 +1,88 @@
+"""Where the time of one step goes, op by op, and what it reads of memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from core.exec.executor import Executor
+from core.loading import Runner
+from core.messages import OpTime, StepProfile
+from core.metrics.bench import read_gb_s
+from core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
+from core.plan.step import Step
+from core.quant.registry import FORMATS
+
+Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
+REPEAT = 8
+BY_ROW = ("embed", "table_rows")  # ops that read a row a token of their weights
+
+
+def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile:
+    """Measure a step of so many tokens behind what the cache holds, which stays as it is.
+
+    UnsupportedError where the device cannot tell.
+    """
+    executor = runner.executor
+    context, most = executor.program.context, executor.program.max_tokens
+    count = max(1, min(tokens, most, context))
+    start = min(runner.session.context_used, context - count)
+    step = Step(np.ones(count, np.int32), start)
+    plan = executor.program.plan_for(step.count, step.outputs)
+    progress("measuring memory", 0.0)
+    memory = read_gb_s(runner)
+    with _kept_rows(executor, plan, step):
+        progress("measuring a step", 0.3)
+        executor.run(step)  # records, and wakes what sleeps
+        whole, taken = executor.measure(plan, step, REPEAT if count == 1 else 2)
+    ops = tuple(
+        OpTime(op.name, op.label, seconds, _read_bytes(plan, op, step))
+        for op, seconds in zip(plan.ops, taken, strict=True)
+    )
+    return StepProfile(count, start, whole, ops, memory, runner.executor_info.device)
+
+
+@contextmanager
+def _kept_rows(executor: Executor, plan: Plan, step: Step) -> Iterator[None]:
+    """The rows of state that a step writes are afterwards what they were.
+
+    Position p lies in row p mod the rows of its tensor.
+    """
+    kept = []
+    for tensor in plan.tensors:
+        if tensor.kind is Kind.STATE and not tensor.fill:
+            for first, count in _runs(tensor, step):
+                kept.append((tensor.name, first, executor.read_state(tensor.name, first, count)))
+    try:
+        yield
+    finally:
+        for name, first, data in kept:
+            executor.write_state(name, first, data)
+
+
+def _runs(tensor: Tensor, step: Step) -> Iterator[tuple[int, int]]:
+    """First row and number of rows, whole before and behind the end of a ring."""
+    rows = tensor.shape[0]
+    first, count = step.start % rows, min(step.count, rows)
+    before = min(count, rows - first)
+    yield first, before
+    if count > before:
+        yield 0, count - before
+
+
+def _read_bytes(plan: Plan, op: Op, step: Step) -> int:
+    total = 0
+    for tensor in (plan.tensors[number] for number in op.inputs):
+        if tensor.kind is Kind.WEIGHT:
+            shape = tensor.shape
+            if op.name in BY_ROW:
+                shape = (min(step.count, shape[0]), *shape[1:])
+            matrix = (math.prod(shape[:-1]), shape[-1])
+            total += FORMATS[tensor.dtype].nbytes(matrix)
+        elif tensor.kind is Kind.STATE and op.name == "attention" and not tensor.fill:
+            reached = min(step.kv_length, int(op.params.get("window") or step.kv_length))
+            total += min(reached, tensor.shape[0]) * tensor_row_bytes(tensor)
+    return total

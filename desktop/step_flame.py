@@ -1,0 +1,98 @@
+"""A profiled step as a flame: rows of spans, and the time by kind of operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import accumulate, groupby
+
+from core.messages import OpTime, StepProfile
+
+LEVELS = 3  # of the flame: layer, part, operation
+COLOURS = 8  # of the theme's series, in turn
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Operations first..last-1 in a row of the flame; seconds from the beginning of the step."""
+
+    words: str
+    first: int
+    last: int
+    begin: float
+    seconds: float
+    read_bytes: int
+    series: int = -1  # colour; -1: a part, not an operation
+
+
+@dataclass(frozen=True, slots=True)
+class KindTime:
+    words: str
+    count: int
+    seconds: float
+    read_bytes: int
+
+
+@lru_cache(maxsize=4)
+def flame(profile: StepProfile) -> tuple[tuple[Span, ...], ...]:
+    """Rows from the whole to the single: layers, their parts, operations."""
+    ends = [0.0, *accumulate(op.seconds for op in profile.ops)]
+    names = [kind.words for kind in kinds(profile.ops)]
+
+    def span(first: int, last: int, words: str, series: int = -1) -> Span:
+        read = sum(op.read_bytes for op in profile.ops[first:last])
+        return Span(words, first, last, ends[first], ends[last] - ends[first], read, series)
+
+    rows = []
+    for level in range(LEVELS - 1):
+        parts = groupby(enumerate(profile.ops), partial(_part, level + 1))
+        spans = [(path, [number for number, _ in ops]) for path, ops in parts]
+        rows.append(tuple(span(n[0], n[-1] + 1, _words(path, level)) for path, n in spans))
+    rows.append(
+        tuple(
+            span(n, n + 1, path_of(op)[-1], names.index(_kind(op)) % COLOURS)
+            for n, op in enumerate(profile.ops)
+        )
+    )
+    return tuple(rows)
+
+
+def _part(length: int, numbered: tuple[int, OpTime]) -> tuple[str, ...]:
+    return path_of(numbered[1])[:length]
+
+
+def _words(path: tuple[str, ...], level: int) -> str:
+    return path[level] if len(path) > level else ""
+
+
+def kinds(ops: Sequence[OpTime]) -> list[KindTime]:
+    """The slowest first. Products are told apart by their matrix."""
+    found: dict[str, KindTime] = {}
+    for op in ops:
+        words = _kind(op)
+        was = found.get(words, KindTime(words, 0, 0.0, 0))
+        seconds, read = was.seconds + op.seconds, was.read_bytes + op.read_bytes
+        found[words] = KindTime(words, was.count + 1, seconds, read)
+    return sorted(found.values(), key=lambda kind: -kind.seconds)
+
+
+def _kind(op: OpTime) -> str:
+    return f"product {path_of(op)[-1]}" if op.name == "matmul" else op.name.replace("_", " ")
+
+
+def path_of(op: OpTime) -> tuple[str, ...]:
+    """layers.3.attention.q -> layer 3, attention, q"""
+    parts = op.label.split(".")
+    if parts[0] == "layers" and len(parts) > 1:
+        return (f"layer {parts[1]}", *(part.replace("_", " ") for part in parts[2:]))
+    return tuple(part.replace("_", " ") for part in parts)
+
+
+def shared_parts(ops: Sequence[OpTime]) -> int:
+    """How many parts at the beginning of their paths the operations share, at least one."""
+    paths = [path_of(op) for op in ops]
+    shared = 0
+    while all(len(p) > shared and p[shared] == paths[0][shared] for p in paths):
+        shared += 1
+    return max(1, shared)
