@@ -172,6 +172,8 @@ class Stage:
         """Where the time of a token goes; the pointer on the products of the vocabulary."""
         robot = self.robot
         robot.click("tab.performance")
+        robot.point("performance.rates")
+        robot.wheel(-6)
         robot.click("step.measure")
         robot.wait("a profile", lambda s: s.quantization.profile is not None, 120)
         robot.wait("rest", lambda s: s.quantization.work is None, 120)
