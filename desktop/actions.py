@@ -323,9 +323,8 @@ def _(action: SetOptions, state: AppState, now: float) -> Result:
     if action.options == state.options:
         return state, ()
     if state.load:
-        return notify(
-            state, "warning", "Wait until the model is loaded, then change this.", now
-        ), ()
+        problem = "Wait until the model is loaded, then change this."
+        return notify(state, "warning", problem, now), ()
     state = replace(state, options=action.options)
     if state.model is None:
         return state, ()

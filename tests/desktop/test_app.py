@@ -27,7 +27,8 @@ class Engine(FakeEngine):
 
     delay = 0.01
 
-    def __init__(self, device, wake):
+    def __init__(self, device, wake, variants):
+        assert variants.name == "variants"
         self.devices = [device]
         super().__init__(Engine.delay, wake)
 

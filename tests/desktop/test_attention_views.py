@@ -1,14 +1,22 @@
 """Choices, colours and exports of the attention views."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from desktop.actions import SetAttention
 from desktop.attention_cells import Cell
 from desktop.attention_colors import NAMES, srgb_to_lab, table
 from desktop.attention_state import AttentionChoice
+from desktop.state import AppState
+from desktop.views import attention, attention_head
 from desktop.views.attention_head import Zoom, arrange
 from desktop.views.attention_look import LOWEST, ticks
 from desktop.views.attention_map import visible
+from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.test_interface import headless  # noqa: F401
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,3 +91,33 @@ def test_heads_are_arranged_as_large_as_they_can_be():
     assert arrange(3, 1.1) == (2, 2)
     assert [arrange(n, 5.0) for n in (3, 4)] == [(3, 1), (4, 1)], "a low panel has one row"
     assert arrange(4, 0.3) == (1, 4)
+
+
+class NoRows:
+    """Maps of a text whose queries are not kept, as after a change of the executor."""
+
+    problem, pending, length = "", False, 40
+    rows = range(40, 40)
+    memory = {"queries": 64 << 20, "maps": 0, "copies": 0}  # noqa: RUF012
+    layers = (SimpleNamespace(heads=9, kv_heads=3),) * 2
+
+    def use(self, look):
+        pass
+
+    def begin(self, source, busy):
+        pass
+
+
+def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, monkeypatch):  # noqa: F811
+    said = []
+    for view in (attention, attention_head):
+        monkeypatch.setattr(view, "wrapped", lambda ui, words, *rest, **named: said.append(words))
+    one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40))
+    one.ui.maps = NoRows()
+    choice = replace(one.state.attention, locked=((0, 1),))
+    one.program.do(SetAttention(choice))
+    one.robot.click("tab.attention")
+    one.robot.click("tab.head")
+    one.robot.frames(2)
+    assert {attention.UNKEPT, attention_head.UNKEPT} <= set(said)
+    assert not one.robot.shows("attention.0.0") and not one.robot.shows("head.0.1")
