@@ -94,10 +94,9 @@ def build_options(
 
     With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
     """
-    if every_output:
-        sizes = tuple(Bucket(n, n) for n in _EVERY_OUTPUT_BUCKETS)
-    else:
-        sizes = tuple(Bucket(n, 1) for n in _BUCKETS[choice.backend])
+    wanted = _EVERY_OUTPUT_BUCKETS if every_output else _BUCKETS[choice.backend]
+    fitting = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
+    sizes = tuple(Bucket(n, n if every_output else 1) for n in fitting)
     step = sizes[-1].max_tokens
     affordable = max(0, options.query_budget) // query_bytes(shape, options)
     return BuildOptions(

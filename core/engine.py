@@ -11,14 +11,24 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import backends, catalog, loading
+from core import backends, catalog, loading, switching
 from core.attention import AttentionSource
-from core.errors import CancelledError, DeviceError, DeviceLostError, LlmLiteError
-from core.generation import Generation, read
+from core.errors import (
+    CancelledError,
+    DeviceError,
+    DeviceLostError,
+    LlmLiteError,
+    OutOfDeviceMemoryError,
+    RequestError,
+)
+from core.generation import Generation, PausedError, cache_status, read
+from core.kv_cache import Prefix
 from core.messages import (
     Aside,
     CancelLoad,
@@ -38,8 +48,10 @@ from core.messages import (
     LoadStarted,
     Logged,
     ModelLoaded,
+    OpenCache,
     Read,
     Reconfigure,
+    SaveCache,
     Shutdown,
     Stop,
 )
@@ -69,6 +81,7 @@ class Engine:
         self._cancel_through = 0
         self._answering: set[int] = set()  # numbers of Generate commands not finished yet
         self._closing = False
+        self._held: deque[tuple[int, Command]] = deque()  # taken from the queue, not begun
         self._runner: loading.Runner | None = None
         self._file: loading.ModelFile | None = None
         self._options = EngineOptions()
@@ -138,7 +151,7 @@ class Engine:
         if self._device is not None:
             _let_the_window_go_first()
         while True:
-            number, command = self._commands.get()
+            number, command = self._held.popleft() if self._held else self._commands.get()
             if isinstance(command, Shutdown):
                 break
             if self._closing:
@@ -166,13 +179,15 @@ class Engine:
             self._generate(number, command)
         elif isinstance(command, Read):
             self._read(number, command)
+        elif isinstance(command, SaveCache | OpenCache):
+            self._file_away(command)
         self._serve()
 
     def _serve(self) -> None:
         """Requests that need no answer to be running, and what one left unfinished."""
         try:
             try:
-                self._steering.serve(self._runner, lambda: not self._commands.empty())
+                self._steering.serve(self._runner, self._something_waits)
             except DeviceError as error:
                 self._fall_back(error)
         except LlmLiteError as error:
@@ -214,23 +229,64 @@ class Engine:
         self._log_executor(runner)
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
+        self._emit(cache_status(runner.session))
 
     def _reconfigure(self, number: int, command: Reconfigure) -> None:
         if self._file is None:
             return
         path = str(self._file.path)
         self._emit(LoadStarted(path))
+        progress = self._progress(number)
         try:
-            runner = self._start(self._file, command.options, self._progress(number))
+            try:
+                runner = self._begin(self._file, command.options, progress)
+            except switching.OUT_OF_MEMORY as error:
+                self._make_way(self._file, command.options, progress, error)
+            else:
+                self._options = command.options
+                self._replace_runner(runner)
         except CancelledError:
             self._emit(LoadFailed(path, "the change was cancelled", cancelled=True))
-            return
         except LlmLiteError as error:
             self._log("error", str(error))
             self._emit(LoadFailed(path, str(error)))
-            return
-        self._options = command.options
-        self._replace_runner(runner)
+
+    def _make_way(
+        self,
+        file: loading.ModelFile,
+        options: EngineOptions,
+        progress: loading.Progress,
+        problem: LlmLiteError,
+    ) -> None:
+        """There is no room for two executors: close the old one first, and restore it if even so
+        the new one does not fit."""
+        old = self._runner
+        if old is None:
+            raise problem
+        self._log("info", f"{problem} Trying again without the executor that is in use.")
+        kept = switching.take_out(old, self._log)
+        self._close_runner()
+        try:
+            runner = self._start(file, options, progress)
+        except LlmLiteError:
+            runner = self._start(file, self._options, self._unless_closing)
+            self._take_over(runner, old, kept)
+            raise
+        self._options = options
+        self._take_over(runner, old, kept)
+
+    def _begin(
+        self, file: loading.ModelFile, options: EngineOptions, progress: loading.Progress
+    ) -> loading.Runner:
+        """As `_start`, but lack of memory passes through while there is some to be freed."""
+        try:
+            return loading.start(file, options, self._device, progress)
+        except OutOfDeviceMemoryError:
+            if self._runner is not None:
+                raise
+        except DeviceError:
+            pass
+        return self._start(file, options, progress)
 
     def _start(
         self, file: loading.ModelFile, options: EngineOptions, progress: loading.Progress
@@ -245,7 +301,8 @@ class Engine:
             return loading.start(file, options, None, progress, choice=_fallback(error))
 
     def _generate(self, number: int, command: Generate) -> None:
-        generation = Generation(command, self._emit, lambda: self._stopped(number))
+        stopped = partial(self._stopped, number)
+        generation = Generation(command, self._emit, stopped, self._change_waits)
         if self._runner is None:
             generation.fail("no model is loaded: open one first")
             return
@@ -269,13 +326,45 @@ class Engine:
     def _run(
         self, work: Callable[[loading.Runner], None], runner: loading.Runner, gains: Gains | None
     ) -> None:
-        """With the runner that is there; where its device fails, again with another."""
+        """With the runner that is there; where its device fails or another is asked for, on with
+        that one."""
+        while True:
+            try:
+                self._steering.answer(work, runner, gains)
+                return
+            except DeviceError as error:
+                self._fall_back(error)
+            except PausedError:
+                number, command = self._held.popleft()
+                self._guard(number, command)
+            if self._runner is None:
+                raise RequestError("the model was lost while its executor was changed")
+            runner = self._runner
+
+    def _change_waits(self) -> bool:
+        """Whether the next command changes the executor: an answer goes on with the new one."""
+        if not self._held and not self._commands.empty():
+            self._held.append(self._commands.get())
+        return bool(self._held) and isinstance(self._held[0][1], Reconfigure)
+
+    def _something_waits(self) -> bool:
+        return bool(self._held) or not self._commands.empty()
+
+    def _file_away(self, command: SaveCache | OpenCache) -> None:
+        """A cache to a file, or from one; what cannot be is only said in the log."""
+        if self._runner is None:
+            return
+        path = Path(command.path)
         try:
-            self._steering.answer(work, runner, gains)
-        except DeviceError as error:
-            self._fall_back(error)
-            assert self._runner is not None
-            self._steering.answer(work, self._runner, gains)
+            if isinstance(command, SaveCache):
+                size = switching.save(self._runner, path)
+                self._log("info", f"{path}: the cache was saved, {size / 2**20:.1f} MiB")
+            else:
+                count = switching.open_saved(self._runner, path)
+                self._log("info", f"{path}: {count} tokens came back into the cache")
+        except LlmLiteError as error:
+            self._log("warning", str(error))
+        self._emit(cache_status(self._runner.session))
 
     def _fall_back(self, error: DeviceError) -> None:
         """The device failed in the middle of an answer: go on with the C++ executor."""
@@ -288,10 +377,18 @@ class Engine:
         self._replace_runner(runner)
 
     def _replace_runner(self, runner: loading.Runner) -> None:
+        old = self._runner
+        assert old is not None
+        kept = switching.take_out(old, self._log)
         self._close_runner()
+        self._take_over(runner, old, kept)
+
+    def _take_over(self, runner: loading.Runner, old: loading.Runner, kept: Prefix | None) -> None:
+        switching.hand_over(kept, old, runner)
         self._runner = runner
         self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
         self._log_executor(runner)
+        self._emit(cache_status(runner.session))
 
     def _unload(self) -> None:
         self._close_runner()

@@ -26,6 +26,10 @@ class RequestError(LlmLiteError):
     """A request cannot be served as asked: prompt too long, invalid option, unknown model name."""
 
 
+class OutOfMemoryError(RequestError):
+    """The machine has not enough memory for the request: the text says what would fit."""
+
+
 class DeviceError(LlmLiteError):
     """No usable device, or a device call failed for good."""
 

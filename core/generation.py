@@ -14,6 +14,8 @@ from core.exec.executor import StopCheck
 from core.loading import Runner
 from core.messages import (
     Alternative,
+    CacheRewritten,
+    CacheStatus,
     ChatMessage,
     ConversationRead,
     Event,
@@ -28,9 +30,14 @@ from core.messages import (
     TokenDecoded,
 )
 from core.sampling import Choice
+from core.session import PLAIN, Reading, Session
 from core.tokenizer import StreamDecoder, Tokenizer
 
 Emit = Callable[[Event], None]
+
+
+class PausedError(Exception):
+    """The answer goes on when it is run again."""
 
 
 @dataclass(slots=True)
@@ -40,6 +47,7 @@ class Generation:
     command: Generate
     emit: Emit
     should_stop: StopCheck
+    should_pause: StopCheck = lambda: False
     requested: float = field(default_factory=time.perf_counter)
     produced: list[int] = field(default_factory=list)
     _decoder: StreamDecoder | None = None
@@ -50,17 +58,23 @@ class Generation:
     _prefill_seconds: float = 0.0
     _first_token: float = 0.0
     _last_token: float = 0.0
+    _labels: tuple[PromptToken, ...] = ()
+    _reading: Reading = PLAIN
 
     def run(self, runner: Runner) -> None:
         """Generate to the end and say how it ended.
 
-        DeviceError passes through with `produced` kept: call again with another runner.
+        DeviceError passes through with `produced` kept: call again with another runner. So does
+        PausedError, which `should_pause` brings about between two tokens.
         """
         ids = self._prompt(runner)
+        runner.session.on_rewritten = lambda: self._rewritten(runner)
         try:
             reason = self._tokens(runner, ids)
         except CancelledError:
             reason = "stopped"
+        finally:
+            runner.session.on_rewritten = lambda: None
         self._finish(runner, reason)
 
     def fail(self, message: str) -> None:
@@ -75,16 +89,41 @@ class Generation:
         if self._decoder is None:
             self._decoder = self._primed_decoder(file.tokenizer)
             self._start(runner, encoded)
+        else:
+            self._reading = replace(self._reading, resumed=True)
         return encoded.ids + self.produced
 
     def _start(self, runner: Runner, encoded: prompt.Encoded) -> None:
         ids, forced = encoded.ids, self.command.forced
+        session, tokenizer = runner.session, runner.model_file.tokenizer
         self._prompt_tokens = len(ids)
-        self._reused = runner.session.reusable(ids)
+        self._reading = _reading(self.command, tokenizer, encoded)
         begun = [*ids, *forced[:-1]]
-        self._fed = len(begun) - runner.session.reusable(begun)
-        labels = labelled(runner.model_file.tokenizer, encoded)
-        self.emit(GenerationStarted(self.command.request, len(ids), self._reused, labels))
+        prepared = session.prepare(begun, self._reading)
+        self._reused = min(prepared.reused, len(ids) - 1)
+        gone = sum(last - first for first, last in prepared.forgotten)
+        self._fed = len(begun) - gone - prepared.reused
+        self._labels = labelled(tokenizer, encoded)
+        self.emit(GenerationStarted(self.command.request, len(ids), self._reused, self._labels))
+        if prepared.forgotten:
+            self._say_forgotten(self._labels, prepared.forgotten)
+        self.emit(cache_status(session, self._reused))
+
+    def _rewritten(self, runner: Runner) -> None:
+        tokenizer, messages = runner.model_file.tokenizer, self.command.messages
+        owner = len(messages) - 1 if self.command.continue_last else len(messages)
+        said = (PromptToken(t, text_of(tokenizer, t), owner) for t in self.produced)
+        gone = tuple((gap.first, gap.last) for gap in runner.session.cache.gaps)
+        self._say_forgotten((*self._labels, *said), gone)
+
+    def _say_forgotten(
+        self, told: tuple[PromptToken, ...], gone: tuple[tuple[int, int], ...]
+    ) -> None:
+        """Which of all tokens the model sees from now on, and which it does not."""
+        seen = list(told)
+        for first, last in reversed(gone):
+            del seen[first:last]
+        self.emit(CacheRewritten(self.command.request, tuple(seen), gone))
 
     def _primed_decoder(self, tokenizer: Tokenizer) -> StreamDecoder:
         decoder = StreamDecoder(tokenizer)
@@ -107,6 +146,7 @@ class Generation:
             self.should_stop,
             lambda done, total: self.emit(PrefillProgress(self.command.request, done, total)),
             forced,
+            self._reading,
         )
         for choice in choices:
             if choice.best:  # the forced tokens before come at once
@@ -118,6 +158,8 @@ class Generation:
                 return "end"
             if self.should_stop():
                 return "stopped"
+            if self._left() > 0 and self.should_pause():
+                raise PausedError
         return "length" if self._left() <= 0 else "context"
 
     def _left(self) -> int:
@@ -145,10 +187,11 @@ class Generation:
         if reason == "context":
             message = (
                 f"the context of {runner.session.context} tokens is full; "
-                "start a new chat or load the model with a larger context"
+                "start a new chat, choose a larger context or let the beginning be forgotten"
             )
         stats = self._stats(runner)
         self.emit(GenerationFinished(self.command.request, reason, stats, message))
+        self.emit(cache_status(runner.session, self._reused))
 
     def _stats(self, runner: Runner) -> GenerationStats:
         decode_seconds = self._last_token - self._first_token
@@ -170,14 +213,55 @@ def read(command: Read, emit: Emit, should_stop: StopCheck, runner: Runner) -> N
     messages, request = command.messages, command.request
     spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
     encoded = _encode(runner, messages, spoken)
+    reading = Reading(name=_name(messages))
+    reused = runner.session.prepare(encoded.ids, reading).reused
     with suppress(CancelledError):
         runner.session.prefill(
             encoded.ids,
             should_stop,
             lambda done, total: emit(PrefillProgress(request, done, total)),
+            reading,
         )
     known = labelled(runner.model_file.tokenizer, encoded)[: runner.session.context_used]
     emit(ConversationRead(request, known))
+    emit(cache_status(runner.session, reused))
+
+
+def cache_status(session: Session, reused: int = 0) -> CacheStatus:
+    pool, cache = session.pool, session.cache
+    return CacheStatus(
+        length=len(cache),
+        context=session.context,
+        reused=reused,
+        pool_used=pool.used,
+        pool_budget=pool.budget,
+        prefixes=pool.listed(),
+        saved_bytes=reused * cache.position_bytes,
+    )
+
+
+def _reading(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -> Reading:
+    head = _first_turn(command.messages, tokenizer, encoded)
+    return Reading(command.overflow, head, name=_name(command.messages))
+
+
+def _first_turn(
+    messages: Sequence[ChatMessage], tokenizer: Tokenizer, encoded: prompt.Encoded
+) -> int:
+    """How many first tokens are the system prompt, the first question and its answer."""
+    asked = [index for index, message in enumerate(messages) if message.role == "user"]
+    if len(asked) < 2:
+        return len(encoded.ids)
+    inside = (i for i, owner in enumerate(encoded.owners) if 0 <= owner < asked[1])
+    end = max(inside, default=-1) + 1
+    return end + (end < len(encoded.ids) and encoded.ids[end] in tokenizer.end_ids)
+
+
+def _name(messages: Sequence[ChatMessage]) -> str:
+    """What a conversation is called: how its first question begins."""
+    first = next((m.content for m in messages if m.role == "user"), "")
+    line = " ".join(first[:400].split())
+    return line if len(line) <= 48 else line[:47] + "…"
 
 
 def _encode(runner: Runner, messages: Sequence[ChatMessage], continue_last: bool) -> prompt.Encoded:

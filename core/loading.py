@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 from core import backends, catalog
 from core.attention import AttentionSource
 from core.chat_template import ChatTemplate
-from core.errors import RequestError
+from core.errors import OutOfMemoryError, RequestError
 from core.exec.executor import Executor
 from core.formats.tensor import TensorData, find_non_finite
+from core.kv_pool import PrefixPool
 from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
-from core.models.model import Model
+from core.metrics.memory import available_bytes, cache_memory
+from core.models.model import BuildOptions, Model
 from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
-from core.plan.plan import tensor_row_bytes
+from core.plan.plan import Program, tensor_row_bytes
 from core.quant.modes import common_room, convert
 from core.session import Session
 from core.sources import ModelSource, open_source
@@ -110,6 +112,7 @@ def start(
         build = backends.build_options(
             choice, options, shape, context=context, every_output=every_output
         )
+        _check_memory(model_file, choice, options, build)
         weights = _convert(model_file, options.mode, progress)
         # The plan names the formats of the weights as they are now, not as the file has them.
         model = read_model(model_file.file.metadata, weights, model_file.path)
@@ -125,12 +128,13 @@ def start(
         if choice.owns_device and choice.device is not None:
             choice.device.close()
         if isinstance(error, MemoryError):
-            raise RequestError(
+            raise OutOfMemoryError(
                 "there is not enough memory for the model and its context: "
                 "choose a smaller context or a smaller weight mode"
             ) from None
         raise
-    session = Session(executor)
+    made = f"{options.mode} {backends.activations(choice.backend, options.activations)}"
+    session = Session(executor, weights, made_by=made, pool=PrefixPool(options.pool_budget))
     runner = Runner(
         model_file,
         executor,
@@ -158,6 +162,33 @@ def _context(model_file: ModelFile, options: EngineOptions) -> int:
             f"found {options.context}"
         )
     return options.context or min(trained, DEFAULT_CONTEXT)
+
+
+def _check_memory(
+    model_file: ModelFile, choice: backends.Choice, options: EngineOptions, build: BuildOptions
+) -> None:
+    """OutOfMemoryError where the cache does not fit, with the largest context that would."""
+    program = model_file.model.build(replace(build, buckets=build.buckets[:1], query_rows=0))
+    layout = cache_layout(program, options)
+    found = cache_memory(layout, build.context, build.context, _available(choice))
+    if found.fits:
+        return
+    assert found.available is not None
+    where = "this machine" if choice.device is None else choice.device.info.name
+    raise OutOfMemoryError(
+        f"a context of {found.context} tokens needs {found.needed / 2**20:.0f} MiB, but {where} "
+        f"has {found.available / 2**20:.0f} MiB free: at most {found.largest} tokens fit"
+    )
+
+
+def _available(choice: backends.Choice) -> int | None:
+    """Bytes that a cache may take."""
+    free = available_bytes()
+    if choice.device is None:
+        return free
+    info = choice.device.info
+    own = info.kind == "discrete"  # others take from the memory of the host
+    return info.memory_bytes if own or free is None else min(info.memory_bytes, free)
 
 
 def _convert(model_file: ModelFile, mode: str, progress: Progress) -> dict[str, TensorData]:
@@ -195,7 +226,7 @@ def _model_info(
     formats: Counter[str] = Counter()
     for tensor in tensors.values():
         formats[tensor.dtype] += tensor.nbytes
-    metadata, cache = model_file.file.metadata, _cache_layout(executor, options)
+    metadata, cache = model_file.file.metadata, cache_layout(executor.program, options)
     return ModelInfo(
         name=catalog.title_of(model_file.path) or _own_name(model_file),
         path=str(model_file.path),
@@ -219,8 +250,8 @@ def _model_info(
     )
 
 
-def _cache_layout(executor: Executor, options: EngineOptions) -> CacheLayout:
-    plan = executor.program.plans[0]
+def cache_layout(program: Program, options: EngineOptions) -> CacheLayout:
+    plan = program.plans[0]
     layers = tuple(
         CacheLayer(
             owner.layer,

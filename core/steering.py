@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import queue
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -14,8 +15,10 @@ from core.errors import DeviceError, LlmLiteError
 from core.generation import Emit, alternatives
 from core.loading import Runner
 from core.looking import Looking
+from core.measuring import Measuring
 from core.messages import (
     Aside,
+    CacheMeasured,
     CompareGains,
     ExportMaps,
     Gains,
@@ -27,6 +30,7 @@ from core.messages import (
     Look,
     Looked,
     MapsExported,
+    MeasureCache,
     SetGains,
 )
 from core.sampling import likeliest
@@ -48,6 +52,8 @@ class Steering:
         self._answering_with_own = False
         self._looking: Looking | None = None  # at the runner of the last look
         self._look: Look | None = None  # wanted, or begun
+        self._measures: deque[MeasureCache] = deque()
+        self._measuring: Measuring | None = None  # at the first of these
 
     def ask(self, request: Aside) -> None:
         self._waiting.put(request)
@@ -79,10 +85,16 @@ class Steering:
         while (request := self._next()) is not None:
             if isinstance(request, Look):
                 self._look = request
+            elif isinstance(request, MeasureCache):
+                self._measures.append(request)
             else:
                 self._guard(request, self._serve, runner)
         while self._look is not None:
             self._guard(self._look, self._serve_look, runner)
+            if hurry():
+                return
+        while self._measures:
+            self._guard(self._measures.popleft(), self._serve_measure, runner)
             if hurry():
                 return
 
@@ -114,6 +126,20 @@ class Steering:
             self._look = request
         else:
             self._emit(looked)
+
+    def _serve_measure(self, request: MeasureCache, runner: Runner | None) -> None:
+        if runner is None:
+            self._refuse(request, NO_MODEL)
+            return
+        work, self._measuring = self._measuring, None  # a defect ends it, not every step from here
+        if work is None or work.request is not request or work.source is not runner.attention:
+            work = Measuring(request, runner.session, runner.attention)
+        measured = work.advance(LOOK_SECONDS)
+        if measured is None:
+            self._measuring = work
+            self._measures.appendleft(request)
+        else:
+            self._emit(measured)
 
     def _serve(self, request: Aside, runner: Runner | None) -> None:
         if runner is None:
@@ -163,5 +189,8 @@ class Steering:
             self._emit(GainsEffect(request.request, math.nan, message))
         elif isinstance(request, ExportMaps):
             self._emit(MapsExported(request.request, request.path, message))
+        elif isinstance(request, MeasureCache):
+            what = request.what
+            self._emit(CacheMeasured(request.request, what, request.first, 0, (), message))
         else:
             self._log("error", message)

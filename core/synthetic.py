@@ -123,7 +123,7 @@ def _stack_of(name: str) -> str:
 def _gemma(changes: Mapping[str, Any]) -> tuple[dict[str, Any], Shapes]:
     """E4B's shapes are the defaults of its config."""
     metadata = metadata_of(Config({"model_type": "gemma3n_text", **changes}, Path(CONFIG)))
-    shapes = gemma3n.shapes_of(metadata, Path(CONFIG), rows=262_400, table_rows=262_144, rank=64)
+    shapes = gemma3n.shapes_of(metadata, Path(CONFIG), rows=262_144, table_rows=262_144, rank=64)
     projections = [item for item in shapes if _stack_of(item[0])]
     order = sorted(projections, key=lambda item: item[0])
     metadata.pop("gemma3n.altup.correct_scale")  # no field of GGUF's

@@ -15,10 +15,11 @@ from core.messages import (
     SamplingOptions,
     Stop,
 )
-from desktop import inside
+from desktop import cache_actions, inside
 from desktop.apply import notify
 from desktop.asking import Result, ask, ask_again, end_reading, obstacle
 from desktop.attention_state import AttentionChoice, FigureName
+from desktop.cache_actions import CacheAction
 from desktop.inside import InsideAction
 from desktop.state import AppState, Load, Message, ThemeName
 
@@ -164,6 +165,7 @@ Action = (
     | SetAttention
     | ExportAttention
     | InsideAction
+    | CacheAction
     | ChooseFile
     | ResetLayout
 )
@@ -273,6 +275,7 @@ def _(action: NewChat, state: AppState, now: float) -> Result:
         queued=None,
         context_used=0,
         owners=(),
+        cache=state.cache.cleared(),
         comparing=None,
         chat=state.chat + 1,
     )
@@ -296,6 +299,7 @@ def _(action: UndoNewChat, state: AppState, now: float) -> Result:
         editing=None,
         notices=notices,
         owners=(),
+        cache=state.cache.cleared(),
         comparing=None,
         chat=state.chat + 1,
     )
@@ -390,5 +394,5 @@ def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 
-for _kind, _handler in inside.HANDLERS.items():
+for _kind, _handler in (inside.HANDLERS | cache_actions.HANDLERS).items():
     _act.register(_kind, _handler)

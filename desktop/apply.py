@@ -6,6 +6,9 @@ from dataclasses import replace
 from functools import singledispatch
 
 from core.messages import (
+    CacheMeasured,
+    CacheRewritten,
+    CacheStatus,
     ConversationRead,
     Event,
     ExecutorChanged,
@@ -24,6 +27,8 @@ from core.messages import (
     PrefillProgress,
     TokenDecoded,
 )
+from desktop import cache_state
+from desktop.cache_state import CacheState
 from desktop.state import (
     LOG_LINES,
     NOTICES,
@@ -104,6 +109,7 @@ def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
         attention=state.attention.fit(event.model.layers, event.model.heads),
         xray=state.xray.fit(event.model.layers, event.model.heads, state.model is None),
         owners=(),
+        cache=CacheState(state.cache.by, state.cache.slots),
         looked=None,
         lens=Lens(),
         steering=Steering(),
@@ -124,8 +130,9 @@ def _(event: LoadFailed, state: AppState, now: float) -> AppState:
 def _(event: ExecutorChanged, state: AppState, now: float) -> AppState:
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
-    state = replace(state, executor=event.executor, model=event.model, load=None, context_used=0)
-    state = replace(state, owners=(), lens=Lens())
+    cache = replace(state.cache, measured=None, request=0)
+    state = replace(state, executor=event.executor, model=event.model, load=None, cache=cache)
+    state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
 
@@ -141,14 +148,18 @@ def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
         reused_tokens=event.reused_tokens,
         done=event.reused_tokens,
     )
-    return replace(
+    state = replace(
         state,
         running=running,
         context_used=event.reused_tokens,
         positions=tuple(token.text for token in event.prompt),
         owners=tuple(_owner(token.message, running.lead) for token in event.prompt),
+        cache=cache_state.started(
+            state.cache, event.prompt, event.reused_tokens, event.prompt_tokens
+        ),
         looked=None,
     )
+    return cache_state.with_turns(state)
 
 
 @_apply.register
@@ -161,7 +172,8 @@ def _(event: PrefillProgress, state: AppState, now: float) -> AppState:
     running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
     seconds = now - running.started
     rate = (event.done - running.reused_tokens) / seconds if seconds > 0 else 0.0
-    state = replace(state, running=running, context_used=max(state.context_used, event.done))
+    used = min(max(state.context_used, event.done), len(state.owners) or event.done)
+    state = replace(state, running=running, context_used=used)
     return _sample(state, RateSample(now, max(rate, 0.0), "prefill"))
 
 
@@ -173,13 +185,15 @@ def _(event: ConversationRead, state: AppState, now: float) -> AppState:
     state = replace(state, reading=None)
     if event.message:
         return notify(state, "error", event.message, now)
-    return replace(
+    state = replace(
         state,
         context_used=len(event.prompt),
         positions=tuple(token.text for token in event.prompt),
         owners=tuple(_owner(token.message, reading.lead) for token in event.prompt),
+        cache=cache_state.started(state.cache, event.prompt, 0, len(event.prompt)),
         looked=None,
     )
+    return cache_state.with_turns(state)
 
 
 @_apply.register
@@ -199,6 +213,7 @@ def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
         context_used=event.context_used,
         positions=(*state.positions, event.text),
         owners=(*state.owners, len(state.messages) - 1),
+        cache=cache_state.decoded(state.cache, len(state.owners), len(state.messages) - 1),
     )
     if not running.rate:
         return state
@@ -220,6 +235,7 @@ def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
         last_stats=event.stats if event.stats.new_tokens else state.last_stats,
         context_used=event.stats.context_used or state.context_used,
     )
+    state = cache_state.with_turns(state)
     if event.stop_reason == "error" and event.message:
         return notify(state, "error", event.message, now)
     return state
@@ -249,6 +265,41 @@ def _(event: GainsEffect, state: AppState, now: float) -> AppState:
     if event.request != state.steering.request:
         return state
     return replace(state, steering=replace(state.steering, request=0, effect=event))
+
+
+@_apply.register
+def _(event: CacheRewritten, state: AppState, now: float) -> AppState:
+    running = state.running
+    if running is None or running.request != event.request:
+        return state
+    owners = tuple(_owner(token.message, running.lead) for token in event.tokens)
+    cache = cache_state.rewritten(state.cache, event.tokens, event.forgotten, state.owners)
+    return replace(
+        state,
+        positions=tuple(token.text for token in event.tokens),
+        owners=owners,
+        context_used=len(owners),
+        cache=cache,
+        attention=replace(state.attention, row=None),
+        looked=None,
+    )
+
+
+@_apply.register
+def _(event: CacheStatus, state: AppState, now: float) -> AppState:
+    state = replace(state, cache=replace(state.cache, status=event))
+    if state.running or state.draining:
+        return state
+    return replace(
+        state,
+        owners=state.owners[: event.length],
+        context_used=event.length if state.messages else 0,
+    )
+
+
+@_apply.register
+def _(event: CacheMeasured, state: AppState, now: float) -> AppState:
+    return replace(state, cache=cache_state.measured(state.cache, event))
 
 
 @_apply.register

@@ -75,7 +75,13 @@ def switch(state: AppState, index: int, place: int) -> AppState:
     others = kept[:place] + kept[place + 1 :]
     first = replace(kept[place][0], versions=others, place=place)
     messages = (*state.messages[:index], first, *kept[place][1:])
-    return replace(state, messages=messages, owners=cut(state.owners, index))
+    return replace(_cut(state, index), messages=messages)
+
+
+def _cut(state: AppState, messages: int) -> AppState:
+    """Without what the cache has of the messages after so many."""
+    cache = replace(state.cache, told=cut(state.cache.told, messages), pointed=None)
+    return replace(state, owners=cut(state.owners, messages), cache=cache)
 
 
 def read_again(state: AppState) -> Result:
@@ -109,13 +115,12 @@ def _send(
         min(len(state.messages), len(shown)),
     )
     state = replace(
-        state,
+        _cut(state, same),
         messages=shown,
         running=Running(request, now, lead=lead, forced=forced),
         next_request=request + 1,
-        owners=cut(state.owners, same),
     )
-    command = replace(command, request=request)
+    command = replace(command, request=request, overflow=state.overflow)
     if state.draining is not None:  # the engine answers one at a time
         return replace(state, queued=command), stop
     return state, (*stop, command)

@@ -158,6 +158,12 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--new-tokens", type=int, default=128)
     bench.add_argument("--depth", type=int, default=0, help="tokens in the cache beforehand")
     bench.add_argument("--repeat", type=int, default=3)
+    bench.add_argument(
+        "--conversation",
+        type=int,
+        metavar="TOKENS",
+        help="before the second turn whose reuse is measured; 0: none; by default 2000",
+    )
     bench.add_argument("--json", action="store_true")
 
     cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")

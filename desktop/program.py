@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from core.attention import AttentionSource
 from core.messages import Command, Event
+from core.metrics.memory import available_bytes
 from desktop.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
 from desktop.apply import add_log, apply, expire, notify
 from desktop.attention_export import Exporter, Outcome
+from desktop.cache_actions import LookAtMemory
 from desktop.figure import Figure
 from desktop.interface import Interface
 from desktop.state import AppState, CatalogueEntry, DeviceChoice, LogLine
@@ -91,6 +93,8 @@ class Program:
             self.on_choose_file()
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
+        elif isinstance(action, LookAtMemory):
+            self.state = replace(self.state, memory_available=available_bytes())
         self.state, commands = act(action, self.state, time.monotonic())
         self._send(commands)
 

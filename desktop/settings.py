@@ -16,7 +16,16 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from core.messages import ACTIVATIONS, BACKENDS, KV_TYPES, MODES, EngineOptions, SamplingOptions
+from core.messages import (
+    ACTIVATIONS,
+    BACKENDS,
+    KV_TYPES,
+    MODES,
+    OVERFLOWS,
+    EngineOptions,
+    Overflow,
+    SamplingOptions,
+)
 from desktop.actions import MAX_FONT, MIN_FONT
 from desktop.attention_colors import NAMES
 from desktop.attention_state import AttentionChoice
@@ -34,6 +43,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "activations": ACTIVATIONS,
     "keys": KV_TYPES,
     "values": KV_TYPES,
+    "overflow": OVERFLOWS,
     "by": get_args(LookBy),
     "colors": NAMES,
 }
@@ -48,6 +58,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_new_tokens": (1, 1 << 20),
     "threads": (0, 1024),
     "context": (0, 1 << 24),
+    "query_budget": (0, 1 << 40),
+    "pool_budget": (0, 1 << 40),
     "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
     "high": (0.02, 1.0),
@@ -91,6 +103,7 @@ class Settings:
     options: EngineOptions = field(default_factory=EngineOptions)
     looks: Looks = field(default_factory=Looks)
     system_prompt: str = ""
+    overflow: Overflow = "stop"
     recent: tuple[str, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
@@ -172,6 +185,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         sampling=state.sampling,
         options=state.options,
         system_prompt=state.system_prompt,
+        overflow=state.overflow,
         recent=state.recent,
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
@@ -189,6 +203,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         sampling=settings.sampling,
         options=settings.options,
         system_prompt=settings.system_prompt,
+        overflow=settings.overflow,
         recent=settings.recent,
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(

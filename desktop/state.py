@@ -21,11 +21,13 @@ from core.messages import (
     Level,
     Looked,
     ModelInfo,
+    Overflow,
     Role,
     SamplingOptions,
     StopReason,
 )
 from desktop.attention_state import AttentionChoice
+from desktop.cache_state import CacheState
 from desktop.token_state import XRay
 
 LOG_LINES = 1000
@@ -199,17 +201,20 @@ class AppState:
 
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     system_prompt: str = ""
+    overflow: Overflow = "stop"
     options: EngineOptions = field(default_factory=EngineOptions)
     theme: ThemeName = "dark"
     font_size: float = 15.0  # logical pixels
     recent: tuple[str, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()
     catalogue: tuple[CatalogueEntry, ...] = ()
+    memory_available: int | None = None  # bytes of the machine; None: not known
 
     positions: tuple[str, ...] = ()  # text of the tokens in the cache, by position
     attention: AttentionChoice = field(default_factory=AttentionChoice)
 
     owners: tuple[int, ...] = ()  # by position: message, or TEMPLATE or SYSTEM
+    cache: CacheState = field(default_factory=CacheState)
     xray: XRay = field(default_factory=XRay)
     look: int = 0  # request whose answer is wanted
     looked: Looked | None = None

@@ -137,6 +137,20 @@ def passage(
         at += len(label)
     known = place.stop - place.start
     words = pieces if 0 <= len(pieces) - known <= 1 else labels[place.start : place.stop]
-    own = align(text, words)
+    if known < len(pieces) - 1:  # a part of it was forgotten
+        held = _held(pieces, labels[place.start : place.stop])
+        own = align(text, pieces)[held : held + known]
+    else:
+        own = align(text, words)
     spans += [(at + low, at + high) for low, high in own]
     return Passage(lead + text, tuple(spans), place.lead, place.start - place.lead)
+
+
+def _held(pieces: Sequence[str], labels: Sequence[str]) -> int:
+    """Which of `pieces` is the first of those that are still there, beginning or end."""
+    last = len(pieces) - len(labels)
+
+    def alike(start: int) -> int:
+        return sum(a == b for a, b in zip(pieces[start:], labels, strict=False))
+
+    return max((0, last, last + 1), key=alike)

@@ -40,6 +40,7 @@ from desktop.robot import Robot
 from desktop.screen import Screen
 from desktop.settings import DEFAULTS, Settings, parse, restore
 from desktop.state import AppState, Message
+from desktop.tour_cache import look_at_cache
 from desktop.tour_inside import look_inside
 from desktop.views import VIEWS
 from desktop.views.rail import PANELS
@@ -210,6 +211,7 @@ class Stage:
             self._picture(f"04-{view.name}")
         self._look_at_attention()
         look_inside(robot, self._picture, lambda: self._figure("text"))
+        look_at_cache(robot, self._picture)
         robot.click("tab.attention")
         robot.click("tab.performance")
         for panel in PANELS:

@@ -12,6 +12,8 @@ import numpy as np
 from core.errors import RequestError
 from core.loading import Runner
 
+TURN_TOKENS = 24  # of a second turn: a short question in its template
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -33,6 +35,22 @@ class BenchResult:
     read_bytes_per_token: int
     read_gb_s_measured: float
     bandwidth_share: float
+    reuse: Reuse | None  # None where it was not asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Time to the first token of a second turn, in milliseconds: where the cache holds the first,
+    and where all is read anew."""
+
+    conversation_tokens: int
+    turn_tokens: int
+    reused_ms: float
+    fresh_ms: float
+
+    @property
+    def ratio(self) -> float:
+        return self.fresh_ms / self.reused_ms
 
 
 def bench(
@@ -42,13 +60,16 @@ def bench(
     new_tokens: int,
     depth: int,
     repeat: int,
+    conversation: int = 0,
     progress: Callable[[int], None] = lambda _: None,
 ) -> BenchResult:
-    """`repeat` runs of a prefill and a decode at `depth` tokens of context, after one warm-up.
+    """`repeat` runs of a prefill and a decode at `depth` tokens of context, after one warm-up; then
+    a second turn in a conversation of so many tokens, 0: none.
 
     RequestError where the context is too small for them.
     """
     _check(runner, prompt_tokens, new_tokens, depth, repeat)
+    _check_conversation(runner, conversation)
     bandwidth = [read_gb_s(runner)]
     prefill, decode = [], []
     run_once(runner, min(prompt_tokens, 32), min(new_tokens, 4), depth=0)
@@ -62,7 +83,8 @@ def bench(
     rate = Spread.of(decode)
     measured = statistics.median(bandwidth)
     share = rate.median * read / 1e9 / measured if measured else 0.0
-    return BenchResult(Spread.of(prefill), rate, read, measured, share)
+    reuse = _reuse(runner, conversation, repeat) if conversation else None
+    return BenchResult(Spread.of(prefill), rate, read, measured, share, reuse)
 
 
 def run_once(
@@ -85,6 +107,27 @@ def run_once(
     return prompt_tokens / prefill_seconds, new_tokens / (time.perf_counter() - started)
 
 
+def _reuse(runner: Runner, conversation: int, repeat: int) -> Reuse:
+    """Medians; every turn has other tokens than the one before."""
+    session, random = runner.session, np.random.default_rng(2)
+    vocabulary = runner.model_info.vocabulary
+    tokens = random.integers(0, vocabulary, conversation).tolist()
+    fresh, reused = [], []
+    for _ in range(repeat):
+        turns = random.integers(0, vocabulary, (2, TURN_TOKENS)).tolist()
+        session.clear()
+        fresh.append(_prefill_ms(runner, [*tokens, *turns[0]]))
+        reused.append(_prefill_ms(runner, [*tokens, *turns[1]]))
+    middle = statistics.median
+    return Reuse(conversation, TURN_TOKENS, middle(reused), middle(fresh))
+
+
+def _prefill_ms(runner: Runner, tokens: list[int]) -> float:
+    started = time.perf_counter()
+    int(runner.session.prefill(tokens).argmax())
+    return 1e3 * (time.perf_counter() - started)
+
+
 def read_bytes_per_token(runner: Runner, cached_tokens: int) -> int:
     """Bytes a decoded token must read: the weights, less an untied embedding, and the cache."""
     info = runner.model_info
@@ -104,6 +147,16 @@ def read_gb_s(runner: Runner) -> float:
     from core.exec.cpu import read_gb_s as cpu_read_gb_s
 
     return cpu_read_gb_s(runner.executor_info.threads)
+
+
+def _check_conversation(runner: Runner, conversation: int) -> None:
+    if conversation < 0:
+        raise RequestError(f"--conversation: expected at least 0, found {conversation}")
+    if conversation and conversation + TURN_TOKENS > runner.session.context:
+        raise RequestError(
+            f"--conversation: expected at most {runner.session.context - TURN_TOKENS} tokens, "
+            f"found {conversation}"
+        )
 
 
 def _check(runner: Runner, prompt_tokens: int, new_tokens: int, depth: int, repeat: int) -> None:

@@ -1,10 +1,47 @@
-"""How much memory a program may still ask for."""
+"""How much memory a program may still ask for, and how much of it a context takes."""
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+
+from core.messages import CacheLayout
+
+MARGIN = 16  # a share of what is available that is left alone
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMemory:
+    """What the cache of a context takes; `largest` is the context that would just fit, in tokens,
+    None where the system does not tell what it has."""
+
+    context: int  # tokens
+    needed: int  # bytes
+    available: int | None  # bytes
+    largest: int | None
+
+    @property
+    def fits(self) -> bool:
+        return self.largest is None or self.context <= self.largest
+
+
+def cache_memory(
+    layout: CacheLayout, built: int, context: int, available: int | None
+) -> CacheMemory:
+    """Of `context` tokens, by the layout of a cache that was built for `built` tokens.
+
+    Layers that keep fewer rows than that are rings: they take the same whatever the context.
+    """
+    sizes = [(layer.rows, layer.key_row_bytes + layer.value_row_bytes) for layer in layout.layers]
+    fixed = sum(rows * size for rows, size in sizes if rows < built)
+    each = sum(size for rows, size in sizes if rows >= built)
+    largest = None
+    if available is not None:
+        spare = available - available // MARGIN - fixed
+        largest = max(0, spare // each) if each else context
+    return CacheMemory(context, fixed + context * each, available, largest)
 
 
 def available_bytes() -> int | None:

@@ -201,7 +201,7 @@ def _attention(
     q = b.rms_norm(q, b.weight(w + "attn_q_norm.weight"), config.eps, at + ".q_norm")
     q = rope(q, at + ".q_rope")
     owner = config.cache_of(layer)
-    cache = (options.context, shape.kv_heads * d)
+    cache = (_cache_rows(config, options, owner), shape.kv_heads * d)
     k_cache = b.state(f"k_cache.{owner}", options.k_dtype, cache, block=d)
     v_cache = b.state(f"v_cache.{owner}", options.v_dtype, cache, block=d)
     if owner == layer:
@@ -226,6 +226,12 @@ def _attention(
         window=config.window if sliding else 0,
         scale=1.0,
     )
+
+
+def _cache_rows(config: Config, options: BuildOptions, layer: int) -> int:
+    """All positions, or for a sliding layer a ring of those that a step's tokens may look at."""
+    ring = config.window + options.buckets[-1].max_tokens
+    return min(options.context, ring) if config.sliding[layer] else options.context
 
 
 def _feed_forward_block(b: PlanBuilder, config: Config, x: Tensor, layer: int) -> Tensor:

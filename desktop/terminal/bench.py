@@ -8,8 +8,10 @@ import sys
 from dataclasses import asdict
 
 from core import loading
-from core.metrics.bench import bench
+from core.metrics.bench import TURN_TOKENS, bench
 from desktop.cli import engine_options
+
+CONVERSATION = 2000  # tokens
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,6 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
                 new_tokens=arguments.new_tokens,
                 depth=arguments.depth,
                 repeat=arguments.repeat,
+                conversation=_conversation(arguments.conversation, runner),
                 progress=lambda n: _say(f"run {n} of {arguments.repeat}"),
             )
         finally:
@@ -45,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         "weight_bytes": runner.model_info.weight_bytes,
         **asdict(result),
     }
+    if result.reuse:
+        report["reuse"]["ratio"] = result.reuse.ratio
     if arguments.json:
         print(json.dumps(report))
         return 0
@@ -55,7 +60,21 @@ def run(arguments: argparse.Namespace) -> int:
         f"  memory   {result.read_gb_s_measured:8.1f} GB/s    "
         f"decode uses {100 * result.bandwidth_share:.0f} % of it"
     )
+    if reuse := result.reuse:
+        print(
+            f"  reuse    {reuse.ratio:8.1f} x       {reuse.conversation_tokens} tokens on, a turn "
+            f"starts in {reuse.reused_ms:.0f} ms, read anew in {reuse.fresh_ms:.0f} ms"
+        )
     return 0
+
+
+def _conversation(asked: int | None, runner: loading.Runner) -> int:
+    """Tokens; by default 2000 where that takes seconds, none where it would take minutes."""
+    if asked is not None:
+        return asked
+    device = runner.choice.device
+    slow = runner.choice.backend == "numpy" or (device and device.info.kind == "software")
+    return 0 if slow else max(0, min(CONVERSATION, runner.session.context - TURN_TOKENS))
 
 
 def _say(text: str) -> None:

@@ -13,6 +13,7 @@ from desktop.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.views.conversation import column
+from desktop.views.overflow import draw_meter
 from desktop.widgets import icon_button, text, tip
 
 MAX_LINES = 6
@@ -197,5 +198,5 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> Non
     with ui.font(style="small"):
         size = imgui.calc_text_size(words)
         if size.x <= width:
-            spot = ImVec2(round(x + (width - size.x) / 2), y)
-            draw.add_text(spot, ui.color("faint"), words)
+            draw.add_text(ImVec2(round(x + ui.u(1)), y), ui.color("faint"), words)
+    draw_meter(state, ui, x + width - ui.u(1), y, width - size.x - ui.u(6))

@@ -7,6 +7,7 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from core.messages import GenerationStats
 from desktop.actions import Action, ContinueAnswer, EditMessage, Regenerate
 from desktop.icons import (
     ICON_CHEVRON_DOWN,
@@ -22,8 +23,10 @@ from desktop.theme import MEASURE
 from desktop.ui import Ui
 from desktop.units import duration, rate, sentence, tokens
 from desktop.views.compare import CompareItem
+from desktop.views.highlight import draw_highlight, show_message
 from desktop.views.tokens import TokenItem, draw_choice, draw_pointed, draw_versions, place_of
-from desktop.widgets import icon_button, meter
+from desktop.views.unseen import Unseen
+from desktop.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {
     "length": "Reached the limit of new tokens. Continue makes more.",
@@ -31,6 +34,9 @@ ENDINGS = {
     "stopped": "Stopped.",
     "error": "The answer could not be finished.",
 }
+
+
+REUSE = "So much of what the model had to read was in the cache already and was not read again."
 
 
 @dataclass(slots=True)
@@ -59,9 +65,13 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
         imgui.begin_child("conversation", ImVec2(0, height), 0, flags)
         scroll = _scroll(state, ui)
         y = gap = ui.u(4)
+        marks = Unseen(state, ui)
         for index, message in enumerate(state.messages):
+            y += marks.draw(index, offset, y, width)
             height = _height(state, ui, index, message, width)
+            show_message(ui, scroll, index, y, height)
             if _visible(y, height):
+                marks.shade(index, offset, y, width, height)
                 imgui.set_cursor_pos(ImVec2(offset, y))
                 imgui.push_id(index)
                 actions += _item(state, ui, index, message, width).draw()
@@ -147,6 +157,12 @@ def _jump_button(ui: Ui, scroll: Scroll) -> None:
     imgui.set_cursor_screen_pos(back)
 
 
+def reuse(stats: GenerationStats) -> str:
+    if not stats.reused_tokens or not stats.prompt_tokens:
+        return ""
+    return f"  ·  {stats.reused_tokens / stats.prompt_tokens:.0%} reused"
+
+
 class _Item:
     """One message at its width: its height, and how it is drawn at the cursor."""
 
@@ -155,7 +171,7 @@ class _Item:
         self.width, self.user = width, message.role == "user"
         self.last = index == len(state.messages) - 1
         self.writing = self.last and state.answering is message
-        self.row = ui.u(7)
+        self.row, self.left = ui.u(7), 0.0
         text: RichText = ui.memory.setdefault("rich_text", RichText())
         room = width * 0.84 - ui.u(7) if self.user else width
         self.page: Page = text.page(
@@ -207,6 +223,7 @@ class _Item:
         draw.add_rect_filled(low, high, ui.color("bubble"), ui.u(3))
         if edited:
             draw.add_rect(low, high, ui.color("accent"), ui.u(3), ui.u(0.5))
+        draw_highlight(self.state, ui, self.index, page, low.x + pad_x, low.y + pad_y)
         draw_page(ui, page, low.x + pad_x, low.y + pad_y, page.width, f"user.{self.index}")
         if not hovered:
             return []
@@ -222,8 +239,10 @@ class _Item:
 
     def _draw_answer(self, at: ImVec2) -> list[Action]:
         ui = self.ui
+        self.left = at.x
         self._draw_label(at)
         y = at.y + self.label
+        draw_highlight(self.state, ui, self.index, self.page, at.x, y)
         draw_page(ui, self.page, at.x, y, self.width, f"answer.{self.index}")
         if self.writing:
             self._draw_writing(at.x, y)
@@ -303,12 +322,16 @@ class _Item:
             return
         words = (
             f"{tokens(stats.new_tokens)}  ·  {rate(stats.decode_tok_s)} tok/s"
-            f"  ·  first after {duration(stats.ttft_ms)}"
+            f"  ·  first after {duration(stats.ttft_ms)}{reuse(stats)}"
         )
         imgui.same_line(0, ui.u(2))
         at = imgui.get_cursor_screen_pos()
         small = ui.theme.size("small")
         spot = ImVec2(at.x, at.y + (side - small) / 2)
         draw = imgui.get_window_draw_list()
+        with ui.font(style="small"):
+            words = fit(words, self.left + self.width - at.x)
+            imgui.dummy(imgui.calc_text_size(words))
+        ui.mark(f"message.{self.index}.stats")
+        tip(ui, REUSE if stats.reused_tokens else "")
         draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), words)
-        imgui.new_line()

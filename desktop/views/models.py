@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from desktop.actions import Action, CancelLoading, ChooseFile, OpenModel
-from desktop.icons import ICON_FOLDER_OPEN
+from desktop.icons import ICON_DATABASE, ICON_FOLDER_OPEN
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.units import duration, quantity, short_name, size
@@ -20,6 +20,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         _draw_model(state, ui)
     else:
         wrapped(ui, "No model is loaded.")
+    if state.model and button(ui, "models.memory", "Context and precision", ICON_DATABASE):
+        ui.opened = "memory"
+        imgui.close_current_popup()
     actions += _draw_lists(state, ui)
     imgui.separator()
     if button(ui, "models.open", "Open a file", ICON_FOLDER_OPEN, "Open a GGUF file (Ctrl+O)"):
@@ -52,6 +55,11 @@ def _draw_model(state: AppState, ui: Ui) -> None:
             "Context",
             f"{model.context:,} of {model.trained_context:,} tokens",
             "How much text fits: what is available now, and what the model was trained for.",
+        ),
+        (
+            "Its memory",
+            f"{size(model.kv_bytes)}, keys {model.cache.keys}, values {model.cache.values}",
+            "What keys and values of the whole context take. Change it under Memory.",
         ),
         ("Chat template", "yes" if model.has_chat_template else "none", _TEMPLATE_HINT),
         ("Loaded in", duration(state.load_seconds * 1e3), ""),

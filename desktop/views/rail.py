@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 
 from desktop.actions import Action, NewChat, SetTheme
 from desktop.icons import (
+    ICON_DATABASE,
     ICON_EDIT,
     ICON_LAYERS,
     ICON_MOON,
@@ -19,7 +20,7 @@ from desktop.icons import (
 )
 from desktop.state import AppState
 from desktop.ui import Ui
-from desktop.views import models, preferences, sampler, system_prompt
+from desktop.views import memory, models, preferences, sampler, system_prompt
 from desktop.widgets import icon_button, popover
 
 
@@ -39,6 +40,7 @@ PANELS = (
     Panel("models", "Models", ICON_LAYERS, "Models (Ctrl+M)", 92, models.draw),
     Panel("sampler", "Sampling", ICON_SLIDERS, "Sampling (Ctrl+P)", 76, sampler.draw),
     Panel("system_prompt", "System prompt", ICON_EDIT, "System prompt", 92, system_prompt.draw),
+    Panel("memory", "Memory", ICON_DATABASE, "Memory of the conversation", 88, memory.draw),
     Panel("settings", "Settings", ICON_SETTINGS, "Settings (Ctrl+,)", 80, preferences.draw),
 )
 

@@ -8,9 +8,11 @@ from imgui_bundle import imgui
 
 from core.messages import SamplingOptions
 from desktop.actions import Action, SetSampling
+from desktop.cache_actions import SetOverflow
 from desktop.icons import ICON_DICE
 from desktop.state import AppState
 from desktop.ui import Ui
+from desktop.views.overflow import draw_overflow
 from desktop.widgets import button, slider, text, toggle, wrapped
 
 HINTS = {
@@ -55,10 +57,12 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     )  # fmt: skip
     new = replace(new, max_new_tokens=int(count))
     new = _draw_seed(ui, new)
+    overflow = draw_overflow(ui, "sampler.overflow", state.overflow)
     imgui.separator()
     if button(ui, "sampler.defaults", "Back to the defaults", enabled=new != SamplingOptions()):
         new = SamplingOptions()
-    return [SetSampling(new)] if new != old else []
+    actions: list[Action] = [SetSampling(new)] if new != old else []
+    return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]
 
 
 def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:

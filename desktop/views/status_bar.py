@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import ACTIVATIONS, KV_TYPES, Activations, Backend, ExecutorInfo, KvType
+from core.messages import ACTIVATIONS, Activations, Backend
 from desktop.actions import Action, SetOptions
 from desktop.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.units import duration, rate, sentence
+from desktop.views.overflow import WHEN_FULL, fullness, used_share
 from desktop.widgets import chooser, fit, meter, popover, row_button, text, tip, wrapped
 
 BACKENDS: tuple[tuple[Backend, str], ...] = (
@@ -28,7 +29,6 @@ ACTIVATION_HINTS = (
     "float32 activations: exact",
     "int8 activations in blocks: integer dot products, faster, a little less exact",
 )
-KV_HINTS = ("Half the memory of fp32", "Exact", "A quarter of the memory")
 
 
 def status_height(ui: Ui) -> float:
@@ -75,13 +75,10 @@ def _executor_label(state: AppState) -> tuple[str, str]:
         return ("Loading" if state.load else "No model"), ICON_CPU
     icon = ICON_GPU if executor.backend == "vulkan" else ICON_CPU
     name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}[executor.backend]
-    kinds = f"{executor.mode}  ·  {executor.activations}  ·  KV {_kv(executor)}"
-    return f"{name}  ·  {kinds}  ·  {executor.device}", icon
-
-
-def _kv(executor: ExecutorInfo) -> str:
     same = executor.keys == executor.values
-    return executor.keys if same else f"{executor.keys}/{executor.values}"
+    kv = executor.keys if same else f"{executor.keys}/{executor.values}"
+    kinds = f"{executor.mode}  ·  {executor.activations}  ·  KV {kv}"
+    return f"{name}  ·  {kinds}  ·  {executor.device}", icon
 
 
 def _measures(state: AppState) -> list[tuple[str, str, str]]:
@@ -103,7 +100,7 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
         (
             "context",
             f"{used:,} / {whole:,}" if whole else "–",
-            "Tokens of the context in use, of those available. When it is full, an answer ends.",
+            f"Tokens of the context in use, of those available. {WHEN_FULL[state.overflow]}",
         ),
     ]
 
@@ -127,8 +124,8 @@ def _draw_measures(
     for (name, shown, hint), width in zip(items, widths, strict=True):
         if name == "context":
             imgui.set_cursor_pos(ImVec2(x, (height - ui.u(1)) / 2))
-            full = state.context_used / max(state.model.context, 1) if state.model else 0.0
-            meter(ui, full, bar - ui.u(2), ui.u(1), "warning" if full > 0.9 else "accent")
+            full = used_share(state)
+            meter(ui, full, bar - ui.u(2), ui.u(1), fullness(full))
             x += bar
         imgui.set_cursor_pos(ImVec2(x, top))
         with ui.colored(text="muted"):
@@ -152,12 +149,6 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     kinds: list[tuple[Activations, str]] = [(kind, kind) for kind in ACTIVATIONS]
     chosen = chooser(ui, "executor.activations", kinds, options.activations, ACTIVATION_HINTS)
     options = replace(options, activations=chosen)
-    text(ui, "Keys of the cache", style="small")
-    types: list[tuple[KvType, str]] = [(kind, kind) for kind in KV_TYPES]
-    options = replace(options, keys=chooser(ui, "executor.keys", types, options.keys, KV_HINTS))
-    text(ui, "Values of the cache", style="small")
-    kind = chooser(ui, "executor.values", types, options.values, KV_HINTS)
-    options = replace(options, values=kind)
     text(ui, "Vulkan devices", style="small")
     if not state.devices:
         wrapped(ui, "None was found.")

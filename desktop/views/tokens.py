@@ -79,9 +79,10 @@ class TokenItem:
 
     def _marked(self) -> dict[int, int]:
         first = self.passage.first
-        if first is None or self.state.xray.at is None:
+        if first is None:
             return {}
-        return {self.state.xray.at - first: self.ui.color("accent")}
+        pointed = (self.state.xray.at, self.state.cache.pointed)
+        return {at - first: self.ui.color("accent") for at in pointed if at is not None}
 
     def _point(self, x: float, top: float) -> None:
         """Note the token under the pointer, for whoever draws the conversation."""

@@ -4,3 +4,4 @@
 
 void init_cpu(pybind11::module_& module);
 void init_interpreter(pybind11::module_& module);
+void init_quantizer(pybind11::module_& module);

@@ -4,4 +4,5 @@ PYBIND11_MODULE(_cpp, module) {
   module.doc() = "llm-lite's C++ executor";
   init_cpu(module);
   init_interpreter(module);
+  init_quantizer(module);
 }

@@ -10,7 +10,7 @@ namespace LLM_ISA {
 
 constexpr int kPanelVectors = 2;
 constexpr int kPanelRows = kPanelVectors * kWidth;
-constexpr int kPanelColumns = 512;                      // at a time: the panel stays in L2
+constexpr int kPanelColumns = 768;                      // at most at a time: the panel stays in L2
 constexpr int kPanelTokensA32 = kWidth == 16 ? 12 : 6;  // two accumulators each
 constexpr size_t kPanelBytesA32 = sizeof(float) * kPanelRows * kPanelColumns;
 
@@ -146,10 +146,12 @@ inline void panel_times_a32(const float* panel, const Tensor& x, int64_t token, 
 // scratch: float [kPanelColumns][kPanelRows]
 inline void matmul_a32_by_panels(const Tensor& x, const Tensor& weight, const Tensor& y,
                                  int64_t tokens, Range rows, float* panel) {
+  const int64_t pieces = (x.n_cols + kPanelColumns - 1) / kPanelColumns;
+  const int64_t piece = (x.n_cols / pieces + 31) / 32 * 32;  // whole blocks, about equal
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRows) {
     const int64_t left = rows.end - first, count = left < kPanelRows ? left : kPanelRows;
-    for (int64_t from = 0; from < x.n_cols; from += kPanelColumns) {
-      const int64_t n = x.n_cols - from < kPanelColumns ? x.n_cols - from : kPanelColumns;
+    for (int64_t from = 0; from < x.n_cols; from += piece) {
+      const int64_t n = x.n_cols - from < piece ? x.n_cols - from : piece;
       fill_panel(weight, first, count, from, n, panel);
       in_groups<kPanelTokensA32>(tokens, [&](int64_t token, auto group) {
         panel_times_a32<group()>(panel, x, token, from, n, y, first, count);

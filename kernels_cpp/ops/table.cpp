@@ -2,6 +2,7 @@
 #include "ops/table.h"
 
 #include "ops/kernels.h"
+#include "quantizer/search.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -10,7 +11,9 @@ KernelTable table() {
   return {{kEmbed,        kTableRows,    kRmsNorm,    kQuantize,  kMatmul,  kRope,
            kKvStore,      kQueryStore,   kAttention,  kSiluMul,   kGeluMul, kAdd,
            kScale,        kSoftcap,      kSparsify,   kColumns,   kConcat,  kMatchRms,
-           kAltupPredict, kAltupCorrect, kAddStreams, kOutputRows}};
+           kAltupPredict, kAltupCorrect, kAddStreams, kOutputRows},
+          kQuantizeInt4,
+          kQuantizeInt8};
 }
 
 }  // namespace LLM_ISA

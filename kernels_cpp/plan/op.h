@@ -76,8 +76,17 @@ struct Kernel {
   size_t (*scratch_bytes)(const Op&);
 };
 
+// Writes the best tile for kTileRows x 32 values, `stride` apart from row to row, of which `rows`
+// are there; importance: 32 weights of squared errors, a column each.
+struct TileQuantizer {
+  void (*run)(const float* values, int64_t stride, int64_t rows, const float* importance,
+              uint8_t* tile);
+  int64_t tile_bytes;
+};
+
 struct KernelTable {
   Kernel kernels[static_cast<int>(OpCode::kCount)];
+  TileQuantizer int4, int8;
 };
 
 static inline int64_t row_bytes(DType dtype, int64_t n_cols, int64_t block = 1) {

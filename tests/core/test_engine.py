@@ -9,6 +9,7 @@ from core import backends
 from core.engine import Engine
 from core.errors import CancelledError, DeviceLostError, OutOfDeviceMemoryError
 from core.messages import (
+    CacheStatus,
     CancelLoad,
     ChatMessage,
     CompareGains,
@@ -174,7 +175,7 @@ def hook(monkeypatch):
 def test_load_and_answer_in_order(client, device, tiny_llama, backend):
     client.engine.device_lost(device)  # "use that one from now on"
     loaded = client.load(tiny_llama, exact(backend))
-    kinds = [type(e) for e in client.events if not isinstance(e, Logged)]
+    kinds = [type(e) for e in client.events if not isinstance(e, Logged | CacheStatus)]
     assert kinds == [LoadStarted, *[LoadProgress] * (len(kinds) - 2), ModelLoaded]
     fractions = [e.fraction for e in client.of(LoadProgress)]
     assert fractions == sorted(fractions)
@@ -184,7 +185,7 @@ def test_load_and_answer_in_order(client, device, tiny_llama, backend):
 
     finished, tokens = client.ask(7)
     mark = client.events.index(client.of(GenerationStarted)[0])
-    kinds = [type(e) for e in client.events[mark:] if not isinstance(e, Logged)]
+    kinds = [type(e) for e in client.events[mark:] if not isinstance(e, Logged | CacheStatus)]
     order = (GenerationStarted, PrefillProgress, TokenDecoded, GenerationFinished)
     assert list(dict.fromkeys(kinds)) == list(order)
     assert kinds == sorted(kinds, key=order.index)
@@ -539,7 +540,7 @@ def test_no_second_gigantic_answer_from_nonsense_weights(client, tmp_path):
 
 class FakeDevice:
     class Info:
-        name, index, kind = "Fake GPU", 0, "discrete"
+        name, index, kind, memory_bytes = "Fake GPU", 0, "discrete", 1 << 33
 
     info = Info()
     closed = 0

@@ -7,10 +7,16 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import MappingProxyType
 
 from core.messages import (
     Alternative,
+    CacheLayer,
+    CacheLayout,
+    CacheMeasured,
+    CacheRewritten,
+    CacheStatus,
     CancelLoad,
     Command,
     CompareGains,
@@ -33,8 +39,10 @@ from core.messages import (
     Logged,
     Look,
     Looked,
+    MeasureCache,
     ModelInfo,
     ModelLoaded,
+    PooledPrefix,
     PrefillProgress,
     PromptToken,
     Read,
@@ -46,6 +54,13 @@ from core.messages import (
 )
 from tests.desktop.attention_fake import FakeSource
 
+ROW = 3 * 64 * 2  # bytes of a key or a value of a layer, fp16
+LAYOUT = CacheLayout(
+    tuple(CacheLayer(i, (), 8192, 0, ROW, ROW) for i in range(30)),
+    "fp16",
+    "fp16",
+    30 * 2 * ROW * 8192,
+)
 MODEL = ModelInfo(
     name="SmolLM2-135M-Instruct",
     path="/models/smollm2-135m-instruct-q4_1.gguf",
@@ -65,6 +80,7 @@ MODEL = ModelInfo(
     feed_forward=1536,
     has_chat_template=True,
     stored_formats=MappingProxyType({"Q4_1": 66_355_200, "Q8_0": 30_081_024, "F32": 140_544}),
+    cache=LAYOUT,
 )
 EXECUTOR = ExecutorInfo(
     backend="cpu",
@@ -103,6 +119,9 @@ class FakeEngine:
         self.delay = delay
         self.commands: list[Command] = []
         self.source: FakeSource | None = None
+        self.model = MODEL
+        self.cached: list[int] = []  # what tells the tokens of the cache apart
+        self._reused = 0
         self._wake = wake or (lambda: None)
         self._inbox: queue.Queue[Command] = queue.Queue()
         self._events: queue.Queue[Event] = queue.Queue()
@@ -147,7 +166,9 @@ class FakeEngine:
             if isinstance(command, LoadModel):
                 self._load(command)
             elif isinstance(command, Reconfigure):
-                self._say(ExecutorChanged(EXECUTOR, MODEL))
+                self._reconfigure(command)
+                self._say(ExecutorChanged(EXECUTOR, self.model))
+                self._tell_cache()
             elif isinstance(command, Generate):
                 self._generate(command)
             elif isinstance(command, Read):
@@ -156,6 +177,8 @@ class FakeEngine:
                 self._say(look(command))
             elif isinstance(command, Inspect):
                 self._say(LensResult(command.request, command.position, lens()))
+            elif isinstance(command, MeasureCache):
+                self._say(measured(command, len(self.model.cache.layers)))
             elif isinstance(command, CompareGains):
                 self._say(GainsEffect(command.request, 0.25))
 
@@ -176,7 +199,7 @@ class FakeEngine:
         self.source = FakeSource(
             layers=MODEL.layers, heads=MODEL.heads, kv_heads=MODEL.kv_heads, context=1024
         )
-        self._say(ModelLoaded(MODEL, EXECUTOR, 0.42))
+        self._say(ModelLoaded(self.model, EXECUTOR, 0.42))
 
     def _read(self, command: Read) -> None:
         words = prompt_tokens(command)[:-2]
@@ -188,12 +211,13 @@ class FakeEngine:
     def _generate(self, command: Generate) -> None:
         request, started = command.request, time.monotonic()
         words = prompt_tokens(command)
-        prompt = len(words)
-        self._say(GenerationStarted(request, prompt, 0, words))
+        prompt, reused = len(words), self._reuse(words)
+        self._say(GenerationStarted(request, prompt, reused, words))
+        self._tell_cache()
         if self.source:
-            self.source.cut(0)
-            self.source.grow(prompt)
-        for done in range(0, prompt + 1, max(1, prompt // 8)):
+            self.source.cut(reused)
+            self.source.grow(prompt - reused)
+        for done in range(reused, prompt + 1, max(1, (prompt - reused) // 8)):
             self._say(PrefillProgress(request, done, prompt))
             if self._stop.wait(self.delay):
                 break
@@ -201,14 +225,44 @@ class FakeEngine:
         count, reason = self._decode(command, prompt)
         stats = GenerationStats(
             prompt_tokens=prompt,
+            reused_tokens=reused,
             new_tokens=count,
             prefill_tok_s=prompt / max(first - started, 1e-3),
             decode_tok_s=count / max(time.monotonic() - first, 1e-3),
             ttft_ms=(first - started) * 1e3,
-            context_used=prompt + count,
+            context_used=len(self.cached),
             peak_rss_bytes=412_000_000,
         )
         self._say(GenerationFinished(request, reason, stats))
+        self._tell_cache()
+
+    def _reuse(self, words: tuple[PromptToken, ...]) -> int:
+        """Tokens of the prompt that the cache holds; from then on it holds the prompt."""
+        told = [hash((word.id, word.text)) for word in words]
+        pairs = zip(told[:-1], self.cached, strict=False)
+        self._reused = next((i for i, (a, b) in enumerate(pairs) if a != b), None)  # type: ignore[assignment]
+        if self._reused is None:
+            self._reused = min(len(told) - 1, len(self.cached))
+        self.cached = told
+        return self._reused
+
+    def _reconfigure(self, command: Reconfigure) -> None:
+        """Another context: what does not fit any more is no longer there."""
+        context = command.options.context or MODEL.context
+        layers = tuple(replace(layer, rows=context) for layer in MODEL.cache.layers)
+        if context != self.model.context:
+            layout = replace(MODEL.cache, layers=layers, reserved_bytes=0)
+            self.model = replace(self.model, context=context, cache=layout)
+        self.cached = self.cached[:context]
+
+    def _tell_cache(self) -> None:
+        saved = self._reused * ROW * 2 * len(self.model.cache.layers)
+        used = sum(prefix.bytes for prefix in PREFIXES)
+        self._say(
+            CacheStatus(
+                len(self.cached), self.model.context, self._reused, used, 256 << 20, PREFIXES, saved
+            )
+        )
 
     def _decode(self, command: Generate, prompt: int) -> tuple[int, StopReason]:
         korean = any("\uac00" <= c <= "\ud7a3" for c in command.messages[-1].content)
@@ -219,12 +273,31 @@ class FakeEngine:
                 return number, "stopped"
             if number >= command.sampling.max_new_tokens:
                 return number, "length"
-            used = prompt + number + 1
+            if len(self.cached) >= self.model.context:
+                if command.overflow == "stop":
+                    return number, "context"
+                self._forget(command, pieces[:number])
+            self.cached.append(hash((3, piece)))
+            used = len(self.cached)
             if self.source:
                 self.source.grow(1)
             self._say(self._token(command, number, piece, used))
             self._stop.wait(self.delay)
         return len(pieces), "end"
+
+    def _forget(self, command: Generate, said: list[str]) -> None:
+        """The second quarter of the full conversation is forgotten, more of it each time."""
+        index = len(command.messages)
+        answer = tuple(PromptToken(3, piece, index) for piece in said)
+        full = (*prompt_tokens(command), *answer)
+        first = self.model.context // 4
+        last = len(full) - self.model.context // 2
+        tokens = (*full[:first], *full[last:])
+        self.cached = [hash((token.id, token.text)) for token in tokens]
+        if self.source:
+            self.source.cut(first)
+            self.source.grow(len(tokens) - first)
+        self._say(CacheRewritten(command.request, tokens, ((first, last),)))
 
     def _token(self, command: Generate, number: int, piece: str, used: int) -> TokenDecoded:
         """Of a steered answer, all tokens from the third on are others."""
@@ -235,6 +308,19 @@ class FakeEngine:
         text = OTHER if token == OTHER_ID else piece
         best = (Alternative(token, text, 0.5), Alternative(OTHER_ID, OTHER, 0.25))
         return TokenDecoded(command.request, token, text, 0.5, used, best)
+
+
+PREFIXES = (
+    PooledPrefix("Why do we dream?", 1240, 1240 * ROW * 60),
+    PooledPrefix("Write a Python function that reverses a string", 311, 311 * ROW * 60),
+)
+
+
+def measured(command: MeasureCache, layers: int) -> CacheMeasured:
+    """Every value says where it stands: layer + position / 1000."""
+    places = range(command.first, command.last)
+    values = tuple(tuple(n + p / 1000 for p in places) for n in range(layers))
+    return CacheMeasured(command.request, command.what, command.first, 1, values)
 
 
 def pieces_of(text: str) -> list[str]:

@@ -56,6 +56,8 @@ def test_report(tour):
 def test_pictures(tour):
     directory, report = tour
     names = " ".join(report["pictures"])
+    for name in ("cache", "cache-hover", "cache-tokens", "cache-received", "cache-forgotten"):
+        assert f"05-{name}.png" in report["pictures"]
     figures = ["figure-grid", "figure-heads", "figure-text"]
     for name in [v.name for v in VIEWS[1:]] + [p.name for p in PANELS] + ["executor", *figures]:
         assert name in names

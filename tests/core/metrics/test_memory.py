@@ -1,6 +1,53 @@
+import pytest
+
+from core.errors import OutOfMemoryError
+from core.messages import CacheLayer, CacheLayout
 from core.metrics import memory
+from core.metrics.memory import cache_memory
+from tests.runners import BACKENDS, exact, running
+
+LAYOUT = CacheLayout(
+    layers=(CacheLayer(0, (), 100, 0, 60, 40), CacheLayer(1, (2,), 20, 8, 30, 20)),
+    reserved_bytes=100 * 100 + 20 * 50,
+)
 
 
 def test_available_memory_is_plausible():
     found = memory.available_bytes()
     assert found is not None and 1 << 20 < found < 1 << 50
+
+
+def test_what_a_context_takes():
+    same = cache_memory(LAYOUT, 100, 100, None)
+    assert (same.needed, same.largest, same.fits) == (LAYOUT.reserved_bytes, None, True)
+    larger = cache_memory(LAYOUT, 100, 1000, 16_000)
+    assert larger.needed == 1000 * 100 + 20 * 50, "a ring stays as it is"
+    assert larger.largest == (15_000 - 1000) // 100, "a sixteenth is left alone"
+    assert not larger.fits
+    assert cache_memory(LAYOUT, 100, 140, 16_000).fits
+    assert cache_memory(LAYOUT, 100, 1, 500).largest == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["fp16", "fp32"])
+def test_what_is_reserved_is_what_the_executor_allocates(tiny_llama, device, backend, kind):
+    options = exact(backend, keys=kind, values=kind, context=96)
+    with running(tiny_llama, options, device=device) as runner:
+        layout, executor = runner.model_info.cache, runner.executor
+        names = [t.name for layer in runner.session.cache.layers for t in layer.tensors]
+        if backend == "vulkan":
+            sizes = [executor.device_state(name)[2] for name in names]
+        else:
+            sizes = [executor.host_state(name).nbytes for name in names]
+        assert sum(sizes) == layout.reserved_bytes == runner.model_info.kv_bytes
+        assert layout.reserved_bytes == cache_memory(layout, 96, 96, None).needed
+
+
+def test_a_context_larger_than_memory_is_refused_with_what_fits(tiny_llama, monkeypatch):
+    per_token = 2 * 2 * 32 * 4  # layers, keys and values, numbers, bytes
+    monkeypatch.setattr("core.loading.available_bytes", lambda: 64 * per_token)
+    sentence = "context of 100 tokens needs .* has 0 MiB free: at most 60 tokens fit"
+    with pytest.raises(OutOfMemoryError, match=sentence), running(tiny_llama, exact(context=100)):
+        pass
+    with running(tiny_llama, exact(context=60)) as runner:
+        assert runner.session.context == 60

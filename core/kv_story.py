@@ -1,0 +1,176 @@
+"""What a cache holds of a conversation: tokens by position, and what was forgotten between them.
+
+Two kinds of places: *positions* count what the cache holds, *full* indices count all tokens of the
+conversation, forgotten ones included. They are the same until something is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from core.messages import Gains, Overflow
+
+SINKS = 4  # first tokens that a rolling window keeps (Xiao et al. 2023, attention sinks)
+SMALLEST = 16  # positions; in a smaller context nothing can be forgotten sensibly
+_ROOM = 8  # a context's share that is freed when it is full, so that it is done seldom
+
+Precision = Literal["whole", "int8"]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a position was computed with; others with the same are as good as computed anew."""
+
+    weights: str
+    gains: Gains
+    precision: Precision = "whole"  # int8: its keys or values were once rounded so
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Tokens that were forgotten, the first of them at a full index."""
+
+    first: int
+    tokens: tuple[int, ...]
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Of each position its token and what it was made with; gaps by ascending full index."""
+
+    tokens: tuple[int, ...] = ()
+    made: tuple[Made, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+    def story(self) -> list[int]:
+        """All tokens by full index."""
+        full = list(self.tokens)
+        for gap in self.gaps:
+            full[gap.first : gap.first] = gap.tokens
+        return full
+
+    def first(self, positions: int) -> Held:
+        """Only the first positions; gaps behind them are no longer known of."""
+        kept = tuple(
+            g for g, at in zip(self.gaps, self.gap_positions(), strict=True) if at < positions
+        )
+        return Held(self.tokens[:positions], self.made[:positions], kept)
+
+    def gap_positions(self) -> list[int]:
+        """Of each gap, the position before which its tokens are missing."""
+        positions, gone = [], 0
+        for gap in self.gaps:
+            positions.append(gap.first - gone)
+            gone += len(gap.tokens)
+        return positions
+
+    def without(self, keep: int, drop: int) -> Held:
+        """After positions keep..keep+drop-1 were forgotten."""
+        story, missing = self.story(), self.missing()
+        present = [i for i, gone in enumerate(missing) if not gone]
+        for index in present[keep : keep + drop]:
+            missing[index] = True
+        tokens = self.tokens[:keep] + self.tokens[keep + drop :]
+        return Held(tokens, self.made[:keep] + self.made[keep + drop :], _gaps(story, missing))
+
+    def missing(self) -> list[bool]:
+        """By full index."""
+        mask = [False] * len(self.tokens)
+        for gap in self.gaps:
+            mask[gap.first : gap.first] = [True] * len(gap.tokens)
+        return mask
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The first `positions` of a cache agree with the first `full` tokens of a prompt."""
+
+    full: int
+    positions: int
+
+
+def match(held: Held, prompt: Sequence[int], good: int, *, gaps: bool) -> Match:
+    """How much of a prompt is held, of its first `good` positions; the last token never counts,
+    as its logits are wanted. With `gaps`, tokens that were forgotten count as read."""
+    limit = len(prompt) - 1
+    if gaps and held.gaps:
+        same = common(held.story(), prompt, limit)
+        gone = sum(len(gap.tokens) for gap in held.gaps)
+        positions = min(same - gone, good)
+        if same > held.gaps[-1].last and positions > held.gap_positions()[-1]:
+            return Match(positions + gone, positions)
+    whole = min(good, limit, held.gaps[0].first if held.gaps else limit)
+    same = common(held.tokens, prompt, whole)
+    return Match(same, same)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a prompt comes into a cache: `keep` positions stay, of these `forget` (first, count) are
+    forgotten; then the prompt is read from the full index `start` on, without `skip`."""
+
+    keep: int
+    start: int
+    forget: tuple[int, int] | None = None
+    skip: range = range(0)
+
+
+def course(
+    held: Held, prompt: Sequence[int], good: int, policy: Overflow, head: int, context: int
+) -> Course:
+    """What is done to bring `prompt` into a cache of `context` positions, of which `held`'s first
+    `good` may be used. `head` tokens are never forgotten, if they are not more than half.
+
+    With policy "stop" nothing is forgotten; a prompt that is too long is the caller's affair.
+    """
+    plain = match(held, prompt, good, gaps=False)
+    if policy == "stop" or len(prompt) <= context or context < SMALLEST:
+        return Course(plain.positions, plain.full)
+    keep = first_kept(policy, head, context)
+    found = match(held, prompt, good, gaps=True)
+    over = found.positions + len(prompt) - found.full - context
+    if over <= 0:
+        return Course(found.positions, found.full)
+    drop = max(over, context // _ROOM)
+    if drop <= found.positions - keep:
+        return Course(found.positions, found.full, (keep, drop))
+    skip = range(keep, len(prompt) - (context - context // _ROOM - keep))
+    start = min(plain.positions, keep)
+    return Course(start, start, None, skip)
+
+
+def forgetting(policy: Overflow, head: int, context: int) -> tuple[int, int] | None:
+    """(first, count) of positions to forget of a full cache; None where the answer has to stop."""
+    if policy == "stop" or context < SMALLEST:
+        return None
+    keep = first_kept(policy, head, context)
+    if policy == "forget-middle":
+        return keep, (context - keep) // 2
+    return keep, context // _ROOM
+
+
+def first_kept(policy: Overflow, head: int, context: int) -> int:
+    """Positions that stay in front."""
+    return SINKS if policy == "rolling" else max(SINKS, min(head, context // 2))
+
+
+def common(a: Sequence[int], b: Sequence[int], limit: int) -> int:
+    """How many first tokens are the same, at most `limit`."""
+    limit = min(limit, len(a), len(b))
+    return next((i for i in range(limit) if a[i] != b[i]), max(0, limit))
+
+
+def _gaps(story: Sequence[int], missing: Sequence[bool]) -> tuple[Gap, ...]:
+    edges = [
+        i
+        for i in range(len(missing) + 1)
+        if (i < len(missing) and missing[i]) != (i > 0 and missing[i - 1])
+    ]
+    pairs = zip(edges[::2], edges[1::2], strict=True)
+    return tuple(Gap(first, tuple(story[first:last])) for first, last in pairs)

@@ -1,0 +1,67 @@
+"""Rounding with error feedback: each column's error is made good in the columns not yet rounded.
+
+GPTQ (Frantar et al. 2022, arXiv:2210.17323). With H = X^T X of a matrix' inputs, U the upper
+triangular factor of H^-1 = U^T U: column j of W is rounded, and its error divided by U[j, j] is
+taken, times U[j, k], from the columns k > j. Headers of a block are searched when its turn comes,
+in the weights as they then are, with importance 1 / U[j, j]^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.quant import int4, nibbles, tiles
+
+F32 = NDArray[np.float32]
+Search = Callable[[F32, F32], NDArray[np.uint8]]  # values [N, 32], importance [32] -> tiles
+
+_DAMPING = 0.01  # of the mean of H's diagonal, added to it
+
+
+def factor(moment: F32, identity: float = 0.0) -> F32:
+    """H [K, K] -> U [K, K]; `identity` times the mean of the diagonal is added to H."""
+    h = moment.astype(np.float64)
+    mean = float(np.trace(h)) / len(h) or 1.0
+    h[np.diag_indices_from(h)] += (_DAMPING + identity) * mean
+    inverse = np.linalg.inv(h)
+    inverse += inverse.T.copy()
+    inverse /= 2
+    return np.ascontiguousarray(np.linalg.cholesky(inverse).T.astype(np.float32))
+
+
+def quantize_int4(values: F32, u: F32, search: Search) -> NDArray[np.uint8]:
+    """values float32 [N, K], u [K, K] -> tiles of int4."""
+    rows, columns = values.shape
+    work = np.pad(values, ((0, -rows % tiles.ROWS), (0, 0)))
+    importance = np.float32(1) / np.square(np.diag(u))
+    importance /= importance.mean()
+    out = np.empty((len(work) // tiles.ROWS, columns // tiles.COLUMNS), int4.TILE)
+    for block, first in enumerate(range(0, columns, tiles.COLUMNS)):
+        here = slice(first, first + tiles.COLUMNS)
+        found = search(np.ascontiguousarray(work[:, here]), importance[here])
+        headers = tiles.headers_of_rows(found.view(int4.TILE).reshape(-1, 1)["headers"])[:, 0]
+        levels, errors = _round_block(work[:, here].T.copy(), headers, u[here, here])
+        work[:, here.stop :] -= errors.T @ u[here, here.stop :]
+        packed = nibbles.pack(levels.T)[:, None, :]
+        out["headers"][:, block] = headers.reshape(-1, tiles.ROWS)
+        out["levels"][:, block] = tiles.interleave(packed, int4.GROUPS)[:, 0]
+    return out.reshape(-1).view(np.uint8)
+
+
+def _round_block(
+    columns: F32, headers: NDArray[np.uint16], u: F32
+) -> tuple[NDArray[np.uint8], F32]:
+    """columns [32, N], u [32, 32] -> levels [32, N], errors divided by u's diagonal [32, N]"""
+    d = int4.decode_step(headers >> np.uint16(6))
+    inverse, z = nibbles.inverse(d), (headers & 63).astype(np.float32) * np.float32(0.25)
+    levels, errors = np.zeros(columns.shape, np.uint8), np.zeros_like(columns)
+    with np.errstate(invalid="ignore"):
+        for j, column in enumerate(columns):
+            levels[j] = nibbles.to_levels(column * inverse + z)
+            decoded = np.where(inverse > 0, d * (levels[j] - z), 0)
+            errors[j] = (column - decoded) / u[j, j]
+            columns[j + 1 :] -= u[j, j + 1 :, None] * errors[j]
+    return levels, errors

@@ -1,0 +1,93 @@
+"""The tour's way through the key and value cache: turns, an edit, a full context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from imgui_bundle import imgui
+
+from desktop.actions import EditMessage, Send, SetOptions, SetSampling
+from desktop.cache_actions import ColorCache, SetOverflow
+from desktop.cache_state import ColorBy
+from desktop.robot import Robot
+from desktop.state import AppState
+
+LIMIT = 900.0  # seconds
+TOKENS = 40  # of an answer
+SMALL = 512  # tokens of the context that is filled
+MOST_TURNS = 12
+QUESTIONS = ("And why is it red in the evening?", "How would it look on Mars?")
+EDITED = "How would it look from the Moon?"
+MEASURED: tuple[ColorBy, ...] = ("key-norm", "received", "age")
+
+
+def look_at_cache(robot: Robot, picture: Callable[[str], None]) -> None:
+    """Turns and an edit, whose prefix is reused; tokens; what was measured; forgetting."""
+    before = robot.state.sampling
+    robot.program.do(SetSampling(replace(before, max_new_tokens=TOKENS)))
+    robot.click("tab.kv_cache")
+    robot.click("tab.performance")
+    for question in QUESTIONS:
+        _say(robot, question)
+    robot.program.do(EditMessage(len(robot.state.messages) - 2))
+    _say(robot, EDITED)
+    robot.leave()
+    picture("05-cache")
+    _point(robot, "kv_cache.map", 0.91, 0.4)
+    picture("05-cache-hover")
+    for _ in range(16):
+        robot.wheel(1.0)
+    picture("05-cache-tokens")
+    robot.click("kv_cache.used")
+    for by in MEASURED:
+        robot.program.do(ColorCache(by, False))
+        robot.frames(2)
+        robot.wait("the numbers", lambda s: not s.cache.request, LIMIT)
+        robot.leave()
+        picture(f"05-cache-{by}")
+    robot.program.do(ColorCache("owner", False))
+    _overflow(robot, picture)
+    robot.program.do(SetSampling(before))
+
+
+def _overflow(robot: Robot, picture: Callable[[str], None]) -> None:
+    """A small context is filled: what the model no longer sees is marked."""
+    before = robot.state.options
+    _reconfigure(robot, SMALL)
+    robot.program.do(SetOverflow("forget-middle"))
+    for _ in range(MOST_TURNS):
+        if robot.state.cache.forgotten:
+            break
+        _say(robot, QUESTIONS[0])
+    _point(robot, "view.chat", 0.5, 0.5)
+    for _ in range(200):
+        if any(name.endswith(".unseen") for name in robot.program.interface.ui.rects):
+            break
+        robot.wheel(2.0)
+    robot.wheel(2.0)
+    robot.leave()
+    picture("05-cache-forgotten")
+    robot.program.do(SetOverflow("stop"))
+    _reconfigure(robot, before.context)
+
+
+def _reconfigure(robot: Robot, context: int) -> None:
+    robot.program.do(SetOptions(replace(robot.state.options, context=context)))
+    robot.wait("the other context", lambda s: s.load is None, LIMIT)
+
+
+def _say(robot: Robot, words: str) -> None:
+    robot.program.do(Send(words))
+    robot.wait("an answer", _at_rest, LIMIT)
+    robot.frames(2)
+
+
+def _at_rest(state: AppState) -> bool:
+    return not state.busy
+
+
+def _point(robot: Robot, name: str, across: float, down: float) -> None:
+    x0, y0, x1, y1 = robot.rect(name)
+    imgui.get_io().add_mouse_pos_event(x0 + (x1 - x0) * across, y0 + (y1 - y0) * down)
+    robot.frames(3)

@@ -1,0 +1,42 @@
+#include <pybind11/numpy.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "base/isa.h"
+#include "bind/bind.h"
+#include "quantizer/quantize.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
+using Bytes = py::array_t<uint8_t, py::array::c_style>;
+
+Bytes quantize(const std::string& format, const Floats& values, const Floats& importance,
+               const std::string& isa, int threads) {
+  const llm::KernelTable table = llm::kernel_table(isa);
+  if (format != "int4" && format != "int8") throw std::invalid_argument("no format " + format);
+  if (values.ndim() != 2 || values.shape(1) % 32 != 0 || importance.size() != values.shape(1)) {
+    throw std::invalid_argument("expected values [N, K], K a multiple of 32, and importance [K]");
+  }
+  if (threads < 1) throw std::invalid_argument("threads must be at least 1");
+  const llm::TileQuantizer& quantizer = format == "int4" ? table.int4 : table.int8;
+  const int64_t rows = values.shape(0), columns = values.shape(1);
+  const int64_t tile_rows = (rows + llm::kTileRows - 1) / llm::kTileRows;
+  Bytes out(tile_rows * (columns / 32) * quantizer.tile_bytes);
+  uint8_t* to = out.mutable_data();
+  const py::gil_scoped_release unlocked;
+  llm::quantize_matrix(quantizer, values.data(), rows, columns, importance.data(), to, threads);
+  return out;
+}
+
+}  // namespace
+
+void init_quantizer(py::module_& module) {
+  module.def("quantize", &quantize, py::arg("format"), py::arg("values"), py::arg("importance"),
+             py::arg("isa"), py::arg("threads"),
+             "float32 [N, K] -> the tiles of \"int4\" or \"int8\" with the least squared error, "
+             "weighted by importance [K].");
+}

@@ -1,0 +1,186 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core import kv_file, switching
+from core.errors import FileError, RequestError
+from core.messages import CacheStatus, Logged, OpenCache, SaveCache
+from core.session import Reading
+from tests.core.test_engine import Client
+from tests.runners import BACKENDS, exact, running
+
+VOCABULARY = 300
+
+
+@pytest.fixture(scope="module")
+def runner(tiny_llama):
+    with running(tiny_llama, exact(context=64)) as runner:
+        runner.session.prefill(list(range(40)))
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def saved(runner, tmp_path_factory):
+    path = tmp_path_factory.mktemp("caches") / "chat.kv"
+    assert switching.save(runner, path) == path.stat().st_size
+    assert [p.name for p in path.parent.iterdir()] == ["chat.kv"], "no part is left"
+    return path
+
+
+def load(runner, path, **changes):
+    identity = dataclasses.replace(switching.identity(runner), **changes)
+    return kv_file.load(path, identity, runner.session.cache, VOCABULARY)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_comes_back_is_what_was_there(tiny_llama, device, runner, saved, backend):
+    with running(tiny_llama, exact(backend, context=64), device=device) as other:
+        assert switching.open_saved(other, saved) == 40
+        assert other.session.tokens() == tuple(range(40))
+        mine, its = runner.session.take_out(), other.session.take_out()
+        for name, rows in mine.rows.items():
+            assert np.array_equal(rows.data[:40], its.rows[name].data)
+        prompt = [*range(40), 7]
+        assert other.session.prepare(prompt).reused == 40
+        expected = runner.session.prefill(prompt)
+        np.testing.assert_allclose(other.session.prefill(prompt), expected, atol=1e-4)
+
+
+def test_a_rolled_cache_comes_back_with_its_gaps(tiny_llama, tmp_path):
+    rolling = Reading("rolling")
+    with running(tiny_llama, exact(context=32)) as runner:
+        runner.session.prefill(list(range(60)), reading=rolling)
+        gaps = runner.session.cache.gaps
+        assert gaps
+        switching.save(runner, tmp_path / "x")
+        runner.session.clear()
+        switching.open_saved(runner, tmp_path / "x")
+        assert runner.session.cache.gaps == gaps
+        assert runner.session.prepare([*range(60), 1], rolling).reused > 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": "other"}, "another model or tokenizer"),
+        ({"weights": "int4 a8"}, "weights: expected int4 a8, found as-stored a32"),
+        ({"gains": ((0.0,) * 4,) * 2}, "other weights of heads"),
+    ],
+)
+def test_a_cache_of_another(runner, saved, changes, words):
+    with pytest.raises(FileError, match=words):
+        load(runner, saved, **changes)
+
+
+@pytest.mark.parametrize(
+    "options", [{"keys": "fp16"}, {"values": "fp16"}, {"keys": "fp16", "values": "fp16"}]
+)
+def test_a_cache_of_other_types(tiny_llama, saved, options):
+    with running(tiny_llama, exact(**options)) as other, pytest.raises(FileError, match="rows"):
+        switching.open_saved(other, saved)
+
+
+def test_a_cache_longer_than_the_context(tiny_llama, saved):
+    sentence = r"at most 39 tokens.*found 40"
+    with running(tiny_llama, exact(context=39)) as small, pytest.raises(FileError, match=sentence):
+        switching.open_saved(small, saved)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_damage_is_a_file_error(runner, saved, tmp_path_factory, data):
+    """Cut anywhere, or a byte changed anywhere, or something behind the end."""
+    whole = saved.read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1) | st.integers(0, 600))
+    kind = data.draw(st.sampled_from(("cut", "flip", "longer")))
+    if kind == "cut":
+        broken = whole[:at]
+    elif kind == "flip":
+        bit = data.draw(st.integers(0, 7))
+        broken = whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :]
+    else:
+        broken = whole + b"x"
+    path = tmp_path_factory.getbasetemp() / "broken.kv"
+    path.write_bytes(broken)
+    try:
+        found = load(runner, path)
+    except FileError as error:
+        assert str(path) in str(error)
+    else:  # what is not rows has no checksum, but whatever it says now is sound
+        assert kind == "flip"
+        assert all(0 <= t < VOCABULARY for t in found.held.tokens)
+        assert all(len(rows.data) == len(found.held.tokens) for rows in found.rows.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "version 1"),
+        ({"tokens": [1, 2, 300]}, "tokens: expected numbers below 300"),
+        ({"tokens": [1, True]}, "tokens"),
+        ({"tokens": {}}, "tokens"),
+        ({"tokens": [1] * 41}, "rows"),
+        ({"gaps": [[0]]}, "gaps"),
+        ({"gaps": [[5, [1]], [2, [1]]]}, "gaps: expected ascending"),
+        ({"gaps": [[40, [1]]]}, "gaps: expected inside"),
+        ({"precision": "half"}, "precision"),
+        ({"rows": []}, "rows: expected 4 tensors"),
+        ({"rows": [["a"] * 5] * 4}, "rows: expected"),
+        ({"rows": [[[]]] * 4}, "rows: expected"),
+    ],
+)
+def test_a_header_that_lies(runner, saved, tmp_path, change, words):
+    whole = saved.read_bytes()
+    length = int.from_bytes(whole[8:16], "little")
+    header = json.dumps(json.loads(whole[16 : 16 + length]) | change).encode()
+    path = tmp_path / "x"
+    path.write_bytes(whole[:8] + len(header).to_bytes(8, "little") + header + whole[16 + length :])
+    with pytest.raises(FileError, match=words):
+        load(runner, path)
+
+
+@pytest.mark.parametrize("header", [b"[" * 100_000, b"{}", b"[]", b"\xff", b"1" * 5000])
+def test_a_header_of_nonsense(runner, tmp_path, header):
+    path = tmp_path / "x"
+    path.write_bytes(b"LLMLKV01" + len(header).to_bytes(8, "little") + header)
+    with pytest.raises(FileError, match=str(path)):
+        load(runner, path)
+
+
+def test_nothing_to_save_and_nowhere_to_save_it(tiny_llama, runner, tmp_path):
+    with running(tiny_llama) as empty, pytest.raises(RequestError, match="empty"):
+        switching.save(empty, tmp_path / "x")
+    with pytest.raises(RequestError, match="cannot be saved"):
+        switching.save(runner, tmp_path / "missing" / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_engine_saves_and_opens_and_only_logs_what_it_cannot(tiny_llama, tmp_path):
+    client = Client()
+    client.load(tiny_llama)
+    client.ask(1)
+    path = tmp_path / "chat.kv"
+    client.send(SaveCache(str(path)))
+    _said(client, "the cache was saved")
+    held = client.until(CacheStatus).length
+    client.load(tiny_llama)
+    assert client.until(CacheStatus).length == 0
+    client.send(OpenCache(str(path)))
+    _said(client, f"{held} tokens came back")
+    assert client.until(CacheStatus).length == held > 0
+    assert client.ask(2)[0].stats.reused_tokens > 0
+    path.write_bytes(path.read_bytes()[:-9])
+    client.send(OpenCache(str(path)))
+    assert _said(client, "truncated").level == "warning"
+    assert client.ask(3)[0].stop_reason == "length"
+    assert client.engine.close()
+
+
+def _said(client, words):
+    while words not in (line := client.until(Logged)).text:
+        pass
+    return line

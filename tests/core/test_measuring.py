@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+
+from core.attention import head_maps
+from core.errors import RequestError
+from core.measuring import Measuring
+from core.messages import CacheMeasured, MeasureCache
+from tests.core.test_engine import Client
+from tests.runners import BACKENDS, exact, running
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["fp16", "fp32"])
+def test_norms_and_what_is_received(tiny_llama, device, backend, kind):
+    with running(tiny_llama, exact(backend, keys=kind, values=kind), device=device) as runner:
+        runner.session.prefill(list(range(40)))
+        source = runner.attention
+        for what in ("key-norm", "value-norm"):
+            found = Measuring(MeasureCache(3, what, 5, 30), runner.session, source).advance()
+            assert (found.request, found.what, found.first, found.message) == (3, what, 5, "")
+            assert found.version == runner.session.committed.version
+            if what == "key-norm":
+                expected = [
+                    np.linalg.norm(source.keys(i).astype(np.float32).reshape(40, -1), axis=1)[5:30]
+                    for i in range(2)
+                ]
+                np.testing.assert_allclose(found.values, expected, rtol=1e-5)
+        found = Measuring(MeasureCache(4, "received", 0, 40), runner.session, source).advance()
+        maps = np.zeros((4, 40, 40), np.float32)
+        for layer in range(2):
+            head_maps(source, layer, range(4), maps)
+            expected = maps.sum(axis=(0, 1)) / 4 / (40 - np.arange(40))
+            np.testing.assert_allclose(found.values[layer], expected, atol=1e-5)
+
+
+def test_values_have_the_norms_of_what_was_stored(tiny_llama):
+    with running(tiny_llama) as runner:
+        runner.session.prefill([5, 6, 7])
+        found = Measuring(MeasureCache(1, "value-norm", 0, 3), runner.session, runner.attention)
+        layers = runner.session.cache.layers
+        rows = [runner.executor.host_state(layer.values.name)[:3] for layer in layers]
+        expected = [np.linalg.norm(r.view(np.float32), axis=1) for r in rows]
+        np.testing.assert_allclose(found.advance().values, expected, rtol=1e-6)
+
+
+def test_it_is_done_in_slices_and_stops_when_the_cache_is_rewritten(tiny_llama):
+    with running(tiny_llama) as runner:
+        session = runner.session
+        session.prefill(list(range(20)))
+        work = Measuring(MeasureCache(1, "received", 0, 20), session, runner.attention)
+        assert work.advance(0.0) is None, "a block of a layer at least"
+        session.decode(9)
+        steps = 0
+        while (found := work.advance(0.0)) is None:
+            steps += 1
+        assert steps > 1
+        assert len(found.values[0]) == 20
+        work = Measuring(MeasureCache(2, "key-norm", 0, 20), session, runner.attention)
+        assert work.advance(0.0) is None
+        session.prefill([1, 2, 3])
+        with pytest.raises(RequestError, match="rewritten"):
+            work.advance()
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (-1, 2), (0, 4), (2, 1)])
+def test_positions_that_are_not_there(tiny_llama, first, last):
+    with running(tiny_llama) as runner:
+        runner.session.prefill([5, 6, 7])
+        request = MeasureCache(1, "key-norm", first, last)
+        with pytest.raises(RequestError, match="not in the cache, which holds 3"):
+            Measuring(request, runner.session, runner.attention)
+
+
+def test_without_queries_nothing_is_received(tiny_llama):
+    with running(tiny_llama, exact(query_budget=0)) as runner:
+        runner.session.prefill([5, 6, 7])
+        with pytest.raises(RequestError, match="their memory budget is 0"):
+            Measuring(MeasureCache(1, "received", 0, 3), runner.session, runner.attention)
+
+
+def test_the_engine_answers_each_once(tiny_llama):
+    client = Client()
+    client.send(MeasureCache(1, "key-norm", 0, 1))
+    assert "no model is loaded" in client.until(CacheMeasured).message
+    client.load(tiny_llama)
+    client.ask(1)
+    client.send(MeasureCache(2, "received", 0, 9), MeasureCache(3, "key-norm", 0, 999))
+    client.send(MeasureCache(4, "value-norm", 0, 9))
+    seen = [client.until(CacheMeasured) for _ in range(3)]
+    assert [event.request for event in seen] == [2, 3, 4]
+    assert [bool(event.message) for event in seen] == [False, True, False]
+    assert len(seen[0].values[1]) == 9
+    assert client.engine.close()

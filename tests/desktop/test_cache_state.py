@@ -1,0 +1,283 @@
+"""What the window knows of the cache, folded from events: ages, forgetting, forecast, bytes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.messages import (
+    CacheLayer,
+    CacheLayout,
+    CacheMeasured,
+    CacheRewritten,
+    CacheStatus,
+    ExecutorChanged,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+    GenerationStats,
+    MeasureCache,
+    OpenCache,
+    PromptToken,
+    SaveCache,
+    TokenDecoded,
+)
+from core.metrics.memory import cache_memory
+from desktop import actions as a
+from desktop.actions import act
+from desktop.apply import apply
+from desktop.cache_actions import (
+    AskMeasure,
+    ColorCache,
+    KeepCache,
+    PointAt,
+    SetOverflow,
+    TakeUpCache,
+)
+from desktop.cache_state import (
+    CacheState,
+    age,
+    forecast,
+    retyped,
+    reused_positions,
+    rewritten,
+    serials,
+    token_id,
+    unseen,
+    used_bytes,
+    with_turns,
+)
+from desktop.state import AppState, Message
+from desktop.token_state import SYSTEM, TEMPLATE, passage, places
+from tests.desktop.fake_engine import EXECUTOR, MODEL, ROW
+
+READY = AppState(model=MODEL, executor=EXECUTOR)
+
+
+def prompt(*messages):
+    """A template token before each message's tokens; the ids count on."""
+    found = []
+    for message, count in messages:
+        found.append(PromptToken(1, "<s>", -1))
+        found += [PromptToken(100 * message + n, f"{message}.{n} ", message) for n in range(count)]
+    return (*found, PromptToken(1, "<s>", -1))
+
+
+def fold(state, *events):
+    for event in events:
+        state = apply(event, state, 1.0)
+    return state
+
+
+def say(state, text):
+    state, commands = act(a.Send(text), state, 0.0)
+    return state, commands[-1].request
+
+
+def answered(state, request, tokens, reused=0, count=3, first=500):
+    """After an answer of `count` tokens to a prompt of `tokens`."""
+    state = fold(state, GenerationStarted(request, len(tokens), reused, tokens))
+    used = len(tokens)
+    for n in range(count):
+        state = fold(state, TokenDecoded(request, first + n, f"a{n} ", 0.5, used + n + 1))
+    stats = GenerationStats(len(tokens), reused, count, context_used=used + count)
+    return fold(state, GenerationFinished(request, "end", stats))
+
+
+def one_turn():
+    state, request = say(READY, "hello")
+    return answered(state, request, prompt((0, 4)))
+
+
+def two_turns(reused=9):
+    state, request = say(one_turn(), "more")
+    return answered(state, request, prompt((0, 4), (1, 3), (2, 2)), reused)
+
+
+def test_ages_count_what_was_computed_since():
+    state = two_turns()
+    made = serials(state.cache, len(state.owners)).tolist()
+    assert made == list(range(16)), "9 were there, 6 + 6 and 4 more were computed in order"
+    assert [age(state.cache, p) for p in (0, 8, 15)] == [15, 7, 0]
+    assert state.cache.reused == 9
+    state, request = say(state, "again")
+    state = answered(state, request, prompt((0, 4), (1, 3), (2, 2), (3, 3), (4, 1)), 2)
+    assert serials(state.cache, 4).tolist() == [0, 1, 16, 17], "what was read anew is young"
+
+
+def test_ids_are_those_of_the_prompt_and_of_the_answer():
+    state = two_turns()
+    assert [token_id(state, p) for p in (0, 1, 12, 13, 15)] == [1, 0, 1, 500, 502]
+    assert token_id(state, 16) is None
+
+
+def test_forgetting_keeps_the_ages_of_what_stays_and_counts_what_is_gone():
+    state, request = say(one_turn(), "more")
+    full = prompt((0, 4), (1, 3), (2, 2))
+    state = fold(state, GenerationStarted(request, len(full), 9, full))
+    state = fold(state, TokenDecoded(request, 500, "a", 0.5, 14))
+    kept = (*full[:2], *full[7:], PromptToken(500, "a", 3))
+    state = fold(state, CacheRewritten(request, kept, ((2, 7),)))
+    assert len(state.owners) == state.context_used == 9
+    assert serials(state.cache, 9).tolist() == [0, 1, *range(7, 14)]
+    assert reused_positions(state.cache) == 4
+    assert unseen(state.cache) == {0: (3, 4), 1: (1, 3)}
+    state = fold(state, TokenDecoded(request, 501, "b", 0.5, 10))
+    assert age(state.cache, 9) == 0 and age(state.cache, 8) == 1
+    assert len(state.cache.told) == 15 and len(state.owners) == 10
+    kept = (*kept[:2], *kept[4:], PromptToken(501, "b", 3))
+    state = fold(state, CacheRewritten(request, kept, ((2, 9),)))
+    assert serials(state.cache, 8).tolist() == [0, 1, *range(9, 15)]
+    assert unseen(state.cache) == {0: (3, 4), 1: (3, 3)}
+    state = fold(state, GenerationFinished(request, "end", GenerationStats()))
+    state, request = say(state, "on")
+    longer = (*full, *(PromptToken(500 + n, "x", 3) for n in range(2)), PromptToken(9, "on", 4))
+    state = fold(state, GenerationStarted(request, len(longer), 8, longer))
+    state = fold(state, CacheRewritten(request, (*longer[:2], *longer[9:]), ((2, 9),)))
+    assert serials(state.cache, 9).tolist() == [0, 1, *range(9, 15), 15], (
+        "what stayed keeps its age"
+    )
+    assert reused_positions(state.cache) == 8
+    assert [m.text for m in state.messages][:3] == ["hello", "a0 a1 a2 ", "more"], "all stays"
+
+
+def test_a_new_prompt_sees_everything_again():
+    state, request = say(one_turn(), "more")
+    full = prompt((0, 4), (1, 3), (2, 2))
+    state = fold(state, GenerationStarted(request, len(full), 9, full))
+    state = fold(state, CacheRewritten(request, full[5:], ((0, 5),)))
+    assert unseen(state.cache)
+    state = fold(state, GenerationFinished(request, "end", GenerationStats()))
+    edited, _ = act(a.EditMessage(0), state, 0.0)
+    edited, _ = say(edited, "other")
+    assert unseen(edited.cache) == {}
+    state, request = say(state, "and")
+    state = fold(state, GenerationStarted(request, len(full), 0, full))
+    assert unseen(state.cache) == {}
+    assert act(a.NewChat(), two_turns(), 0.0)[0].cache.made == ()
+
+
+@given(st.data())
+def test_ages_after_any_forgetting_are_those_of_the_positions_that_stay(data):
+    count = data.draw(st.integers(2, 60))
+    cache = CacheState(made=((0, 5), (count // 2, 100)), computed=200)
+    whole, mask = serials(cache, count), np.zeros(count, bool)
+    for _ in range(3):
+        first = data.draw(st.integers(0, count - 1))
+        mask[first : data.draw(st.integers(first, count))] = True
+        edges = np.flatnonzero(np.diff(mask.astype(int), prepend=0, append=0)).reshape(-1, 2)
+        gone = tuple((int(a), int(b)) for a, b in edges)
+        cache = rewritten(cache, (), gone, (0,) * count)
+        left = whole[~mask]
+        assert serials(cache, len(left)).tolist() == left.tolist()
+        assert [199 - age(cache, p) for p in range(len(left))] == left.tolist()
+
+
+def test_turns_and_how_many_still_fit():
+    assert forecast(READY) is None
+    state = two_turns()
+    assert state.cache.turns == (9, 7)
+    assert forecast(state).typical == 8
+    assert forecast(state).turns == (8192 - 16) // 8
+    running, request = say(state, "third")
+    running = fold(running, GenerationStarted(request, 19, 15, prompt((0, 4), (1, 3), (2, 9))))
+    assert running.cache.turns == (9,), "the turn that is not over does not count"
+    full = replace(state, context_used=8190)
+    assert forecast(full).turns == 0
+
+
+def test_the_system_prompt_is_no_part_of_a_turn():
+    owners = (TEMPLATE, SYSTEM, SYSTEM, TEMPLATE, 0, 0, TEMPLATE, 1, TEMPLATE, 2, 3)
+    said = tuple(Message(role, "x") for role in ("user", "assistant") * 2)
+    state = with_turns(replace(READY, messages=said, owners=owners))
+    assert state.cache.turns == (5, 3)
+
+
+def test_a_status_says_what_is_there():
+    status = CacheStatus(5, 8192, 2, 10, 20, (), 7)
+    state = fold(two_turns(), status)
+    assert state.cache.status == status
+    assert len(state.owners) == state.context_used == 5
+    running, _ = say(two_turns(), "x")
+    assert len(fold(running, status).owners) == 16, "not in the middle of an answer"
+    assert fold(READY, status).context_used == 0
+
+
+def test_another_executor_keeps_what_it_took_over():
+    state = fold(two_turns(), ExecutorChanged(EXECUTOR, MODEL))
+    assert len(state.owners) == 16
+    assert fold(state, CacheStatus(0, 8192, 0, 0, 0, (), 0)).owners == ()
+
+
+def test_measuring_asks_only_for_what_is_new():
+    state, _ = act(ColorCache("key-norm", False), two_turns(), 0.0)
+    state, (asked,) = act(AskMeasure("key-norm"), state, 0.0)
+    assert asked == MeasureCache(asked.request, "key-norm", 0, 16)
+    assert act(AskMeasure("key-norm"), state, 0.0)[1] == (), "one question at a time"
+    values = tuple(tuple(float(p) for p in range(16)) for _ in range(30))
+    state = fold(state, CacheMeasured(asked.request, "key-norm", 0, 1, values))
+    assert state.cache.measured.values.shape == (30, 16)
+    assert act(AskMeasure("key-norm"), state, 0.0)[1] == ()
+    state, request = say(state, "x")
+    tokens = prompt((0, 4), (1, 3), (2, 2), (3, 3), (4, 1))
+    state = fold(state, GenerationStarted(request, len(tokens), 12, tokens))
+    state = replace(state, context_used=len(tokens))
+    state, (asked,) = act(AskMeasure("key-norm"), state, 0.0)
+    assert (asked.first, asked.last) == (12, len(tokens))
+    rest = tuple((7.0,) * (len(tokens) - 12) for _ in range(30))
+    state = fold(state, CacheMeasured(asked.request, "key-norm", 12, 2, rest))
+    assert state.cache.measured.values[3].tolist() == [*range(12), *[7.0] * (len(tokens) - 12)]
+    other, _ = act(ColorCache("received", False), state, 0.0)
+    assert other.cache.measured is None
+    assert fold(other, CacheMeasured(asked.request, "key-norm", 0, 2, rest)) == other
+
+
+def test_what_cannot_be_measured_is_said():
+    state, _ = act(ColorCache("received", False), two_turns(), 0.0)
+    state, (asked,) = act(AskMeasure("received"), state, 0.0)
+    state = fold(state, CacheMeasured(asked.request, "received", 0, 1, (), "no queries are kept"))
+    assert state.cache.problem == "no queries are kept" and state.cache.request == 0
+
+
+def test_overflow_goes_with_every_question():
+    state, _ = act(SetOverflow("rolling"), READY, 0.0)
+    _, (command,) = act(a.Send("x"), state, 0.0)
+    assert isinstance(command, Generate) and command.overflow == "rolling"
+
+
+def test_keeping_and_taking_up():
+    assert act(KeepCache("/x"), READY, 0.0)[1] == (), "nothing to keep"
+    assert act(KeepCache("/x"), two_turns(), 0.0)[1] == (SaveCache("/x"),)
+    assert act(TakeUpCache("/x"), READY, 0.0)[1] == (OpenCache("/x"),)
+    running, _ = say(READY, "x")
+    assert act(TakeUpCache("/x"), running, 0.0)[1] == ()
+    assert act(PointAt(3), READY, 0.0)[0].cache.pointed == 3
+
+
+def test_bytes_are_those_of_the_rows():
+    ring = CacheLayer(0, (2, 3), 100, 64, 10, 20)
+    whole = CacheLayer(1, (), 1000, 0, 40, 80)
+    layout = CacheLayout((ring, whole))
+    assert used_bytes(layout, 50) == 50 * 30 + 50 * 120
+    assert used_bytes(layout, 500) == 100 * 30 + 500 * 120
+
+
+@pytest.mark.parametrize(("keys", "values", "each"), [
+    ("fp16", "fp16", 2 * ROW), ("fp32", "fp16", 3 * ROW), ("int8", "int8", 2 * (192 + 8)),
+])  # fmt: skip
+def test_the_cost_of_another_context_and_precision(keys, values, each):
+    other = retyped(MODEL.cache, 3, keys, values)
+    assert other.reserved_bytes == 30 * 8192 * each
+    assert cache_memory(other, 8192, 2048, None).needed == 30 * 2048 * each
+    int8 = CacheLayout(tuple(CacheLayer(n, (), 64, 0, 200, 200) for n in range(2)), "int8", "int8")
+    assert retyped(int8, 3, "fp16", "fp16").reserved_bytes == 2 * 64 * 2 * ROW
+
+
+def test_a_partly_forgotten_message_is_cut_where_its_tokens_are():
+    pieces = ["one ", "two ", "three ", "four"]
+    tail = passage("one two three four", pieces, places((1, 1))[1], ["three ", "four"])
+    assert tail.spans == ((8, 14), (14, 18))
+    head = passage("one two three four", pieces, places((1, 1))[1], ["one ", "two "])
+    assert head.spans == ((0, 4), (4, 8))
