@@ -56,8 +56,9 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         )
     tokens = [f"[unused{i}]" for i in range(rows)]
     types = [TokenType.UNUSED.value] * rows
+    normal = TokenType.NORMAL.value
     for token, token_id in ids.items():
-        tokens[token_id], types[token_id] = token, TokenType.NORMAL.value
+        tokens[token_id], types[token_id] = token, normal
     model = _decoding(path, backend)
     _mark_bytes(backend, tokens, types)
     control = _mark_added(backend, types, model)

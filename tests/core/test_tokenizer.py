@@ -321,3 +321,17 @@ def test_any_damage_is_an_expected_error() -> None:
         except (FileError, UnsupportedError):
             refused += 1
     assert 300 < refused < 600
+
+
+def test_thousands_of_marked_tokens_match_like_a_few(monkeypatch):
+    """The tree of alternatives finds what the plain list of them finds: the longest, leftmost."""
+    from core import tokenizer
+
+    texts = [f"<u{i}>" for i in range(300)] + ["<", "<u", "<u1", "\n", "\n\n", "a.b", "a.bc", "[x]"]
+    tree = tokenizer._alternatives(texts)
+    monkeypatch.setattr(tokenizer, "_WORTH_A_TREE", 10**6)
+    plain = tokenizer._alternatives(texts)
+    assert tree.pattern != plain.pattern
+    for text in ("<u1><u12>x<u300><u", "\n\n\n a.bcd axb <u29", "[x] <<u7", "".join(texts)):
+        assert [m.span() for m in tree.finditer(text)] == [m.span() for m in plain.finditer(text)]
+        assert tree.findall(text)
