@@ -36,7 +36,7 @@ def quantize_int4(values: F32, u: F32, search: Search) -> NDArray[np.uint8]:
     """values float32 [N, K], u [K, K] -> tiles of int4."""
     rows, columns = values.shape
     work = np.pad(values, ((0, -rows % tiles.ROWS), (0, 0)))
-    importance = np.float32(1) / np.square(np.diag(u))
+    importance = (np.float32(1) / np.square(np.diag(u))).astype(np.float32)
     importance /= importance.mean()
     out = np.empty((len(work) // tiles.ROWS, columns // tiles.COLUMNS), int4.TILE)
     for block, first in enumerate(range(0, columns, tiles.COLUMNS)):
