@@ -26,6 +26,7 @@ _VECTORS = (
     *("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "post_norm"),
     *("laurel_post_norm", "altup_router_norm", "altup_correct_scale"),
 )
+_UNUSED = ("attn_k", "attn_v", "attn_k_norm")  # of layers that share those of another
 _STREAM_EPS = 1e-5  # of the streams' mean square, where they are brought to the first one's size
 
 
@@ -80,10 +81,15 @@ def shapes_of(
     metadata: Mapping[str, object], path: Path, *, rows: int, table_rows: int, rank: int
 ) -> list[tuple[str, tuple[int, ...]]]:
     """Every tensor of a model of these fields: `rows` and `table_rows` are the vocabularies of the
-    embedding and of the per-layer one, `rank` LAuReL's."""
+    embedding and of the per-layer one, `rank` LAuReL's. With the keys and values of layers that
+    share others', which checkpoints have and nobody uses."""
     sizes = {"token_embd.weight": rows, PER_LAYER_TABLE: table_rows, "blk.0.laurel_l.weight": rank}
     known = {name: _Shape(name, "f32", (size, 1)) for name, size in sizes.items()}
-    return _shapes(_config(Fields(metadata, path, "gemma3n."), known, path), known)
+    config = _config(Fields(metadata, path, "gemma3n."), known, path)
+    for layer in range(config.own_caches, config.shape.layers):
+        names = (f"blk.{layer}.{stem}.weight" for stem in _UNUSED)
+        known |= {name: _Shape(name, "f32", ()) for name in names}
+    return _shapes(config, known)
 
 
 def _program(config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions) -> Program:
@@ -333,8 +339,7 @@ def _shapes(config: Config, weights: Mapping[str, WeightSpec]) -> list[tuple[str
     for layer in range(s.layers):
         of_layer = _layer_shapes(config, layer)
         if layer >= config.own_caches:  # checkpoints may have them, unused
-            unused = {"attn_k", "attn_v", "attn_k_norm"}
-            unused = {stem for stem in unused if f"blk.{layer}.{stem}.weight" not in weights}
+            unused = {stem for stem in _UNUSED if f"blk.{layer}.{stem}.weight" not in weights}
             of_layer = {stem: shape for stem, shape in of_layer.items() if stem not in unused}
         shapes += [(f"blk.{layer}.{stem}.weight", shape) for stem, shape in of_layer.items()]
     return shapes
