@@ -26,7 +26,7 @@ from core.slicing import KNOWN
 from core.vocabulary import TokenType
 
 _PIECE_ROWS_BYTES = 8 << 20
-_LEVEL_DEVIATION = 4.61  # of 16 levels that are equally likely
+_LEVEL_DEVIATION = 4.32  # of the levels -7 to 7, equally likely
 GEMMA_TEMPLATE = (
     "{{ bos_token }}{% set first = messages[0]['content'] + '\n\n' "
     "if messages[0]['role'] == 'system' else '' %}"
@@ -95,14 +95,16 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Iterator[NDArra
 
 
 def _levels(rng: np.random.Generator, shape: tuple[int, ...]) -> Iterator[NDArray[np.uint8]]:
-    """Blocks of equally likely levels, so that values have the deviation 1 / sqrt(K)."""
+    """Blocks of equally likely levels around 0, of deviation 1 / sqrt(K)."""
     total = int(np.prod(shape, dtype=np.int64)) // q4_0.BLOCK_SIZE
     step = _PIECE_ROWS_BYTES // q4_0.BLOCK.itemsize
     scale = np.array([shape[-1] ** -0.5 / _LEVEL_DEVIATION], "<f2").view(np.uint8)
     for at in range(0, total, step):
         count = min(step, total - at)
-        blocks = rng.integers(0, 256, (count, q4_0.BLOCK.itemsize), np.uint8)
+        low, high = rng.integers(1, 16, (2, count, q4_0.BLOCK_SIZE // 2), np.uint8)
+        blocks = np.empty((count, q4_0.BLOCK.itemsize), np.uint8)
         blocks[:, :2] = scale
+        blocks[:, 2:] = low | high << 4
         yield blocks.reshape(-1)
 
 

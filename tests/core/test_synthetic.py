@@ -87,6 +87,7 @@ def test_the_weights_keep_the_scale_of_what_they_multiply(small, tmp_path):
     write_synthetic("small", tmp_path / "s.gguf")
     tensor = open_gguf(tmp_path / "s.gguf").tensors["token_embd.weight"]
     assert tensor.dequantize().std() == pytest.approx(64**-0.5, rel=0.05)
+    assert abs(tensor.dequantize().mean()) < 0.05 * 64**-0.5
     source = open_source(tmp_path / "s.gguf")
     assert read_model(source.metadata, source.tensors, source.path).shape.layers == 4
 
