@@ -11,13 +11,12 @@ import sys
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import backends, catalog, loading, switching
+from core import backends, carrying, catalog, loading
 from core.attention import AttentionSource
 from core.errors import (
     CancelledError,
@@ -27,7 +26,7 @@ from core.errors import (
     OutOfDeviceMemoryError,
     RequestError,
 )
-from core.generation import Generation, PausedError, cache_status, read
+from core.generation import Generation, cache_status, read
 from core.kv_cache import Prefix
 from core.messages import (
     Aside,
@@ -54,8 +53,14 @@ from core.messages import (
     SaveCache,
     Shutdown,
     Stop,
+    Task,
+    TaskFinished,
 )
+from core.metrics.memory import give_back
 from core.steering import Steering
+from core.switching import Preparation, PreparedError, Request, Switching
+from core.tasks import run_task
+from core.workbench import Workbench
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -80,12 +85,13 @@ class Engine:
         self._stop_through = 0
         self._cancel_through = 0
         self._answering: set[int] = set()  # numbers of Generate commands not finished yet
+        self._loads = 0  # LoadModel commands not finished yet
         self._closing = False
-        self._held: deque[tuple[int, Command]] = deque()  # taken from the queue, not begun
         self._runner: loading.Runner | None = None
         self._file: loading.ModelFile | None = None
         self._options = EngineOptions()
-        self._steering = Steering(self._emit, self._log)
+        self._switching = Switching(self._prepare)
+        self._steering = Steering(self._emit, self._log, self._switching.between_steps)
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
@@ -102,6 +108,11 @@ class Engine:
                 return
             if isinstance(command, Shutdown):
                 self._closing = True
+            if isinstance(command, LoadModel):
+                self._loads += 1
+            if isinstance(command, Reconfigure) and self._answering and not self._loads:
+                self._switching.ask(number, command)
+                return
             refused = isinstance(command, Generate) and bool(self._answering)
             if isinstance(command, Generate) and not refused:
                 self._answering.add(number)
@@ -151,7 +162,7 @@ class Engine:
         if self._device is not None:
             _let_the_window_go_first()
         while True:
-            number, command = self._held.popleft() if self._held else self._commands.get()
+            number, command = self._commands.get()
             if isinstance(command, Shutdown):
                 break
             if self._closing:
@@ -167,8 +178,15 @@ class Engine:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
             self._fail(command, f"an internal error: {error!r}; the log has the details")
         finally:
-            with self._lock:
-                self._answering.discard(number)
+            self._answered(number)
+            if isinstance(command, LoadModel):
+                with self._lock:
+                    self._loads -= 1
+            self._finish_switching()
+
+    def _answered(self, number: int) -> None:
+        with self._lock:
+            self._answering.discard(number)
 
     def _dispatch(self, number: int, command: Command) -> None:
         if isinstance(command, LoadModel):
@@ -181,13 +199,15 @@ class Engine:
             self._read(number, command)
         elif isinstance(command, SaveCache | OpenCache):
             self._file_away(command)
+        elif isinstance(command, Task):
+            self._task(number, command)
         self._serve()
 
     def _serve(self) -> None:
         """Requests that need no answer to be running, and what one left unfinished."""
         try:
             try:
-                self._steering.serve(self._runner, self._something_waits)
+                self._steering.serve(self._runner, lambda: not self._commands.empty())
             except DeviceError as error:
                 self._fall_back(error)
         except LlmLiteError as error:
@@ -200,8 +220,8 @@ class Engine:
             self._emit(ConversationRead(command.request, (), message))
         elif isinstance(command, LoadModel):
             self._emit(LoadFailed(command.source or "", message))
-        elif isinstance(command, Reconfigure):
-            self._emit(LoadFailed(str(self._file.path) if self._file else "", message))
+        elif isinstance(command, Task):
+            self._emit(TaskFinished(command.request, message))
 
     def _load(self, number: int, command: LoadModel) -> None:
         source = command.source or catalog.DEFAULT
@@ -232,24 +252,46 @@ class Engine:
         self._emit(cache_status(runner.session))
 
     def _reconfigure(self, number: int, command: Reconfigure) -> None:
+        self._switching.ask(number, command)  # and take it up at once: no answer is running
+
+    def _prepare(self, request: Request) -> loading.Runner:
+        """A runner beside the one in use; on the switching thread."""
         if self._file is None:
-            return
-        path = str(self._file.path)
-        self._emit(LoadStarted(path))
-        progress = self._progress(number)
+            raise RequestError("no model is loaded: open one first")
+        self._emit(LoadStarted(str(self._file.path)))
+        return self._begin(self._file, request.command.options, self._progress(request.number))
+
+    def _finish_switching(self) -> None:
+        """What was asked for during an answer that has ended."""
+        while (preparation := self._switching.left()) is not None:
+            self._switch(preparation)
+
+    def _switch(self, preparation: Preparation) -> None:
+        """Put the runner that was prepared in the place of the one in use, or say why not."""
+        path = str(self._file.path) if self._file else ""
         try:
-            try:
-                runner = self._begin(self._file, command.options, progress)
-            except switching.OUT_OF_MEMORY as error:
-                self._make_way(self._file, command.options, progress, error)
-            else:
-                self._options = command.options
-                self._replace_runner(runner)
+            self._put(preparation)
         except CancelledError:
             self._emit(LoadFailed(path, "the change was cancelled", cancelled=True))
         except LlmLiteError as error:
             self._log("error", str(error))
             self._emit(LoadFailed(path, str(error)))
+        except Exception as error:
+            self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            self._emit(LoadFailed(path, f"an internal error: {error!r}; the log has the details"))
+
+    def _put(self, preparation: Preparation) -> None:
+        options = preparation.request.command.options
+        try:
+            runner = preparation.result()
+        except carrying.OUT_OF_MEMORY as error:
+            if self._file is None:
+                raise
+            progress = self._progress(preparation.request.number)
+            self._make_way(self._file, options, progress, error)
+            return
+        self._options = options
+        self._replace_runner(runner)
 
     def _make_way(
         self,
@@ -264,7 +306,7 @@ class Engine:
         if old is None:
             raise problem
         self._log("info", f"{problem} Trying again without the executor that is in use.")
-        kept = switching.take_out(old, self._log)
+        kept = carrying.take_out(old, self._log)
         self._close_runner()
         try:
             runner = self._start(file, options, progress)
@@ -301,8 +343,12 @@ class Engine:
             return loading.start(file, options, None, progress, choice=_fallback(error))
 
     def _generate(self, number: int, command: Generate) -> None:
-        stopped = partial(self._stopped, number)
-        generation = Generation(command, self._emit, stopped, self._change_waits)
+        def emit(event: Event) -> None:
+            if isinstance(event, GenerationFinished):  # whoever hears it may ask again at once
+                self._answered(number)
+            self._emit(event)
+
+        generation = Generation(command, emit, lambda: self._stopped(number))
         if self._runner is None:
             generation.fail("no model is loaded: open one first")
             return
@@ -311,6 +357,26 @@ class Engine:
         except (LlmLiteError, CancelledError) as error:
             self._log("error", str(error))
             generation.fail(str(error))
+
+    def _task(self, number: int, command: Task) -> None:
+        """Long work that is no answer; how it ended is said in any case."""
+        message = "no model is loaded: open one first"
+        if self._file is not None and self._runner is not None:
+            bench = Workbench(
+                self._file,
+                self._runner,
+                self._options,
+                self._device,
+                self._emit,
+                should_stop=lambda: self._stopped(number),
+                closing=lambda: self._closing,
+                waiting=lambda: not self._commands.empty(),
+            )
+            message = run_task(command, bench)
+            give_back()
+        if message:
+            self._log("warning", message)
+        self._emit(TaskFinished(command.request, message))
 
     def _read(self, number: int, command: Read) -> None:
         if self._runner is None:
@@ -326,29 +392,17 @@ class Engine:
     def _run(
         self, work: Callable[[loading.Runner], None], runner: loading.Runner, gains: Gains | None
     ) -> None:
-        """With the runner that is there; where its device fails or another is asked for, on with
-        that one."""
+        """With the runner that is there, and again with another where it is switched or fails."""
         while True:
             try:
                 self._steering.answer(work, runner, gains)
                 return
+            except PreparedError as prepared:
+                self._switch(prepared.preparation)
             except DeviceError as error:
                 self._fall_back(error)
-            except PausedError:
-                number, command = self._held.popleft()
-                self._guard(number, command)
-            if self._runner is None:
-                raise RequestError("the model was lost while its executor was changed")
+            assert self._runner is not None
             runner = self._runner
-
-    def _change_waits(self) -> bool:
-        """Whether the next command changes the executor: an answer goes on with the new one."""
-        if not self._held and not self._commands.empty():
-            self._held.append(self._commands.get())
-        return bool(self._held) and isinstance(self._held[0][1], Reconfigure)
-
-    def _something_waits(self) -> bool:
-        return bool(self._held) or not self._commands.empty()
 
     def _file_away(self, command: SaveCache | OpenCache) -> None:
         """A cache to a file, or from one; what cannot be is only said in the log."""
@@ -357,10 +411,10 @@ class Engine:
         path = Path(command.path)
         try:
             if isinstance(command, SaveCache):
-                size = switching.save(self._runner, path)
+                size = carrying.save(self._runner, path)
                 self._log("info", f"{path}: the cache was saved, {size / 2**20:.1f} MiB")
             else:
-                count = switching.open_saved(self._runner, path)
+                count = carrying.open_saved(self._runner, path)
                 self._log("info", f"{path}: {count} tokens came back into the cache")
         except LlmLiteError as error:
             self._log("warning", str(error))
@@ -379,12 +433,12 @@ class Engine:
     def _replace_runner(self, runner: loading.Runner) -> None:
         old = self._runner
         assert old is not None
-        kept = switching.take_out(old, self._log)
+        kept = carrying.take_out(old, self._log)
         self._close_runner()
         self._take_over(runner, old, kept)
 
     def _take_over(self, runner: loading.Runner, old: loading.Runner, kept: Prefix | None) -> None:
-        switching.hand_over(kept, old, runner)
+        carrying.hand_over(kept, old, runner)
         self._runner = runner
         self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
         self._log_executor(runner)
@@ -404,6 +458,8 @@ class Engine:
             runner.close()
         except DeviceError as error:  # a lost device may refuse even to be let go
             self._log("warning", f"the old executor could not be closed cleanly: {error}")
+        del runner
+        give_back()
 
     def _unless_closing(self, stage: str, fraction: float) -> None:
         if self._closing:

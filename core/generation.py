@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from core import prompt
 from core.errors import CancelledError, FileError, UnsupportedError
 from core.exec.executor import StopCheck
-from core.loading import Runner
+from core.loading import ModelFile, Runner
 from core.messages import (
     Alternative,
     CacheRewritten,
@@ -36,10 +36,6 @@ from core.tokenizer import StreamDecoder, Tokenizer
 Emit = Callable[[Event], None]
 
 
-class PausedError(Exception):
-    """The answer goes on when it is run again."""
-
-
 @dataclass(slots=True)
 class Generation:
     """The progress of one `Generate`; survives a change of executor in the middle of it."""
@@ -47,7 +43,6 @@ class Generation:
     command: Generate
     emit: Emit
     should_stop: StopCheck
-    should_pause: StopCheck = lambda: False
     requested: float = field(default_factory=time.perf_counter)
     produced: list[int] = field(default_factory=list)
     _decoder: StreamDecoder | None = None
@@ -64,8 +59,7 @@ class Generation:
     def run(self, runner: Runner) -> None:
         """Generate to the end and say how it ended.
 
-        DeviceError passes through with `produced` kept: call again with another runner. So does
-        PausedError, which `should_pause` brings about between two tokens.
+        What stops a step passes through with `produced` kept: call again, with another runner.
         """
         ids = self._prompt(runner)
         runner.session.on_rewritten = lambda: self._rewritten(runner)
@@ -85,7 +79,7 @@ class Generation:
         if command.raw:
             encoded = prompt.encode_raw(file.tokenizer, command.messages)
         else:
-            encoded = _encode(runner, command.messages, command.continue_last)
+            encoded = encode(file, command.messages, command.continue_last)
         if self._decoder is None:
             self._decoder = self._primed_decoder(file.tokenizer)
             self._start(runner, encoded)
@@ -158,8 +152,6 @@ class Generation:
                 return "end"
             if self.should_stop():
                 return "stopped"
-            if self._left() > 0 and self.should_pause():
-                raise PausedError
         return "length" if self._left() <= 0 else "context"
 
     def _left(self) -> int:
@@ -212,7 +204,7 @@ def read(command: Read, emit: Emit, should_stop: StopCheck, runner: Runner) -> N
     """Prefill the conversation, its last answer left open, and say what the cache holds."""
     messages, request = command.messages, command.request
     spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
-    encoded = _encode(runner, messages, spoken)
+    encoded = encode(runner.model_file, messages, spoken)
     reading = Reading(name=_name(messages))
     reused = runner.session.prepare(encoded.ids, reading).reused
     with suppress(CancelledError):
@@ -264,8 +256,8 @@ def _name(messages: Sequence[ChatMessage]) -> str:
     return line if len(line) <= 48 else line[:47] + "…"
 
 
-def _encode(runner: Runner, messages: Sequence[ChatMessage], continue_last: bool) -> prompt.Encoded:
-    file = runner.model_file
+def encode(file: ModelFile, messages: Sequence[ChatMessage], continue_last: bool) -> prompt.Encoded:
+    """A conversation in the model's own template; FileError where that is at fault."""
     try:
         return prompt.encode_chat(
             file.tokenizer, file.template, messages, continue_last=continue_last

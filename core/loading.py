@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from core.models.model import BuildOptions, Model
 from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
 from core.plan.plan import Program, tensor_row_bytes
-from core.quant.modes import common_room, convert
+from core.quant.modes import MODES, common_room, convert, mode_bytes
 from core.session import Session
 from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
@@ -152,6 +153,21 @@ def start(
     return runner
 
 
+@contextmanager
+def started(
+    model_file: ModelFile,
+    options: EngineOptions,
+    shared: Device | None,
+    progress: Progress = lambda stage, fraction: None,
+) -> Iterator[Runner]:
+    """A runner to measure with, whose steps can give the logits of all their tokens."""
+    runner = start(model_file, options, shared, progress, every_output=True)
+    try:
+        yield runner
+    finally:
+        runner.close()
+
+
 def _context(model_file: ModelFile, options: EngineOptions) -> int:
     trained = model_file.model.shape.trained_context
     if options.context < 0:
@@ -246,6 +262,7 @@ def _model_info(
         width=shape.width,
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
+        mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         stored_formats=MappingProxyType(dict(formats)),
     )
 

@@ -201,6 +201,26 @@ class Session:
             rows[start : start + len(part)] = self._run(part, len(part), should_stop)
         return rows
 
+    def score(
+        self, tokens: Sequence[int], first: int, step: int, should_stop: StopCheck | None = None
+    ) -> Iterator[NDArray[np.float32]]:
+        """Logits float32 [n, V] after each of the tokens from `first` on, n <= `step` at a time.
+
+        What the cache shares with tokens[:first] is kept. `step` is at most `max_outputs`.
+        """
+        self._check(tokens, PLAIN)
+        self.prepare(tokens[: first + 1])
+        for part in self._chunks(tokens[len(self.cache) : first]):
+            self._run(part, 1, should_stop)
+        for start in range(first, len(tokens), step):
+            part = tokens[start : start + step]
+            yield self._run(part, len(part), should_stop)
+
+    @property
+    def max_outputs(self) -> int:
+        """Of how many tokens one step can give the logits."""
+        return max(plan.max_outputs for plan in self.executor.program.plans)
+
     def decode(self, token: int, should_stop: StopCheck | None = None) -> NDArray[np.float32]:
         """Append one token; logits float32 [V] of what follows."""
         return self._run([token], 1, should_stop)[0]

@@ -43,9 +43,16 @@ LOOK_SECONDS = 0.01  # that a look may take of the time between two steps, when 
 class Steering:
     """Keeps the gains that were set, and the requests that wait. `ask` is for any thread."""
 
-    def __init__(self, emit: Emit, log: Callable[[Level, str], None]) -> None:
+    def __init__(
+        self,
+        emit: Emit,
+        log: Callable[[Level, str], None],
+        between_steps: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`between_steps` is called there too, last, and may leave the answer with an exception."""
         self._emit = emit
         self._log = log
+        self._between_steps = between_steps
         self._waiting: queue.SimpleQueue[Aside] = queue.SimpleQueue()
         self._gains: Gains | None = None  # None: all 1
         self._own_gains = False  # the cache belongs to an answer with gains of its own
@@ -70,12 +77,16 @@ class Steering:
         gains = self._in_force(runner) if own is None else own
         session.set_gains(gains, throughout=own is not None or self._own_gains)
         self._own_gains = self._answering_with_own = own is not None
-        session.before_step = lambda: self.serve(runner, lambda: True)
+        session.before_step = lambda: self._before_step(runner)
         try:
             run(runner)
         finally:
             self._answering_with_own = False
             session.before_step = lambda: None
+
+    def _before_step(self, runner: Runner) -> None:
+        self.serve(runner, lambda: True)
+        self._between_steps()
 
     def serve(self, runner: Runner | None, hurry: Callable[[], bool]) -> None:
         """Serve what waits. DeviceError passes through, after the request was answered.

@@ -1,74 +1,90 @@
-"""From one executor to another with the conversation, and to a file and back."""
+"""Another executor or weight mode in the middle of an answer.
+
+The new runner is prepared on a thread of its own while the answer goes on with the old one, and
+takes its place between two steps.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from core import kv_file
-from core.errors import DeviceError, FileError, OutOfDeviceMemoryError, OutOfMemoryError
-from core.kv_cache import Prefix
-from core.loading import ModelFile, Runner
-from core.messages import Level
-
-Log = Callable[[Level, str], None]
-SAMPLE = 4096  # bytes of each tensor
-OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
+from core.loading import Runner
+from core.messages import Reconfigure
 
 
-def take_out(runner: Runner, log: Log) -> Prefix | None:
-    """What the cache holds; None where that is nothing, or the device gives it no more."""
-    if not runner.session.context_used:
-        return None
-    try:
-        return runner.session.take_out()
-    except DeviceError as error:
-        log("warning", f"the cache is lost with the device ({error}); it is computed again")
-        return None
+@dataclass(frozen=True, slots=True)
+class Request:
+    number: int  # of the command
+    command: Reconfigure
 
 
-def hand_over(kept: Prefix | None, old: Runner, new: Runner) -> None:
-    """The conversation, and the prefixes of others, to a new executor of the same model."""
-    budget = new.session.pool.budget
-    new.session.pool = old.session.pool
-    new.session.pool.budget = budget
-    if kept is not None:
-        new.session.take_in(kept)
+class Preparation:
+    """A runner in the making."""
+
+    def __init__(self, request: Request, make: Callable[[Request], Runner]) -> None:
+        self.request = request
+        self._make = make
+        self._runner: Runner | None = None
+        self._error: BaseException | None = None
+        # Started by the engine's thread, whose low priority it inherits.
+        self._thread = threading.Thread(target=self._work, name="switching", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._runner = self._make(self.request)
+        except BaseException as error:
+            self._error = error
+
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def result(self) -> Runner:
+        """Waits for the end; raises what the making raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._runner is not None
+        return self._runner
 
 
-def save(runner: Runner, path: Path) -> int:
-    """Bytes written; RequestError where nothing can be saved or written."""
-    return kv_file.save(path, runner.session.take_out(), identity(runner))
+class PreparedError(Exception):
+    """Leaves the steps of an answer: a runner is ready to take over, or could not be made."""
+
+    def __init__(self, preparation: Preparation) -> None:
+        self.preparation = preparation
 
 
-def open_saved(runner: Runner, path: Path) -> int:
-    """How many positions came back; FileError where the file is not this model's or damaged."""
-    session = runner.session
-    vocabulary = runner.model_info.vocabulary
-    prefix = kv_file.load(path, identity(runner), session.cache, vocabulary)
-    if len(prefix.held.tokens) > session.context:
-        raise FileError(
-            path,
-            f"expected at most {session.context} tokens, as many as the context holds, "
-            f"found {len(prefix.held.tokens)}",
-        )
-    return session.take_in(prefix)
+class Switching:
+    """Requests in order, one prepared at a time. `ask` is for any thread, the rest for one."""
 
+    def __init__(self, make: Callable[[Request], Runner]) -> None:
+        self._make = make
+        self._waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._preparing: Preparation | None = None
 
-def identity(runner: Runner) -> kv_file.Identity:
-    session = runner.session
-    return kv_file.Identity(_model(runner.model_file), session.made_by, session.gains)
+    def ask(self, number: int, command: Reconfigure) -> None:
+        self._waiting.put(Request(number, command))
 
+    def between_steps(self) -> None:
+        """Begin what was asked for; PreparedError once it is ready."""
+        if self._preparing is None:
+            self._preparing = self._begin()
+        elif self._preparing.ended:
+            preparation, self._preparing = self._preparing, None
+            raise PreparedError(preparation)
 
-def _model(file: ModelFile) -> str:
-    """A hash of the file's size, of all that it says of itself and its tokenizer, and of how each
-    tensor begins."""
-    digest = hashlib.sha256(str(file.size).encode())
-    for key, value in sorted(file.file.metadata.items()):
-        plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-        digest.update(f"{key}={plain!r}\n".encode())
-    for tensor in file.file.tensors.values():
-        digest.update(f"{tensor.name} {tensor.dtype} {tensor.shape}\n".encode())
-        digest.update(tensor.data[:SAMPLE].tobytes())
-    return digest.hexdigest()
+    def left(self) -> Preparation | None:
+        """After an answer: what is still to be done for it, begun if it was not yet."""
+        preparation, self._preparing = self._preparing or self._begin(), None
+        return preparation
+
+    def _begin(self) -> Preparation | None:
+        try:
+            return Preparation(self._waiting.get_nowait(), self._make)
+        except queue.Empty:
+            return None

@@ -82,6 +82,11 @@ class Tokenizer:
         return self._vocabulary.bos_id
 
     @property
+    def adds_bos(self) -> bool:
+        """Whether the file asks for a begin token before every text."""
+        return self._vocabulary.add_bos and self.bos_id is not None
+
+    @property
     def eos_id(self) -> int | None:
         return self._vocabulary.eos_id
 
@@ -134,7 +139,7 @@ class Tokenizer:
         text = "".join(part for part, _ in segments)
         _refuse_surrogates(text)
         ids: list[int] = []
-        if add_special and self._vocabulary.add_bos and self.bos_id is not None:
+        if add_special and self.adds_bos and self.bos_id is not None:
             ids.append(self.bos_id)
         position = 0
         for match in self._marked(text, segments):

@@ -15,12 +15,13 @@ from core.messages import (
     SamplingOptions,
     Stop,
 )
-from desktop import cache_actions, inside
+from desktop import cache_actions, inside, quantizing
 from desktop.apply import notify
 from desktop.asking import Result, ask, ask_again, end_reading, obstacle
 from desktop.attention_state import AttentionChoice, FigureName
 from desktop.cache_actions import CacheAction
 from desktop.inside import InsideAction
+from desktop.quantizing import QuantAction
 from desktop.state import AppState, Load, Message, ThemeName
 
 MIN_FONT, MAX_FONT = 10.0, 32.0
@@ -166,6 +167,7 @@ Action = (
     | ExportAttention
     | InsideAction
     | CacheAction
+    | QuantAction
     | ChooseFile
     | ResetLayout
 )
@@ -328,9 +330,8 @@ def _(action: SetOptions, state: AppState, now: float) -> Result:
     if state.model is None:
         return state, ()
     path = state.model.path
-    state, ended = end_reading(state)
-    stop = (Stop(),) if state.running else ended
-    return replace(state, load=Load(path)), (*stop, Reconfigure(action.options))
+    state, ended = end_reading(state)  # a running answer goes on: it is switched between tokens
+    return replace(state, load=Load(path)), (*ended, Reconfigure(action.options))
 
 
 @_act.register
@@ -338,7 +339,8 @@ def _(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
         return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
     state, ended = end_reading(state)
-    stop = (Stop(),) if state.running else ended
+    busy = state.running or state.quantization.work
+    stop = (Stop(),) if busy else ended
     load = Load(action.source or "the default model")
     return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
 
@@ -394,5 +396,6 @@ def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 
-for _kind, _handler in (inside.HANDLERS | cache_actions.HANDLERS).items():
+_HANDLERS = inside.HANDLERS | cache_actions.HANDLERS | quantizing.HANDLERS
+for _kind, _handler in _HANDLERS.items():
     _act.register(_kind, _handler)

@@ -27,7 +27,7 @@ from core.messages import (
     PrefillProgress,
     TokenDecoded,
 )
-from desktop import cache_state
+from desktop import cache_state, quant_apply
 from desktop.cache_state import CacheState
 from desktop.state import (
     LOG_LINES,
@@ -97,6 +97,8 @@ def _(event: LoadProgress, state: AppState, now: float) -> AppState:
 
 @_apply.register
 def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
+    if state.model is None or state.model.path != event.model.path:
+        state = quant_apply.forget(state)
     recent = (event.model.path, *(p for p in state.recent if p != event.model.path))
     return replace(
         state,
@@ -305,6 +307,10 @@ def _(event: CacheMeasured, state: AppState, now: float) -> AppState:
 @_apply.register
 def _(event: Logged, state: AppState, now: float) -> AppState:
     return add_log(state, LogLine(event.level, event.text, event.time))
+
+
+for _kind in quant_apply.EVENTS:
+    _apply.register(_kind, quant_apply.fold)
 
 
 def _owner(message: int, lead: int) -> int:

@@ -16,6 +16,8 @@ def obstacle(state: AppState) -> str:
     """Why nothing can be sent now, as a sentence; "" when it can."""
     if state.running:
         return "An answer is being written. Stop it first, or wait until it ends."
+    if state.quantization.work:
+        return "Something is being measured. Stop it first, or wait until it ends."
     if state.load:
         return "The model is still loading. The message stays in the input."
     if state.model is None:

@@ -32,6 +32,7 @@ _COMMANDS = {
     "bench": "desktop.terminal.bench",
     "slice": "desktop.terminal.slicing",
     "synth": "desktop.terminal.synth",
+    "perplexity": "desktop.terminal.perplexity",
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
 }
@@ -179,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b")
     synth.add_argument("target", type=Path, metavar="DST", help="the GGUF file to write (Q4_0)")
     synth.add_argument("--seed", type=_at_least(0), default=0)
+    _perplexity(commands)
 
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])
@@ -204,6 +206,17 @@ def _instrument(
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(kv=("fp32", "fp32"), activations="a32")
     return parser
+
+
+def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    what = "the exact instrument: perplexity of a text, and divergence from another weight mode"
+    parser = commands.add_parser("perplexity", parents=[_common()], help=what)
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--file", type=Path, required=True, metavar="F", help="a text, UTF-8")
+    parser.add_argument("--reference-mode", choices=MODES, default="fp32")
+    parser.add_argument("--chunks", type=_at_least(0), default=0, help="at most; 0: all")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)
 
 
 def _common() -> argparse.ArgumentParser:

@@ -28,6 +28,7 @@ from core.messages import (
 )
 from desktop.attention_state import AttentionChoice
 from desktop.cache_state import CacheState
+from desktop.quant_state import Quantization
 from desktop.token_state import XRay
 
 LOG_LINES = 1000
@@ -221,6 +222,7 @@ class AppState:
     lens: Lens = field(default_factory=Lens)
     steering: Steering = field(default_factory=Steering)
     comparing: Comparison | None = None
+    quantization: Quantization = field(default_factory=Quantization)
     next_aside: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

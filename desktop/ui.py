@@ -44,6 +44,11 @@ class Ui:
         """A colour of the palette, packed for a draw list."""
         return u32(getattr(self.theme.palette, name), alpha)
 
+    def color_of_series(self, number: int) -> int:
+        """A plot's colour, packed for a draw list."""
+        series = self.theme.palette.series
+        return u32(series[number % len(series)])
+
     def right(self, width: float) -> float:
         """The window position, in x, of something `width` wide at the right edge."""
         start, room = imgui.get_cursor_pos_x(), imgui.get_content_region_avail().x

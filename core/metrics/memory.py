@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +63,32 @@ def available_bytes() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return None
+
+
+def resident_bytes() -> int:
+    """Memory that this process has resident now; 0 where the system does not tell."""
+    statistics = Path("/proc/self/statm")
+    if not statistics.exists():
+        return 0
+    return int(statistics.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def give_back() -> None:
+    """Return memory that was freed to the system, where the C library otherwise keeps it."""
+    gc.collect()
+    if _malloc_trim is not None:
+        _malloc_trim(0)
+
+
+def _find_malloc_trim() -> Callable[[int], int] | None:
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc; musl has none
+
+
+_malloc_trim = _find_malloc_trim()
 
 
 def _windows() -> int | None:

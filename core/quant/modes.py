@@ -68,6 +68,14 @@ def _aligned(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
+def mode_bytes(tensors: Iterable[TensorData], mode: str) -> int:
+    """Bytes that the tensors take in a mode, without converting them."""
+    return sum(
+        FORMATS[target_dtype(tensor, mode)].nbytes((math.prod(tensor.shape[:-1]), tensor.shape[-1]))
+        for tensor in tensors
+    )
+
+
 def convert(tensor: TensorData, mode: str, room: Room = _own_room) -> TensorData:
     """The tensor in the format of a mode, in `room`; itself where nothing changes.
 

@@ -10,6 +10,7 @@ from desktop.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.units import short_name
+from desktop.views import lanes
 from desktop.views.composer import composer_height, draw_composer
 from desktop.views.conversation import column, draw_conversation
 from desktop.views.token_bar import draw_bar, draw_switch, switch_width
@@ -23,6 +24,8 @@ EXAMPLES = (
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
+    if state.quantization.shown:
+        return lanes.draw(state, ui)
     actions = _draw_header(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)

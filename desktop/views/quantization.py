@@ -1,93 +1,176 @@
-"""How the weights are stored: bytes by format, as they lie in the file."""
+"""Weight modes: what the chat runs in, what each takes, what each loses."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from imgui_bundle import ImVec2, imgui
 
-from desktop.actions import Action
+from core.messages import ACTIVATIONS, MODES, Activations, Mode, ModelInfo, ModeSpeed
+from desktop.actions import Action, CancelLoading, SetOptions
+from desktop.icons import ICON_GAUGE, ICON_SCALE
+from desktop.quant_state import Page
+from desktop.quantizing import RunTask, SetQuantization, ShowLanes
 from desktop.state import AppState
-from desktop.theme import u32
 from desktop.ui import Ui
-from desktop.units import quantity, size
-from desktop.widgets import facts, heading, tip, wrapped
+from desktop.units import quantity, rate, size
+from desktop.views import quant_report, quant_tensors
+from desktop.views.quant_work import draw_work
+from desktop.views.stored_weights import draw_stored
+from desktop.widgets import button, chooser, facts, progress, text, tip, wrapped
 
-NOTE = (
-    "Quantization stores several weights in a small block that shares one scale. Fewer bits "
-    "mean fewer bytes to read for every token, and a little less exactness."
-)
-FORMATS = {
-    "F32": "32-bit floating point, 4 bytes a weight.",
-    "F16": "16-bit floating point, 2 bytes a weight.",
-    "BF16": "16-bit floating point with the range of 32-bit, 2 bytes a weight.",
-    "Q8_0": "Blocks of 32 weights: 8 bits each and a 16-bit scale. 8.5 bits a weight.",
-    "Q4_0": "Blocks of 32 weights: 4 bits each and a 16-bit scale. 4.5 bits a weight.",
-    "Q4_1": "Blocks of 32 weights: 4 bits each, a scale and an offset. 5 bits a weight.",
+PAGES: tuple[tuple[Page, str], ...] = (
+    ("modes", "Modes"), ("report", "Report"), ("tensors", "Tensors"),
+)  # fmt: skip
+ABOUT: dict[Mode, str] = {
+    "as-stored": "The file's own blocks, multiplied as they are: nothing is lost.",
+    "fp32": "32-bit floating point. Exact, and four bytes to read for every weight.",
+    "fp16": "16-bit floating point. Hardly to be told from 32.",
+    "int8": "Blocks of 32 weights: 8 bits each and a scale. 8.5 bits a weight.",
+    "int4": "Blocks of 32 weights: 4 bits each, a scale and a zero point. 4.5 bits a weight.",
 }
+ACTIVATION_HINTS = (
+    "What is fastest here",
+    "float32 activations: exact",
+    "int8 activations in blocks: integer dot products, faster, a little less exact",
+)
+LIVE = "Takes effect at the next token, in the middle of an answer too. The conversation stays."
+MEASURE = "Runs every mode that fits into memory for some seconds: prompt, then answer."
+COMPARE = "Two modes answer one prompt, side by side"
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    heading(ui, "Stored weights", NOTE)
-    model = state.model
+    model, choices = state.model, state.quantization.choices
     if model is None:
         wrapped(ui, "No model is loaded.")
         return []
-    formats = sorted(model.stored_formats.items(), key=lambda item: -item[1])
-    total = sum(model.stored_formats.values())
-    if total:
-        _draw_bar(ui, formats, total)
-        _draw_table(ui, formats, total)
-    bits = 8 * total / model.parameters if model.parameters else 0.0
-    mode = state.executor.mode if state.executor else "as-stored"
+    page = chooser(ui, "quantization.page", PAGES, choices.page)
+    actions: list[Action] = []
+    if page != choices.page:
+        actions.append(SetQuantization(replace(choices, page=page)))
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    if page == "report":
+        return actions + quant_report.draw(state, ui)
+    if page == "tensors":
+        return actions + quant_tensors.draw(state, ui)
+    return actions + _draw_modes(state, ui, model)
+
+
+def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
+    options = state.options
+    speeds = state.quantization.speeds
+    for mode in MODES:
+        if _draw_mode(state, ui, model, mode):
+            options = replace(options, mode=mode)
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    text(ui, "Activations", style="small")
+    kinds: list[tuple[Activations, str]] = [(kind, kind) for kind in ACTIVATIONS]
+    name = "quantization.activations"
+    kind = chooser(ui, name, kinds, options.activations, ACTIVATION_HINTS)
+    options = replace(options, activations=kind)
+    actions: list[Action] = [SetOptions(options)] if options != state.options else []
+    actions += _draw_switching(state, ui)
+    if button(ui, "quantization.compare", "Compare two modes", ICON_SCALE, COMPARE):
+        actions.append(ShowLanes(True))
+    imgui.same_line(0, ui.u(2))
+    free = state.quantization.work is None
+    label = "Measure here"
+    if button(ui, "quantization.measure", label, ICON_GAUGE, MEASURE, enabled=free):
+        actions.append(RunTask("modes"))
+    actions += draw_work(state, ui, "modes")
+    if speeds:
+        wrapped(ui, f"On {speeds.device}, {speeds.reason}.")
     imgui.dummy(ImVec2(0, ui.u(1)))
+    draw_stored(ui, model)
+    _draw_facts(ui, model)
+    return actions
+
+
+def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
+    """A row: its name, a bar as long as it is large, its size, its speed where that is known."""
+    draw, at = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
+    width, height, pad = imgui.get_content_region_avail().x, ui.u(7.5), ui.u(2)
+    name = f"quantization.mode.{mode}"
+    clicked = imgui.invisible_button(name, ImVec2(max(width, 1.0), height))
+    ui.mark(name)
+    speed = _speed(state, mode)
+    used = state.executor is not None and state.executor.mode == mode
+    wanted = state.options.mode == mode
+    end = ImVec2(at.x + width, at.y + height)
+    if imgui.is_item_hovered() or wanted:
+        fill = "accent_soft" if wanted else "hover"
+        draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
+    tip(ui, f"{ABOUT[mode]}\n{_disk(mode)}\n{LIVE}")
+    small = ui.theme.size("small")
+    y = round(at.y + (height - ui.theme.text) / 2)
+    below = round(at.y + (height - small) / 2)
+    font = ui.fonts["bold" if used else "regular"]
+    draw.add_text(font, ui.theme.text, ImVec2(at.x + pad, y), ui.color("text"), mode)
+    count = model.mode_bytes.get(mode, 0)
+    left, right = at.x + ui.u(24), end.x - pad - ui.u(42)
+    _draw_bar(ui, (left, at.y + height / 2), right - left, count, model, used)
+    with ui.font(style="small"):
+        words = size(count) if count else "–"
+        spot = ImVec2(end.x - pad - ui.u(22) - imgui.calc_text_size(words).x, below)
+        draw.add_text(spot, ui.color("text" if used else "muted"), words)
+        words = f"{rate(speed.decode_tok_s)} tok/s" if speed else "in use" if used else ""
+        spot = ImVec2(end.x - pad - imgui.calc_text_size(words).x, below)
+        best = speed is not None and speed is _recommended(state)
+        draw.add_text(spot, ui.color("good" if best else "muted"), words)
+    return clicked and not wanted
+
+
+def _draw_bar(
+    ui: Ui, at: tuple[float, float], width: float, count: int, model: ModelInfo, used: bool
+) -> None:
+    """As long as the mode is large, beside the largest."""
+    largest = max(model.mode_bytes.values(), default=0)
+    if not count or not largest or width <= 0:
+        return
+    draw, thick = imgui.get_window_draw_list(), ui.u(1.25)
+    low = ImVec2(at[0], at[1] - thick / 2)
+    high = ImVec2(at[0] + max(width * count / largest, thick), at[1] + thick / 2)
+    draw.add_rect_filled(low, high, ui.color("accent" if used else "pressed"), thick / 2)
+
+
+def _speed(state: AppState, mode: Mode) -> ModeSpeed | None:
+    speeds = state.quantization.speeds
+    return next((row for row in speeds.rows if row.mode == mode), None) if speeds else None
+
+
+def _recommended(state: AppState) -> ModeSpeed | None:
+    speeds = state.quantization.speeds
+    return speeds.rows[speeds.recommended] if speeds else None
+
+
+def _disk(mode: Mode) -> str:
+    if mode == "as-stored":
+        return "On disk: mapped from the file, without copying."
+    return "Made in memory when it is chosen, in the background."
+
+
+def _draw_switching(state: AppState, ui: Ui) -> list[Action]:
+    """The change under way, while the answer goes on."""
+    load = state.load
+    if load is None:
+        return []
+    progress(ui, load.stage.capitalize(), load.fraction)
+    ui.mark("quantization.switching")
+    if button(ui, "quantization.cancel", "Cancel", enabled=not load.cancelling):
+        return [CancelLoading()]
+    return []
+
+
+def _draw_facts(ui: Ui, model: ModelInfo) -> None:
+    total = sum(model.stored_formats.values())
+    bits = 8 * total / model.parameters if model.parameters else 0.0
     facts(
         ui,
         "weights",
         [
             ("Parameters", quantity(model.parameters), "How many numbers were learnt."),
-            ("Bits a weight", f"{bits:.2f}", "Bytes of all weights by their number."),
+            ("Bits a weight", f"{bits:.2f}", "Bytes of all weights in the file by their number."),
             ("File", size(model.file_bytes), "Weights, vocabulary and description."),
             ("In memory", size(model.weight_bytes), "As the executor uses them."),
-            ("Run as", mode, "as-stored: the file's own blocks are multiplied, never unpacked."),
         ],
     )
-    return []
-
-
-def _draw_bar(ui: Ui, formats: list[tuple[str, int]], total: int) -> None:
-    """One bar of the whole width, split by bytes."""
-    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    width, height, gap = imgui.get_content_region_avail().x, ui.u(5), ui.u(0.5)
-    x = at.x
-    for number, (_, count) in enumerate(formats):
-        share = max(count / total * (width - gap * (len(formats) - 1)), ui.u(0.5))
-        end = ImVec2(min(x + share, at.x + width), at.y + height)
-        draw.add_rect_filled(ImVec2(x, at.y), end, _series(ui, number), ui.u(1))
-        x += share + gap
-    imgui.dummy(ImVec2(width, height))
-    ui.mark("quantization.bar")
-
-
-def _draw_table(ui: Ui, formats: list[tuple[str, int]], total: int) -> None:
-    if not imgui.begin_table("formats", 4, imgui.TableFlags_.sizing_stretch_prop):
-        return
-    small = ui.theme.size("small")
-    imgui.table_setup_column("", imgui.TableColumnFlags_.width_fixed, small)
-    with ui.font(style="small"):
-        for number, (name, count) in enumerate(formats):
-            imgui.table_next_row()
-            imgui.table_next_column()
-            at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-            inset = ui.u(0.5)
-            low = ImVec2(at.x + inset, at.y + inset)
-            high = ImVec2(at.x + small - inset, at.y + small - inset)
-            draw.add_rect_filled(low, high, _series(ui, number), ui.u(0.5))
-            for words in (name.upper(), size(count), f"{count / total:.1%}"):
-                imgui.table_next_column()
-                imgui.text_unformatted(words)
-                tip(ui, FORMATS.get(name.upper(), ""))
-    imgui.end_table()
-
-
-def _series(ui: Ui, number: int) -> int:
-    series = ui.theme.palette.series
-    return u32(series[number % len(series)])

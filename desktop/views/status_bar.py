@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import ACTIVATIONS, Activations, Backend
+from core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
 from desktop.actions import Action, SetOptions
 from desktop.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
 from desktop.state import AppState
@@ -23,6 +23,13 @@ BACKEND_HINTS = (
     "The Vulkan device that also draws this window, or another one",
     "The C++ executor on all cores",
     "The slow executor that defines what is right",
+)
+MODE_HINTS = (
+    "The file's own blocks",
+    "4 bytes a weight",
+    "2 bytes a weight",
+    "8.5 bits a weight",
+    "4.5 bits a weight",
 )
 ACTIVATION_HINTS = (
     "What is fastest here",
@@ -145,6 +152,9 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     text(ui, "Executor", style="small")
     backend = chooser(ui, "executor.backend", BACKENDS, options.backend, BACKEND_HINTS)
     options = replace(options, backend=backend)
+    text(ui, "Weights", style="small")
+    modes: list[tuple[Mode, str]] = [(mode, mode) for mode in MODES]
+    options = replace(options, mode=chooser(ui, "executor.mode", modes, options.mode, MODE_HINTS))
     text(ui, "Activations", style="small")
     kinds: list[tuple[Activations, str]] = [(kind, kind) for kind in ACTIVATIONS]
     chosen = chooser(ui, "executor.activations", kinds, options.activations, ACTIVATION_HINTS)

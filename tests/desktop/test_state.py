@@ -268,7 +268,7 @@ def test_options_reconfigure_a_loaded_model_only():
     assert commands == [Reconfigure(options)]
     assert state.load
     assert play(state, ExecutorChanged(EXECUTOR, MODEL))[0].load is None
-    assert play(asked(), a.SetOptions(options))[1] == [Stop(), Reconfigure(options)]
+    assert play(asked(), a.SetOptions(options))[1] == [Reconfigure(options)]  # it goes on
     assert play(state, a.SetOptions(EngineOptions()))[1] == []
     assert play(AppState(), a.SetOptions(options))[1] == []
     assert play(READY, a.SetOptions(READY.options))[1] == []

@@ -1,0 +1,74 @@
+"""From one executor to another with the conversation, and to a file and back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from core import kv_file
+from core.errors import DeviceError, FileError, OutOfDeviceMemoryError, OutOfMemoryError
+from core.kv_cache import Prefix
+from core.loading import ModelFile, Runner
+from core.messages import Level
+
+Log = Callable[[Level, str], None]
+SAMPLE = 4096  # bytes of each tensor
+OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
+
+
+def take_out(runner: Runner, log: Log) -> Prefix | None:
+    """What the cache holds; None where that is nothing, or the device gives it no more."""
+    if not runner.session.context_used:
+        return None
+    try:
+        return runner.session.take_out()
+    except DeviceError as error:
+        log("warning", f"the cache is lost with the device ({error}); it is computed again")
+        return None
+
+
+def hand_over(kept: Prefix | None, old: Runner, new: Runner) -> None:
+    """The conversation, and the prefixes of others, to a new executor of the same model."""
+    budget = new.session.pool.budget
+    new.session.pool = old.session.pool
+    new.session.pool.budget = budget
+    if kept is not None:
+        new.session.take_in(kept)
+
+
+def save(runner: Runner, path: Path) -> int:
+    """Bytes written; RequestError where nothing can be saved or written."""
+    return kv_file.save(path, runner.session.take_out(), identity(runner))
+
+
+def open_saved(runner: Runner, path: Path) -> int:
+    """How many positions came back; FileError where the file is not this model's or damaged."""
+    session = runner.session
+    vocabulary = runner.model_info.vocabulary
+    prefix = kv_file.load(path, identity(runner), session.cache, vocabulary)
+    if len(prefix.held.tokens) > session.context:
+        raise FileError(
+            path,
+            f"expected at most {session.context} tokens, as many as the context holds, "
+            f"found {len(prefix.held.tokens)}",
+        )
+    return session.take_in(prefix)
+
+
+def identity(runner: Runner) -> kv_file.Identity:
+    session = runner.session
+    return kv_file.Identity(_model(runner.model_file), session.made_by, session.gains)
+
+
+def _model(file: ModelFile) -> str:
+    """A hash of the file's size, of all that it says of itself and its tokenizer, and of how each
+    tensor begins."""
+    digest = hashlib.sha256(str(file.size).encode())
+    for key, value in sorted(file.file.metadata.items()):
+        plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        digest.update(f"{key}={plain!r}\n".encode())
+    for tensor in file.file.tensors.values():
+        digest.update(f"{tensor.name} {tensor.dtype} {tensor.shape}\n".encode())
+        digest.update(tensor.data[:SAMPLE].tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,100 @@
+"""How fast each weight mode runs on this machine, and which one to choose.
+
+Fewer bits are fewer bytes to read for a token, but old integrated devices may multiply float16
+faster than they unpack integers: only measuring tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from core import loading
+from core.errors import DeviceError, RequestError, UnsupportedError
+from core.loading import ModelFile
+from core.messages import EngineOptions, Mode, ModeSpeed
+from core.metrics.bench import bench
+from core.metrics.memory import available_bytes, give_back
+from core.quant.modes import mode_bytes
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
+
+# The most exact first; fp32 holds the same numbers as fp16 of most files at twice the size.
+PREFERENCE: tuple[Mode, ...] = ("as-stored", "fp16", "int8", "int4", "fp32")
+CLOSE = 0.9  # of the fastest: not worth less exactness
+PROMPT, NEW, REPEAT = 64, 24, 2  # tokens, tokens, runs
+_MEMORY_SHARE = 0.8  # of what is free
+
+
+def measure_modes(
+    file: ModelFile,
+    options: EngineOptions,
+    shared: Device | None,
+    progress: Progress,
+) -> tuple[ModeSpeed, ...]:
+    """Every mode that fits into memory and can be run, as `options` say but for the mode.
+
+    RequestError where there is none; CancelledError from `progress`.
+    """
+    rows = []
+    for number, mode in enumerate(PREFERENCE):
+        progress(f"measuring {mode}", number / len(PREFERENCE))
+        if not _fits(file, mode):
+            continue
+        tried = replace(options, mode=mode, context=PROMPT + NEW, query_budget=0)
+        try:
+            runner = loading.start(file, tried, shared, _watched(progress, mode, number))
+        except (DeviceError, UnsupportedError):
+            continue
+        try:
+            result = bench(runner, prompt_tokens=PROMPT, new_tokens=NEW, depth=0, repeat=REPEAT)
+            rows.append(
+                ModeSpeed(
+                    mode,
+                    runner.executor_info.activations,
+                    runner.model_info.weight_bytes,
+                    result.prefill_tok_s.median,
+                    result.decode_tok_s.median,
+                )
+            )
+        finally:
+            runner.close()
+            give_back()
+    if not rows:
+        raise RequestError("no weight mode of this model fits into the memory that is free")
+    return tuple(rows)
+
+
+def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:
+    """The index of the most exact mode that is about as fast as the fastest, and a sentence why."""
+    fastest = max(row.decode_tok_s for row in rows)
+    best = min(
+        (i for i, row in enumerate(rows) if row.decode_tok_s >= CLOSE * fastest),
+        key=lambda i: PREFERENCE.index(rows[i].mode),
+    )
+    row = rows[best]
+    if row.decode_tok_s == fastest:
+        return best, f"{row.mode} is the fastest here: {fastest:.1f} tok/s"
+    quick = max(rows, key=lambda other: other.decode_tok_s)
+    return best, (
+        f"{row.mode} is more exact than {quick.mode} and nearly as fast: "
+        f"{row.decode_tok_s:.1f} against {fastest:.1f} tok/s"
+    )
+
+
+def _fits(file: ModelFile, mode: Mode) -> bool:
+    if mode == "as-stored":
+        return True
+    free = available_bytes()
+    return free is None or mode_bytes(file.file.tensors.values(), mode) <= _MEMORY_SHARE * free
+
+
+def _watched(progress: Progress, mode: str, number: int) -> Progress:
+    def report(stage: str, fraction: float) -> None:
+        progress(f"{mode}: {stage}", (number + 0.5 * fraction) / len(PREFERENCE))
+
+    return report

@@ -1,0 +1,93 @@
+"""Long work with the loaded model that is no answer: comparisons and measurements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from core import loading
+from core.errors import CancelledError, LlmLiteError
+from core.lanes import compare_lanes
+from core.messages import (
+    AnalyzeTensors,
+    CompareLanes,
+    DivergenceMeasured,
+    EngineOptions,
+    MeasureDivergence,
+    ModesMeasured,
+    Task,
+    TaskProgress,
+    TensorReport,
+)
+from core.metrics.modes import measure_modes, recommend
+from core.metrics.perplexity import chunks_of, measure, read_text
+from core.metrics.tensors import analyze
+from core.workbench import Workbench
+
+SAMPLE = Path(__file__).resolve().parent.parent / "assets" / "sample.txt"
+STOPPED = "it was stopped"
+LOADING = 0.1  # of the time that a measurement takes, about
+
+
+def run_task(task: Task, bench: Workbench) -> str:
+    """Emits what was found; "" or, where it did not come to its end, a sentence."""
+    try:
+        if isinstance(task, CompareLanes):
+            compare_lanes(task, bench)
+        elif isinstance(task, MeasureDivergence):
+            _measure_divergence(task, bench)
+        elif isinstance(task, AnalyzeTensors):
+            _analyze(task, bench)
+        else:
+            report = _Report(task.request, bench)
+            rows = measure_modes(bench.file, task.options, bench.device, report)
+            device = bench.runner.executor_info.device
+            bench.emit(ModesMeasured(task.request, device, rows, *recommend(rows)))
+    except CancelledError:
+        return STOPPED
+    except LlmLiteError as error:
+        return str(error)
+    return ""
+
+
+class _Report:
+    """Says how far `request` is, from `low` to `high` of the whole; CancelledError to stop it."""
+
+    def __init__(self, request: int, bench: Workbench, low: float = 0.0, high: float = 1.0) -> None:
+        self._request, self._bench = request, bench
+        self._low, self._high = low, high
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        if self._bench.should_stop():
+            raise CancelledError("stopped")
+        whole = self._low + (self._high - self._low) * fraction
+        self._bench.emit(TaskProgress(self._request, stage, whole))
+
+
+def _measure_divergence(task: MeasureDivergence, bench: Workbench) -> None:
+    text = read_text(Path(task.path) if task.path else SAMPLE)
+    chunks = chunks_of(bench.file.tokenizer, text, task.chunk, task.most_chunks)
+
+    def prepared(options: EngineOptions) -> EngineOptions:
+        return replace(options, context=task.chunk, query_budget=0)
+
+    request, half = task.request, LOADING / 2
+    reports = _Report(request, bench, 0.0, half), _Report(request, bench, half, LOADING)
+    scoring = _Report(request, bench, LOADING, 1.0)
+    with (
+        loading.started(bench.file, prepared(task.tested), bench.device, reports[0]) as tested,
+        loading.started(bench.file, prepared(task.reference), bench.device, reports[1]) as other,
+    ):
+        report = measure(
+            tested,
+            other,
+            chunks,
+            lambda done, total: scoring(f"{done:,} of {total:,} tokens", done / total),
+            bench.should_stop,
+        )
+    bench.emit(DivergenceMeasured(request, report))
+
+
+def _analyze(task: AnalyzeTensors, bench: Workbench) -> None:
+    rows = analyze(bench.file.file.tensors, task.mode, _Report(task.request, bench))
+    bench.emit(TensorReport(task.request, task.mode, rows))

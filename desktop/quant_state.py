@@ -1,0 +1,137 @@
+"""What the window knows of weight modes: two lanes, what was measured, what is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from core.messages import (
+    Alternative,
+    DivergenceReport,
+    EngineOptions,
+    ExecutorInfo,
+    Forced,
+    GenerationStats,
+    Mode,
+    ModesMeasured,
+    StopReason,
+    TensorReport,
+)
+
+Page = Literal["modes", "report", "tensors"]
+TaskKind = Literal["lanes", "report", "modes", "tensors"]
+REPORTS = 6  # kept side by side
+
+
+@dataclass(frozen=True, slots=True)
+class LaneToken:
+    id: int
+    text: str
+    probability: float
+    alternatives: tuple[Alternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LaneAnswer:
+    """What a lane said, and how it was run."""
+
+    executor: ExecutorInfo | None = None  # None: not ready yet
+    weight_bytes: int = 0
+    resident_bytes: int = 0
+    shared: bool = False
+    text: str = ""
+    tokens: tuple[LaneToken, ...] = ()
+    stop_reason: StopReason | None = None
+    stats: GenerationStats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One prompt on two lanes."""
+
+    request: int
+    prompt: str
+    options: tuple[EngineOptions, EngineOptions]
+    answers: tuple[LaneAnswer, LaneAnswer] = (LaneAnswer(), LaneAnswer())
+    forced: tuple[Forced, ...] = ()  # of A's tokens, in order
+
+    @property
+    def parting(self) -> int | None:
+        """The first token where the two part; None while one is the beginning of the other, unless
+        that one has ended."""
+        a, b = self.answers
+        for number, (one, other) in enumerate(zip(a.tokens, b.tokens, strict=False)):
+            if one.id != other.id:
+                return number
+        shorter = min(a, b, key=lambda answer: len(answer.tokens))
+        if len(a.tokens) == len(b.tokens) or shorter.stop_reason != "end":
+            return None
+        return len(shorter.tokens)
+
+    def with_answer(self, lane: int, answer: LaneAnswer) -> Comparison:
+        a, b = self.answers
+        return replace(self, answers=(a, answer) if lane else (answer, b))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A task of the engine that is under way."""
+
+    request: int
+    kind: TaskKind
+    stage: str = "starting"
+    fraction: float = 0.0
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the person set; `lanes` are asked as they are."""
+
+    page: Page = "modes"
+    lanes: tuple[EngineOptions, EngineOptions] = (
+        EngineOptions(mode="as-stored"),
+        EngineOptions(mode="int4"),
+    )
+    prompt: str = ""
+    greedy: bool = True
+    length: int = 96  # tokens
+    tested: Mode = "int4"
+    reference: Mode = "fp32"
+    path: str = ""  # of the text; "" is the sample
+    tensors: Mode = "int4"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """`shown`: the lanes take the place of the conversation."""
+
+    shown: bool = False
+    choices: Choices = field(default_factory=Choices)
+    work: Work | None = None
+    problems: tuple[tuple[TaskKind, str], ...] = ()  # why the last of a kind did not end
+    comparison: Comparison | None = None
+    reports: tuple[DivergenceReport, ...] = ()  # the newest first, one a pair of modes
+    speeds: ModesMeasured | None = None
+    tensors: TensorReport | None = None
+
+    def problem(self, kind: TaskKind) -> str:
+        return dict(self.problems).get(kind, "")
+
+    def with_problem(self, kind: TaskKind, words: str) -> Quantization:
+        others = tuple(item for item in self.problems if item[0] != kind)
+        return replace(self, problems=(*others, (kind, words)) if words else others)
+
+
+def with_report(
+    reports: Sequence[DivergenceReport], new: DivergenceReport
+) -> tuple[DivergenceReport, ...]:
+    """`new` first; one of the same pair of modes makes room for it."""
+
+    def pair(report: DivergenceReport) -> tuple[object, ...]:
+        tested = report.tested
+        return tested.mode, tested.activations, tested.backend, report.reference.mode
+
+    others = tuple(report for report in reports if pair(report) != pair(new))
+    return (new, *others)[:REPORTS]

@@ -1,0 +1,82 @@
+"""`llm-lite perplexity`: how well a model predicts a text in one weight mode, beside another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, replace
+
+from core import loading
+from core.messages import DivergenceReport
+from core.metrics.perplexity import chunks_of, measure, read_text
+from desktop.cli import engine_options
+from desktop.terminal.files import warn
+
+# What the JSON leaves out: it is there to draw with.
+_PLOTTED = ("kld_quantiles", "kld_by_chunk")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    text = read_text(arguments.file)
+    tested = replace(engine_options(arguments), query_budget=0)
+    if arguments.ctx == 0:
+        tested = replace(tested, context=512)
+    reference = replace(tested, mode=arguments.reference_mode, activations="a32")
+    file = loading.open_model(arguments.model, lambda *_: None, warn)
+    try:
+        chunks = chunks_of(file.tokenizer, text, tested.context, arguments.chunks)
+        with (
+            loading.started(file, tested, None) as runner,
+            loading.started(file, reference, None) as other,
+        ):
+            report = measure(runner, other, chunks, _Progress())
+    finally:
+        file.close()
+    if arguments.json:
+        print(json.dumps({k: v for k, v in asdict(report).items() if k not in _PLOTTED}))
+    else:
+        _print(report)
+    return 0
+
+
+class _Progress:
+    """A line on the terminal that is written over, with the time left."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        left = (time.monotonic() - self._started) * (total - done) / done
+        ends = "\n" if done == total else ""
+        line = f"\r{done} of {total} tokens, {left:.0f} s left    {ends}"
+        print(line, end="", file=sys.stderr, flush=True)
+
+
+def _print(report: DivergenceReport) -> None:
+    tested, reference = report.tested, report.reference
+    print(
+        f"{tested.mode} {tested.activations} on {tested.backend} against "
+        f"{reference.mode} {reference.activations}: {report.tokens_scored} tokens of "
+        f"{report.chunks} chunks of {report.chunk_tokens}"
+    )
+    rows = (
+        ("perplexity", f"{report.ppl:.4f} ± {report.ppl_error:.4f}"),
+        ("of the reference", f"{report.ppl_reference:.4f} ± {report.ppl_reference_error:.4f}"),
+        ("mean KL divergence", f"{report.kld_mean:.3g} ± {report.kld_error:.2g} nats"),
+        ("median", f"{report.kld_median:.3g}"),
+        ("90 %", f"{report.kld_p90:.3g}"),
+        ("95 %", f"{report.kld_p95:.3g}"),
+        ("99 %", f"{report.kld_p99:.3g}"),
+        ("99.9 %", f"{report.kld_p999:.3g}"),
+        ("largest", f"{report.kld_max:.3g}"),
+        ("mean change of p", f"{100 * report.delta_p_mean:+.3f} %"),
+        ("RMS change of p", f"{100 * report.delta_p_rms:.3f} %"),
+        ("same likeliest", f"{100 * report.same_top:.2f} ± {100 * report.same_top_error:.2f} %"),
+        ("bits a weight", f"{report.bits_per_weight:.2f}"),
+        ("of matrices", f"{report.matrix_bits_per_weight:.2f}"),
+        ("weights", f"{report.weight_bytes / 1e6:.1f} MB"),
+    )
+    for name, value in rows:
+        print(f"  {name:20} {value}")

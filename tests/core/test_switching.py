@@ -1,0 +1,152 @@
+"""Another mode or executor in the middle of an answer."""
+
+import dataclasses
+import threading
+
+import pytest
+
+from core import loading
+from core.messages import (
+    CancelLoad,
+    ExecutorChanged,
+    Generate,
+    GenerationFinished,
+    LoadFailed,
+    LoadModel,
+    LoadStarted,
+    ModelLoaded,
+    Reconfigure,
+    TokenDecoded,
+)
+from core.metrics.memory import give_back, resident_bytes
+from tests.core.test_engine import GREEDY, HELLO, client  # noqa: F401
+from tests.runners import BACKENDS, exact
+
+LONG = 60  # tokens
+
+
+class Pace:
+    """Lets an answer go a token at a time: steps wait for `let`."""
+
+    def __init__(self, monkeypatch):
+        self.free = threading.Event()
+        self.gate = threading.Semaphore(0)
+        self.sessions = []
+        run = loading.Session._run
+        pace = self
+
+        def paced(session, tokens, outputs, should_stop):
+            if not pace.free.is_set():
+                pace.gate.acquire(timeout=10)
+            if session not in pace.sessions:
+                pace.sessions.append(session)
+            return run(session, tokens, outputs, should_stop)
+
+        monkeypatch.setattr(loading.Session, "_run", paced)
+
+    def let(self, steps):
+        for _ in range(steps):
+            self.gate.release()
+
+
+@pytest.fixture
+def pace(monkeypatch):
+    return Pace(monkeypatch)
+
+
+def answer(client, request=1):  # noqa: F811
+    client.send(Generate(request, HELLO, dataclasses.replace(GREEDY, max_new_tokens=LONG)))
+
+
+def tokens_of(client):  # noqa: F811
+    return [e.token for e in client.of(TokenDecoded)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_answer_goes_on_with_another_runner(client, tiny_llama, pace, device, backend):  # noqa: F811
+    pace.free.set()
+    client.engine.device_lost(device)
+    client.load(tiny_llama)
+    answer(client)
+    client.until(GenerationFinished)
+    alone, first = tokens_of(client), len(client.events)
+    pace.free.clear()
+    pace.sessions.clear()
+    answer(client)
+    pace.let(5)
+    client.until(TokenDecoded)
+    client.send(Reconfigure(exact(backend, mode="fp32", context=100)))
+    pace.let(1)
+    client.until(LoadStarted)
+    for preparing in threading.enumerate():
+        if preparing.name == "switching":
+            preparing.join(10)
+    pace.free.set()
+    pace.let(1)
+    changed = client.until(ExecutorChanged)
+    assert (changed.executor.backend, changed.executor.mode) == (backend, "fp32")
+    finished = client.until(GenerationFinished)
+    assert (finished.stop_reason, finished.stats.new_tokens) == ("length", LONG)
+    assert tokens_of(client)[LONG:] == alone, "the weights are the same numbers, so is the answer"
+    assert len(pace.sessions) == 2
+    kinds = [type(e) for e in client.events[first:]]
+    at = kinds.index(ExecutorChanged)
+    assert TokenDecoded in kinds[:at] and TokenDecoded in kinds[at:]
+
+
+def test_the_answer_goes_on_while_the_runner_is_prepared(client, tiny_llama, monkeypatch):  # noqa: F811
+    client.load(tiny_llama)
+    ready, start = threading.Event(), loading.start
+
+    def slow(*arguments, **options):
+        assert ready.wait(20)
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(loading, "start", slow)
+    answer(client)
+    client.until(TokenDecoded)
+    client.send(Reconfigure(exact(mode="int8")))
+    finished = client.until(GenerationFinished)
+    assert finished.stats.new_tokens == LONG and not client.of(ExecutorChanged)
+    ready.set()
+    assert client.until(ExecutorChanged).executor.mode == "int8"
+    answer(client, 2)
+    assert client.until(GenerationFinished).stop_reason == "length"
+
+
+def test_a_change_that_fails_or_is_cancelled_leaves_the_answer_alone(client, tiny_llama, pace):  # noqa: F811
+    client.load(tiny_llama)
+    answer(client)
+    client.send(Reconfigure(exact(context=10_000)), Reconfigure(exact(mode="fp32")), CancelLoad())
+    pace.free.set()
+    pace.let(1)
+    assert "at most 128 tokens" in client.until(LoadFailed).message
+    assert client.until(LoadFailed).cancelled
+    answered = client.of(GenerationFinished) or [client.until(GenerationFinished)]
+    assert answered[0].stats.new_tokens == LONG
+    assert not client.of(ExecutorChanged)
+
+
+def test_behind_a_load_it_changes_the_new_model(client, tiny_llama, pace):  # noqa: F811
+    client.load(tiny_llama)
+    answer(client)
+    client.send(LoadModel(str(tiny_llama), exact()), Reconfigure(exact(mode="fp16")))
+    pace.free.set()
+    pace.let(1)
+    client.until(ModelLoaded)
+    assert client.until(ExecutorChanged).executor.mode == "fp16"
+    assert client.of(GenerationFinished)[0].stats.new_tokens == LONG
+
+
+def test_twenty_switches_leave_no_memory_behind(client, tmp_path):  # noqa: F811
+    from tests.make_gguf import write_tiny_llama
+
+    path = write_tiny_llama(tmp_path / "wide.gguf", width=512, ffn=2048, context=2048)
+    client.load(path, exact())
+    sizes = []
+    for number in range(20):
+        client.send(Reconfigure(exact(mode=("fp16", "int8", "fp32")[number % 3])))
+        client.until(ExecutorChanged)
+        give_back()
+        sizes.append(resident_bytes())
+    assert max(sizes[-3:]) <= 1.05 * max(sizes[:3])
