@@ -236,6 +236,8 @@ def _attention(
 
 def _cache_rows(config: Config, options: BuildOptions, layer: int) -> int:
     """All positions, or for a sliding layer a ring of those that a step's tokens may look at."""
+    if options.whole_caches:
+        return options.context
     ring = config.window + options.buckets[-1].max_tokens
     return min(options.context, ring) if config.sliding[layer] else options.context
 
