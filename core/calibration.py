@@ -6,20 +6,24 @@ of squares is the sum over rows e of E of e^T (X^T X) e. So X^T X says what an e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import RequestError
-from core.exec.executor import Executor, StopCheck
+from core.exec.executor import Executor
 from core.plan.plan import Kind, Op, Plan, Tensor
 from core.plan.step import Step
 
 LARGEST_FULL = 2048  # inputs of a matrix up to which all of X^T X is kept, else its diagonal
 LEAST_TOKENS = 64
+CHUNK_TOKENS = 512
+MOST_CHUNKS = 64  # spread over the text
 
+Room = Callable[[tuple[int, ...]], NDArray[np.float32]]  # a shape -> zeros
+Rest = Callable[[NDArray[np.float32]], None]  # a moment that was just added to
 Progress = Callable[[float], None]  # 0..1
 
 
@@ -38,14 +42,17 @@ class Moments:
 
 def collect(
     executor: Executor,
-    chunks: list[list[int]],
+    chunks: Sequence[Sequence[int]],
     progress: Progress = lambda fraction: None,
-    should_stop: StopCheck | None = None,
+    *,
+    room: Room = lambda shape: np.zeros(shape, np.float32),
+    rest: Rest = lambda moment: None,
 ) -> Moments:
     """Run the chunks, each from an empty cache, and look at every matrix' inputs.
 
-    The executor's program must be built for exact activations. RequestError where the text is too
-    short; whatever `progress` raises (to cancel) passes through.
+    The executor's program must be built for exact activations. `rest` is called after
+    each look, so that memory can be given back. RequestError where the text is too short; whatever
+    `progress` raises (to cancel) passes through.
     """
     tokens = sum(map(len, chunks))
     if tokens < LEAST_TOKENS:
@@ -53,34 +60,49 @@ def collect(
             f"the calibration text has {tokens} tokens, expected at least {LEAST_TOKENS}"
         )
     plan = executor.program.plans[-1]
-    sums = {op.inputs[0]: _zeros(plan.tensors[op.inputs[0]]) for op in _products(plan)}
+    inputs = dict.fromkeys(op.inputs[0] for op in _products(plan))
+    sums = {x: room(_moment_shape(plan.tensors[x])) for x in inputs}
     done = 0
     for chunk in chunks:
         for start in range(0, len(chunk), plan.max_tokens):
             part = np.asarray(chunk[start : start + plan.max_tokens], np.int32)
             outputs = min(len(part), plan.max_outputs)
-            _add_step(executor, plan, Step(part, start, outputs), sums)
+            _add_step(executor, plan, Step(part, start, outputs), sums, rest)
             done += len(part)
             progress(done / tokens)
-            if should_stop is not None and should_stop():
-                raise RequestError("stopped")
     return _moments(plan, sums, tokens)
+
+
+def chunks_of(tokens: Sequence[int], bos_id: int | None) -> list[list[int]]:
+    """At most MOST_CHUNKS pieces of CHUNK_TOKENS, spread over a text's tokens.
+
+    Each begins with the begin token where the text does.
+    """
+    begin = [tokens[0]] if tokens and tokens[0] == bos_id else []
+    size = CHUNK_TOKENS - len(begin)
+    starts = range(len(begin), max(len(begin) + 1, len(tokens) - size + 1), size)
+    stride = max(1, -(-len(starts) // MOST_CHUNKS))
+    return [[*begin, *tokens[start : start + size]] for start in starts[::stride]]
 
 
 def _products(plan: Plan) -> list[Op]:
     return [op for op in plan.ops if op.name == "matmul"]
 
 
-def _zeros(x: Tensor) -> NDArray[np.float32]:
+def _moment_shape(x: Tensor) -> tuple[int, ...]:
     columns = x.shape[1]
-    shape = (columns, columns) if columns <= LARGEST_FULL else (columns,)
-    return np.zeros(shape, np.float32)
+    return (columns, columns) if columns <= LARGEST_FULL else (columns,)
 
 
 def _add_step(
-    executor: Executor, plan: Plan, step: Step, sums: Mapping[int, NDArray[np.float32]]
+    executor: Executor,
+    plan: Plan,
+    step: Step,
+    sums: Mapping[int, NDArray[np.float32]],
+    rest: Rest,
 ) -> None:
-    first, seen = 0, set()
+    first = 0
+    seen: set[int] = set()
     for number, op in enumerate(plan.ops):
         if op.name != "matmul" or op.inputs[0] in seen:
             continue
@@ -90,11 +112,14 @@ def _add_step(
         x = executor.read(plan, plan.tensors[op.inputs[0]], step)
         total = sums[op.inputs[0]]
         total += x.T @ x if total.ndim == 2 else np.square(x).sum(axis=0)
+        rest(total)
 
 
 def _moments(plan: Plan, sums: Mapping[int, NDArray[np.float32]], tokens: int) -> Moments:
     for total in sums.values():
         total /= np.float32(tokens)
+        if not np.isfinite(total).all():
+            raise RequestError("the model's values overflow float32 on the calibration text")
     matrices = {plan.tensors[op.inputs[1]].name: sums[op.inputs[0]] for op in _products(plan)}
     read = {plan.tensors[op.inputs[0]].name for op in plan.ops if op.name == "embed"}
     weights = {t.name for t in plan.tensors if t.kind is Kind.WEIGHT}

@@ -74,8 +74,10 @@ class Runner:
             self.choice.device.close()
 
 
-def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
-    """Read a file's header, vocabulary and template; no weights yet.
+def open_model(
+    source: str | None, progress: Progress, warn: Warn, *, check_weights: bool = True
+) -> ModelFile:
+    """Read a file's header, vocabulary and template; weights only to warn of bad ones.
 
     FileError, UnsupportedError or RequestError where the source is not a model that we run.
     """
@@ -89,7 +91,8 @@ def open_model(source: str | None, progress: Progress, warn: Warn) -> ModelFile:
         tokenizer = file.tokenizer(model.shape.vocabulary)
         template = file.template(tokenizer)
         progress("checking the weights", 0.25)
-        _warn_of_bad_weights(file, model.on_disk, progress, warn)
+        if check_weights:
+            _warn_of_bad_weights(file, model.on_disk, progress, warn)
     except BaseException:
         file.close()
         raise

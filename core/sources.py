@@ -17,6 +17,7 @@ from core.formats.gguf import GgufFile, open_gguf
 from core.formats.huggingface import CONFIG_FILE, HuggingFaceFolder, open_huggingface
 from core.formats.json_text import found, read_bytes, read_object
 from core.formats.tensor import TensorData
+from core.formats.variant import MANIFEST_FILE, VariantFolder, open_variant, was_variant
 from core.tokenizer import Tokenizer
 
 
@@ -49,8 +50,10 @@ class ModelSource(Protocol):
 
 def open_source(path: Path, progress: Callable[[float], None] | None = None) -> ModelSource:
     """Read the headers; `progress` hears of the part done, 0 to 1. FileError, UnsupportedError."""
-    folder = _huggingface_folder(path)
+    folder = _folder(path)
     if folder is not None:
+        if was_variant(folder):
+            return VariantSource(open_variant(folder))
         return HuggingFaceSource(open_huggingface(folder))
     file = open_gguf(path, progress)
     return GgufSource(file, MappingProxyType(_unstacked(file.tensors)), path.stat().st_size)
@@ -72,13 +75,14 @@ def _unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
     return result
 
 
-def _huggingface_folder(path: Path) -> Path | None:
-    """The directory that `path` is, or that the config or index it is belongs to."""
+def _folder(path: Path) -> Path | None:
+    """The directory that `path` is, or that the manifest, config or index it is belongs to."""
     try:
         if path.is_dir():
             return path
         beside = path.name == CONFIG_FILE or path.suffix in (".safetensors", ".json")
-        return path.parent if beside and (path.parent / CONFIG_FILE).is_file() else None
+        marks = (path.parent / MANIFEST_FILE, path.parent / CONFIG_FILE)
+        return path.parent if beside and any(mark.is_file() for mark in marks) else None
     except (OSError, ValueError):  # its reader says what is wrong with the path
         return None
 
@@ -99,20 +103,10 @@ class GgufSource:
         return self.file.metadata
 
     def tokenizer(self, rows: int) -> Tokenizer:
-        tokenizer = Tokenizer.from_gguf(self.metadata, self.path)
-        if tokenizer.vocab_size != rows:
-            raise FileError(
-                self.path,
-                f"tokenizer.ggml.tokens: expected {rows} entries, one a row of "
-                f"token_embd.weight, found {tokenizer.vocab_size}",
-            )
-        return tokenizer
+        return _gguf_tokenizer(self.metadata, self.path, rows)
 
     def template(self, tokenizer: Tokenizer) -> ChatTemplate:
-        try:
-            return ChatTemplate.from_gguf(self.metadata, tokenizer)
-        except UnsupportedError as error:
-            raise FileError(self.path, f"tokenizer.chat_template: {error}") from None
+        return _gguf_template(self.metadata, self.path, tokenizer)
 
     def close(self) -> None:
         self.file.close()
@@ -146,14 +140,82 @@ class HuggingFaceSource:
         return Tokenizer.from_huggingface(self.path, rows)
 
     def template(self, tokenizer: Tokenizer) -> ChatTemplate:
-        file, source = _find_template(self.path)
-        try:
-            return ChatTemplate.of(source, tokenizer)
-        except UnsupportedError as error:
-            raise FileError(file, f"chat_template: {error}") from None
+        return _folder_template(self.path, tokenizer)
 
     def close(self) -> None:
         self.folder.close()
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSource:
+    """Has the vocabulary of a GGUF file in its metadata, or a Hugging Face tokenizer's files."""
+
+    folder: VariantFolder
+    notes: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.folder.metadata
+
+    @property
+    def tensors(self) -> Mapping[str, TensorData]:
+        return self.folder.tensors
+
+    @property
+    def nbytes(self) -> int:
+        return self.folder.nbytes
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        if "tokenizer.ggml.model" in self.metadata:
+            tokenizer = _gguf_tokenizer(self.metadata, self.path, rows)
+        else:
+            tokenizer = Tokenizer.from_huggingface(self.path, rows)
+        expected = self.folder.manifest["tokenizer"]
+        if tokenizer.identity != expected:
+            raise FileError(
+                self.path,
+                f"the tokenizer is not the one that this variant was made with: expected identity "
+                f"{expected[:32]}, found {tokenizer.identity}",
+            )
+        return tokenizer
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate:
+        if "tokenizer.ggml.model" in self.metadata:
+            return _gguf_template(self.metadata, self.path, tokenizer)
+        return _folder_template(self.path, tokenizer)
+
+    def close(self) -> None:
+        self.folder.close()
+
+
+def _gguf_tokenizer(metadata: Mapping[str, Any], path: Path, rows: int) -> Tokenizer:
+    tokenizer = Tokenizer.from_gguf(metadata, path)
+    if tokenizer.vocab_size != rows:
+        raise FileError(
+            path,
+            f"tokenizer.ggml.tokens: expected {rows} entries, one a row of "
+            f"token_embd.weight, found {tokenizer.vocab_size}",
+        )
+    return tokenizer
+
+
+def _gguf_template(metadata: Mapping[str, Any], path: Path, tokenizer: Tokenizer) -> ChatTemplate:
+    try:
+        return ChatTemplate.from_gguf(metadata, tokenizer)
+    except UnsupportedError as error:
+        raise FileError(path, f"tokenizer.chat_template: {error}") from None
+
+
+def _folder_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate:
+    file, source = _find_template(folder)
+    try:
+        return ChatTemplate.of(source, tokenizer)
+    except UnsupportedError as error:
+        raise FileError(file, f"chat_template: {error}") from None
 
 
 def _find_template(folder: Path) -> tuple[Path, str]:

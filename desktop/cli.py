@@ -35,6 +35,7 @@ _COMMANDS = {
     "perplexity": "desktop.terminal.perplexity",
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
+    "quantize": "desktop.terminal.quantize",
 }
 INTERRUPTED = 130  # the shell's code for Ctrl-C
 
@@ -181,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     synth.add_argument("target", type=Path, metavar="DST", help="the GGUF file to write (Q4_0)")
     synth.add_argument("--seed", type=_at_least(0), default=0)
     _perplexity(commands)
+    _quantize(commands)
 
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])
@@ -214,9 +216,26 @@ def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("--file", type=Path, required=True, metavar="F", help="a text, UTF-8")
     parser.add_argument("--reference-mode", choices=MODES, default="fp32")
+    parser.add_argument(
+        "--reference", metavar="MODEL", help="whose the reference is, if not the same file's"
+    )
     parser.add_argument("--chunks", type=_at_least(0), default=0, help="at most; 0: all")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)
+
+
+def _quantize(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    what = "write a model's weights in another mode, as a directory that loads at once"
+    parser = commands.add_parser("quantize", help=what)
+    parser.add_argument("source", metavar="SRC", help="a GGUF file, a directory or a known name")
+    parser.add_argument("destination", metavar="DST", help="the directory to write")
+    parser.add_argument("--mode", required=True, metavar="int4|int8|fp16|fp32")
+    parser.add_argument(
+        "--calibrate", type=Path, metavar="FILE", help="a text to measure the matrices' inputs with"
+    )
+    parser.add_argument("--force", action="store_true", help="replace a variant that is there")
+    parser.add_argument("--threads", type=_at_least(0), default=0, metavar="N")
+    parser.add_argument("--json", action="store_true", help="the report as one object")
 
 
 def _common() -> argparse.ArgumentParser:

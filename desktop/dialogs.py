@@ -9,8 +9,8 @@ from typing import Any
 
 from core.errors import DeviceError
 
-# A directory of Hugging Face opens by its config.json.
-FILTERS = ["Models", "*.gguf *.safetensors config.json", "All files", "*"]
+# A directory of Hugging Face opens by its config.json, a variant by its variant.json.
+FILTERS = ["Models", "*.gguf *.safetensors config.json variant.json", "All files", "*"]
 LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
 
 

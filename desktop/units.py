@@ -46,7 +46,7 @@ def duration(milliseconds: float) -> str:
 def short_name(source: str) -> str:
     """A path's last part without its suffix; a catalogue name as it is."""
     path = PurePath(source)
-    if path.name == "config.json":  # by which a Hugging Face directory is opened
+    if path.name in ("config.json", "variant.json"):  # by which a directory is opened
         path = path.parent
     return path.stem if path.suffix.lower() in (".gguf", ".safetensors") else path.name or source
 

@@ -7,6 +7,9 @@ import os
 import stat
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from core.errors import FileError
 
 
@@ -32,3 +35,17 @@ def map_file(file: Path, expected: str) -> mmap.mmap:
         raise FileError(file, f"cannot be read: {reason}") from error
     except ValueError as error:  # a null character in the path; a file emptied under our hands
         raise FileError(file, f"cannot be read: {error}") from error
+
+
+def let_go(data: NDArray[np.generic]) -> None:
+    """Take the mapped file under an array out of this process's memory until it is read again.
+
+    For what is read once: a file that is larger than memory then never fills it.
+    """
+    base: object = data
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import UnsupportedError
+from core.errors import FileError, UnsupportedError
 from core.quant.registry import FORMATS, QuantFormat
 
 
@@ -62,3 +62,8 @@ def find_non_finite(tensor: TensorData) -> bool:
         tensor.format.non_finite(tensor.data[start : start + step])
         for start in range(0, tensor.nbytes, step)
     )
+
+
+def not_finite(file: object, name: str) -> FileError:
+    """The error of those who cannot go on with such a weight."""
+    return FileError(file, f"tensor {name}: expected finite weights, found NaN or infinity")

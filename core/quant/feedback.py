@@ -23,19 +23,19 @@ _DAMPING = 0.01  # of the mean of H's diagonal, added to it
 
 def factor(moment: F32, identity: float = 0.0) -> F32:
     """H [K, K] -> U [K, K]; `identity` times the mean of the diagonal is added to H."""
-    h = moment.astype(np.float64)
+    h: NDArray[np.float64] = moment.astype(np.float64)
     mean = float(np.trace(h)) / len(h) or 1.0
     h[np.diag_indices_from(h)] += (_DAMPING + identity) * mean
     inverse = np.linalg.inv(h)
-    inverse += inverse.T.copy()
-    inverse /= 2
-    return np.ascontiguousarray(np.linalg.cholesky(inverse).T.astype(np.float32))
+    symmetric = (inverse + inverse.T) / 2
+    u: F32 = np.ascontiguousarray(np.linalg.cholesky(symmetric).T).astype(np.float32)
+    return u
 
 
 def quantize_int4(values: F32, u: F32, search: Search) -> NDArray[np.uint8]:
     """values float32 [N, K], u [K, K] -> tiles of int4."""
     rows, columns = values.shape
-    work = np.pad(values, ((0, -rows % tiles.ROWS), (0, 0)))
+    work: F32 = np.pad(values, ((0, -rows % tiles.ROWS), (0, 0)))
     importance = (np.float32(1) / np.square(np.diag(u))).astype(np.float32)
     importance /= importance.mean()
     out = np.empty((len(work) // tiles.ROWS, columns // tiles.COLUMNS), int4.TILE)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import RequestError, UnsupportedError
 from core.formats.tensor import TensorData
+from core.quant import quantizer
 from core.quant.registry import FORMATS, QuantFormat
 
 AS_STORED = "as-stored"
@@ -82,27 +83,39 @@ def convert(tensor: TensorData, mode: str, room: Room = _own_room) -> TensorData
     Works through the tensor in pieces, so that beside the result only a few MiB are in use.
     Raises RequestError for an unknown mode, UnsupportedError for values that overflow float16.
     """
-    source, dtype = tensor.format, target_dtype(tensor, mode)
+    dtype = target_dtype(tensor, mode)
     if dtype == tensor.dtype:
         return tensor
     target = FORMATS[dtype]
     columns = tensor.shape[-1]
-    rows = math.prod(tensor.shape[:-1])
-    data = room(target.nbytes((rows, columns)))
-    step = max(1, _CHUNK_VALUES // columns // _CHUNK_ROWS) * _CHUNK_ROWS
-    for start in range(0, rows, step):
-        before, after = (start, columns), (min(start + step, rows), columns)
-        piece = tensor.data[source.nbytes(before) : source.nbytes(after)]
-        decoded = source.dequantize(piece, (after[0] - start, columns))
-        data[target.nbytes(before) : target.nbytes(after)] = _encode(tensor, target, decoded)
+    data = room(_converted_bytes(tensor, mode))
+    end = 0
+    for decoded in pieces(tensor):
+        begin, end = end, end + target.nbytes((len(decoded), columns))
+        data[begin:end] = encode(tensor, target, decoded)
     data.flags.writeable = False
     return TensorData(tensor.name, dtype, tensor.shape, data)
 
 
-def _encode(
-    tensor: TensorData, target: QuantFormat, values: NDArray[np.float32]
+def pieces(tensor: TensorData) -> Iterator[NDArray[np.float32]]:
+    """The tensor's rows [n, K] in order as float32, whole tiles at a time, about 8 MiB each."""
+    source, columns = tensor.format, tensor.shape[-1]
+    rows = math.prod(tensor.shape[:-1])
+    step = max(1, _CHUNK_VALUES // columns // _CHUNK_ROWS) * _CHUNK_ROWS
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        piece = tensor.data[source.nbytes((start, columns)) : source.nbytes((stop, columns))]
+        yield source.dequantize(piece, (stop - start, columns))
+
+
+Encode = Callable[[NDArray[np.float32]], NDArray[np.uint8]]  # [n, K] -> bytes
+
+
+def encode(
+    tensor: TensorData, target: QuantFormat, values: NDArray[np.float32], by: Encode | None = None
 ) -> NDArray[np.uint8]:
-    encoded = target.quantize(values)
+    """Bytes of rows of a tensor; UnsupportedError where finite values become infinite."""
+    encoded = quantizer.encode(target.name, values) if by is None else by(values)
     if target.non_finite(encoded) and np.isfinite(values).all():
         raise UnsupportedError(
             f"tensor {tensor.name!r} reaches {np.abs(values).max():.3g}, "

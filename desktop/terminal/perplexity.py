@@ -6,9 +6,13 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 
 from core import loading
+from core.errors import RequestError
+from core.loading import ModelFile
 from core.messages import DivergenceReport
 from core.metrics.perplexity import chunks_of, measure, read_text
 from desktop.cli import engine_options
@@ -24,21 +28,38 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.ctx == 0:
         tested = replace(tested, context=512)
     reference = replace(tested, mode=arguments.reference_mode, activations="a32")
-    file = loading.open_model(arguments.model, lambda *_: None, warn)
-    try:
+    with ExitStack() as stack:
+        file = stack.enter_context(_opened(arguments.model))
+        whose = file
+        if arguments.reference is not None:
+            whose = stack.enter_context(_opened(arguments.reference))
+        _check_same_tokens(file, whose)
         chunks = chunks_of(file.tokenizer, text, tested.context, arguments.chunks)
-        with (
-            loading.started(file, tested, None) as runner,
-            loading.started(file, reference, None) as other,
-        ):
-            report = measure(runner, other, chunks, _Progress())
-    finally:
-        file.close()
+        runner = stack.enter_context(loading.started(file, tested, None))
+        other = stack.enter_context(loading.started(whose, reference, None))
+        report = measure(runner, other, chunks, _Progress())
     if arguments.json:
         print(json.dumps({k: v for k, v in asdict(report).items() if k not in _PLOTTED}))
     else:
         _print(report)
     return 0
+
+
+@contextmanager
+def _opened(model: str) -> Iterator[ModelFile]:
+    file = loading.open_model(model, lambda *_: None, warn)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def _check_same_tokens(tested: ModelFile, reference: ModelFile) -> None:
+    if tested.tokenizer.identity != reference.tokenizer.identity:
+        raise RequestError(
+            f"{reference.path}: its tokenizer is another than that of {tested.path}, "
+            "so that there is nothing to compare token by token"
+        )
 
 
 class _Progress:

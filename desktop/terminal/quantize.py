@@ -1,0 +1,115 @@
+"""`llm-lite quantize`: a model's weights in another mode, as a directory that loads at once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+
+from core import loading
+from core.calibrating import calibrate
+from core.formats.variant_writer import check_destination
+from core.quantizing import (
+    QuantizationReport,
+    check_mode,
+    lossy_source,
+    quantize,
+    writer_for,
+)
+from desktop.terminal.files import warn
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check_mode(arguments.mode)
+    destination = Path(arguments.destination).expanduser()
+    check_destination(destination, replace=arguments.force)
+    with _ended_by_signal():
+        report = _quantize(arguments, destination)
+    if arguments.json:
+        print(json.dumps(asdict(report)))
+    else:
+        _print(report, destination)
+    return 0
+
+
+def _quantize(arguments: argparse.Namespace, destination: Path) -> QuantizationReport:
+    mode, force = arguments.mode, arguments.force
+    model = loading.open_model(arguments.source, lambda *_: None, warn, check_weights=False)
+    try:
+        writer_for(model, destination, mode, replace=force)  # says now what would fail later
+        if warning := lossy_source(model.file.tensors, mode):
+            warn(warning)
+        text, moments = arguments.calibrate, None
+        if text is not None:
+            folder = destination.parent
+            moments = calibrate(model, text, folder, _Bar(), threads=arguments.threads)
+        return quantize(model, destination, mode, moments=moments, replace=force, progress=_Bar())
+    finally:
+        model.close()
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """SIGTERM is an interruption too, so that nothing half made is left behind."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Bar:
+    """A line that is written anew, with the time left; on no terminal, a line every tenth."""
+
+    _WIDTH = 30
+    _TELLING = 1.0  # seconds, after which the time left is no mere guess
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._terminal = sys.stderr.isatty()
+        self._shown = 0.0
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        if fraction < 1 and fraction - self._shown < (0.005 if self._terminal else 0.1):
+            return
+        self._shown = fraction
+        full = int(fraction * self._WIDTH)
+        bar = "#" * full + "." * (self._WIDTH - full)
+        line = f"[{bar}] {100 * fraction:3.0f} %  {self._left(fraction):12}  {stage}"
+        if self._terminal:
+            line = f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}"
+        end = "\n" if fraction >= 1 or not self._terminal else ""
+        print(line, end=end, file=sys.stderr, flush=True)
+
+    def _left(self, fraction: float) -> str:
+        elapsed = time.monotonic() - self._began
+        if fraction >= 1:
+            return f"{elapsed:.0f} s"
+        return f"{elapsed / fraction - elapsed:.0f} s left" if elapsed > self._TELLING else ""
+
+
+def _print(report: QuantizationReport, destination: Path) -> None:
+    print(f"{'tensor':40} {'shape':>16} {'stored':>7} {'mode':>5} {'bits':>6} {'SNR dB':>7}")
+    for tensor in report.tensors:
+        shape = " x ".join(map(str, tensor.shape))
+        snr = "exact" if tensor.snr_db is None else f"{tensor.snr_db:.1f}"
+        print(
+            f"{tensor.name[:40]:40} {shape:>16} {tensor.stored:>7} {tensor.format:>5} "
+            f"{tensor.bits:6.2f} {snr:>7}"
+        )
+    print(
+        f"{destination}: {report.nbytes / 1e6:.1f} MB, "
+        f"{report.bits_per_weight:.3f} bits a weight over the matrices"
+    )
