@@ -105,7 +105,8 @@ def writer_for(
 ) -> VariantWriter:
     """Raises, before anything is done, what `quantize` would for mode, destination and disk."""
     check_mode(mode)
-    slots = [_slot(tensor, mode) for tensor in model.file.tensors.values()]
+    tables = model.model.on_disk
+    slots = [slot_of(t, mode, table=t.name in tables) for t in model.file.tensors.values()]
     return VariantWriter(destination, slots, _documents(model), mode, replace=replace)
 
 
@@ -197,8 +198,9 @@ def _as_matrix(tensor: TensorData) -> TensorData:
     return TensorData(tensor.name, tensor.dtype, (1, *tensor.shape), tensor.data)
 
 
-def _slot(tensor: TensorData, mode: str) -> Slot:
-    dtype = target_dtype(tensor, mode)
+def slot_of(tensor: TensorData, mode: str, *, table: bool) -> Slot:
+    """The place that a tensor takes in a variant of a mode."""
+    dtype = target_dtype(tensor, mode, table=table)
     matrix = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
     return Slot(tensor.name, dtype, tensor.shape, FORMATS[dtype].nbytes(matrix))
 

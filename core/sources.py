@@ -40,6 +40,11 @@ class ModelSource(Protocol):
         """What was left out, a sentence each."""
         ...
 
+    @property
+    def checked(self) -> bool:
+        """Whether all weights were found to be finite numbers when the file was written."""
+        ...
+
     def tokenizer(self, rows: int) -> Tokenizer:
         """One that has as many ids as the embedding has rows; FileError where it cannot."""
         ...
@@ -93,6 +98,7 @@ class GgufSource:
     tensors: Mapping[str, TensorData]
     nbytes: int
     notes: tuple[str, ...] = ()
+    checked: bool = False
 
     @property
     def path(self) -> Path:
@@ -115,6 +121,7 @@ class GgufSource:
 @dataclass(frozen=True, slots=True)
 class HuggingFaceSource:
     folder: HuggingFaceFolder
+    checked: bool = False
 
     @property
     def path(self) -> Path:
@@ -152,6 +159,7 @@ class VariantSource:
 
     folder: VariantFolder
     notes: tuple[str, ...] = ()
+    checked: bool = True
 
     @property
     def path(self) -> Path:

@@ -266,16 +266,25 @@ def _splitter(rule: Rule) -> PreTokenizer:
 
 def _make_piece_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _WordEncoder:
     text_types = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
-    ids, scores, byte_ids = {}, {}, {}
-    for i, (token, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types, strict=True)):
-        if kind == TokenType.BYTE:
-            if not re.fullmatch("<0x[0-9A-F]{2}>", token):
-                problem = f"tokenizer.ggml.tokens[{i}] is {token[:40]!r}, expected a byte as <0x0A>"
-                raise FileError(vocabulary.path, problem)
-            byte_ids[int(token[3:5], 16)] = i
-        elif kind in text_types and token not in control:
-            ids[token], scores[token] = i, vocabulary.scores[i]
+    text_kinds, byte = frozenset(kind.value for kind in text_types), TokenType.BYTE.value
+    tokens = vocabulary.tokens
+    ids = dict(zip(tokens, range(len(tokens)), strict=True))
+    scores = dict(zip(tokens, vocabulary.scores, strict=True))
+    byte_ids = {}
+    for i, kind in enumerate(vocabulary.types):
+        if kind == byte:
+            byte_ids[_byte_named(vocabulary, i)] = i
+        if kind not in text_kinds or tokens[i] in control:
+            del ids[tokens[i]], scores[tokens[i]]
     return PieceEncoder(ids, scores, byte_ids, vocabulary.unknown_id)
+
+
+def _byte_named(vocabulary: Vocabulary, token_id: int) -> int:
+    token = vocabulary.tokens[token_id]
+    if not re.fullmatch("<0x[0-9A-F]{2}>", token):
+        problem = f"tokenizer.ggml.tokens[{token_id}] is {token[:40]!r}, expected a byte as <0x0A>"
+        raise FileError(vocabulary.path, problem)
+    return int(token[3:5], 16)
 
 
 def _alternatives(tokens: Iterable[str]) -> re.Pattern[str] | None:

@@ -178,8 +178,12 @@ def _parser() -> argparse.ArgumentParser:
     synth = commands.add_parser(
         "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"
     )
-    synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b")
-    synth.add_argument("target", type=Path, metavar="DST", help="the GGUF file to write (Q4_0)")
+    synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b|smollm2-135m")
+    synth.add_argument("target", type=Path, metavar="DST", help="the directory or file to write")
+    synth.add_argument("--mode", metavar="int4|int8|fp16|fp32", help="int4 if left out")
+    synth.add_argument(
+        "--format", choices=["variant", "gguf"], default="variant", help="GGUF files are of Q4_0"
+    )
     synth.add_argument("--seed", type=_at_least(0), default=0)
     _perplexity(commands)
     _quantize(commands)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
 from core.plan.builder import WeightSpec
 
 _REQUIRED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownShape:
+    """A weight of a model that is not there: a checkpoint that is to be made."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
 
 
 class Fields:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from core.errors import FileError
-from core.models.fields import Fields, check_shapes
+from core.models.fields import Fields, KnownShape, check_shapes
 from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from core.plan.plan import Plan, Program, Tensor
@@ -70,13 +70,6 @@ def config_of(
     return config
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-
-
 def shapes_of(
     metadata: Mapping[str, object], path: Path, *, rows: int, table_rows: int, rank: int
 ) -> list[tuple[str, tuple[int, ...]]]:
@@ -84,11 +77,11 @@ def shapes_of(
     embedding and of the per-layer one, `rank` LAuReL's. With the keys and values of layers that
     share others', which checkpoints have and nobody uses."""
     sizes = {"token_embd.weight": rows, PER_LAYER_TABLE: table_rows, "blk.0.laurel_l.weight": rank}
-    known = {name: _Shape(name, "f32", (size, 1)) for name, size in sizes.items()}
+    known = {name: KnownShape(name, "f32", (size, 1)) for name, size in sizes.items()}
     config = _config(Fields(metadata, path, "gemma3n."), known, path)
     for layer in range(config.own_caches, config.shape.layers):
         names = (f"blk.{layer}.{stem}.weight" for stem in _UNUSED)
-        known |= {name: _Shape(name, "f32", ()) for name in names}
+        known |= {name: KnownShape(name, "f32", ()) for name in names}
     return _shapes(config, known)
 
 

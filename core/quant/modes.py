@@ -15,14 +15,16 @@ from core.quant.registry import FORMATS, QuantFormat
 
 AS_STORED = "as-stored"
 _FORMAT_OF_MODE = {"fp32": "f32", "fp16": "f16", "int8": "int8", "int4": "int4"}
+# Of a table single rows are read: its blocks lie row by row, not in tiles of rows.
+_FORMAT_OF_TABLE = {**_FORMAT_OF_MODE, "int8": "q8_0", "int4": "q4_1"}
 MODES = (AS_STORED, *_FORMAT_OF_MODE)
 _ALIGNMENT = 64  # bytes, a cache line
 _CHUNK_VALUES = 1 << 21  # 8 MiB of float32 at a time
 _CHUNK_ROWS = 16  # a multiple of the rows of a tile
 
 
-def target_dtype(tensor: TensorData, mode: str) -> str:
-    """The format a tensor has in a mode.
+def target_dtype(tensor: TensorData, mode: str, *, table: bool = False) -> str:
+    """The format a tensor has in a mode; `table`: in which it is written where it stays on disk.
 
     Vectors (norms, biases) are float32 in every mode, which is exact. Rows that do not fill whole
     blocks stay float16. Raises RequestError for an unknown mode.
@@ -31,7 +33,8 @@ def target_dtype(tensor: TensorData, mode: str) -> str:
         raise RequestError(f"unknown weight mode {mode!r}, expected one of {', '.join(MODES)}")
     if len(tensor.shape) == 1:
         return "f32"
-    dtype = _FORMAT_OF_MODE.get(mode, tensor.dtype)
+    formats = _FORMAT_OF_TABLE if table else _FORMAT_OF_MODE
+    dtype = formats.get(mode, tensor.dtype)
     return "f16" if tensor.shape[-1] % FORMATS[dtype].block_size else dtype
 
 
