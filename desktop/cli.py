@@ -169,11 +169,14 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--json", action="store_true")
 
     cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")
-    cut.add_argument("source", type=Path, metavar="SRC", help="a Hugging Face directory")
+    cut.add_argument(
+        "source", type=Path, metavar="SRC", help="a Hugging Face directory or a variant"
+    )
     cut.add_argument("target", type=Path, metavar="DST", help="the directory to write")
     cut.add_argument(
         "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths stay"
     )
+    cut.add_argument("--view", action="store_true", help="use SRC's files instead of copying them")
 
     synth = commands.add_parser(
         "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"

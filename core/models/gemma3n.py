@@ -9,8 +9,9 @@ before them that has, of their kind. Norms are x / rms(x) * weight.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,8 @@ class Config:
     active: int  # the stream that layers work on
     correct_scale: bool
     layer_width: int  # of a token's embedding for one layer
+    table_layers: tuple[int, ...]  # by layer, which part of a row of the table is its embedding
+    table_columns: int
     laurel_rank: int
     softcap: float  # of logits
 
@@ -111,12 +114,33 @@ def _plan(
 
 def _per_layer_inputs(b: PlanBuilder, config: Config, x: Tensor) -> Tensor:
     """[T, layers * layer_width]: of the token's identity and of its embedding, half each."""
-    rows = b.table_rows(b.table(PER_LAYER_TABLE), "per_layer.rows")
+    rows = _table_rows(b, config)
     rows = b.scale(rows, "per_layer.scaled", factor=math.sqrt(config.layer_width))
     h = b.matmul(x, b.weight("per_layer_model_proj.weight"), "per_layer.project")
     h = b.scale(h, "per_layer.project_scaled", factor=config.shape.width**-0.5)
     h = b.rms_norm(h, b.weight("per_layer_proj_norm.weight"), config.eps, "per_layer.norm")
     return b.scale(b.add(h, rows, "per_layer.sum"), "per_layer.inputs", factor=math.sqrt(0.5))
+
+
+def _table_rows(b: PlanBuilder, config: Config) -> Tensor:
+    """[T, layers * layer_width]: of rows of the table what belongs to the layers that there are."""
+    rows, n = b.table_rows(b.table(PER_LAYER_TABLE), "per_layer.rows"), config.layer_width
+    found: Tensor | None = None
+    for first, count in _runs(config.table_layers):
+        if count * n == rows.shape[1]:
+            return rows
+        at = f"per_layer.rows.{first}"
+        part = b.columns(rows, at, first=first * n, count=count * n)
+        found = part if found is None else b.concat(found, part, at + ".joined")
+    assert found is not None
+    return found
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First number and count of each run of numbers that follow each other."""
+    for _, group in itertools.groupby(enumerate(numbers), lambda item: item[1] - item[0]):
+        run = [number for _, number in group]
+        yield run[0], len(run)
 
 
 def _streams(b: PlanBuilder, config: Config, x: Tensor) -> Tensor:
@@ -276,6 +300,7 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
     if head_dim % 2:
         raise fields.error("attention.key_length", f"expected an even number, found {head_dim}")
     streams = fields.integer("altup.num_inputs", at_least=2, at_most=16)
+    table = weights[PER_LAYER_TABLE].shape
     return Config(
         shape=ModelShape(
             layers=layers,
@@ -298,10 +323,22 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
         streams=streams,
         active=fields.integer("altup.active_idx", 0, at_least=0, at_most=streams - 1),
         correct_scale=fields.flag("altup.correct_scale", True),
-        layer_width=fields.integer("embedding_length_per_layer_input"),
+        layer_width=(n := fields.integer("embedding_length_per_layer_input")),
+        table_layers=_table_layers(fields, layers, table[-1], n),
+        table_columns=table[-1] if fields.has("table_layers") else layers * n,
         laurel_rank=weights["blk.0.laurel_l.weight"].shape[0],
         softcap=fields.number("final_logit_softcapping", 30.0, above=-1.0),
     )
+
+
+def _table_layers(fields: Fields, layers: int, columns: int, width: int) -> tuple[int, ...]:
+    """As a view of a larger model says; else the table has the model's layers in order."""
+    if not fields.has("table_layers"):
+        return tuple(range(layers))
+    found = fields.integers("table_layers", layers, at_least=0)
+    if (max(found) + 1) * width > columns:
+        raise fields.error("table_layers", f"layer {max(found)} is not in {columns} columns")
+    return found
 
 
 def _own_caches(fields: Fields, sliding: tuple[bool, ...]) -> int:
@@ -323,7 +360,7 @@ def _shapes(config: Config, weights: Mapping[str, WeightSpec]) -> list[tuple[str
     table = weights[PER_LAYER_TABLE].shape  # has a vocabulary of its own
     shapes: list[tuple[str, tuple[int, ...]]] = [
         ("token_embd.weight", (s.vocabulary, s.width)),
-        (PER_LAYER_TABLE, (table[0], s.layers * n)),
+        (PER_LAYER_TABLE, (table[0], config.table_columns)),
         ("per_layer_model_proj.weight", (s.layers * n, s.width)),
         ("per_layer_proj_norm.weight", (n,)),
         ("output_norm.weight", (s.width,)),

@@ -6,9 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core import loading
 from core.errors import FileError, LlmLiteError, RequestError, UnsupportedError
 from core.formats.safetensors import open_folder
-from core.slicing import KNOWN, Slice, find_slice, slice_model
+from core.formats.variant import open_variant
+from core.quantizing import quantize
+from core.slicing import KNOWN, find_slice, slice_model
+from core.slicing_cut import Slice
+from core.sources import open_source
 from desktop import cli
 from tests.make_huggingface import (
     SLICE_SKIP,
@@ -60,6 +65,115 @@ def test_types_stay_and_files_come_along(tmp_path):
     assert config["intermediate_size"] == list(SLICE_WIDTHS)
     assert config["num_kv_shared_layers"] == 2
     assert config["activation_sparsity_pattern"][:3] == [0.9, 0.7, 0.0]
+
+
+# Blocks of 32 fill every row, and cuts fall on their edges.
+EVEN = {**SLICE_SOURCE, "hidden_size": 64, "intermediate_size": 96, "head_dim": 16}
+EVEN |= {"hidden_size_per_layer_input": 32, "laurel_rank": 32}
+EVEN_CUT = Slice(SLICE_SKIP, (64, 32, 96, 64, 32, 96, 64))
+
+
+@pytest.fixture(scope="module")
+def even(tmp_path_factory):
+    return write_tiny_gemma3n(tmp_path_factory.mktemp("even") / "source", **EVEN)
+
+
+def make_variant(source, target, mode):
+    model = loading.open_model(str(source), lambda *_: None, print)
+    quantize(model, target, mode)
+    model.close()
+    return target
+
+
+@pytest.mark.parametrize("mode", ["int4", "int8", "fp16"])
+def test_a_slice_of_a_variant_is_the_variant_of_a_slice(mode, even, tmp_path):
+    """Byte for byte: nothing is quantized again."""
+    slice_model(make_variant(even, tmp_path / "whole", mode), tmp_path / "cut", EVEN_CUT)
+    slice_model(even, tmp_path / "float", EVEN_CUT)
+    make_variant(tmp_path / "float", tmp_path / "expected", mode)
+    found, expected = open_variant(tmp_path / "cut"), open_variant(tmp_path / "expected")
+    assert set(found.tensors) == set(expected.tensors)
+    for name, tensor in expected.tensors.items():
+        assert found.tensors[name].dtype == tensor.dtype, name
+        assert found.tensors[name].shape == tensor.shape, name
+        assert np.array_equal(found.tensors[name].data, tensor.data), name
+    with running(tmp_path / "cut", exact("cpu")) as runner:
+        assert (runner.model_info.layers, runner.model_info.feed_forward) == (7, 96)
+        assert np.isfinite(runner.session.prefill(list(range(20)))).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mode", ["float", "int4"])
+def test_a_view_is_the_slice_without_its_disk(mode, backend, even, tmp_path, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    whole = even if mode == "float" else make_variant(even, tmp_path / "whole", mode)
+    slice_model(whole, tmp_path / "cut", EVEN_CUT)
+    slice_model(whole, tmp_path / "view", EVEN_CUT, view=True)
+    assert sum(path.stat().st_size for path in (tmp_path / "view").iterdir()) < 1000
+    tokens, logits = list(range(20, 60)), []
+    for name in ("cut", "view"):
+        with running(tmp_path / name, exact(backend), device=device, every_output=True) as runner:
+            logits.append(runner.session.logits(tokens))
+            tensors = dict(runner.model_file.file.tensors)
+    assert np.array_equal(*logits)
+    copied = {name for name, tensor in tensors.items() if owned(tensor.data)}
+    narrow = {i for i, width in enumerate(EVEN_CUT.feed_forward) if width < 96}
+    downs = {f"blk.{i}.ffn_down.weight" for i in narrow}
+    assert copied == downs | {"per_layer_model_proj.weight"}
+
+
+def owned(data):
+    """Whether the memory is an array's own, not a file's."""
+    while isinstance(data.base, np.ndarray):
+        data = data.base
+    return data.base is None
+
+
+def test_a_view_of_the_first_layers(even, tmp_path):
+    """The table has columns behind those that are used."""
+    found = []
+    for name in ("cut", "view"):
+        slice_model(even, tmp_path / name, Slice((8, 9), 96), view=name == "view")
+        with running(tmp_path / name, exact("cpu")) as runner:
+            found.append(runner.session.prefill([5, 6, 7]))
+    assert np.array_equal(*found)
+
+
+def test_a_view_whose_source_has_changed(even, tmp_path):
+    for name in ("a", "c"):
+        (tmp_path / name).mkdir()
+    source, view = make_variant(even, tmp_path / "a" / "whole", "int8"), tmp_path / "view"
+    slice_model(source, view, EVEN_CUT, view=True)
+    with pytest.raises(RequestError, match=r"is a view of .*whole; slice that instead"):
+        slice_model(view, tmp_path / "b", EVEN_CUT)
+    source.rename(tmp_path / "a" / "moved")
+    with pytest.raises(FileError, match=r"its source .*whole is not there"):
+        open_source(view)
+    make_variant(even, source, "int4")
+    with pytest.raises(FileError, match="is another model than the slice was made of"):
+        open_source(view)
+    text = (view / "slice.json").read_text()
+    (tmp_path / "c" / "slice.json").write_text(text.replace("a/whole", "view"))
+    with pytest.raises(FileError, match="is a view itself"):
+        open_source(tmp_path / "c")
+    (view / "slice.json").write_text("{}")
+    with pytest.raises(FileError, match="layout version: expected 1, found null"):
+        open_source(view)
+
+
+@pytest.mark.parametrize(
+    ("cut", "message"),
+    [
+        (Slice((), 80), "blk.0.ffn_down.weight: a cut at 80 does not fall on the edge of a block"),
+        (Slice((), 40), "a cut at 40 does not fall on the edge of a block of 16 int4 values"),
+    ],
+)
+@pytest.mark.parametrize("view", [False, True])
+def test_a_cut_within_a_block(cut, message, view, even, tmp_path):
+    whole = make_variant(even, tmp_path / "whole", "int4")
+    with pytest.raises(RequestError, match=message):
+        slice_model(whole, tmp_path / "cut", cut, view=view)
+    assert {path.name for path in tmp_path.iterdir()} == {"whole"}
 
 
 REFUSED = {
@@ -120,6 +234,10 @@ def test_unknown_names():
 def test_the_command(source, tmp_path, capsys):
     (tmp_path / "cut.json").write_text(json.dumps({"skip": [1, 6, 7], "feed_forward": 32}))
     words = ["slice", str(source), str(tmp_path / "cut"), "--config", str(tmp_path / "cut.json")]
+    assert cli.main([*words[:2], str(tmp_path / "view"), *words[3:], "--view"]) == 0
+    with running(tmp_path / "view", exact("cpu")) as runner:
+        assert runner.model_info.feed_forward == 32
+    capsys.readouterr()
     assert cli.main(words) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "cut")
     with running(tmp_path / "cut", exact("cpu")) as runner:
