@@ -8,10 +8,13 @@ Interpreter::Interpreter(const KernelTable& kernels, int threads)
     : kernels_(kernels), pool_(threads), scratch_(threads) {}
 
 size_t Interpreter::add_plan(Plan plan) {
-  size_t needed = 0;
+  size_t needed = 0, shared = shared_.size();
   for (const Op& op : plan.ops()) {
-    needed = std::max(needed, kernels_.kernels[static_cast<int>(op.code)].scratch_bytes(op));
+    const Kernel& kernel = kernels_.kernels[static_cast<int>(op.code)];
+    needed = std::max(needed, kernel.scratch_bytes(op));
+    if (kernel.finish != nullptr) shared = std::max(shared, kernel.shared_bytes(op));
   }
+  if (shared > shared_.size()) shared_ = AlignedBuffer(shared);
   if (needed > scratch_[0].size()) {
     for (AlignedBuffer& scratch : scratch_) scratch = AlignedBuffer(needed);
   }
@@ -34,15 +37,26 @@ size_t Interpreter::run(size_t plan, const int32_t* words, size_t first, size_t 
   return next_;
 }
 
+const Kernel& Interpreter::kernel_of(size_t op) const {
+  return kernels_.kernels[static_cast<int>(plan_->ops()[op].code)];
+}
+
 int64_t Interpreter::tasks_of(size_t op) const {
-  const Op& it = plan_->ops()[op];
-  return kernels_.kernels[static_cast<int>(it.code)].n_tasks(it, step_);
+  return kernel_of(op).n_tasks(plan_->ops()[op], step_);
+}
+
+void Interpreter::finish_phase() noexcept {
+  if (n_shares_ == 0 || serial_) return;
+  const size_t op = shares_[0].op;
+  const auto finish = kernel_of(op).finish;
+  if (finish != nullptr) finish(plan_->ops()[op], step_, shared_.data());
 }
 
 // Small ops in a row are one task. Larger ones that do not depend on each other (the products
 // for q, k and v) share a phase, so that no thread waits between them.
 uint32_t Interpreter::next_phase() noexcept {
   const bool begun = n_shares_ > 0;
+  finish_phase();
   if (next_ == last_ || (begun && std::chrono::steady_clock::now() > deadline_)) return 0;
   first_ = next_;
   n_shares_ = 0;
@@ -58,6 +72,7 @@ uint32_t Interpreter::next_phase() noexcept {
     shares_[n_shares_++] = {next_++, static_cast<uint32_t>(tasks)};
     total += static_cast<uint32_t>(tasks);
     if (next_ == last_ || n_shares_ == kMaxShares) break;
+    if (kernel_of(next_ - 1).finish != nullptr || kernel_of(next_).finish != nullptr) break;
     tasks = tasks_of(next_);
   } while (tasks > 1 && plan_->independent(first_, next_));
   return total;
@@ -66,12 +81,12 @@ uint32_t Interpreter::next_phase() noexcept {
 void Interpreter::run_task(uint32_t task, int worker) noexcept {
   uint8_t* scratch = scratch_[worker].data();
   if (serial_) {
-    for (size_t op = first_; op < next_; ++op) run_op(op, {0, 1, scratch}, worker);
+    for (size_t op = first_; op < next_; ++op) run_op(op, {0, 1, scratch, shared_.data()}, worker);
     return;
   }
   const Share* share = shares_;
   for (; task >= share->n_tasks; ++share) task -= share->n_tasks;
-  run_op(share->op, {task, share->n_tasks, scratch}, worker);
+  run_op(share->op, {task, share->n_tasks, scratch, shared_.data()}, worker);
 }
 
 void Interpreter::run_op(size_t index, const Task& task, int worker) {

@@ -35,6 +35,8 @@ class Interpreter : private Phases {
   uint32_t next_phase() noexcept override;
   void run_task(uint32_t task, int worker) noexcept override;
   int64_t tasks_of(size_t op) const;
+  const Kernel& kernel_of(size_t op) const;
+  void finish_phase() noexcept;
   void run_op(size_t op, const Task& task, int worker);
 
   struct Share {  // the tasks of one op within the phase
@@ -47,6 +49,7 @@ class Interpreter : private Phases {
   ThreadPool pool_;
   std::vector<std::unique_ptr<Plan>> plans_;
   std::vector<AlignedBuffer> scratch_;  // one a worker
+  AlignedBuffer shared_{0};             // of the op with a finish, alone in its phase
   Plan* plan_ = nullptr;
   size_t plan_number_ = 0;
   Step step_ = {};

@@ -63,17 +63,21 @@ struct Op {
   const float* angles;        // rope: cosines, then sines, each [max_tokens, rotary_dim / 2]
 };
 
-// One of `count` pieces of an op; `scratch` is the worker's own.
+// One of `count` pieces of an op; `scratch` is the worker's own, `shared` is of all of the op.
 struct Task {
   int64_t index;
   int64_t count;
   uint8_t* scratch;
+  uint8_t* shared;
 };
 
 struct Kernel {
   int64_t (*n_tasks)(const Op&, const Step&);
   void (*run)(const Op&, const Step&, const Task&);
   size_t (*scratch_bytes)(const Op&);
+  // Of an op whose tasks, if there are several, leave parts for one thread to put together:
+  size_t (*shared_bytes)(const Op&) = nullptr;
+  void (*finish)(const Op&, const Step&, const uint8_t* shared) = nullptr;
 };
 
 // Writes the best tile for kTileRows x 32 values, `stride` apart from row to row, of which `rows`

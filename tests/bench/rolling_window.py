@@ -2,8 +2,8 @@
 
     python -m tests.bench.rolling_window [--tokens 20000] [--context 1024] [--kv fp16]
 
-Generates, then reads a text that it has not seen, token by token at the end of the rolled cache,
-and for comparison in a fresh window of as many tokens that begins with the same last tokens.
+Generates, then reads a text that it has not seen, token by token at the end of the rolled cache;
+for comparison, at every --stride-th token a fresh window reads all that the rolled cache holds.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import argparse
 import json
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core import loading
 from core.messages import EngineOptions, KvType, SamplingOptions
@@ -32,45 +35,52 @@ def main() -> None:
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--tail", type=int, default=512)
     parser.add_argument("--kv", default="fp16")
+    parser.add_argument("--stride", type=int, default=8)
     arguments = parser.parse_args()
     kind: KvType = arguments.kv
     options = EngineOptions(backend="cpu", context=arguments.context, keys=kind, values=kind)
     file = loading.open_model(None, lambda *_: None, print)
-    runner = loading.start(file, options, None, lambda *_: None)
+    runners = [loading.start(file, options, None, lambda *_: None) for _ in range(2)]
+    rolling, fresh = (runner.session for runner in runners)
     text = file.tokenizer.encode(TEXT.read_text())
-    report = measure(runner.session, text, arguments.tokens, arguments.tail)
+    begin, unseen = text[: arguments.context // 2], text[-arguments.tail :]
+    report = {"context": arguments.context, **generate(rolling, begin, arguments.tokens)}
+    report |= judge(rolling, fresh, unseen, arguments.stride)
     print(json.dumps(report, indent=1))
-    runner.close()
+    for runner in runners:
+        runner.close()
     file.close()
 
 
-def measure(
-    session: Session, text: Sequence[int], count: int, tail: int
-) -> dict[str, float | int | list[int]]:
-    """`text` begins the conversation and, its last `tail` tokens, ends it."""
-    begin, unseen = list(text[: session.context // 2]), list(text[-tail:])
+def generate(session: Session, begin: Sequence[int], count: int) -> dict[str, Any]:
+    """`count` tokens after `begin`; resident memory at every tenth of them."""
     memory, started = [], time.perf_counter()
-    for index, _ in enumerate(_endless(session, begin, count)):
+    for index, _ in enumerate(_endless(session, list(begin), count)):
         if index % max(1, count // 10) == 0:
             memory.append(_resident_kib())
     seconds = time.perf_counter() - started
-    last = session.tokens()[tail - session.context :]  # what fits a window beside the tail
-    rolled = _judge(session, unseen)
-    session.clear()
-    session.prefill(last)
-    fresh = _judge(session, unseen)
+    return {"tokens": count, "tokens_a_second": count / seconds, "resident_kib": memory}
+
+
+def judge(session: Session, fresh: Session, unseen: Sequence[int], stride: int) -> dict[str, Any]:
+    """Perplexity of a text behind the rolled cache, and behind fresh windows of the same tokens."""
+    rolled, anew = [], []
+    for index, (token, following) in enumerate(pairwise(unseen)):
+        session.make_room(ROLLING)
+        logits = session.decode(token)
+        if index % stride == 0:
+            rolled.append(_log_probability(logits, following))
+            fresh.clear()
+            anew.append(_log_probability(fresh.prefill(session.tokens()), following))
     return {
-        "tokens": count,
-        "context": session.context,
-        "tokens_a_second": count / seconds,
-        "resident_kib": memory,
-        "perplexity_rolled": float(np.exp(-rolled.mean())),
-        "perplexity_fresh": float(np.exp(-fresh.mean())),
-        "ratio": float(np.exp(fresh.mean() - rolled.mean())),
+        "judged": len(rolled),
+        "perplexity_rolled": float(np.exp(-np.mean(rolled))),
+        "perplexity_fresh": float(np.exp(-np.mean(anew))),
+        "ratio": float(np.exp(np.mean(anew) - np.mean(rolled))),
     }
 
 
-def _endless(session: Session, tokens: list[int], count: int):
+def _endless(session: Session, tokens: list[int], count: int) -> Iterator[int]:
     """Sampled tokens; ends of answers too are gone on from."""
     sampler = Sampler(SamplingOptions(temperature=0.8, seed=1))
     logits = session.prefill(tokens)
@@ -83,16 +93,9 @@ def _endless(session: Session, tokens: list[int], count: int):
         logits = session.decode(choice.token)
 
 
-def _judge(session: Session, tokens: Sequence[int]) -> np.ndarray:
-    """Log-probabilities of all but the first of the tokens, after what the cache holds."""
-    found = []
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
-        session.make_room(ROLLING)
-        logits = session.decode(token).astype(np.float64)
-        if following is not None:
-            shifted = logits - logits.max()
-            found.append(shifted[following] - np.log(np.exp(shifted).sum()))
-    return np.array(found)
+def _log_probability(logits: NDArray[np.float32], token: int) -> float:
+    shifted = logits.astype(np.float64) - logits.max()
+    return float(shifted[token] - np.log(np.exp(shifted).sum()))
 
 
 def _resident_kib() -> int:

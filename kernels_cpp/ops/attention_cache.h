@@ -1,0 +1,64 @@
+// What attention reads: queries, and a head's rows of a cache of keys or values.
+#pragma once
+
+#include <type_traits>
+
+#include "base/simd.h"
+#include "ops/kernels.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+constexpr int64_t kMaxQueries = 48;  // query rows of a task: tokens x heads that share keys
+
+struct Shape {
+  int64_t heads, kv_heads, head_dim, window;
+  float scale;
+  int64_t group() const { return heads / kv_heads; }
+};
+
+inline Shape shape_of(const Op& op) {
+  return {static_cast<int64_t>(op.params[0]), static_cast<int64_t>(op.params[1]),
+          static_cast<int64_t>(op.params[2]), static_cast<int64_t>(op.params[4]),
+          static_cast<float>(op.params[3])};
+}
+
+inline int64_t padded(int64_t n) { return (n + kWidth - 1) / kWidth * kWidth; }
+
+// One query row and what it has gathered so far: of all weights the sum, relative to e^most.
+struct Query {
+  float* q;    // [padded d], scaled
+  float* sum;  // [padded d], weighted values
+  float* out;  // [d]
+  float most, weight, gain;
+  int64_t begin, end;  // the positions it sees
+};
+
+// A head's rows of one cache, as T; int8 has a scale a row.
+template <typename T>
+struct HeadRows {
+  const uint8_t* first;  // the head's values in row 0
+  int64_t stride;        // bytes from row to row
+  int64_t to_scale;      // bytes from a row's values to its scale
+
+  const T* at(int64_t i) const { return reinterpret_cast<const T*>(first + i * stride); }
+  HeadRows from(int64_t i) const { return {first + i * stride, stride, to_scale}; }
+  void scale(float* factors, int64_t n) const {
+    if constexpr (std::is_same<T, int8_t>::value) {
+      for (int64_t i = 0; i < n; ++i) {
+        Half half;
+        std::memcpy(&half, first + i * stride + to_scale, sizeof half);
+        factors[i] *= to_float(half);
+      }
+    }
+  }
+};
+
+template <typename T>
+inline HeadRows<T> head_rows(const Tensor& cache, int64_t group, int64_t d) {
+  const int64_t column = group * d * static_cast<int64_t>(sizeof(T));
+  return {cache.data + column, row_bytes(cache), cache.n_cols + 2 * group - column};
+}
+
+}  // namespace LLM_ISA
+}  // namespace llm
