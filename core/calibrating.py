@@ -50,9 +50,8 @@ def calibrate(
     except UnicodeDecodeError as error:
         raise FileError(text_file, f"is not valid UTF-8 at byte {error.start}") from None
     tokens = model.tokenizer.encode(text, add_special=True, parse_special=False)
-    chunks = calibration.chunks_of(tokens, model.tokenizer.bos_id)
     context = min(calibration.CHUNK_TOKENS, model.model.shape.trained_context)
-    chunks = [chunk[:context] for chunk in chunks]
+    chunks = calibration.chunks_of(tokens, model.tokenizer.bos_id, context)
     _check_finite(model)
     executor = _executor(model, context, threads)
     weights = next(iter(model.file.tensors.values())).data

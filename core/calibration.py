@@ -20,7 +20,7 @@ from core.plan.step import Step
 LARGEST_FULL = 2048  # inputs of a matrix up to which all of X^T X is kept, else its diagonal
 LEAST_TOKENS = 64
 CHUNK_TOKENS = 512
-MOST_CHUNKS = 64  # spread over the text
+MOST_CHUNKS = 32  # spread over the text
 
 Room = Callable[[tuple[int, ...]], NDArray[np.float32]]  # a shape -> zeros
 Rest = Callable[[NDArray[np.float32]], None]  # a moment that was just added to
@@ -70,16 +70,21 @@ def collect(
             _add_step(executor, plan, Step(part, start, outputs), sums, rest)
             done += len(part)
             progress(done / tokens)
+    for total in sums.values():
+        total /= np.float32(tokens)
+        if not np.isfinite(total).all():
+            raise RequestError("the model's values overflow float32 on the calibration text")
+        rest(total)
     return _moments(plan, sums, tokens)
 
 
-def chunks_of(tokens: Sequence[int], bos_id: int | None) -> list[list[int]]:
-    """At most MOST_CHUNKS pieces of CHUNK_TOKENS, spread over a text's tokens.
+def chunks_of(tokens: Sequence[int], bos_id: int | None, most: int) -> list[list[int]]:
+    """At most MOST_CHUNKS pieces of at most `most` tokens, spread over a text's tokens.
 
     Each begins with the begin token where the text does.
     """
     begin = [tokens[0]] if tokens and tokens[0] == bos_id else []
-    size = CHUNK_TOKENS - len(begin)
+    size = most - len(begin)
     starts = range(len(begin), max(len(begin) + 1, len(tokens) - size + 1), size)
     stride = max(1, -(-len(starts) // MOST_CHUNKS))
     return [[*begin, *tokens[start : start + size]] for start in starts[::stride]]
@@ -111,15 +116,12 @@ def _add_step(
         seen.add(op.inputs[0])
         x = executor.read(plan, plan.tensors[op.inputs[0]], step)
         total = sums[op.inputs[0]]
-        total += x.T @ x if total.ndim == 2 else np.square(x).sum(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # told at the end
+            total += x.T @ x if total.ndim == 2 else np.square(x).sum(axis=0)
         rest(total)
 
 
 def _moments(plan: Plan, sums: Mapping[int, NDArray[np.float32]], tokens: int) -> Moments:
-    for total in sums.values():
-        total /= np.float32(tokens)
-        if not np.isfinite(total).all():
-            raise RequestError("the model's values overflow float32 on the calibration text")
     matrices = {plan.tensors[op.inputs[1]].name: sums[op.inputs[0]] for op in _products(plan)}
     read = {plan.tensors[op.inputs[0]].name for op in plan.ops if op.name == "embed"}
     weights = {t.name for t in plan.tensors if t.kind is Kind.WEIGHT}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,9 @@ def read_object(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
 def read_bytes(path: Path, limit: int) -> bytes:
     try:
         with path.open("rb") as stream:
-            raw = stream.read(limit + 1)
+            status = os.fstat(stream.fileno())
+            size = status.st_size if stat.S_ISREG(status.st_mode) else limit
+            raw = stream.read(min(size, limit) + 1)
     except FileNotFoundError as error:
         raise FileError(path, "no such file") from error
     except (OSError, ValueError) as error:

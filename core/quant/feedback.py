@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from core.quant import int4, nibbles, tiles
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
 Search = Callable[[F32, F32], NDArray[np.uint8]]  # values [N, 32], importance [32] -> tiles
 
 _DAMPING = 0.01  # of the mean of H's diagonal, added to it
@@ -23,13 +24,25 @@ _DAMPING = 0.01  # of the mean of H's diagonal, added to it
 
 def factor(moment: F32, identity: float = 0.0) -> F32:
     """H [K, K] -> U [K, K]; `identity` times the mean of the diagonal is added to H."""
-    h: NDArray[np.float64] = moment.astype(np.float64)
+    h: F64 = moment.astype(np.float64)
     mean = float(np.trace(h)) / len(h) or 1.0
     h[np.diag_indices_from(h)] += (_DAMPING + identity) * mean
-    inverse = np.linalg.inv(h)
-    symmetric = (inverse + inverse.T) / 2
-    u: F32 = np.ascontiguousarray(np.linalg.cholesky(symmetric).T).astype(np.float32)
-    return u
+    # Turned about, the lower factor is the upper one of H = R R^T, and U = R^-1.
+    upper = np.linalg.cholesky(h[::-1, ::-1]).astype(np.float64)[::-1, ::-1]
+    return _inverse_of_upper(upper).astype(np.float32)
+
+
+def _inverse_of_upper(r: F64) -> F64:
+    """By halves, so that nearly all of it is products of matrices."""
+    half = len(r) // 2
+    if half < 32:
+        inverse: F64 = np.linalg.inv(r).astype(np.float64)
+        return inverse
+    out = np.zeros_like(r)
+    first = out[:half, :half] = _inverse_of_upper(r[:half, :half])
+    last = out[half:, half:] = _inverse_of_upper(r[half:, half:])
+    out[:half, half:] = -first @ (r[:half, half:] @ last)
+    return out
 
 
 def quantize_int4(values: F32, u: F32, search: Search) -> NDArray[np.uint8]:

@@ -48,7 +48,8 @@ def quantize_int4(values: F32, importance: F32) -> NDArray[np.uint8]:
     zeros = np.where(usable, best.quarters, 0).astype(np.uint8)
     inverse = _ONE / int4.decode_step(best.step.astype(np.uint16))
     z = best.quarters.astype(np.float32) * np.float32(0.25)
-    levels = _levels_4(blocks * inverse[..., None] + z[..., None])
+    with np.errstate(over="ignore"):
+        levels = _levels_4(blocks * inverse[..., None] + z[..., None])
     steps[infinite] = _LARGEST_STEP_4 + 1
     return int4.pack(steps, zeros, np.where(usable[..., None], levels, 0).astype(np.uint8))
 
@@ -67,7 +68,9 @@ def quantize_int8(values: F32, importance: F32) -> NDArray[np.uint8]:
         best, least = np.where(error < least, bits, best), np.minimum(error, least)
     infinite = (full >= _INFINITE_HALF) | ~finite
     usable = ~infinite & (full > 0)
-    levels = np.where(usable[..., None], _levels_8(blocks * (_ONE / _half(best))[..., None]), 0)
+    with np.errstate(over="ignore"):
+        levels = _levels_8(blocks * (_ONE / _half(best))[..., None])
+    levels = np.where(usable[..., None], levels, 0)
     steps = np.where(infinite, _INFINITE_HALF, np.where(usable, best, 0))
     return int8.pack(steps.astype(np.uint16).view(np.float16), levels.astype(np.int8))
 

@@ -123,7 +123,12 @@ def use(path: Path) -> None:
             tensor.dequantize()
 
 
-def check(raw: bytes, path: Path, use: Callable[[Path], None] = use) -> str:
+def check(
+    raw: bytes,
+    path: Path,
+    use: Callable[[Path], None] = use,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> str:
     """How the reader took the file: 'read' or the name of the allowed error."""
     path.write_bytes(raw)
     gc.collect(0)
@@ -141,7 +146,7 @@ def check(raw: bytes, path: Path, use: Callable[[Path], None] = use) -> str:
         raise FuzzError(f"{path}: {type(error).__name__} escaped: {error}") from error
     finally:
         gc.enable()
-    if (seconds := time.thread_time() - start) > TIME_LIMIT_S:
+    if (seconds := time.thread_time() - start) > time_limit_s:
         raise FuzzError(f"{path}: took {seconds * 1000:.0f} ms")
     return outcome
 
@@ -154,6 +159,7 @@ class Target:
     seeds: Callable[[], list[bytes]]
     mutate: Callable[[bytes, random.Random], bytes]
     use: Callable[[Path], None]
+    time_limit_s: float = TIME_LIMIT_S
 
 
 GGUF = Target("gguf", seed_files, mutate, use)
@@ -164,13 +170,15 @@ def fuzz(count: int, seed: int, folder: Path, target: Target = GGUF) -> Counter[
     rng, seeds, outcomes = random.Random(seed), target.seeds(), Counter[str]()
     path = folder / f"fuzz-{seed}.{target.suffix}"
     for raw in seeds:
-        assert check(raw, path, target.use) == "read", "a seed file must be valid"
+        assert check(raw, path, target.use, target.time_limit_s) == "read", (
+            "a seed file must be valid"
+        )
     tracemalloc.start()
     try:
         for _ in range(count):
             tracemalloc.reset_peak()
             raw = target.mutate(rng.choice(seeds), rng)
-            outcomes[check(raw, path, target.use)] += 1
+            outcomes[check(raw, path, target.use, target.time_limit_s)] += 1
             if (peak := tracemalloc.get_traced_memory()[1]) > MEMORY_LIMIT_BYTES:
                 raise FuzzError(f"{path}: needed {peak} bytes of memory")
     finally:

@@ -42,12 +42,12 @@ def mutate(raw: bytes, rng: random.Random) -> bytes:
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
     for _ in range(rng.randint(1, 3)):
-        _change(header, rng)
+        change(header, rng)
     return build_raw(header, raw[8 + length :])
 
 
-def _change(header: dict[str, Any], rng: random.Random) -> None:
-    """Replace, add or remove a value somewhere in the header."""
+def change(header: dict[str, Any], rng: random.Random) -> None:
+    """Replace, add or remove a value somewhere in an object of JSON."""
     node: Any = header
     while True:
         keys = list(node) if isinstance(node, dict) else list(range(len(node)))
