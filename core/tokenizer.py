@@ -269,14 +269,13 @@ def _make_piece_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _Wor
     text_kinds, byte = frozenset(kind.value for kind in text_types), TokenType.BYTE.value
     tokens = vocabulary.tokens
     ids = dict(zip(tokens, range(len(tokens)), strict=True))
-    scores = dict(zip(tokens, vocabulary.scores, strict=True))
     byte_ids = {}
     for i, kind in enumerate(vocabulary.types):
         if kind == byte:
             byte_ids[_byte_named(vocabulary, i)] = i
         if kind not in text_kinds or tokens[i] in control:
-            del ids[tokens[i]], scores[tokens[i]]
-    return PieceEncoder(ids, scores, byte_ids, vocabulary.unknown_id)
+            del ids[tokens[i]]
+    return PieceEncoder(ids, vocabulary.scores, byte_ids, vocabulary.unknown_id)
 
 
 def _byte_named(vocabulary: Vocabulary, token_id: int) -> int:
