@@ -34,17 +34,31 @@ _HF_LAYER = re.compile(r"(.*\blayers\.)(\d+)(\..+)")
 Progress = Callable[[float], None]
 
 
-def _e4b(skip: range, wide: tuple[int, ...]) -> Slice:
+def _e4b(*wide: int, skip: range = range(0)) -> Slice:
     """Of E4B: 35 layers of 16384; those not `wide` keep half."""
     kept = [layer for layer in range(35) if layer not in skip]
     return Slice(tuple(skip), tuple(16384 if layer in wide else 8192 for layer in kept))
 
 
-# Rows of the slicing table for E4B (google/gemma3n-slicing-configs) by their names there.
+# The slicing table for E4B (google/gemma3n-slicing-configs on Hugging Face): names are effective
+# parameters. Two rows there have the same size, cut by layers or by blocks of five.
+_TAIL = range(20, 25)  # between the layers that own caches and the last ten
 KNOWN: Mapping[str, Slice] = {
-    "E2B": _e4b(range(20, 25), ()),
-    "E1.96B": _e4b(range(20, 25), (4,)),
-    "E2.54B": _e4b(range(0), (4, 20, 21, 22, 23, 24)),
+    "E2B": _e4b(skip=_TAIL),
+    "E1.96B": _e4b(4, skip=_TAIL),
+    "E2.49B": _e4b(*_TAIL),
+    "E2.54B": _e4b(4, *_TAIL),
+    "E2.69B": _e4b(4, 9, 14, 19, *_TAIL),
+    "E2.73B": _e4b(*range(15, 25)),
+    "E2.98B-block": _e4b(*range(10, 25)),
+    "E2.98B-layer": _e4b(*range(15, 25), *range(30, 35)),
+    "E3.18B": _e4b(4, *range(9, 25), 29, 34),
+    "E3.24B": _e4b(*range(10, 30)),
+    "E3.39B": _e4b(4, *range(9, 30), 34),
+    "E3.49B": _e4b(*range(5, 30)),
+    "E3.59B": _e4b(*range(4, 30), 34),
+    "E3.79B-block": _e4b(*range(5, 35)),
+    "E3.79B-layer": _e4b(*range(4, 35)),
 }
 
 

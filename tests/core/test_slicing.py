@@ -1,18 +1,21 @@
 """Slices: the reference implementation's logits with the same weights cut; what cannot be cut."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from core import loading
+from core import loading, synthetic
 from core.errors import FileError, LlmLiteError, RequestError, UnsupportedError
 from core.formats.safetensors import open_folder
+from core.formats.tensor import TensorData
 from core.formats.variant import open_variant
+from core.models import gemma3n
 from core.quantizing import quantize
 from core.slicing import KNOWN, find_slice, slice_model
-from core.slicing_cut import Slice
+from core.slicing_cut import Cutter, Slice
 from core.sources import open_source
 from desktop import cli
 from tests.make_huggingface import (
@@ -203,12 +206,33 @@ def test_other_models_and_places(source, tmp_path):
         slice_model(source, tmp_path / "there", CUT)
 
 
-def test_known_slices_are_those_of_the_table():
+def effective_parameters(cut):
+    """In billions, of E4B cut so: all but the embeddings."""
+    metadata, _ = synthetic._gemma({})
+    path = Path("x")
+    shapes = gemma3n.shapes_of(metadata, path, rows=262_144, table_rows=262_144, rank=64)
+    weights = [TensorData(n, "f32", s, np.empty(0, np.uint8)) for n, s in shapes]
+    by_name = {tensor.name: tensor for tensor in weights}
+    config = gemma3n.config_of(metadata, by_name, path)
+    cutter = Cutter(config, cut)
+    fields = cutter.metadata(metadata)
+    left = gemma3n.shapes_of(fields, path, rows=262_144, table_rows=262_144, rank=64)
+    counted = (math.prod(shape) for name, shape in left if "token_embd" not in name)
+    return sum(counted) / 1e9
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_slices_are_those_of_the_table(name):
+    """The name is the size; the table has E2B as 1.91 and one row of 3.79 as 3.74."""
+    size = {"E2B": 1.91, "E3.79B-block": 3.74}.get(name) or float(name[1:].partition("B")[0])
+    assert effective_parameters(KNOWN[name]) == pytest.approx(size, abs=0.02)
+    assert find_slice(name.lower()) is KNOWN[name]
+
+
+def test_e2b_is_the_published_one():
     assert set(KNOWN["E2B"].feed_forward) == {8192}
     assert (len(KNOWN["E2B"].feed_forward), KNOWN["E2B"].skip) == (30, (20, 21, 22, 23, 24))
-    wide = [i for i, width in enumerate(KNOWN["E1.96B"].feed_forward) if width == 16384]
-    assert wide == [4]
-    assert find_slice("e2b") is KNOWN["E2B"]
+    assert effective_parameters(Slice((), 16384)) == pytest.approx(3.98, abs=0.02)
 
 
 @pytest.mark.parametrize(
