@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from core import kv_file
 from core.errors import DeviceError, FileError, OutOfDeviceMemoryError, OutOfMemoryError
+from core.kept_variants import identity_of_model
 from core.kv_cache import Prefix
-from core.loading import ModelFile, Runner
+from core.loading import Runner
 from core.messages import Level
 
 Log = Callable[[Level, str], None]
-SAMPLE = 4096  # bytes of each tensor
 OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
 
 
@@ -58,17 +57,4 @@ def open_saved(runner: Runner, path: Path) -> int:
 
 def identity(runner: Runner) -> kv_file.Identity:
     session = runner.session
-    return kv_file.Identity(_model(runner.model_file), session.made_by, session.gains)
-
-
-def _model(file: ModelFile) -> str:
-    """A hash of the file's size, of all that it says of itself and its tokenizer, and of how each
-    tensor begins."""
-    digest = hashlib.sha256(str(file.size).encode())
-    for key, value in sorted(file.file.metadata.items()):
-        plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-        digest.update(f"{key}={plain!r}\n".encode())
-    for tensor in file.file.tensors.values():
-        digest.update(f"{tensor.name} {tensor.dtype} {tensor.shape}\n".encode())
-        digest.update(tensor.data[:SAMPLE].tobytes())
-    return digest.hexdigest()
+    return kv_file.Identity(identity_of_model(runner.model_file), session.made_by, session.gains)

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,14 +18,15 @@ from core.chat_template import ChatTemplate
 from core.errors import OutOfMemoryError, RequestError
 from core.exec.executor import Executor
 from core.formats.tensor import TensorData, find_non_finite
+from core.kept_variants import open_weights
 from core.kv_pool import PrefixPool
-from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, ModelInfo
+from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, Mode, ModelInfo
 from core.metrics.memory import available_bytes, cache_memory
 from core.models.model import BuildOptions, Model
 from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
 from core.plan.plan import Program, tensor_row_bytes
-from core.quant.modes import MODES, common_room, convert, mode_bytes
+from core.quant.modes import MODES, common_room, convert, mode_bytes, raised
 from core.session import Session
 from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
@@ -49,6 +50,7 @@ class ModelFile:
     tokenizer: Tokenizer
     template: ChatTemplate
     size: int  # bytes
+    kept: dict[Mode, Path] = field(default_factory=dict)  # variants on disk
 
     def close(self) -> None:
         self.file.close()
@@ -146,7 +148,7 @@ def start(
         AttentionSource(executor, session, backends.query_note(build, shape, options)),
         choice,
         _model_info(model_file, options, context, executor),
-        _executor_info(choice, options),
+        _executor_info(choice, options, executor.program),
     )
     try:
         progress("ready", 1.0)
@@ -213,15 +215,21 @@ def _available(choice: backends.Choice) -> int | None:
 def _convert(model_file: ModelFile, mode: str, progress: Progress) -> dict[str, TensorData]:
     """The weights in a mode; what stays on disk stays as it is."""
     tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
+    kept_at = {str(known): path for known, path in model_file.kept.items()}.get(mode)
+    if kept_at is not None:
+        progress("mapping the variant on disk", 0.35)
+        mapped = open_weights(kept_at, model_file, mode)
+        return {name: tensors[name] if name in on_disk else mapped[name] for name in tensors}
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}
     converted = [tensor for name, tensor in tensors.items() if name not in on_disk]
-    room = common_room(converted, mode)
+    finer = raised(tensors.values(), mode)
+    room = common_room(converted, mode, finer)
     for tensor in tensors.values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)
         kept = tensor.name in on_disk
-        weights[tensor.name] = tensor if kept else convert(tensor, mode, room)
+        weights[tensor.name] = tensor if kept else convert(tensor, mode, room, finer)
         done += tensor.nbytes
     return weights
 
@@ -267,6 +275,7 @@ def _model_info(
         has_chat_template=model_file.template.origin == "model",
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         stored_formats=MappingProxyType(dict(formats)),
+        kept=MappingProxyType({mode: str(path) for mode, path in model_file.kept.items()}),
     )
 
 
@@ -291,13 +300,16 @@ def _own_name(model_file: ModelFile) -> str:
     return name if isinstance(name, str) and name.strip() else model_file.path.stem
 
 
-def _executor_info(choice: backends.Choice, options: EngineOptions) -> ExecutorInfo:
+def _executor_info(
+    choice: backends.Choice, options: EngineOptions, program: Program
+) -> ExecutorInfo:
+    integer = any(op.name == "quantize" for plan in program.plans for op in plan.ops)
     return ExecutorInfo(
         backend=choice.backend,
         device=backends.device_name(choice),
         reason=choice.reason,
         mode=options.mode,
-        activations=backends.activations(choice.backend, options.activations),
+        activations="a8" if integer else "a32",  # float weights have no use for int8
         keys=options.keys,
         values=options.values,
         threads=_threads(choice, options),

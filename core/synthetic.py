@@ -24,7 +24,7 @@ from core.formats.variant import METADATA_FILE, to_json
 from core.formats.variant_writer import VariantWriter
 from core.models import gemma3n, llama
 from core.quant import q4_0
-from core.quantizing import check_mode, slot_of
+from core.quantizing import check_mode, variant_slots
 from core.slicing import KNOWN
 from core.synthetic_weights import pieces
 from core.tokenizer import Tokenizer
@@ -114,10 +114,8 @@ def _write_variant(
     progress: Progress | None,
 ) -> None:
     check_mode(mode)
-    slots = []
-    for name, shape in shapes:
-        tensor = TensorData(name, "f32", shape, np.empty(0, np.uint8))
-        slots.append(slot_of(tensor, mode, table=name == gemma3n.PER_LAYER_TABLE))
+    tensors = [TensorData(name, "f32", shape, np.empty(0, np.uint8)) for name, shape in shapes]
+    slots = variant_slots(tensors, mode, (gemma3n.PER_LAYER_TABLE,))
     identity = Tokenizer.from_gguf(metadata, target).identity
     total, done = sum(slot.nbytes for slot in slots), 0
     documents = {METADATA_FILE: to_json(metadata)}

@@ -6,22 +6,26 @@ from dataclasses import replace
 from pathlib import Path
 
 from core import loading
-from core.errors import CancelledError, LlmLiteError
+from core.errors import CancelledError, FileError, LlmLiteError, RequestError
+from core.kept_variants import place_of
 from core.lanes import compare_lanes
 from core.messages import (
     AnalyzeTensors,
     CompareLanes,
     DivergenceMeasured,
     EngineOptions,
+    KeepVariant,
     MeasureDivergence,
     ModesMeasured,
     Task,
     TaskProgress,
     TensorReport,
+    VariantKept,
 )
 from core.metrics.modes import measure_modes, recommend
 from core.metrics.perplexity import chunks_of, measure, read_text
 from core.metrics.tensors import analyze
+from core.quantizing import quantize
 from core.workbench import Workbench
 
 SAMPLE = Path(__file__).resolve().parent.parent / "assets" / "sample.txt"
@@ -38,6 +42,8 @@ def run_task(task: Task, bench: Workbench) -> str:
             _measure_divergence(task, bench)
         elif isinstance(task, AnalyzeTensors):
             _analyze(task, bench)
+        elif isinstance(task, KeepVariant):
+            _keep(task, bench)
         else:
             report = _Report(task.request, bench)
             rows = measure_modes(bench.file, task.options, bench.device, report)
@@ -91,3 +97,17 @@ def _measure_divergence(task: MeasureDivergence, bench: Workbench) -> None:
 def _analyze(task: AnalyzeTensors, bench: Workbench) -> None:
     rows = analyze(bench.file.file.tensors, task.mode, _Report(task.request, bench))
     bench.emit(TensorReport(task.request, task.mode, rows))
+
+
+def _keep(task: KeepVariant, bench: Workbench) -> None:
+    if bench.variants is None:
+        raise RequestError("no folder was given to keep variants in")
+    path = place_of(bench.variants, bench.file, task.mode)
+    try:
+        bench.variants.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(bench.variants, f"cannot be made: {error.strerror}") from error
+    progress = _Report(task.request, bench)
+    report = quantize(bench.file, path, task.mode, replace=True, progress=progress)
+    bench.file.kept[task.mode] = path
+    bench.emit(VariantKept(task.request, task.mode, str(path), report.nbytes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.generation import Emit
@@ -26,3 +27,4 @@ class Workbench:
     should_stop: Callable[[], bool]  # the person wants an end
     closing: Callable[[], bool]  # the program ends
     waiting: Callable[[], bool]  # another command is
+    variants: Path | None = None  # where they are kept

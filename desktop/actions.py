@@ -16,11 +16,11 @@ from core.messages import (
     Stop,
 )
 from desktop import cache_actions, inside, quantizing
-from desktop.apply import notify
 from desktop.asking import Result, ask, ask_again, end_reading, obstacle
 from desktop.attention_state import AttentionChoice, FigureName
 from desktop.cache_actions import CacheAction
 from desktop.inside import InsideAction
+from desktop.notices import notify
 from desktop.quantizing import QuantAction
 from desktop.state import AppState, Load, Message, ThemeName
 

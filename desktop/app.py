@@ -28,7 +28,7 @@ from desktop.keeper import Keeper
 from desktop.pacing import Pacer
 from desktop.program import Program, open_first_model, with_lists
 from desktop.screen import Screen
-from desktop.settings import WindowPlace, restore, settings_path
+from desktop.settings import WindowPlace, restore, settings_path, variants_folder
 from desktop.state import AppState
 from desktop.window import Geometry, Window
 
@@ -102,7 +102,7 @@ class App:
         self._draw()
         from core.engine import Engine
 
-        self.engine = Engine(self.device, self.window.wake)
+        self.engine = Engine(self.device, self.window.wake, variants_folder())
         self.program.start(self.engine)
         self.program.state = with_lists(self.program.state)
         self._pacer.on_input(time.monotonic())

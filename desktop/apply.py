@@ -16,7 +16,6 @@ from core.messages import (
     GenerationFinished,
     GenerationStarted,
     LensResult,
-    Level,
     LoadFailed,
     LoadProgress,
     LoadStarted,
@@ -29,9 +28,9 @@ from core.messages import (
 )
 from desktop import cache_state, quant_apply
 from desktop.cache_state import CacheState
+from desktop.notices import notify
 from desktop.state import (
     LOG_LINES,
-    NOTICES,
     RATE_PERIOD,
     RATE_SAMPLES,
     RATE_WINDOW,
@@ -41,36 +40,17 @@ from desktop.state import (
     Load,
     LogLine,
     Message,
-    Notice,
     RateSample,
     Running,
     Steering,
     Token,
 )
 from desktop.token_state import SYSTEM, TEMPLATE
-from desktop.units import sentence
-
-NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0}
 
 
 def apply(event: Event, state: AppState, now: float) -> AppState:
     """The state after `event`, which came at `now`; those of a dropped request change nothing."""
     return _apply(event, state, now)
-
-
-def notify(state: AppState, level: Level, text: str, now: float, undo: bool = False) -> AppState:
-    """The state with one more toast; the same sentence again only lasts longer."""
-    text, until = sentence(text), now + NOTICE_SECONDS[level]
-    others = tuple(n for n in state.notices if n.text != text)
-    notice = Notice(state.next_notice, level, text, until, undo)
-    return replace(state, notices=(*others, notice)[-NOTICES:], next_notice=state.next_notice + 1)
-
-
-def expire(state: AppState, now: float) -> AppState:
-    """The state without the toasts whose time is over."""
-    if all(notice.until > now for notice in state.notices):
-        return state
-    return replace(state, notices=tuple(n for n in state.notices if n.until > now))
 
 
 def add_log(state: AppState, line: LogLine) -> AppState:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.messages import Measure, MeasureCache, OpenCache, Overflow, SaveCache
-from desktop.apply import notify
 from desktop.asking import Result, obstacle
 from desktop.cache_state import ColorBy
+from desktop.notices import notify
 from desktop.state import AppState
 
 

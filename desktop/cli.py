@@ -197,6 +197,12 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = commands.add_parser("doctor", parents=[common], help="what this machine offers")
     doctor.add_argument("--json", action="store_true")
+    doctor.add_argument(
+        "--benchmark-modes",
+        action="store_true",
+        help="measure every weight mode here, and recommend one",
+    )
+    doctor.add_argument("--model", metavar="MODEL", help="to measure with; else the default model")
     return parser
 
 
@@ -225,6 +231,12 @@ def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--reference-mode", choices=MODES, default="fp32")
     parser.add_argument(
         "--reference", metavar="MODEL", help="whose the reference is, if not the same file's"
+    )
+    parser.add_argument(
+        "--reference-kv",
+        type=_kv_types,
+        metavar="TYPE[,TYPE]",
+        help="the cache's types of the reference, if not the same",
     )
     parser.add_argument("--chunks", type=_at_least(0), default=0, help="at most; 0: all")
     parser.add_argument("--json", action="store_true")

@@ -18,7 +18,6 @@ from core.messages import (
     LookMode,
     SetGains,
 )
-from desktop.apply import notify
 from desktop.asking import (
     Result,
     ask_again,
@@ -28,6 +27,7 @@ from desktop.asking import (
     switch,
     versions,
 )
+from desktop.notices import notify
 from desktop.state import AppState, Comparison, Token
 from desktop.token_state import XRay
 

@@ -19,11 +19,12 @@ from core.attention import AttentionSource
 from core.messages import Command, Event
 from core.metrics.memory import available_bytes
 from desktop.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
-from desktop.apply import add_log, apply, expire, notify
+from desktop.apply import add_log, apply
 from desktop.attention_export import Exporter, Outcome
 from desktop.cache_actions import LookAtMemory
 from desktop.figure import Figure
 from desktop.interface import Interface
+from desktop.notices import expire, notify
 from desktop.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from core.messages import (
@@ -16,10 +17,13 @@ from core.messages import (
     TaskFinished,
     TaskProgress,
     TensorReport,
+    VariantKept,
 )
 from desktop import quant_state
+from desktop.notices import notify
 from desktop.quant_state import LaneAnswer, Quantization, with_report
 from desktop.state import AppState
+from desktop.units import size
 
 
 def _ready(event: LaneReady, held: Quantization) -> Quantization:
@@ -99,6 +103,14 @@ def _tensors(event: TensorReport, held: Quantization) -> Quantization:
     return replace(held, tensors=event)
 
 
+def _kept(event: VariantKept, state: AppState, now: float) -> AppState:
+    if state.model is None:
+        return state
+    kept = MappingProxyType({**state.model.kept, event.mode: event.path})
+    words = f"{event.mode} is kept on disk, {size(event.nbytes)}: {event.path}"
+    return notify(replace(state, model=replace(state.model, kept=kept)), "info", words, now)
+
+
 _FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
     LaneReady: _ready,
     LaneToken: _token,
@@ -113,10 +125,12 @@ _FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
 
 
 def fold(event: Any, state: AppState, now: float) -> AppState:
+    if isinstance(event, VariantKept):
+        return _kept(event, state, now)
     return replace(state, quantization=_FOLDS[type(event)](event, state.quantization))
 
 
-EVENTS = tuple(_FOLDS)
+EVENTS = (*_FOLDS, VariantKept)
 
 
 def forget(state: AppState) -> AppState:

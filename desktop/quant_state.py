@@ -20,7 +20,7 @@ from core.messages import (
 )
 
 Page = Literal["modes", "report", "tensors"]
-TaskKind = Literal["lanes", "report", "modes", "tensors"]
+TaskKind = Literal["lanes", "report", "modes", "tensors", "keep"]
 REPORTS = 6  # kept side by side
 
 

@@ -12,13 +12,14 @@ from core.messages import (
     Command,
     CompareLanes,
     EngineOptions,
+    KeepVariant,
     MeasureDivergence,
     MeasureModes,
     SamplingOptions,
     Stop,
 )
-from desktop.apply import notify
 from desktop.asking import Result, end_reading, obstacle
+from desktop.notices import notify
 from desktop.quant_state import Choices, Comparison, Quantization, TaskKind, Work
 from desktop.state import AppState
 
@@ -101,6 +102,8 @@ def _command(kind: TaskKind, request: int, state: AppState, now: float) -> Comma
         return MeasureModes(request, options)
     if kind == "tensors":
         return AnalyzeTensors(request, choices.tensors)
+    if kind == "keep":
+        return KeepVariant(request, options.mode)
     exact: EngineOptions = replace(options, activations="a32", keys="fp32", values="fp32")
     tested = replace(exact, mode=choices.tested, activations=options.activations)
     reference = replace(exact, mode=choices.reference)

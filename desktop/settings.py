@@ -116,6 +116,13 @@ def settings_path() -> Path:
     return Path(user_config_dir("llm-lite", appauthor=False)) / "settings.json"
 
 
+def variants_folder() -> Path:
+    """Where variants of models are kept that a person wants to keep."""
+    from platformdirs import user_data_dir
+
+    return Path(user_data_dir("llm-lite", appauthor=False)) / "variants"
+
+
 def load(path: Path) -> tuple[Settings, list[str]]:
     """The settings in `path` over the defaults, and a sentence for each thing that was wrong."""
     problems: list[str] = []

@@ -15,6 +15,7 @@ from imgui_bundle import ImVec2, imgui
 from desktop.rich_text import WORD
 from desktop.ui import Ui
 
+OPAQUE = 224  # alpha, of 255
 BREAK = "↵"
 NO_TOKEN = -1
 WIDTHS = 20_000  # words whose width is remembered
@@ -145,15 +146,21 @@ def draw_boxes(
     """The boxes in sight. `look` gives the colours behind and of a token's text, 0 for nothing;
     `marked` tokens get a line around in a colour."""
     low, high = draw.get_clip_rect_min().y - at[1], draw.get_clip_rect_max().y - at[1]
-    size, pad = ui.theme.text, ui.u(0.25)
+    size, pad, least = ui.theme.text, ui.u(0.25), ui.u(1.75)
     font, faint = ui.fonts["regular"], ui.color("faint")
-    for box in page.between(low, high):
-        fill, color = look(box.token)
+    boxes = list(page.between(low, high))
+    looks = [look(box.token) for box in boxes]
+    for box, (fill, _) in zip(boxes, looks, strict=True):
+        if fill:
+            # A full stop is narrow, and its colour counts as much; tints would show an overlap.
+            more = max(0.0, (least - box.width) / 2) if fill >> 24 >= OPAQUE else 0.0
+            left, top = at[0] + box.x - more, at[1] + box.line * page.line
+            corner = ImVec2(left + box.width + 2 * more, top + page.line - pad)
+            draw.add_rect_filled(ImVec2(left, top + pad), corner, fill, ui.u(0.5))
+    for box, (fill, color) in zip(boxes, looks, strict=True):
         top = at[1] + box.line * page.line
         left, right = at[0] + box.x, at[0] + box.x + box.width
         corners = ImVec2(left, top + pad), ImVec2(right, top + page.line - pad)
-        if fill:
-            draw.add_rect_filled(*corners, fill, ui.u(0.5))
         spot = ImVec2(left, round(top + (page.line - size) / 2))
         draw.add_text(
             font, size, spot, faint if box.text == BREAK and not fill else color, box.text

@@ -42,6 +42,7 @@ from desktop.settings import DEFAULTS, Settings, parse, restore
 from desktop.state import AppState, Message
 from desktop.tour_cache import look_at_cache
 from desktop.tour_inside import look_inside
+from desktop.tour_quantization import leave, look_at_modes
 from desktop.views import VIEWS
 from desktop.views.rail import PANELS
 
@@ -212,6 +213,8 @@ class Stage:
         self._look_at_attention()
         look_inside(robot, self._picture, lambda: self._figure("text"))
         look_at_cache(robot, self._picture)
+        look_at_modes(robot, self._picture)
+        leave(robot)
         robot.click("tab.attention")
         robot.click("tab.performance")
         for panel in PANELS:
@@ -241,11 +244,21 @@ class Stage:
         self._picture("04-attention-heads")
         self._choose(large=True, row=max(self._maps().length - 8, 0))
         self._picture("04-attention-large")
-        self._choose(large=False, row=None)
+        self._choose(row=None)
+        self._zoom("head.0.1")
+        self._picture("04-attention-zoomed")
+        robot.click("head.all")
+        self._choose(large=False)
         self._choose(locked=self._known(FIGURED))
         self._figure("grid")
         self._figure("heads")
         self._choose(locked=self._known(FIGURED[:2]))
+
+    def _zoom(self, name: str) -> None:
+        """Down to single tokens, with their words on the axes, and the pointer on a cell."""
+        self.robot.point(name)
+        self.robot.wheel(13.0)
+        self._complete()
 
     def _known(self, heads: tuple[Head, ...]) -> tuple[Head, ...]:
         """Those that the model has."""

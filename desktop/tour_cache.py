@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from imgui_bundle import imgui
 
+from core.messages import Overflow
 from desktop.actions import EditMessage, Send, SetOptions, SetSampling
 from desktop.cache_actions import ColorCache, SetOverflow
 from desktop.cache_state import ColorBy
 from desktop.robot import Robot
 from desktop.state import AppState
 
+Picture = Callable[[str], None]
 LIMIT = 900.0  # seconds
 TOKENS = 40  # of an answer
 SMALL = 512  # tokens of the context that is filled
@@ -22,7 +25,7 @@ EDITED = "How would it look from the Moon?"
 MEASURED: tuple[ColorBy, ...] = ("key-norm", "received", "age")
 
 
-def look_at_cache(robot: Robot, picture: Callable[[str], None]) -> None:
+def look_at_cache(robot: Robot, picture: Picture) -> None:
     """Turns and an edit, whose prefix is reused; tokens; what was measured; forgetting."""
     before = robot.state.sampling
     robot.program.do(SetSampling(replace(before, max_new_tokens=TOKENS)))
@@ -47,17 +50,26 @@ def look_at_cache(robot: Robot, picture: Callable[[str], None]) -> None:
         robot.leave()
         picture(f"05-cache-{by}")
     robot.program.do(ColorCache("owner", False))
-    _overflow(robot, picture)
+    _point(robot, "kv_cache.legend", 0.5, 0.5)
+    robot.wheel(-60.0)
+    robot.leave()
+    picture("05-cache-memory")
+    _point(robot, "kv_cache.meter", 0.5, 0.5)
+    robot.wheel(60.0)
+    _overflow(robot, picture, "forget-middle", "05-cache-forgotten")
+    _overflow(robot, picture, "rolling", "05-cache-rolling")
+    _in_bytes(robot, picture)
     robot.program.do(SetSampling(before))
 
 
-def _overflow(robot: Robot, picture: Callable[[str], None]) -> None:
+def _overflow(robot: Robot, picture: Picture, overflow: Overflow, name: str) -> None:
     """A small context is filled: what the model no longer sees is marked."""
     before = robot.state.options
-    _reconfigure(robot, SMALL)
-    robot.program.do(SetOverflow("forget-middle"))
+    _reconfigure(robot, context=SMALL)
+    robot.program.do(SetOverflow(overflow))
+    forgotten = robot.state.cache.forgotten
     for _ in range(MOST_TURNS):
-        if robot.state.cache.forgotten:
+        if robot.state.cache.forgotten != forgotten:
             break
         _say(robot, QUESTIONS[0])
     _point(robot, "view.chat", 0.5, 0.5)
@@ -67,14 +79,31 @@ def _overflow(robot: Robot, picture: Callable[[str], None]) -> None:
         robot.wheel(2.0)
     robot.wheel(2.0)
     robot.leave()
-    picture("05-cache-forgotten")
+    picture(name)
     robot.program.do(SetOverflow("stop"))
-    _reconfigure(robot, before.context)
+    _reconfigure(robot, context=before.context)
 
 
-def _reconfigure(robot: Robot, context: int) -> None:
-    robot.program.do(SetOptions(replace(robot.state.options, context=context)))
-    robot.wait("the other context", lambda s: s.load is None, LIMIT)
+def _in_bytes(robot: Robot, picture: Picture) -> None:
+    """Keys and values in 8 bits: what that takes, chosen and then in use."""
+    before = robot.state.options
+    robot.click("rail.memory")
+    robot.click("memory.keys.int8")
+    robot.click("memory.values.int8")
+    robot.leave()
+    picture("05-cache-int8-chosen")
+    robot.click("memory.apply")
+    robot.wait("the other precision", lambda s: s.load is None, LIMIT)
+    robot.click("memory.close")
+    _say(robot, QUESTIONS[1])
+    robot.leave()
+    picture("05-cache-int8")
+    _reconfigure(robot, keys=before.keys, values=before.values)
+
+
+def _reconfigure(robot: Robot, **changes: Any) -> None:
+    robot.program.do(SetOptions(replace(robot.state.options, **changes)))
+    robot.wait("the change", lambda s: s.load is None, LIMIT)
 
 
 def _say(robot: Robot, words: str) -> None:

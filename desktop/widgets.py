@@ -94,11 +94,18 @@ def heading(ui: Ui, words: str, note: str = "") -> None:
 
 
 def button(
-    ui: Ui, name: str, label: str, icon: str = "", hint: str = "", enabled: bool = True
+    ui: Ui,
+    name: str,
+    label: str,
+    icon: str = "",
+    hint: str = "",
+    enabled: bool = True,
+    width: float = 0.0,
 ) -> bool:
-    """A quiet button: text on a soft surface."""
+    """A quiet button: text on a soft surface; as wide as its text where `width` is 0."""
+    words = f"{icon}  {label}##{name}" if icon else f"{label}##{name}"
     imgui.begin_disabled(not enabled)
-    clicked = imgui.button(f"{icon}  {label}##{name}" if icon else f"{label}##{name}")
+    clicked = imgui.button(words, ImVec2(width, 0))
     ui.mark(name)
     imgui.end_disabled()
     tip(ui, hint)
@@ -243,8 +250,13 @@ def line_slider(
         value = imgui.slider_int(f"##{name}", value, *bounds, "", flags)[1]
     ui.mark(name)
     _draw_track(ui, _share(value, bounds, False))
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     imgui.same_line(0, ui.u(2))
-    text(ui, shown, "muted", "small")
+    at, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
+    spot = ImVec2(at.x, round((low.y + high.y - small) / 2))  # in the middle of the track
+    draw = imgui.get_window_draw_list()
+    draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), shown)
+    imgui.dummy(ImVec2(room - ui.u(2), small))
     return value
 
 
@@ -305,14 +317,15 @@ def toggle(ui: Ui, name: str, label: str, value: bool, hint: str = "") -> bool:
 def chooser(
     ui: Ui, name: str, options: Sequence[tuple[T, str]], value: T, hints: Sequence[str] = ()
 ) -> T:
-    """A few options side by side in one rounded bar, of equal width; returns the value."""
+    """A few options side by side in one rounded bar, of equal width where all labels fit so;
+    returns the value."""
     width = imgui.get_content_region_avail().x
     height, draw, at = ui.u(7.5), imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
-    share = width / len(options)
+    shares = _shares(ui, [label for _, label in options], width)
     end = ImVec2(at.x + width, at.y + height)
     draw.add_rect_filled(at, end, ui.color("hover"), ui.u(1.75))
     for number, (option, label) in enumerate(options):
-        left = at.x + share * number
+        left, share = at.x + sum(shares[:number]), shares[number]
         imgui.set_cursor_screen_pos(ImVec2(left, at.y))
         if imgui.invisible_button(f"{name}.{option}", ImVec2(share, height)):
             value = option
@@ -335,6 +348,16 @@ def chooser(
             spot = ImVec2(left + (share - size.x) / 2, at.y + (height - size.y) / 2)
             draw.add_text(spot, ui.color(color), shown)
     return value
+
+
+def _shares(ui: Ui, labels: Sequence[str], width: float) -> list[float]:
+    """Equal, or by the length of the labels where one does not fit its equal share."""
+    equal = width / len(labels)
+    with ui.font(style="small"):
+        wanted = [imgui.calc_text_size(label).x + ui.u(3) for label in labels]
+    if max(wanted) <= equal:
+        return [equal] * len(labels)
+    return [width * each / sum(wanted) for each in wanted]
 
 
 def picker(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from core.formats.tensor import TensorData
 from core.messages import TensorRow
-from core.quant.modes import convert
+from core.quant.modes import convert, raised
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 
@@ -23,10 +23,11 @@ def analyze(
 ) -> tuple[TensorRow, ...]:
     """A row for every tensor, in the file's order."""
     total = sum(tensor.nbytes for tensor in tensors.values()) or 1
+    finer = raised(tensors.values(), mode)
     done, rows = 0, []
     for tensor in tensors.values():
         progress(tensor.name, done / total)
-        rows.append(_row(tensor, convert(tensor, mode)))
+        rows.append(_row(tensor, convert(tensor, mode, raised=finer)))
         done += tensor.nbytes
     return tuple(rows)
 

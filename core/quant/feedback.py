@@ -9,6 +9,7 @@ in the weights as they then are, with importance 1 / U[j, j]^2.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,22 +46,43 @@ def _inverse_of_upper(r: F64) -> F64:
     return out
 
 
-def quantize_int4(values: F32, u: F32, search: Search) -> NDArray[np.uint8]:
-    """values float32 [N, K], u [K, K] -> tiles of int4."""
-    rows, columns = values.shape
-    work: F32 = np.pad(values, ((0, -rows % tiles.ROWS), (0, 0)))
+@dataclass(frozen=True)
+class Feedback:
+    """How the columns of one matrix are rounded: `order` [K] names them in turn, U is of H so
+    ordered. Blocks come in the order of their most used column: what is rounded early can be made
+    good by most others."""
+
+    order: NDArray[np.intp]
+    u: F32
+
+    @classmethod
+    def of(cls, moment: F32, identity: float = 0.0) -> Feedback:
+        """moment [K, K], K a multiple of 32"""
+        used = np.diag(moment).reshape(-1, tiles.COLUMNS)
+        blocks = np.argsort(-used.max(axis=1), kind="stable")
+        inside = np.argsort(-used, axis=1, kind="stable")
+        order = (blocks[:, None] * tiles.COLUMNS + inside[blocks]).reshape(-1)
+        return cls(order, factor(moment[np.ix_(order, order)], identity))
+
+
+def quantize_int4(values: F32, feedback: Feedback, search: Search) -> NDArray[np.uint8]:
+    """values float32 [N, K] -> tiles of int4."""
+    u, rows, columns = feedback.u, *values.shape
+    work: F32 = np.pad(values, ((0, -rows % tiles.ROWS), (0, 0)))[:, feedback.order]
     importance = (np.float32(1) / np.square(np.diag(u))).astype(np.float32)
     importance /= importance.mean()
     out = np.empty((len(work) // tiles.ROWS, columns // tiles.COLUMNS), int4.TILE)
-    for block, first in enumerate(range(0, columns, tiles.COLUMNS)):
+    for first in range(0, columns, tiles.COLUMNS):
         here = slice(first, first + tiles.COLUMNS)
-        found = search(np.ascontiguousarray(work[:, here]), importance[here])
+        block, inside = np.divmod(feedback.order[here], tiles.COLUMNS)
+        back = np.argsort(inside)  # to the columns' own order, in which a block lies
+        found = search(np.ascontiguousarray(work[:, here][:, back]), importance[here][back])
         headers = tiles.headers_of_rows(found.view(int4.TILE).reshape(-1, 1)["headers"])[:, 0]
         levels, errors = _round_block(work[:, here].T.copy(), headers, u[here, here])
         work[:, here.stop :] -= errors.T @ u[here, here.stop :]
-        packed = nibbles.pack(levels.T)[:, None, :]
-        out["headers"][:, block] = headers.reshape(-1, tiles.ROWS)
-        out["levels"][:, block] = tiles.interleave(packed, int4.GROUPS)[:, 0]
+        packed = nibbles.pack(levels[back].T)[:, None, :]
+        out["headers"][:, block[0]] = headers.reshape(-1, tiles.ROWS)
+        out["levels"][:, block[0]] = tiles.interleave(packed, int4.GROUPS)[:, 0]
     return out.reshape(-1).view(np.uint8)
 
 

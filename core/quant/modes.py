@@ -23,8 +23,37 @@ _CHUNK_VALUES = 1 << 21  # 8 MiB of float32 at a time
 _CHUNK_ROWS = 16  # a multiple of the rows of a tile
 
 
-def target_dtype(tensor: TensorData, mode: str, *, table: bool = False) -> str:
-    """The format a tensor has in a mode; `table`: in which it is written where it stays on disk.
+# Matrices of which few weights decide much: at int4 those of values lose three times as much as
+# any others of their size. SPARE_BITS is what their better format may add, in the mean.
+_SENSITIVE = "attn_v.weight"
+SPARE_BITS = 0.1
+NONE_RAISED: frozenset[str] = frozenset()
+
+
+def raised(tensors: Iterable[TensorData], mode: str) -> frozenset[str]:
+    """Names of a model's matrices that are int8 in mode int4: all sensitive ones, or none where
+    they are too many."""
+    if mode != "int4":
+        return NONE_RAISED
+    sizes = {t.name: math.prod(t.shape) for t in tensors if _fills_blocks(t, "int4")}
+    names = frozenset(name for name in sizes if name.endswith(_SENSITIVE))
+    more = FORMATS["int8"].bits_per_weight - FORMATS["int4"].bits_per_weight
+    added = more * sum(sizes[name] for name in names)
+    return names if added <= SPARE_BITS * sum(sizes.values()) else NONE_RAISED
+
+
+def _fills_blocks(tensor: TensorData, dtype: str) -> bool:
+    return len(tensor.shape) > 1 and tensor.shape[-1] % FORMATS[dtype].block_size == 0
+
+
+def table_dtype(tensor: TensorData, mode: str) -> str:
+    """The format in which a weight is written that stays on disk and of which rows are read."""
+    dtype = _FORMAT_OF_TABLE[mode]
+    return dtype if _fills_blocks(tensor, dtype) else "f16"
+
+
+def target_dtype(tensor: TensorData, mode: str, raised: frozenset[str] = NONE_RAISED) -> str:
+    """The format a tensor has in a mode, of which the model's `raised` are known.
 
     Vectors (norms, biases) are float32 in every mode, which is exact. Rows that do not fill whole
     blocks stay float16. Raises RequestError for an unknown mode.
@@ -33,9 +62,10 @@ def target_dtype(tensor: TensorData, mode: str, *, table: bool = False) -> str:
         raise RequestError(f"unknown weight mode {mode!r}, expected one of {', '.join(MODES)}")
     if len(tensor.shape) == 1:
         return "f32"
-    formats = _FORMAT_OF_TABLE if table else _FORMAT_OF_MODE
-    dtype = formats.get(mode, tensor.dtype)
-    return "f16" if tensor.shape[-1] % FORMATS[dtype].block_size else dtype
+    if tensor.name in raised:
+        return "int8"
+    dtype = _FORMAT_OF_MODE.get(mode, tensor.dtype)
+    return dtype if _fills_blocks(tensor, dtype) else "f16"
 
 
 Room = Callable[[int], NDArray[np.uint8]]  # so many bytes
@@ -45,12 +75,14 @@ def _own_room(nbytes: int) -> NDArray[np.uint8]:
     return np.empty(nbytes, np.uint8)
 
 
-def common_room(tensors: Iterable[TensorData], mode: str) -> Room:
+def common_room(
+    tensors: Iterable[TensorData], mode: str, raised: frozenset[str] = NONE_RAISED
+) -> Room:
     """One allocation for all that `convert` will change, so that the system can use large pages.
 
     A stream through small ones is a fifth slower.
     """
-    total = sum(_aligned(_converted_bytes(tensor, mode)) for tensor in tensors)
+    total = sum(_aligned(_converted_bytes(tensor, mode, raised)) for tensor in tensors)
     memory = np.empty(total + _ALIGNMENT, np.uint8)
     taken = -memory.ctypes.data % _ALIGNMENT
 
@@ -62,8 +94,8 @@ def common_room(tensors: Iterable[TensorData], mode: str) -> Room:
     return room
 
 
-def _converted_bytes(tensor: TensorData, mode: str) -> int:
-    dtype = target_dtype(tensor, mode)
+def _converted_bytes(tensor: TensorData, mode: str, raised: frozenset[str]) -> int:
+    dtype = target_dtype(tensor, mode, raised)
     shape = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
     return 0 if dtype == tensor.dtype else FORMATS[dtype].nbytes(shape)
 
@@ -74,24 +106,31 @@ def _aligned(nbytes: int) -> int:
 
 def mode_bytes(tensors: Iterable[TensorData], mode: str) -> int:
     """Bytes that the tensors take in a mode, without converting them."""
+    found = tuple(tensors)
+    names = raised(found, mode)
     return sum(
-        FORMATS[target_dtype(tensor, mode)].nbytes((math.prod(tensor.shape[:-1]), tensor.shape[-1]))
-        for tensor in tensors
+        FORMATS[target_dtype(t, mode, names)].nbytes((math.prod(t.shape[:-1]), t.shape[-1]))
+        for t in found
     )
 
 
-def convert(tensor: TensorData, mode: str, room: Room = _own_room) -> TensorData:
+def convert(
+    tensor: TensorData,
+    mode: str,
+    room: Room = _own_room,
+    raised: frozenset[str] = NONE_RAISED,
+) -> TensorData:
     """The tensor in the format of a mode, in `room`; itself where nothing changes.
 
     Works through the tensor in pieces, so that beside the result only a few MiB are in use.
     Raises RequestError for an unknown mode, UnsupportedError for values that overflow float16.
     """
-    dtype = target_dtype(tensor, mode)
+    dtype = target_dtype(tensor, mode, raised)
     if dtype == tensor.dtype:
         return tensor
     target = FORMATS[dtype]
     columns = tensor.shape[-1]
-    data = room(_converted_bytes(tensor, mode))
+    data = room(_converted_bytes(tensor, mode, raised))
     end = 0
     for decoded in pieces(tensor):
         begin, end = end, end + target.nbytes((len(decoded), columns))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant import feedback
+from core.quant.feedback import Feedback, quantize_int4
 from core.quant.registry import FORMATS
 
 F32 = NDArray[np.float32]
@@ -38,20 +38,20 @@ class Calibrated:
     """
 
     def __init__(self, name: str, moment: F32, *, also_rows: bool = False) -> None:
-        self._name, self._factor = name, None
+        self._name, self._feedback = name, None
         diagonal = np.diag(moment) if moment.ndim == 2 else moment
         mean = float(diagonal.mean(dtype=np.float64)) or 1.0
         share = _ROWS_SHARE if also_rows else 0.0
         self._importance = (diagonal / mean + (_LEAST + share)).astype(np.float32)
         if name == "int4" and moment.ndim == 2:
-            self._factor = feedback.factor(moment, share)
+            self._feedback = Feedback.of(moment, share)
 
     def encode(self, values: F32) -> NDArray[np.uint8]:
         """values [N, K], any rows of the matrix from a multiple of 16 on."""
-        if self._factor is None or not np.isfinite(values).all():
+        if self._feedback is None or not np.isfinite(values).all():
             return encode(self._name, values, self._importance)
-        return feedback.quantize_int4(
-            values, self._factor, lambda part, weight: encode(self._name, part, weight)
+        return quantize_int4(
+            values, self._feedback, lambda part, weight: encode(self._name, part, weight)
         )
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from typing import Any
 
-from core import backends
+from core import backends, loading
 from core.exec.cpu import cpu_features, default_threads, isa_name, processor_name
 from core.gpu.device import list_devices
 from core.gpu.info import DeviceInfo
+from core.metrics.modes import measure_modes, recommend
 from desktop.cli import engine_options
 
 
 def run(arguments: argparse.Namespace) -> int:
     report = _report(arguments)
+    if arguments.benchmark_modes:
+        report["modes"] = _benchmark(arguments)
     if arguments.json:
         print(json.dumps(report))
     else:
@@ -45,6 +49,34 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
         "devices": [_device(device) for device in list_devices()],
         "auto": chosen,
     }
+
+
+def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Speed and size of every mode that fits into memory, and the one to choose."""
+    file = loading.open_model(arguments.model, lambda *_: None, _say)
+    told: set[str] = set()
+
+    def progress(stage: str, fraction: float) -> None:
+        mode = stage.removeprefix("measuring ")
+        if mode != stage and mode not in told:
+            told.add(mode)
+            _say(f"measuring {mode}")
+
+    try:
+        rows = measure_modes(file, engine_options(arguments), None, progress)
+    finally:
+        file.close()
+    best, reason = recommend(rows)
+    return {
+        "model": str(file.path),
+        "rows": [asdict(row) for row in rows],
+        "recommended": rows[best].mode,
+        "reason": reason,
+    }
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr)
 
 
 def _reason(choice: backends.Choice, asked: str) -> str:
@@ -83,6 +115,8 @@ def _print(report: dict[str, Any]) -> None:
     auto = report["auto"]
     print(f"Auto        {auto['backend']} on {auto['device']}, activations {auto['activations']}")
     print(f"            because {auto['reason']}")
+    if "modes" in report:
+        _print_modes(report["modes"])
 
 
 def _print_device(device: dict[str, Any]) -> None:
@@ -100,3 +134,13 @@ def _print_device(device: dict[str, Any]) -> None:
     print(f"            features used: {used}")
     if not device["usable"]:
         print(f"            not usable: {device['why_not']}")
+
+
+def _print_modes(modes: dict[str, Any]) -> None:
+    print(f"\n{'mode':<12}{'activations':<13}{'weights':>11}{'prompt':>13}{'answer':>13}")
+    for row in modes["rows"]:
+        print(
+            f"{row['mode']:<12}{row['activations']:<13}{row['weight_bytes'] / 2**20:>7.1f} MiB"
+            f"{row['prefill_tok_s']:>7.1f} tok/s{row['decode_tok_s']:>7.1f} tok/s"
+        )
+    print(f"Recommended {modes['recommended']}: {modes['reason']}")

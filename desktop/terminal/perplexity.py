@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from core import loading
 from core.errors import RequestError
 from core.loading import ModelFile
-from core.messages import DivergenceReport
+from core.messages import DivergenceReport, EngineOptions
 from core.metrics.perplexity import chunks_of, measure, read_text
 from desktop.cli import engine_options
 from desktop.terminal.files import warn
@@ -27,7 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     tested = replace(engine_options(arguments), query_budget=0)
     if arguments.ctx == 0:
         tested = replace(tested, context=512)
-    reference = replace(tested, mode=arguments.reference_mode, activations="a32")
+    keys, values = arguments.reference_kv or arguments.kv
+    reference = replace(
+        tested, mode=arguments.reference_mode, activations="a32", keys=keys, values=values
+    )
     with ExitStack() as stack:
         file = stack.enter_context(_opened(arguments.model))
         whose = file
@@ -41,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({k: v for k, v in asdict(report).items() if k not in _PLOTTED}))
     else:
-        _print(report)
+        _print(report, _cache(tested), _cache(reference))
     return 0
 
 
@@ -75,12 +78,17 @@ class _Progress:
         print(line, end="", file=sys.stderr, flush=True)
 
 
-def _print(report: DivergenceReport) -> None:
+def _cache(options: EngineOptions) -> str:
+    keys, values = options.keys, options.values
+    return f"{keys} cache" if keys == values else f"cache of {keys} keys and {values} values"
+
+
+def _print(report: DivergenceReport, cache: str, reference_cache: str) -> None:
     tested, reference = report.tested, report.reference
     print(
-        f"{tested.mode} {tested.activations} on {tested.backend} against "
-        f"{reference.mode} {reference.activations}: {report.tokens_scored} tokens of "
-        f"{report.chunks} chunks of {report.chunk_tokens}"
+        f"{tested.mode} {tested.activations}, {cache}, on {tested.backend} against "
+        f"{reference.mode} {reference.activations}, {reference_cache}: "
+        f"{report.tokens_scored} tokens of {report.chunks} chunks of {report.chunk_tokens}"
     )
     rows = (
         ("perplexity", f"{report.ppl:.4f} ± {report.ppl_error:.4f}"),

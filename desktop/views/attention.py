@@ -25,6 +25,10 @@ from desktop.views.status_bar import status_height
 from desktop.widgets import fit, picker, text, tip, wrapped
 
 KEPT = "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
+UNKEPT = (
+    "No queries of this text are kept. They do not come along when the model is run another way, "
+    "nor with a conversation that was in memory already. Maps begin with the next token."
+)
 EMPTY = (
     "In every layer each head looks back over the text with a question of its own and gathers "
     "what answers it. Its map has a row for every token that asks, and a column for every token "
@@ -55,7 +59,11 @@ def draw_panel(
     maps.use(look_of(state.attention))
     choice = _draw_bar(state.attention, ui, maps)
     actions = _draw_kept(state, ui, maps)
-    choice = _draw_grid(choice, ui, maps)
+    if maps.rows:
+        choice = _draw_grid(choice, ui, maps)
+    else:
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        wrapped(ui, UNKEPT)
     redraw(state, ui, maps)
     return choice, actions
 
@@ -115,8 +123,8 @@ def _draw_kept(state: AppState, ui: Ui, maps: AttentionMaps) -> list[Action]:
     side = ui.u(6)
     rows, memory = maps.rows, maps.memory
     taken = size(memory["maps"] + memory["copies"])
-    words = f"Queries of tokens {rows.start:,} to {rows.stop - 1:,} are kept in "
-    words += f"{size(memory['queries'])}; maps take {taken}."
+    kept = f"Queries of tokens {rows.start:,} to {rows.stop - 1:,}" if rows else "No queries"
+    words = f"{kept} are kept in {size(memory['queries'])}; maps take {taken}."
     with ui.font(style="small"):
         words = fit(words, imgui.get_content_region_avail().x - side - ui.u(2))
     text(ui, words, "faint", "small")

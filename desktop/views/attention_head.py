@@ -20,6 +20,7 @@ from desktop.widgets import icon_button, line_slider, text, toggle, wrapped
 
 LEAST = 16  # tokens that zooming ends at
 ZOOM = 1.25  # a notch of the wheel
+UNKEPT = "No queries of this text are kept: maps begin with the next token."
 EMPTY = "Click a head in the grid of the Attention view. Up to four are shown side by side."
 
 
@@ -70,6 +71,10 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     if maps is None or maps.problem or not choice.locked:
         text(ui, "Heads", bold=True)
         wrapped(ui, EMPTY if maps is None or not maps.problem else maps.problem)
+        return choice, []
+    if not maps.rows:
+        text(ui, "Heads", bold=True)
+        wrapped(ui, UNKEPT)
         return choice, []
     maps.use(look_of(choice))
     zoom: Zoom = ui.memory.setdefault("head.zoom", Zoom())
@@ -184,7 +189,7 @@ def _draw_foot(
     with ui.font(style="small"):
         room = imgui.calc_text_size(part).x + ui.u(6 + 8)
     label = shown.labels[row] if row < len(shown.labels) else ""
-    words = f"{row:,}  {visible(label)}"
+    words = f"{row:,}  “{visible(label)}”" if label else f"{row:,}"
     width = imgui.get_content_region_avail().x - room - ui.u(2)
     moved = line_slider(ui, "head.row", row, (0, max(last, 1)), words, width)
     imgui.same_line()

@@ -49,7 +49,8 @@ def window_of(state: AppState, zoom: Zoom, pixels: int) -> Window:
     context = float(state.model.context)
     if zoom.sight == "own":
         first, span = zoom.own
-        return Window(first, span, pixels)
+        span = min(span, context)  # which may be smaller than when this was chosen
+        return Window(min(first, context - span), span, pixels)
     span = context if zoom.sight == "context" else _used(state.context_used, context)
     return Window(0.0, span, pixels)
 

@@ -130,14 +130,14 @@ def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, li
         ui.mark("lanes.prompt")
         imgui.same_line(0, ui.u(2))
         if work:
-            clicked = button(ui, "lanes.run", label, enabled=not work.stopping)
+            clicked = button(ui, "lanes.run", label, enabled=not work.stopping, width=room)
         else:
             ready = bool(words.strip()) and state.model is not None
             clicked = primary_button(ui, "lanes.run", label, enabled=ready, width=room)
     choices = replace(choices, prompt=words)
     choices = replace(choices, greedy=toggle(ui, "lanes.greedy", "Greedy", choices.greedy, GREEDY))
     imgui.same_line(0, ui.u(6))
-    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + ui.u(0.5))
+    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + ui.u(0.75))
     shown = f"up to {choices.length} tokens"
     length = line_slider(ui, "lanes.length", choices.length, REACH, shown, ui.u(76))
     choices = replace(choices, length=length)

@@ -26,10 +26,13 @@ WHEN_FULL: dict[Overflow, str] = {
         "tokens come."
     ),
 }
-SOON = {
+FORGOTTEN: dict[Overflow, str] = {
+    "forget-middle": "the middle is forgotten",
+    "rolling": "the oldest is forgotten",
+}
+SOON: dict[Overflow, str] = {
     "stop": "then the answer ends",
-    "forget-middle": "then the middle is forgotten",
-    "rolling": "then the oldest is forgotten",
+    **{kind: f"then {what}" for kind, what in FORGOTTEN.items()},
 }
 STAYS = "The whole conversation stays in the window; what the model no longer sees is marked."
 
@@ -46,9 +49,12 @@ def fullness(share: float) -> str:
 def headroom(state: AppState) -> tuple[str, str]:
     """How long the context lasts, in words, and their colour; "" before the first turn."""
     share, found = used_share(state), forecast(state)
-    color = "muted" if share < WARN else fullness(share)
+    forgets = state.overflow != "stop"  # then nothing ends when it is full
+    color = "muted" if share < WARN else "warning" if forgets else fullness(share)
     if found is None:
         return "", color
+    if not found.turns and forgets:
+        return f"with the next turn, {FORGOTTEN[state.overflow]}", color
     if not found.turns:
         return "the next turn may not fit", color if share >= WARN else "warning"
     turns = f"{found.turns:,} more turn{'s' if found.turns != 1 else ''}"

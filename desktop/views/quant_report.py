@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from imgui_bundle import ImVec2, imgui, implot
 
-from core.messages import MODES, DivergenceReport, Mode
+from core.messages import MODES, DivergenceReport, Mode, ModelInfo
 from desktop.actions import Action
 from desktop.icons import ICON_TRASH
 from desktop.quant_state import Choices
@@ -21,6 +21,7 @@ from desktop.views.lanes_strip import nats
 from desktop.views.quant_work import draw_work
 from desktop.widgets import icon_button, picker, primary_button, text, tip, wrapped
 
+FLOATS = frozenset({"F32", "F16", "BF16", "F64"})
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 ABOUT = (
     "The text is cut into chunks of 512 tokens; those of the second half of each are scored, as "
@@ -53,10 +54,25 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, ABOUT)
         return actions
     _draw_table(ui, held.reports)
+    if words := born(state.model):
+        wrapped(ui, words)
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_quantiles(ui, held.reports)
     _draw_chunks(ui, held.reports)
     return actions
+
+
+def born(model: ModelInfo | None) -> str:
+    """A warning where the file's own weights are in blocks; "" where they are floats."""
+    stored = model.stored_formats if model else {}
+    blocks = [name for name in stored if name not in FLOATS]
+    if not blocks:
+        return ""
+    names = " and ".join(sorted(blocks))
+    return (
+        f"This file was quantized before ({names}): these numbers say what is lost beyond that. A "
+        "format whose blocks lie like the file's looks better here than on weights as trained."
+    )
 
 
 def _draw_setting(state: AppState, ui: Ui) -> list[Action]:
@@ -129,7 +145,7 @@ def _draw_table(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     if not imgui.begin_table(
         "reports",
         len(reports) + 1,
-        kind | flags.row_bg | flags.sizing_fixed_fit | flags.no_host_extend_y,
+        kind | flags.row_bg | flags.sizing_fixed_fit,
         ImVec2(0, height if kind else 0),
     ):
         return

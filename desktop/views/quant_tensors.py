@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import MODES, Mode, TensorRow
+from core.messages import MODES, Mode, TensorReport, TensorRow
 from desktop.actions import Action
 from desktop.quantizing import RunTask, SetQuantization
 from desktop.state import AppState
@@ -41,8 +41,20 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if held.tensors is None:
         wrapped(ui, ABOUT)
     else:
+        wrapped(ui, summary(held.tensors))
         _draw_table(ui, held.tensors.rows)
     return actions
+
+
+def summary(report: TensorReport) -> str:
+    """What it comes to over all weights, and the tensor that suffers most."""
+    sizes = [math.prod(row.shape) for row in report.rows]
+    bits = sum(n * row.bits_per_weight for n, row in zip(sizes, report.rows, strict=True))
+    words = f"{report.mode}: {bits / max(sum(sizes), 1):.2f} bits a weight"
+    worst = min(report.rows, key=lambda row: row.snr_db, default=None)
+    if worst is None or math.isinf(worst.snr_db):
+        return f"{words}, all of them exact."
+    return f"{words}; the least exact is {short(worst.name)} with {worst.snr_db:.1f} dB."
 
 
 def _draw_table(ui: Ui, rows: tuple[TensorRow, ...]) -> None:

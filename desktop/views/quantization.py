@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import ACTIVATIONS, MODES, Activations, Mode, ModelInfo, ModeSpeed
-from desktop.actions import Action, CancelLoading, SetOptions
-from desktop.icons import ICON_GAUGE, ICON_SCALE
+from core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
+from desktop.actions import Action, SetOptions
+from desktop.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE
 from desktop.quant_state import Page
 from desktop.quantizing import RunTask, SetQuantization, ShowLanes
 from desktop.state import AppState
@@ -36,6 +36,12 @@ ACTIVATION_HINTS = (
 )
 LIVE = "Takes effect at the next token, in the middle of an answer too. The conversation stays."
 MEASURE = "Runs every mode that fits into memory for some seconds: prompt, then answer."
+MEASURE_LABEL = "Measure"
+KEEP = (
+    "Write the weights in this mode to disk. The next time they are mapped from there: at once, "
+    "and in memory that other programs can share."
+)
+KEPT = "It is mapped from there whenever this mode is chosen."
 COMPARE = "Two modes answer one prompt, side by side"
 
 
@@ -59,25 +65,22 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     options = state.options
     speeds = state.quantization.speeds
-    for mode in MODES:
-        if _draw_mode(state, ui, model, mode):
-            options = replace(options, mode=mode)
-    imgui.dummy(ImVec2(0, ui.u(0.5)))
-    text(ui, "Activations", style="small")
-    kinds: list[tuple[Activations, str]] = [(kind, kind) for kind in ACTIVATIONS]
-    name = "quantization.activations"
-    kind = chooser(ui, name, kinds, options.activations, ACTIVATION_HINTS)
-    options = replace(options, activations=kind)
+    with ui.styled(item_spacing=(ui.u(2), ui.u(0.25))):
+        for mode in MODES:
+            if _draw_mode(state, ui, model, mode):
+                options = replace(options, mode=mode)
+    imgui.dummy(ImVec2(0, ui.u(0.25)))
+    options = _draw_activations(state, ui, options)
     actions: list[Action] = [SetOptions(options)] if options != state.options else []
-    actions += _draw_switching(state, ui)
+    _draw_switching(state, ui)
     if button(ui, "quantization.compare", "Compare two modes", ICON_SCALE, COMPARE):
         actions.append(ShowLanes(True))
-    imgui.same_line(0, ui.u(2))
     free = state.quantization.work is None
-    label = "Measure here"
-    if button(ui, "quantization.measure", label, ICON_GAUGE, MEASURE, enabled=free):
+    beside(ui, MEASURE_LABEL)
+    if button(ui, "quantization.measure", MEASURE_LABEL, ICON_GAUGE, MEASURE, enabled=free):
         actions.append(RunTask("modes"))
-    actions += draw_work(state, ui, "modes")
+    actions += _draw_keep(state, ui, model)
+    actions += draw_work(state, ui, "modes") + draw_work(state, ui, "keep")
     if speeds:
         wrapped(ui, f"On {speeds.device}, {speeds.reason}.")
     imgui.dummy(ImVec2(0, ui.u(1)))
@@ -86,10 +89,49 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     return actions
 
 
+def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
+    """The mode in use to disk, where it is not there yet."""
+    mode = state.executor.mode if state.executor else "as-stored"
+    kept = model.kept.get(mode, "")
+    label = "Kept on disk" if kept else "Keep on disk"
+    beside(ui, label)
+    hint = KEEP if not kept else f"{kept}\n{KEPT}"
+    if mode == "as-stored":
+        hint = "The file itself is on disk: choose another mode, and it can be kept."
+    free = state.quantization.work is None and state.load is None
+    able = free and not kept and mode == state.options.mode != "as-stored"
+    if button(ui, "quantization.keep", label, ICON_SAVE, hint, enabled=able):
+        return [RunTask("keep")]
+    return []
+
+
+def beside(ui: Ui, label: str) -> None:
+    """The next button beside the last one, or below it where there is no room."""
+    imgui.same_line(0, ui.u(2))
+    icon = ui.u(7) + 2 * imgui.get_style().frame_padding.x
+    if imgui.get_content_region_avail().x < imgui.calc_text_size(label).x + icon:
+        imgui.new_line()
+
+
+def _draw_activations(state: AppState, ui: Ui, options: EngineOptions) -> EngineOptions:
+    """The choice, and what it came to where the program chose."""
+    at = imgui.get_cursor_pos()
+    imgui.set_cursor_pos(ImVec2(at.x + ui.u(2), at.y + (ui.u(7.5) - ui.theme.size("small")) / 2))
+    text(ui, "Activations", "muted", "small")
+    imgui.set_cursor_pos(ImVec2(at.x + ui.u(24), at.y))
+    chosen = state.executor.activations if state.executor else ""
+    auto = f"auto: {chosen}" if chosen and options.activations == "auto" else "auto"
+    kinds = [(kind, auto if kind == "auto" else kind) for kind in ACTIVATIONS]
+    name = "quantization.activations"
+    return replace(
+        options, activations=chooser(ui, name, kinds, options.activations, ACTIVATION_HINTS)
+    )
+
+
 def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
     """A row: its name, a bar as long as it is large, its size, its speed where that is known."""
     draw, at = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
-    width, height, pad = imgui.get_content_region_avail().x, ui.u(7.5), ui.u(2)
+    width, height, pad = imgui.get_content_region_avail().x, ui.u(6.5), ui.u(2)
     name = f"quantization.mode.{mode}"
     clicked = imgui.invisible_button(name, ImVec2(max(width, 1.0), height))
     ui.mark(name)
@@ -100,7 +142,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
     if imgui.is_item_hovered() or wanted:
         fill = "accent_soft" if wanted else "hover"
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
-    tip(ui, f"{ABOUT[mode]}\n{_disk(mode)}\n{LIVE}")
+    tip(ui, f"{ABOUT[mode]}\n{_disk(model, mode)}\n{LIVE}")
     small = ui.theme.size("small")
     y = round(at.y + (height - ui.theme.text) / 2)
     below = round(at.y + (height - small) / 2)
@@ -143,22 +185,20 @@ def _recommended(state: AppState) -> ModeSpeed | None:
     return speeds.rows[speeds.recommended] if speeds else None
 
 
-def _disk(mode: Mode) -> str:
+def _disk(model: ModelInfo, mode: Mode) -> str:
     if mode == "as-stored":
         return "On disk: mapped from the file, without copying."
+    if mode in model.kept:
+        return f"On disk: mapped from {model.kept[mode]}, without copying."
     return "Made in memory when it is chosen, in the background."
 
 
-def _draw_switching(state: AppState, ui: Ui) -> list[Action]:
-    """The change under way, while the answer goes on."""
-    load = state.load
-    if load is None:
-        return []
-    progress(ui, load.stage.capitalize(), load.fraction)
+def _draw_switching(state: AppState, ui: Ui) -> None:
+    """The change under way, while the answer goes on; the header has the way to cancel it."""
+    if state.load is None:
+        return
+    progress(ui, f"{state.load.stage.capitalize()} for {state.options.mode}", state.load.fraction)
     ui.mark("quantization.switching")
-    if button(ui, "quantization.cancel", "Cancel", enabled=not load.cancelling):
-        return [CancelLoading()]
-    return []
 
 
 def _draw_facts(ui: Ui, model: ModelInfo) -> None:

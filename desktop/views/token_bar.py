@@ -36,6 +36,7 @@ BY = (
     "view, or attention rollout: the maps of all layers multiplied, each half attention and half "
     "the token itself, which estimates what reaches a token through the whole model."
 )
+APART = "Both answers, tinted from the first token where they differ."
 STEPS = 16  # of the bar of colours
 ELSEWHERE = "The cache holds another text, so there is nothing to look into."
 REVERSE = "Light up the tokens that look at this one. Holding Shift does the same."
@@ -177,6 +178,9 @@ def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDr
 
 def _draw_legend(state: AppState, ui: Ui) -> None:
     """On a line of its own."""
+    if state.comparing is not None:
+        text(ui, APART, "muted", "small")
+        return
     found = legend(state, ui)
     if found is None:
         text(ui, "Each box is a token. Point at one to see where it looks.", "muted", "small")

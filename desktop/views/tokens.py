@@ -176,7 +176,6 @@ def _own(state: AppState, ui: Ui, index: int) -> int:
 
 def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
     """The token, how likely it was, and the tokens it looks at most."""
-    message = state.messages[pointed.index]
     token = pointed.token - _own(state, ui, pointed.index)
     back, gap = state.xray.looks_back, ui.u(1)  # never over the words that light up
     y = pointed.at[1] - gap if back else pointed.at[1] + pointed.line + gap
@@ -184,8 +183,15 @@ def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
             return
-    words = _words(state, pointed)
-    text(ui, f"“{visible(words)}”", bold=True)
+    with ui.styled(item_spacing=(ui.u(2), ui.u(1.25))):
+        _draw_facts(state, ui, pointed, token)
+        _draw_looks(state, ui, ui.u(60))
+    imgui.end_tooltip()
+
+
+def _draw_facts(state: AppState, ui: Ui, pointed: Pointed, token: int) -> None:
+    message = state.messages[pointed.index]
+    text(ui, f"“{visible(_words(state, pointed))}”", bold=True)
     facts = [] if pointed.position is None else [f"position {pointed.position:,}"]
     if token < 0:
         facts.append("the chat template's own")
@@ -195,8 +201,6 @@ def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
     if not math.isnan(likely):
         facts.append(f"{likely:.1%} likely")
     text(ui, "  ·  ".join(facts) or "not in the cache now", "muted", "small")
-    _draw_looks(state, ui, ui.u(60))
-    imgui.end_tooltip()
 
 
 def _words(state: AppState, pointed: Pointed) -> str:
@@ -219,7 +223,7 @@ def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
     best = [i for i in np.argsort(-weights)[:MOST].tolist() if weights[i] > 0]
     if state.xray.by == "rollout" and not reverse and weights[0] > 0.9:
         wrapped(ui, SWALLOWED)
-    text(ui, "Most looked at by" if reverse else "Looks most at", "muted", "small")
+    text(ui, "Most looked at by" if reverse else "Looks most at", style="small", bold=True)
     for position in best:
         label = state.positions[position] if position < len(state.positions) else ""
         at = imgui.get_cursor_pos_x()
@@ -249,6 +253,7 @@ def draw_choice(state: AppState, ui: Ui) -> list[Action]:
         if not shown:
             return actions
         wrapped(ui, OTHERS)
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
         for other in token.alternatives:
             same = other.token == token.id
             if _draw_alternative(ui, visible(other.text), other.probability, other.token, same):

@@ -7,17 +7,44 @@
 #include <new>
 #include <utility>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/mman.h>
+#endif
+
 namespace llm {
 
 constexpr size_t kCacheLine = 64;  // bytes
 
+#if defined(__unix__) || defined(__APPLE__)
+
+// Pages of its own: untouched until first use, so that a long KV cache costs what it holds, and
+// back with the system at once. calloc does so only until blocks as large have been freed.
+inline void* take_zeroed(size_t bytes) {
+  void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) throw std::bad_alloc();
+  return block;
+}
+
+inline void give_back(void* block, size_t bytes) {
+  if (block != nullptr) munmap(block, bytes);
+}
+
+#else
+
+inline void* take_zeroed(size_t bytes) {
+  void* block = std::calloc(bytes, 1);
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
+}
+
+inline void give_back(void* block, size_t) { std::free(block); }
+
+#endif
+
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  // calloc leaves large blocks untouched until first use: a long KV cache costs what it holds.
-  explicit AlignedBuffer(size_t bytes) : block_(std::calloc(bytes + kCacheLine, 1)), size_(bytes) {
-    if (block_ == nullptr) throw std::bad_alloc();
-  }
+  explicit AlignedBuffer(size_t bytes) : block_(take_zeroed(bytes + kCacheLine)), size_(bytes) {}
   AlignedBuffer(AlignedBuffer&& other) noexcept : block_(other.block_), size_(other.size_) {
     other.block_ = nullptr;
     other.size_ = 0;
@@ -27,7 +54,7 @@ class AlignedBuffer {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~AlignedBuffer() { std::free(block_); }
+  ~AlignedBuffer() { give_back(block_, size_ + kCacheLine); }
 
   uint8_t* data() const {
     const auto address = reinterpret_cast<uintptr_t>(block_);

@@ -6,7 +6,6 @@
 namespace llm {
 namespace LLM_ISA {
 
-constexpr int64_t kFewRows = 5;      // up to which rows are faster one by one
 constexpr int64_t kSplitTokens = 4;  // a step of so few is cut along the positions too
 constexpr int64_t kSplitTasks = 16;  // that are enough for all threads
 constexpr int64_t kMaxSplits = 16;
@@ -140,8 +139,8 @@ static void attention(const Op& op, const Step& step, const Task& task) {
   const int64_t group = head / shape.group();
   with_type(keys.dtype, [&](auto k) {
     with_type(values.dtype, [&](auto v) {
-      const auto attend = n > kFewRows ? attend_blocks<decltype(k), decltype(v)>
-                                       : attend_rows<decltype(k), decltype(v)>;
+      const auto attend = tokens > 1 || n > kFewRows ? attend_blocks<decltype(k), decltype(v)>
+                                                     : attend_rows<decltype(k), decltype(v)>;
       attend(queries, n, rest, head_rows<decltype(k)>(keys, group, d),
              head_rows<decltype(v)>(values, group, d), keys.n_rows, d);
     });
@@ -159,7 +158,7 @@ static void attention(const Op& op, const Step& step, const Task& task) {
 
 static size_t attention_scratch(const Op& op) {
   const int64_t d = shape_of(op).head_dim;
-  return (kMaxQueries * 2 * padded(d) + block_floats(d) + kPositions) * sizeof(float);
+  return (kMaxQueries * 2 * padded(d) + block_floats(d) + kFewRows * kPositions) * sizeof(float);
 }
 
 const Kernel kAttention = {attention_tasks, attention, attention_scratch, shared_bytes, finish};

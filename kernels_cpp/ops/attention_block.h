@@ -96,8 +96,7 @@ inline void unpack(const HeadRows<T>& rows, int64_t ring, int64_t p, int64_t n, 
   for (int64_t i = 0; i < n; ++i, out += stride) {
     const int64_t r = (p + i) % ring;
     const T* row = rows.at(r);
-    float scale = 1;
-    rows.from(r).scale(&scale, 1);
+    const float scale = rows.scale(r);
     int64_t c = 0;
     for (; c + kWidth <= d; c += kWidth) store(out + c, load(row + c) * scale);
     for (; c < stride; ++c) out[c] = 0;

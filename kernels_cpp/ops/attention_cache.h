@@ -43,13 +43,20 @@ struct HeadRows {
 
   const T* at(int64_t i) const { return reinterpret_cast<const T*>(first + i * stride); }
   HeadRows from(int64_t i) const { return {first + i * stride, stride, to_scale}; }
-  void scale(float* factors, int64_t n) const {
-    if constexpr (std::is_same<T, int8_t>::value) {
-      for (int64_t i = 0; i < n; ++i) {
-        Half half;
-        std::memcpy(&half, first + i * stride + to_scale, sizeof half);
-        factors[i] *= to_float(half);
-      }
+  float scale(int64_t i) const {
+    if constexpr (!std::is_same<T, int8_t>::value) return 1;
+    Half half;
+    std::memcpy(&half, first + i * stride + to_scale, sizeof half);
+    return to_float(half);
+  }
+  // [n rounded up to kWidth]
+  void scales(float* out, int64_t n) const {
+    for (int64_t i = 0; i < n; i += kWidth) {
+      Half halves[kWidth] = {};
+      const uint8_t* scale = first + i * stride + to_scale;
+      const int64_t count = n - i < kWidth ? n - i : kWidth;
+      for (int64_t j = 0; j < count; ++j) std::memcpy(halves + j, scale + j * stride, sizeof(Half));
+      store(out + i, load(halves));
     }
   }
 };

@@ -1,7 +1,8 @@
 """What the weight modes lose, and what our formats lose beside llama.cpp's on the same weights.
 
-    python -m tests.bench.quantization --text FILE [--calibration FILE] [--matrices FILE]
+    python -m tests.bench.quantization --text FILE --matrices FILE [--calibration FILE]
                                        [--model MODEL] [--bytes 40000] [--large MODEL]
+                                       [--readme README.md]
 
 Every number is one of `llm-lite perplexity` or `llm-lite quantize`, run as a person would; the
 commands stand beside the numbers in the report. `--text` is English prose; calibration is done with
@@ -28,6 +29,8 @@ from core import catalog
 from core.exec.cpu import default_threads, isa_name, processor_name
 from tests.bench.quantization_matrices import compare_matrices
 from tests.bench.quantization_memory import measure_quantizing, measure_sharing, run_command
+from tests.bench.quantization_table import BEGIN, END, markdown
+from tests.bench.table import insert
 
 CHUNK = 512  # tokens
 RESULTS = Path(__file__).parent / "results" / "quantization.json"
@@ -68,6 +71,10 @@ def main() -> None:
         verdict = "met" if row["kld_mean"] <= row["limit"] else "MISSED"
         print(f"{row['name']:22} {row['kld_mean']:.3g} of {row['limit']:g}: {verdict}")
     print(json.dumps({k: report[k] for k in ("matrices", "memory", "sharing")}, indent=1))
+    if options.readme is not None:
+        options.readme.write_text(
+            insert(options.readme.read_text(), markdown(report), (BEGIN, END))
+        )
 
 
 def _options() -> argparse.Namespace:
@@ -77,9 +84,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--bytes", type=int, default=40_000, help="of the text, from its beginning")
     parser.add_argument("--calibration", type=Path)
     parser.add_argument("--calibration-bytes", type=int, default=90_000)
-    parser.add_argument("--matrices", type=Path)
+    parser.add_argument("--matrices", type=Path, required=True)
     parser.add_argument("--large", help="a model to measure the memory of quantizing with")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--readme", type=Path, help="a page whose table is written anew")
     return parser.parse_args()
 
 
@@ -88,14 +96,14 @@ def _measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     source = options.calibration or _python_topics(folder)
     calibration = _cut(source, options.calibration_bytes, folder / "calibration.txt")
     memory = _make_variants(options.model, folder)
-    report = {
+    report: dict[str, Any] = {
         "machine": _machine(),
         "model": options.model,
         "text": _described(options.text.name, text),
         "calibration": _described(source.name, calibration),
         "chunk": CHUNK,
         "divergence": [_diverge(case, folder, text) for case in CASES],
-        "matrices": compare_matrices(options.matrices) if options.matrices else None,
+        "matrices": compare_matrices(options.matrices),
         "sharing": measure_sharing(folder / "int4"),
     }
     if options.large:

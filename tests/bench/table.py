@@ -44,10 +44,11 @@ def _cell(result: dict[str, Any], key: str) -> str:
     )
 
 
-def insert(page: str, table: str) -> str:
+def insert(page: str, table: str, between: tuple[str, str] = (BEGIN, END)) -> str:
     """The page with the table between its markers; ValueError where it has none."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    first, last = between
+    before, begin, rest = page.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"the page has no {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+        raise ValueError(f"the page has no {first} and {last}")
+    return f"{before}{first}\n{table}\n{last}{after}"

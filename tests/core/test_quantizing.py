@@ -17,6 +17,7 @@ from core.quant.quantizer import encode
 from core.quant.registry import FORMATS
 from core.quantizing import lossy_source, quantize
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_metadata, llama_tensors
+from tests.make_gguf import write_tiny_llama as write_tiny_gguf
 from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama
 from tests.runners import BACKENDS, exact, running
 
@@ -267,3 +268,19 @@ def test_a_source_that_lost_before_is_warned_of(stored, mode, words):
 )
 def test_a_better_source_is_not(stored, mode):
     assert lossy_source({"t": tensor(stored), "v": tensor("f32", (64,))}, mode) is None
+
+
+def test_raised_matrices_are_mapped_too(tmp_path):
+    """Loaded in mode int4, a variant with matrices at int8 is used as it lies on the disk."""
+    sizes = {"width": 256, "heads": 8, "kv_heads": 1, "ffn": 512, "dtype": "f32"}
+    source = write_tiny_gguf(tmp_path / "wide.gguf", **sizes)
+    report = make(source, tmp_path / "v", "int4")
+    formats = {row.name: row.format for row in report.tensors}
+    assert formats["blk.1.attn_v.weight"] == "int8"
+    assert formats["blk.1.attn_k.weight"] == "int4"
+    assert 4.5 < report.bits_per_weight <= 4.6
+    with running(tmp_path / "v", exact("cpu", mode="int4")) as runner:
+        tensors = runner.model_file.file.tensors
+        for name, weight in runner.executor._weights.items():
+            assert weight.data.ctypes.data == tensors[name].data.ctypes.data
+    assert np.array_equal(logits(tmp_path / "v"), logits(source, "int4"))

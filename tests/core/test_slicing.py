@@ -89,8 +89,9 @@ def make_variant(source, target, mode):
 
 
 @pytest.mark.parametrize("mode", ["int4", "int8", "fp16"])
-def test_a_slice_of_a_variant_is_the_variant_of_a_slice(mode, even, tmp_path):
-    """Byte for byte: nothing is quantized again."""
+def test_a_slice_of_a_variant_is_the_variant_of_a_slice(mode, even, tmp_path, monkeypatch):
+    """Byte for byte: nothing is quantized again. Both may raise matrices."""
+    monkeypatch.setattr("core.quant.modes.SPARE_BITS", 9)
     slice_model(make_variant(even, tmp_path / "whole", mode), tmp_path / "cut", EVEN_CUT)
     slice_model(even, tmp_path / "float", EVEN_CUT)
     make_variant(tmp_path / "float", tmp_path / "expected", mode)

@@ -16,6 +16,7 @@ from core.messages import (
     LoadStarted,
     ModelLoaded,
     Reconfigure,
+    Stop,
     TokenDecoded,
 )
 from core.metrics.memory import give_back, resident_bytes
@@ -150,3 +151,36 @@ def test_twenty_switches_leave_no_memory_behind(client, tmp_path):  # noqa: F811
         give_back()
         sizes.append(resident_bytes())
     assert max(sizes[-3:]) <= 1.05 * max(sizes[:3])
+
+
+@pytest.mark.parametrize("backends", [("cpu", "cpu"), ("cpu", "vulkan")])
+def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backends):  # noqa: F811
+    """int4, fp16, int8 and again: the answer goes on, and the memory is what it was."""
+    from tests.make_gguf import write_tiny_llama
+
+    path = write_tiny_llama(tmp_path / "wide.gguf", width=512, ffn=2048, context=2048)
+    client.engine.device_lost(device)
+    client.load(path, exact("cpu"))
+    sampling = dataclasses.replace(GREEDY, max_new_tokens=500)
+    client.send(Generate(1, HELLO, sampling))
+    sizes = []
+    for number in range(20):
+        mode = ("int4", "fp16", "int8")[number % 3]
+        client.send(Reconfigure(exact(backends[number % 2], mode=mode)))
+        pace.let(1)
+        client.until(LoadStarted)
+        for preparing in threading.enumerate():
+            if preparing.name == "switching":
+                preparing.join(10)
+        pace.let(2)
+        assert client.until(ExecutorChanged).executor.mode == mode
+        client.until(TokenDecoded)
+        pace.sessions.clear()
+        give_back()
+        sizes.append(resident_bytes())
+    client.send(Stop())
+    pace.free.set()
+    pace.let(1)
+    finished = client.until(GenerationFinished)
+    assert finished.stop_reason == "stopped" and finished.stats.new_tokens > 20
+    assert max(sizes[12:]) <= 1.05 * max(sizes[6:12])  # each has been there once before

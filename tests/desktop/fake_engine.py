@@ -50,8 +50,10 @@ from core.messages import (
     Shutdown,
     Stop,
     StopReason,
+    Task,
     TokenDecoded,
 )
+from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
 
 ROW = 3 * 64 * 2  # bytes of a key or a value of a layer, fp16
@@ -81,6 +83,15 @@ MODEL = ModelInfo(
     has_chat_template=True,
     stored_formats=MappingProxyType({"Q4_1": 66_355_200, "Q8_0": 30_081_024, "F32": 140_544}),
     cache=LAYOUT,
+    mode_bytes=MappingProxyType(
+        {
+            "as-stored": 96_400_000,
+            "fp32": 538_000_000,
+            "fp16": 269_000_000,
+            "int8": 143_000_000,
+            "int4": 76_000_000,
+        }
+    ),
 )
 EXECUTOR = ExecutorInfo(
     backend="cpu",
@@ -119,6 +130,7 @@ class FakeEngine:
         self.delay = delay
         self.commands: list[Command] = []
         self.source: FakeSource | None = None
+        self.executor = EXECUTOR
         self.model = MODEL
         self.cached: list[int] = []  # what tells the tokens of the cache apart
         self._reused = 0
@@ -137,7 +149,7 @@ class FakeEngine:
         elif isinstance(command, CancelLoad):
             self._cancel.set()
         else:
-            if isinstance(command, Generate | Read):
+            if isinstance(command, Generate | Read | Task):
                 self._stop.clear()
             if isinstance(command, Shutdown):
                 self._stop.set()
@@ -167,7 +179,8 @@ class FakeEngine:
                 self._load(command)
             elif isinstance(command, Reconfigure):
                 self._reconfigure(command)
-                self._say(ExecutorChanged(EXECUTOR, self.model))
+                self.executor = replace(EXECUTOR, mode=command.options.mode)
+                self._say(ExecutorChanged(self.executor, self.model))
                 self._tell_cache()
             elif isinstance(command, Generate):
                 self._generate(command)
@@ -181,6 +194,12 @@ class FakeEngine:
                 self._say(measured(command, len(self.model.cache.layers)))
             elif isinstance(command, CompareGains):
                 self._say(GainsEffect(command.request, 0.25))
+            elif isinstance(command, Task):
+                fake_tasks.run_task(command, self.executor, self._say, self._pause)
+
+    def _pause(self) -> bool:
+        """Between two events; whether to stop."""
+        return self._stop.wait(self.delay)
 
     def _load(self, command: LoadModel) -> None:
         self._cancel.clear()

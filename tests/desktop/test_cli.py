@@ -453,6 +453,17 @@ def test_bench(tiny_llama, capsys, backend):
     assert "tok/s" in capsys.readouterr().out
 
 
+def test_doctor_measures_modes(tiny_llama, capsys):
+    words = ["doctor", "--benchmark-modes", "--model", str(tiny_llama), "--backend", "cpu"]
+    assert main([*words, "--json"]) == 0
+    modes = json.loads(capsys.readouterr().out)["modes"]
+    speeds = {row["mode"]: row["decode_tok_s"] for row in modes["rows"]}
+    assert set(speeds) == {"as-stored", "fp32", "fp16", "int8", "int4"}
+    assert min(speeds.values()) > 0 and modes["recommended"] in speeds and modes["reason"]
+    assert main(words) == 0
+    assert "\nRecommended " in capsys.readouterr().out
+
+
 def test_doctor(capsys):
     assert main(["doctor", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

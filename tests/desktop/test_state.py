@@ -33,7 +33,7 @@ from core.messages import (
 )
 from desktop import actions as a
 from desktop.actions import act, due
-from desktop.apply import apply, expire
+from desktop.apply import apply
 from desktop.asking import versions
 from desktop.inside import (
     AnswerSteered,
@@ -44,6 +44,7 @@ from desktop.inside import (
     Steer,
     SwitchVersion,
 )
+from desktop.notices import expire
 from desktop.state import LOG_LINES, NOTICES, RATE_SAMPLES, RECENT_FILES, AppState, Message
 from desktop.token_state import XRay
 from tests.desktop.fake_engine import EXECUTOR, MODEL

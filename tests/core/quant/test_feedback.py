@@ -36,6 +36,13 @@ def test_factor_is_that_of_the_inverse(columns, identity):
     assert np.abs(u.T @ u @ h - np.eye(columns)).max() < 1e-3
 
 
+def test_columns_are_taken_by_blocks_the_most_used_first():
+    moment = np.diag(np.arange(96, dtype=np.float32) % 70 + 1)
+    order = feedback.Feedback.of(moment).order
+    expected = [range(69, 63, -1), range(95, 69, -1), range(63, 31, -1), range(31, -1, -1)]
+    assert order.tolist() == [column for part in expected for column in part]
+
+
 def test_inputs_that_are_all_zero_have_a_factor():
     assert np.all(np.isfinite(feedback.factor(np.zeros((64, 64), np.float32))))
 
@@ -44,8 +51,8 @@ def test_feedback_loses_less_of_the_products():
     values = np.random.default_rng(1).standard_normal((48, 192)).astype(np.float32)
     x = correlated(192)
     plain = lost(values, search.quantize_int4(values, np.ones(192, np.float32)), x)
-    u = feedback.factor(moment_of(x))
-    assert lost(values, feedback.quantize_int4(values, u, search.quantize_int4), x) < 0.5 * plain
+    by = feedback.Feedback.of(moment_of(x))
+    assert lost(values, feedback.quantize_int4(values, by, search.quantize_int4), x) < 0.5 * plain
     assert lost(values, Calibrated("int4", moment_of(x)).encode(values), x) < 0.5 * plain
     unseen = correlated(192, seed=1)
     assert lost(values, Calibrated("int4", moment_of(x)).encode(values), unseen) < 0.5 * plain

@@ -68,3 +68,31 @@ def test_overflow_is_an_error_and_a_stored_infinity_is_kept():
 def test_unknown_mode():
     with pytest.raises(RequestError, match=r"'int2'.*as-stored, fp32"):
         modes.convert(tensor("f32", (2, 2)), "int2")
+
+
+def model(values, others, columns=64):
+    """A model's matrices by their rows."""
+    named = {"blk.0.attn_v.weight": values, "blk.1.attn_v.weight": values, "output.weight": others}
+    for name, rows in named.items():
+        yield TensorData(name, "f32", (rows, columns), tensor("f32", (rows, columns)).data)
+
+
+def test_the_matrices_of_values_keep_int8_in_mode_int4_where_they_are_few():
+    names = {"blk.0.attn_v.weight", "blk.1.attn_v.weight"}
+    assert modes.raised(model(16, 1300), "int4") == names  # 4 bits of 2.4 % of the weights
+    assert modes.raised(model(16, 1200), "int4") == frozenset()
+    assert modes.raised(model(16, 1300, columns=33), "int4") == frozenset()  # stay float16
+    assert all(modes.raised(model(16, 1300), mode) == frozenset() for mode in modes.MODES[:-1])
+
+
+def test_raised_matrices_are_converted_and_counted_so():
+    tensors = list(model(16, 1300))
+    found = modes.raised(tensors, "int4")
+    room = modes.common_room(tensors, "int4", found)
+    converted = [modes.convert(t, "int4", room, found) for t in tensors]
+    assert [t.dtype for t in converted] == ["int8", "int8", "int4"]
+    assert modes.mode_bytes(tensors, "int4") == sum(t.nbytes for t in converted)
+    bits = 8 * sum(t.nbytes for t in converted[:2]) + 4.5 * 1300 * 64
+    assert 4.5 < bits / (1332 * 64) <= 4.6
+    again = [modes.convert(t, "int4", raised=modes.raised(converted, "int4")) for t in converted]
+    assert all(a is b for a, b in zip(again, converted, strict=True))

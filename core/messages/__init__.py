@@ -1,0 +1,265 @@
+"""What the engine is told and what it says: frozen dataclasses, nothing else.
+
+Commands go in, events come out. The engine keeps no conversation: each `Generate` carries the whole
+of it, and the session reuses what its cache already holds, so edits, branches and regenerations
+need no messages of their own. Times are in seconds, sizes in bytes, rates in tokens per second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.messages.answers import (
+    OVERFLOWS,
+    Alternative,
+    ChatMessage,
+    ConversationRead,
+    Gains,
+    Generate,
+    GenerationFinished,
+    GenerationStarted,
+    GenerationStats,
+    Overflow,
+    PrefillProgress,
+    PromptToken,
+    Read,
+    Role,
+    Stop,
+    StopReason,
+    TokenDecoded,
+)
+from core.messages.cache import (
+    CacheMeasured,
+    CacheRewritten,
+    CacheStatus,
+    Measure,
+    MeasureCache,
+    OpenCache,
+    PooledPrefix,
+    SaveCache,
+)
+from core.messages.comparing import (
+    AnalyzeTensors,
+    CompareLanes,
+    DivergenceMeasured,
+    DivergenceReport,
+    Forced,
+    KeepVariant,
+    LaneFinished,
+    LaneReady,
+    LanesForced,
+    LaneToken,
+    MeasureDivergence,
+    MeasureModes,
+    ModesMeasured,
+    ModeSpeed,
+    TaskFinished,
+    TaskProgress,
+    TensorReport,
+    TensorRow,
+    VariantKept,
+)
+from core.messages.inside import (
+    CompareGains,
+    Direction,
+    ExportMaps,
+    GainsEffect,
+    Inspect,
+    LensResult,
+    LensRow,
+    Look,
+    Looked,
+    LookMode,
+    MapsExported,
+    SetGains,
+)
+from core.messages.models import (
+    CacheLayer,
+    CacheLayout,
+    CancelLoad,
+    ExecutorChanged,
+    ExecutorInfo,
+    LoadFailed,
+    LoadModel,
+    LoadProgress,
+    LoadStarted,
+    ModelInfo,
+    ModelLoaded,
+    Reconfigure,
+)
+from core.messages.options import (
+    ACTIVATIONS,
+    BACKENDS,
+    KV_TYPES,
+    MODES,
+    Activations,
+    Backend,
+    EngineOptions,
+    KvType,
+    Mode,
+    SamplingOptions,
+)
+
+Level = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    pass
+
+
+Aside = SetGains | Inspect | CompareGains | Look | ExportMaps | MeasureCache  # between steps
+Task = (  # ends with TaskFinished
+    CompareLanes | MeasureDivergence | MeasureModes | AnalyzeTensors | KeepVariant
+)
+
+Command = (
+    LoadModel
+    | CancelLoad
+    | Reconfigure
+    | Generate
+    | Read
+    | SetGains
+    | Inspect
+    | CompareGains
+    | Look
+    | MeasureCache
+    | SaveCache
+    | OpenCache
+    | ExportMaps
+    | CompareLanes
+    | MeasureDivergence
+    | MeasureModes
+    | AnalyzeTensors
+    | KeepVariant
+    | Stop
+    | Shutdown
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    level: Level
+    text: str
+    time: float  # seconds since the epoch
+
+
+Event = (
+    LoadStarted
+    | LoadProgress
+    | ModelLoaded
+    | LoadFailed
+    | ExecutorChanged
+    | GenerationStarted
+    | ConversationRead
+    | PrefillProgress
+    | TokenDecoded
+    | GenerationFinished
+    | LensResult
+    | GainsEffect
+    | Looked
+    | CacheRewritten
+    | CacheStatus
+    | CacheMeasured
+    | MapsExported
+    | LaneReady
+    | LaneToken
+    | LaneFinished
+    | LanesForced
+    | TaskProgress
+    | TaskFinished
+    | DivergenceMeasured
+    | ModesMeasured
+    | TensorReport
+    | VariantKept
+    | Logged
+)
+
+__all__ = [
+    "ACTIVATIONS",
+    "BACKENDS",
+    "KV_TYPES",
+    "MODES",
+    "OVERFLOWS",
+    "Activations",
+    "Alternative",
+    "AnalyzeTensors",
+    "Aside",
+    "Backend",
+    "CacheLayer",
+    "CacheLayout",
+    "CacheMeasured",
+    "CacheRewritten",
+    "CacheStatus",
+    "CancelLoad",
+    "ChatMessage",
+    "Command",
+    "CompareGains",
+    "CompareLanes",
+    "ConversationRead",
+    "Direction",
+    "DivergenceMeasured",
+    "DivergenceReport",
+    "EngineOptions",
+    "Event",
+    "ExecutorChanged",
+    "ExecutorInfo",
+    "ExportMaps",
+    "Forced",
+    "Gains",
+    "GainsEffect",
+    "Generate",
+    "GenerationFinished",
+    "GenerationStarted",
+    "GenerationStats",
+    "Inspect",
+    "KeepVariant",
+    "KvType",
+    "LaneFinished",
+    "LaneReady",
+    "LaneToken",
+    "LanesForced",
+    "LensResult",
+    "LensRow",
+    "Level",
+    "LoadFailed",
+    "LoadModel",
+    "LoadProgress",
+    "LoadStarted",
+    "Logged",
+    "Look",
+    "LookMode",
+    "Looked",
+    "MapsExported",
+    "Measure",
+    "MeasureCache",
+    "MeasureDivergence",
+    "MeasureModes",
+    "Mode",
+    "ModeSpeed",
+    "ModelInfo",
+    "ModelLoaded",
+    "ModesMeasured",
+    "OpenCache",
+    "Overflow",
+    "PooledPrefix",
+    "PrefillProgress",
+    "PromptToken",
+    "Read",
+    "Reconfigure",
+    "Role",
+    "SamplingOptions",
+    "SaveCache",
+    "SetGains",
+    "Shutdown",
+    "Stop",
+    "StopReason",
+    "Task",
+    "TaskFinished",
+    "TaskProgress",
+    "TensorReport",
+    "TensorRow",
+    "TokenDecoded",
+    "VariantKept",
+]

@@ -1,0 +1,132 @@
+"""Answers, a token at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from core.messages.options import SamplingOptions
+
+Role = Literal["system", "user", "assistant"]
+StopReason = Literal["end", "length", "stopped", "context", "error"]
+Overflow = Literal["stop", "forget-middle", "rolling"]
+OVERFLOWS: tuple[Overflow, ...] = ("stop", "forget-middle", "rolling")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    role: Role
+    content: str
+    tokens: tuple[int, ...] = ()  # an assistant's ids as generated; () where unknown
+
+
+Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone, 0 ablates it
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Answer the conversation. `request` is the caller's number and comes back in every event.
+
+    With `continue_last`, the last message is an assistant's and is continued where it ended.
+    With `raw`, the messages' text goes to the model as it is, without a chat template.
+    With `gains`, all of the conversation is read and answered with these and no others: a cache
+    that was made with others is cleared first. Without, the gains of `SetGains` hold.
+    `forced` tokens begin the answer; they come back as TokenDecoded and do not count as new.
+    `overflow` says what is done when the context is full: the answer ends, what lies between the
+    first turn and the last tokens is forgotten, or all but the first tokens and the last.
+    """
+
+    request: int
+    messages: tuple[ChatMessage, ...]
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    continue_last: bool = False
+    raw: bool = False
+    gains: Gains | None = None
+    forced: tuple[int, ...] = ()
+    overflow: Overflow = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Bring a conversation into the cache and say nothing, as when another branch of it is to be
+    looked into. PrefillProgress tells how far it is, ConversationRead how it ended. Stop ends it;
+    what was read so far stays.
+    """
+
+    request: int
+    messages: tuple[ChatMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop the running answer; what was said stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptToken:
+    id: int
+    text: str  # U+FFFD where it is a part of a character
+    message: int  # index of the message that says it; -1: the template's own
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStarted:
+    request: int
+    prompt_tokens: int  # tokens of the whole prompt
+    reused_tokens: int  # of these, already in the cache
+    prompt: tuple[PromptToken, ...] = ()  # by position; the answer's tokens follow
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRead:
+    """The end of a Read: what the cache holds now, by position."""
+
+    request: int
+    prompt: tuple[PromptToken, ...] = ()
+    message: str = ""  # a sentence where it could not be read; "" where it was, or was stopped
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillProgress:
+    request: int
+    done: int  # tokens
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    token: int
+    text: str  # U+FFFD where it is a part of a character
+    probability: float  # at temperature 1, before any filter
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDecoded:
+    request: int
+    token: int
+    text: str  # what became whole characters with this token; may be ""
+    probability: float  # of the chosen token, at temperature 1, before any filter; nan: see below
+    context_used: int  # tokens
+    # The five likeliest tokens, the likeliest first. Of forced tokens only the last is judged; the
+    # others have none, and no probability.
+    alternatives: tuple[Alternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStats:
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    new_tokens: int = 0
+    prefill_tok_s: float = 0.0
+    decode_tok_s: float = 0.0
+    ttft_ms: float = 0.0  # request to first token
+    context_used: int = 0
+    peak_rss_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationFinished:
+    request: int
+    stop_reason: StopReason
+    stats: GenerationStats
+    message: str = ""  # a sentence, for stop_reason "error" and "context"

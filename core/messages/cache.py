@@ -1,0 +1,75 @@
+"""The cache of keys and values: what is in it, what was forgotten, to a file and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.messages.answers import PromptToken
+
+Measure = Literal["key-norm", "value-norm", "received"]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureCache:
+    """Ask for a CacheMeasured of the positions `first`..`last`-1; served between two tokens."""
+
+    request: int
+    what: Measure
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveCache:
+    """Write the cache's rows and tokens to a file."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCache:
+    """Read a file of SaveCache; one of another model or a damaged one is only logged."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRewritten:
+    """The context was full and a part of it was forgotten."""
+
+    request: int
+    tokens: tuple[PromptToken, ...]  # all that the cache holds now, by position
+    forgotten: tuple[tuple[int, int], ...]  # of the full prompt and answer: first..last-1
+
+
+@dataclass(frozen=True, slots=True)
+class PooledPrefix:
+    name: str
+    tokens: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatus:
+    """Said at the start and the end of an answer, and after loads."""
+
+    length: int  # tokens in the cache
+    context: int
+    reused: int  # of these, not computed again for the last answer
+    pool_used: int  # bytes
+    pool_budget: int  # bytes
+    prefixes: tuple[PooledPrefix, ...]
+    saved_bytes: int  # of the rows that were reused
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMeasured:
+    """A number for each position `first`.. of each layer that owns a cache."""
+
+    request: int
+    what: Measure
+    first: int
+    version: int
+    values: tuple[tuple[float, ...], ...]  # [layers][positions]
+    message: str = ""  # a sentence where there are none

@@ -1,0 +1,212 @@
+"""Long work that is no answer: lanes side by side, and what weight modes cost and lose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from core.messages.answers import Alternative, ChatMessage, GenerationStats, StopReason
+from core.messages.models import ExecutorInfo
+from core.messages.options import EngineOptions, Mode, SamplingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class CompareLanes:
+    """Answer one prompt on two lanes, a token of each in turn, then ask lane B for every token of
+    what A said. A lane whose options are those of the loaded model runs on it. Stop ends both
+    answers; what A said until then is still compared.
+    """
+
+    request: int
+    messages: tuple[ChatMessage, ...]
+    lanes: tuple[EngineOptions, EngineOptions]
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureDivergence:
+    """Perplexity of the loaded model over a text with `tested` and `reference` options, and how
+    far they are from each other; see `DivergenceReport`. Stop ends it.
+    """
+
+    request: int
+    path: str  # a text file, UTF-8; "" is the sample that comes along
+    tested: EngineOptions
+    reference: EngineOptions
+    chunk: int = 512  # tokens
+    most_chunks: int = 0  # 0: all of the text
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureModes:
+    """Ask for the speed and size of every weight mode on this machine. Stop ends it."""
+
+    request: int
+    options: EngineOptions
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeTensors:
+    """Ask for a TensorReport of the loaded model in a weight mode."""
+
+    request: int
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class KeepVariant:
+    """Write the loaded model in a weight mode to disk; from then on it is mapped, not made."""
+
+    request: int
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class VariantKept:
+    request: int
+    mode: Mode
+    path: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReady:
+    """A lane of CompareLanes can answer."""
+
+    request: int
+    lane: int  # 0: A, 1: B
+    executor: ExecutorInfo
+    weight_bytes: int
+    resident_bytes: int  # memory that the lane took; 0 where the system does not tell
+    shared: bool  # it is the model of the chat
+
+
+@dataclass(frozen=True, slots=True)
+class LaneToken:
+    request: int
+    lane: int
+    token: int
+    text: str  # what became whole characters with this token; may be ""
+    probability: float
+    alternatives: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFinished:
+    request: int
+    lane: int
+    stop_reason: StopReason
+    stats: GenerationStats  # of the time that this lane itself took
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A token that A said, in the eyes of both lanes."""
+
+    kl: float  # KL(A || B) of the distribution it came from, in nats
+    probabilities: tuple[float, float]  # of the token, by A and by B
+    alternatives: tuple[tuple[Alternative, ...], tuple[Alternative, ...]]  # five each
+
+
+@dataclass(frozen=True, slots=True)
+class LanesForced:
+    """Some more tokens of what A said, from place `first` of its answer on."""
+
+    request: int
+    first: int
+    tokens: tuple[Forced, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """How far a CompareLanes, MeasureDivergence, MeasureModes or AnalyzeTensors is."""
+
+    request: int
+    stage: str
+    fraction: float  # 0..1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished:
+    """The end of one of these; what was measured came before."""
+
+    request: int
+    message: str = ""  # a sentence where it did not come to its end
+
+
+@dataclass(frozen=True, slots=True)
+class DivergenceReport:
+    """Perplexity of a text and divergence from a reference, over the second half of every chunk.
+
+    Errors are standard errors of the mean. Divergences are in nats, probabilities 0..1.
+    """
+
+    ppl: float
+    ppl_error: float
+    ppl_reference: float
+    ppl_reference_error: float
+    kld_mean: float  # KL(reference || tested)
+    kld_error: float
+    kld_median: float
+    kld_p90: float
+    kld_p95: float
+    kld_p99: float
+    kld_p999: float
+    kld_max: float
+    delta_p_mean: float  # of the probability of the token that really follows
+    delta_p_rms: float
+    same_top: float  # share of tokens where both find the same one the likeliest
+    same_top_error: float
+    tokens_scored: int
+    chunks: int
+    chunk_tokens: int
+    bits_per_weight: float  # all weights, as loaded
+    matrix_bits_per_weight: float  # matrices only, without what pads their tiles
+    weight_bytes: int
+    reference_weight_bytes: int
+    tested: ExecutorInfo
+    reference: ExecutorInfo
+    kld_quantiles: tuple[float, ...]  # 101: the least, every percent, the largest
+    kld_by_chunk: tuple[float, ...]  # means
+
+
+@dataclass(frozen=True, slots=True)
+class DivergenceMeasured:
+    request: int
+    report: DivergenceReport
+
+
+@dataclass(frozen=True, slots=True)
+class ModeSpeed:
+    mode: Mode
+    activations: Literal["a32", "a8"]
+    weight_bytes: int
+    prefill_tok_s: float
+    decode_tok_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModesMeasured:
+    """Every mode that ran, and the one to choose: see `core/metrics/modes.py`."""
+
+    request: int
+    device: str
+    rows: tuple[ModeSpeed, ...]
+    recommended: int  # index of a row
+    reason: str  # one sentence
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRow:
+    name: str
+    shape: tuple[int, ...]
+    format: str
+    bits_per_weight: float
+    snr_db: float  # 10 log10(sum of squares / sum of squared errors); inf: exact
+
+
+@dataclass(frozen=True, slots=True)
+class TensorReport:
+    request: int
+    mode: Mode
+    rows: tuple[TensorRow, ...]

@@ -1,0 +1,116 @@
+"""Looking inside between two steps: gains of heads, logit lens, attention of a token, export."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.messages.answers import Alternative, Gains
+
+Direction = Literal["from", "to"]
+LookMode = Literal["heads", "layer-mean", "rollout"]
+
+
+@dataclass(frozen=True, slots=True)
+class SetGains:
+    """Weigh the output of every attention head from the next step on, in the middle of an answer
+    too. The cache stays as it is: what it holds was made with the gains of its time.
+
+    An answer that has gains of its own keeps them to its end. A new model begins with all 1.
+    """
+
+    gains: Gains
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Ask for a LensResult at a position of the cache; served between two tokens of an answer."""
+
+    position: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompareGains:
+    """Ask for a GainsEffect; served between two tokens of an answer."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Ask for a Looked: the row (`from`) of the token at `position`, what it looks at, or the
+    column (`to`), who looks at it. Of the mean over `heads` (layer, head), the mean over all heads
+    of `layer`, or the attention rollout through all layers; in which the first token can be left
+    out of every layer, as it takes nearly everything otherwise.
+
+    Served between two tokens of an answer; a later Look takes the place of one that still waits.
+    """
+
+    request: int
+    position: int
+    direction: Direction
+    mode: LookMode
+    heads: tuple[tuple[int, int], ...] = ()
+    layer: int = 0
+    without_first: bool = False  # of a rollout
+
+
+@dataclass(frozen=True, slots=True)
+class ExportMaps:
+    """Write the maps of heads (layer, head) to an NPZ file, as they are between two tokens of an
+    answer; MapsExported tells when that is done."""
+
+    request: int
+    path: str
+    heads: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LensRow:
+    layer: int
+    tokens: tuple[Alternative, ...]  # five, the likeliest first
+
+
+@dataclass(frozen=True, slots=True)
+class LensResult:
+    """What each layer's residual stream would already say after the token at `position`.
+
+    The residual behind the layer goes through the model's own output norm and head
+    (nostalgebraist 2020, "interpreting GPT: the logit lens").
+    """
+
+    request: int
+    position: int
+    rows: tuple[LensRow, ...]  # one a layer
+    message: str = ""  # a sentence where there are no rows
+
+
+@dataclass(frozen=True, slots=True)
+class GainsEffect:
+    """KL(all gains 1 || the gains in use) of the next token after the last position, in nats.
+
+    Only the last position is computed with each; the cache is as it stands.
+    """
+
+    request: int
+    kl: float  # nan where there is nothing to compare
+    message: str = ""  # a sentence, then
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The answer to a Look: a weight for every position of the cache; 0 where there is none."""
+
+    request: int
+    position: int
+    direction: Direction
+    weights: tuple[float, ...]
+    message: str = ""  # a sentence where weights are missing
+
+
+@dataclass(frozen=True, slots=True)
+class MapsExported:
+    request: int
+    path: str
+    message: str = ""  # a sentence where nothing was written

@@ -1,0 +1,130 @@
+"""Loading models and running them otherwise, and what is known of the one in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from core.messages.options import EngineOptions, KvType, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel:
+    """Load a model file or catalogue name; None is the default model."""
+
+    source: str | None
+    options: EngineOptions = field(default_factory=EngineOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class CancelLoad:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """Run the loaded model otherwise: another executor, device, mode, cache type or context."""
+
+    options: EngineOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorInfo:
+    """Who multiplies, and why: shown in the status bar."""
+
+    backend: Literal["vulkan", "cpu", "numpy"]
+    device: str  # "AMD Ryzen 5 4500U, 6 threads, AVX2" or the Vulkan device's name
+    reason: str  # one sentence: why auto chose it, or what failed; "" when asked for
+    mode: Mode
+    activations: Literal["a32", "a8"]
+    keys: KvType
+    values: KvType
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayer:
+    """A layer that owns keys and values, and the layers that read them too."""
+
+    layer: int
+    shared_with: tuple[int, ...]
+    rows: int  # positions it has room for; fewer than the context in a ring
+    window: int  # tokens that its attention reaches back; 0: all
+    key_row_bytes: int  # of one position
+    value_row_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayout:
+    layers: tuple[CacheLayer, ...] = ()
+    keys: KvType = "fp16"
+    values: KvType = "fp16"
+    reserved_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    name: str
+    path: str
+    architecture: str
+    parameters: int
+    file_bytes: int
+    weight_bytes: int  # as loaded
+    kv_bytes: int  # reserved for the whole context
+    context: int  # tokens available
+    trained_context: int
+    vocabulary: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    width: int
+    feed_forward: int
+    has_chat_template: bool
+    mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it
+        default_factory=lambda: MappingProxyType({})
+    )
+    stored_formats: Mapping[str, int] = field(  # format -> bytes, as in the file
+        default_factory=lambda: MappingProxyType({})
+    )
+    cache: CacheLayout = CacheLayout()
+    kept: Mapping[str, str] = field(  # weight mode -> directory of a variant kept on disk
+        default_factory=lambda: MappingProxyType({})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStarted:
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    stage: str  # "reading", "converting weights", "uploading weights", ...
+    fraction: float  # 0..1 of the whole load
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLoaded:
+    model: ModelInfo
+    executor: ExecutorInfo
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """The load ended without a model; one that was loaded before stays in use."""
+
+    source: str
+    message: str
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorChanged:
+    """The executor changed under a loaded model: asked for, or because the device failed."""
+
+    executor: ExecutorInfo
+    model: ModelInfo

@@ -1,0 +1,272 @@
+"""The model in use and the executor that runs it: put in place, replaced, given back.
+
+Only `prepare` is for another thread than the engine's.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core import backends, carrying, catalog, loading
+from core.errors import (
+    CancelledError,
+    DeviceError,
+    DeviceLostError,
+    LlmLiteError,
+    OutOfDeviceMemoryError,
+    RequestError,
+)
+from core.generation import Emit, cache_status
+from core.kept_variants import find
+from core.kv_cache import Prefix
+from core.messages import (
+    EngineOptions,
+    ExecutorChanged,
+    Level,
+    LoadFailed,
+    LoadModel,
+    LoadProgress,
+    LoadStarted,
+    ModelLoaded,
+    OpenCache,
+    SaveCache,
+)
+from core.metrics.memory import give_back
+from core.switching import Preparation, Request
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+
+class Running:
+    """`device` is the Vulkan device that also draws, None where nothing draws.
+
+    `cancelled` says of a command's number whether its load is to end, `closing` whether all is.
+    Variants that a person kept lie in the folder `variants`.
+    """
+
+    def __init__(
+        self,
+        device: Device | None,
+        emit: Emit,
+        log: Callable[[Level, str], None],
+        cancelled: Callable[[int], bool],
+        closing: Callable[[], bool],
+        variants: Path | None = None,
+    ) -> None:
+        self.device = device
+        self.variants = variants
+        self.file: loading.ModelFile | None = None
+        self.runner: loading.Runner | None = None
+        self.options = EngineOptions()
+        self._emit = emit
+        self._log = log
+        self._cancelled = cancelled
+        self._closing = closing
+
+    def load(self, number: int, command: LoadModel) -> bool:
+        """Whether the model is in the place of what was there."""
+        source = command.source or catalog.DEFAULT
+        self._emit(LoadStarted(source))
+        started = time.perf_counter()
+        progress = self._progress(number)
+        try:
+            file = loading.open_model(command.source, progress, partial(self._log, "warning"))
+            try:
+                if self.variants is not None:
+                    file.kept.update(find(self.variants, file, partial(self._log, "warning")))
+                runner = self._start(file, command.options, progress)
+            except BaseException:
+                file.close()
+                raise
+        except CancelledError:
+            self._emit(LoadFailed(source, "loading was cancelled", cancelled=True))
+            return False
+        except LlmLiteError as error:
+            self._log("error", str(error))
+            self._emit(LoadFailed(source, str(error)))
+            return False
+        self.unload()
+        self.file, self.runner, self.options = file, runner, command.options
+        seconds = time.perf_counter() - started
+        self._log_executor(runner)
+        self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
+        self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
+        self._emit(cache_status(runner.session))
+        return True
+
+    def prepare(self, request: Request) -> loading.Runner:
+        """A runner beside the one in use; on the switching thread."""
+        if self.file is None:
+            raise RequestError("no model is loaded: open one first")
+        self._emit(LoadStarted(str(self.file.path)))
+        return self._begin(self.file, request.command.options, self._progress(request.number))
+
+    def switch(self, preparation: Preparation) -> None:
+        """Put the runner that was prepared in the place of the one in use, or say why not."""
+        path = str(self.file.path) if self.file else ""
+        try:
+            self._put(preparation)
+        except CancelledError:
+            self._emit(LoadFailed(path, "the change was cancelled", cancelled=True))
+        except LlmLiteError as error:
+            self._log("error", str(error))
+            self._emit(LoadFailed(path, str(error)))
+        except Exception as error:
+            self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            self._emit(LoadFailed(path, f"an internal error: {error!r}; the log has the details"))
+
+    def _put(self, preparation: Preparation) -> None:
+        options = preparation.request.command.options
+        try:
+            runner = preparation.result()
+        except carrying.OUT_OF_MEMORY as error:
+            if self.file is None:
+                raise
+            progress = self._progress(preparation.request.number)
+            self._make_way(self.file, options, progress, error)
+            return
+        self.options = options
+        self._replace_runner(runner)
+
+    def _make_way(
+        self,
+        file: loading.ModelFile,
+        options: EngineOptions,
+        progress: loading.Progress,
+        problem: LlmLiteError,
+    ) -> None:
+        """There is no room for two executors: close the old one first, and restore it if even so
+        the new one does not fit."""
+        old = self.runner
+        if old is None:
+            raise problem
+        self._log("info", f"{problem} Trying again without the executor that is in use.")
+        kept = carrying.take_out(old, self._log)
+        self._close_runner()
+        try:
+            runner = self._start(file, options, progress)
+        except LlmLiteError:
+            runner = self._start(file, self.options, self._unless_closing)
+            self._take_over(runner, old, kept)
+            raise
+        self.options = options
+        self._take_over(runner, old, kept)
+
+    def _begin(
+        self, file: loading.ModelFile, options: EngineOptions, progress: loading.Progress
+    ) -> loading.Runner:
+        """As `_start`, but lack of memory passes through while there is some to be freed."""
+        try:
+            return loading.start(file, options, self.device, progress)
+        except OutOfDeviceMemoryError:
+            if self.runner is not None:
+                raise
+        except DeviceError:
+            pass
+        return self._start(file, options, progress)
+
+    def _start(
+        self, file: loading.ModelFile, options: EngineOptions, progress: loading.Progress
+    ) -> loading.Runner:
+        """A runner as asked for; the C++ executor where the device fails."""
+        try:
+            return loading.start(file, options, self.device, progress)
+        except DeviceError as error:
+            if options.backend == "cpu":
+                raise
+            self._log("warning", f"{error} The C++ executor takes over.")
+            return loading.start(file, options, None, progress, choice=_fallback(error))
+
+    def file_away(self, command: SaveCache | OpenCache) -> None:
+        """A cache to a file, or from one; what cannot be is only said in the log."""
+        if self.runner is None:
+            return
+        path = Path(command.path)
+        try:
+            if isinstance(command, SaveCache):
+                size = carrying.save(self.runner, path)
+                self._log("info", f"{path}: the cache was saved, {size / 2**20:.1f} MiB")
+            else:
+                count = carrying.open_saved(self.runner, path)
+                self._log("info", f"{path}: {count} tokens came back into the cache")
+        except LlmLiteError as error:
+            self._log("warning", str(error))
+        self._emit(cache_status(self.runner.session))
+
+    def fall_back(self, error: DeviceError) -> None:
+        """The device failed in the middle of an answer: go on with the C++ executor."""
+        if self.file is None or self.runner is None or self.runner.choice.backend == "cpu":
+            raise error
+        self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
+        runner = loading.start(
+            self.file, self.options, None, self._unless_closing, choice=_fallback(error)
+        )
+        self._replace_runner(runner)
+
+    def _replace_runner(self, runner: loading.Runner) -> None:
+        old = self.runner
+        assert old is not None
+        kept = carrying.take_out(old, self._log)
+        self._close_runner()
+        self._take_over(runner, old, kept)
+
+    def _take_over(self, runner: loading.Runner, old: loading.Runner, kept: Prefix | None) -> None:
+        carrying.hand_over(kept, old, runner)
+        self.runner = runner
+        self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
+        self._log_executor(runner)
+        self._emit(cache_status(runner.session))
+
+    def unload(self) -> None:
+        self._close_runner()
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+    def _close_runner(self) -> None:
+        runner, self.runner = self.runner, None
+        if runner is None:
+            return
+        try:
+            runner.close()
+        except DeviceError as error:  # a lost device may refuse even to be let go
+            self._log("warning", f"the old executor could not be closed cleanly: {error}")
+        del runner
+        give_back()
+
+    def _unless_closing(self, stage: str, fraction: float) -> None:
+        if self._closing():
+            raise CancelledError("the program is closing")
+
+    def _progress(self, number: int) -> loading.Progress:
+        last = -1.0
+
+        def report(stage: str, fraction: float) -> None:
+            nonlocal last
+            if self._cancelled(number):
+                raise CancelledError("cancelled")
+            if fraction - last >= 0.01 or fraction >= 1.0:
+                last = fraction
+                self._emit(LoadProgress(stage, fraction))
+
+        return report
+
+    def _log_executor(self, runner: loading.Runner) -> None:
+        info = runner.executor_info
+        because = f" because {info.reason}" if info.reason else ""
+        asked = self.options.backend == "auto" and self.options.device is not None
+        level: Level = "warning" if asked and info.reason else "info"
+        self._log(level, f"inference runs on {info.backend}: {info.device}{because}")
+        if runner.attention.note:
+            self._log("info", runner.attention.note)
+
+
+def _fallback(error: DeviceError) -> backends.Choice:
+    what = "was lost" if isinstance(error, DeviceLostError) else "failed"
+    return backends.Choice("cpu", f"the Vulkan device {what}: {error}")

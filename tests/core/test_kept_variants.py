@@ -1,0 +1,131 @@
+"""A variant that a person kept: written by the engine, found again and mapped, if it is whole."""
+
+import os
+
+import numpy as np
+import pytest
+
+from core import loading
+from core.engine import Engine
+from core.kept_variants import find, open_weights, place_of
+from core.messages import (
+    ExecutorChanged,
+    KeepVariant,
+    LoadModel,
+    ModelLoaded,
+    Reconfigure,
+    TaskFinished,
+    TaskProgress,
+    VariantKept,
+)
+from tests.core.test_engine import Client
+from tests.make_gguf import write_tiny_llama
+from tests.runners import exact
+
+
+@pytest.fixture
+def client(tmp_path):
+    made = Client()
+    made.engine.close()
+    made.engine = Engine(None, variants=tmp_path / "kept")
+    yield made
+    made.engine.close(10)
+
+
+def opened(path, folder=None):
+    file = loading.open_model(str(path), lambda *_: None, pytest.fail)
+    if folder is not None:
+        file.kept.update(find(folder, file, pytest.fail))
+    return file
+
+
+def logits(file, mode):
+    runner = loading.start(file, exact("cpu", mode=mode), None, lambda *_: None)
+    try:
+        return runner.session.prefill([1, 2, 3, 4])
+    finally:
+        runner.close()
+
+
+def keep(client, path, mode="int4"):
+    client.send(LoadModel(str(path), exact("cpu", mode=mode)))
+    client.until(ModelLoaded)
+    client.send(KeepVariant(7, mode))
+    kept = client.until(VariantKept)
+    assert client.until(TaskFinished).message == ""
+    return kept
+
+
+def test_kept_by_the_engine_and_mapped_at_the_next_switch(client, tiny_llama, tmp_path):
+    kept = keep(client, tiny_llama)
+    assert kept.mode == "int4" and kept.request == 7 and kept.nbytes > 0
+    assert client.of(TaskProgress)[-1].fraction == pytest.approx(1.0)
+    client.send(Reconfigure(exact("cpu", mode="fp16")), Reconfigure(exact("cpu", mode="int4")))
+    client.until(ExecutorChanged)
+    changed = client.until(ExecutorChanged)
+    assert changed.model.kept == {"int4": kept.path}
+    again = opened(tiny_llama, tmp_path / "kept")
+    assert {mode: str(path) for mode, path in again.kept.items()} == {"int4": kept.path}
+    assert (logits(again, "int4") == logits(opened(tiny_llama), "int4")).all()
+
+
+def test_the_weights_lie_in_the_file(client, tiny_llama, tmp_path):
+    keep(client, tiny_llama, "int8")
+    file = opened(tiny_llama, tmp_path / "kept")
+    stages = []
+    weights = loading._convert(file, "int8", lambda stage, fraction: stages.append(stage))
+    assert stages == ["mapping the variant on disk"]
+    for weight in weights.values():
+        assert not weight.data.flags.owndata and not weight.data.flags.writeable
+
+
+def test_a_damaged_one_is_left_alone(client, tiny_llama, tmp_path):
+    kept = keep(client, tiny_llama)
+    weights = next(tmp_path.glob("kept/*/model.safetensors"))
+    os.truncate(weights, weights.stat().st_size - 64)
+    warnings = []
+    file = opened(tiny_llama)
+    assert find(tmp_path / "kept", file, warnings.append) == {}
+    assert len(warnings) == 1 and kept.path in warnings[0] and "left alone" in warnings[0]
+
+
+def test_another_model_does_not_find_it(client, tiny_llama, tmp_path):
+    kept = keep(client, tiny_llama)
+    other = write_tiny_llama(tmp_path / tiny_llama.name, seed=3)
+    file = opened(other)
+    assert find(tmp_path / "kept", file, pytest.fail) == {}
+    assert place_of(tmp_path / "kept", file, "int4").name != kept.path.rpartition("/")[2]
+
+
+def test_a_mode_or_tensors_that_differ_are_refused(client, tiny_llama, tmp_path):
+    from core.errors import FileError
+
+    kept = keep(client, tiny_llama)
+    with pytest.raises(FileError, match="mode: expected int8, found int4"):
+        open_weights(kept.path, opened(tiny_llama), "int8")
+    wide = write_tiny_llama(tmp_path / "wide.gguf", width=128)
+    with pytest.raises(FileError, match="not those of"):
+        open_weights(kept.path, opened(wide), "int4")
+
+
+def test_nowhere_to_keep_it_is_a_sentence(tiny_llama, tmp_path):
+    for folder in (None, tmp_path / "file" / "kept"):
+        (tmp_path / "file").write_text("")
+        client = Client()
+        client.engine.close()
+        client.engine = Engine(None, variants=folder)
+        client.send(LoadModel(str(tiny_llama), exact("cpu", mode="int8")))
+        client.until(ModelLoaded)
+        client.send(KeepVariant(1, "int8"))
+        words = client.until(TaskFinished).message
+        assert ("no folder" if folder is None else "cannot be made") in words
+        client.engine.close(10)
+
+
+def test_values_are_those_of_memory(tiny_llama, tmp_path, client):
+    keep(client, tiny_llama)
+    mapped = opened(tiny_llama, tmp_path / "kept")
+    made = loading._convert(opened(tiny_llama), "int4", lambda *_: None)
+    for name, weight in loading._convert(mapped, "int4", lambda *_: None).items():
+        assert weight.dtype == made[name].dtype
+        assert np.array_equal(weight.data.ravel(), made[name].data.ravel()), name

@@ -1,0 +1,138 @@
+"""What the fake engine says when it is to compare or to measure: short, and always the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from core.messages import (
+    Alternative,
+    AnalyzeTensors,
+    CompareLanes,
+    DivergenceMeasured,
+    DivergenceReport,
+    Event,
+    ExecutorInfo,
+    Forced,
+    GenerationStats,
+    KeepVariant,
+    LaneFinished,
+    LaneReady,
+    LanesForced,
+    LaneToken,
+    MeasureDivergence,
+    MeasureModes,
+    ModesMeasured,
+    ModeSpeed,
+    Task,
+    TaskFinished,
+    TaskProgress,
+    TensorReport,
+    TensorRow,
+    VariantKept,
+)
+
+BEGINNING = ("Once", "upon", "a", "time", "a", "light")
+SAID = (*BEGINNING, "stood", "on", "a", "rock", "in", "the", "sea")
+OTHER = (*BEGINNING, "shone", "over", "the", "harbour")
+PARTING = len(BEGINNING)
+ROWS = (
+    ModeSpeed("as-stored", "a8", 96_400_000, 900.0, 90.0),
+    ModeSpeed("fp16", "a32", 270_000_000, 400.0, 40.0),
+    ModeSpeed("int4", "a8", 76_000_000, 1000.0, 120.0),
+)
+TENSORS = (
+    TensorRow("token_embd.weight", (49152, 576), "int4", 4.5, 21.0),
+    TensorRow("blk.0.attn_norm.weight", (576,), "f32", 32.0, math.inf),
+    TensorRow("blk.0.ffn_up.weight", (1536, 576), "int4", 4.5, 12.5),
+)
+
+
+def run_task(
+    command: Task, executor: ExecutorInfo, say: Callable[[Event], None], stop: Callable[[], bool]
+) -> None:
+    """Ends with TaskFinished, whether stopped or not."""
+    for event in _events(command, executor):
+        if stop():
+            say(TaskFinished(command.request, "it was stopped"))
+            return
+        say(event)
+    say(TaskFinished(command.request))
+
+
+def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
+    request = command.request
+    yield TaskProgress(request, "converting weights", 0.25)
+    if isinstance(command, CompareLanes):
+        yield from _lanes(command, executor)
+    elif isinstance(command, MeasureDivergence):
+        tested = replace(executor, mode=command.tested.mode)
+        reference = replace(executor, mode=command.reference.mode, activations="a32")
+        yield DivergenceMeasured(request, report(tested, reference))
+    elif isinstance(command, MeasureModes):
+        yield ModesMeasured(request, executor.device, ROWS, 2, "int4 is the fastest here")
+    elif isinstance(command, KeepVariant):
+        yield VariantKept(request, command.mode, f"/variants/model-{command.mode}", 76_000_000)
+    elif isinstance(command, AnalyzeTensors):
+        yield TensorReport(request, command.mode, TENSORS)
+
+
+def _lanes(command: CompareLanes, executor: ExecutorInfo) -> Iterator[Event]:
+    request = command.request
+    for lane, options in enumerate(command.lanes):
+        info = replace(executor, mode=options.mode)
+        yield LaneReady(request, lane, info, 76_000_000, 90_000_000, False)
+    for number in range(len(SAID)):
+        for lane, words in enumerate((SAID, OTHER)):
+            if number < len(words):
+                token = number + 1000 * (words[number] != SAID[number])
+                text = words[number] if number == 0 else " " + words[number]
+                yield LaneToken(request, lane, token, text, 0.5, best(number))
+    for lane, words in enumerate((SAID, OTHER)):
+        stats = GenerationStats(new_tokens=len(words), decode_tok_s=50.0 + lane, ttft_ms=80.0)
+        yield LaneFinished(request, lane, "end", stats)
+    yield LanesForced(request, 0, tuple(forced(number) for number in range(len(SAID))))
+
+
+def best(number: int) -> tuple[Alternative, ...]:
+    return tuple(Alternative(number + 10 * i, f" w{i}", 0.5 / 2**i) for i in range(5))
+
+
+def forced(number: int) -> Forced:
+    """Small everywhere but where they part."""
+    kl = 0.8 if number == PARTING else 0.001 * (number + 1)
+    return Forced(kl, (0.5, 0.5 - kl / 4), (best(number), best(number)[::-1]))
+
+
+def report(tested: ExecutorInfo, reference: ExecutorInfo) -> DivergenceReport:
+    loss = {"int4": 0.08, "int8": 0.001}.get(tested.mode, 1e-7)
+    return DivergenceReport(
+        ppl=20.0 * (1 + loss),
+        ppl_error=0.5,
+        ppl_reference=20.0,
+        ppl_reference_error=0.5,
+        kld_mean=loss,
+        kld_error=loss / 50,
+        kld_median=loss / 2,
+        kld_p90=2 * loss,
+        kld_p95=3 * loss,
+        kld_p99=4 * loss,
+        kld_p999=5 * loss,
+        kld_max=6 * loss,
+        delta_p_mean=-loss / 10,
+        delta_p_rms=loss / 2,
+        same_top=1 - loss,
+        same_top_error=0.001,
+        tokens_scored=512,
+        chunks=2,
+        chunk_tokens=512,
+        bits_per_weight=4.5,
+        matrix_bits_per_weight=4.5,
+        weight_bytes=76_000_000,
+        reference_weight_bytes=540_000_000,
+        tested=tested,
+        reference=reference,
+        kld_quantiles=tuple(6 * loss * (n / 100) ** 2 for n in range(101)),
+        kld_by_chunk=(loss * 0.9, loss * 1.1),
+    )

@@ -1,0 +1,246 @@
+"""The panel of weight modes and the two lanes, used through ImGui's input queue."""
+
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui
+
+from core.messages import (
+    AnalyzeTensors,
+    CompareLanes,
+    KeepVariant,
+    LoadModel,
+    MeasureDivergence,
+    Reconfigure,
+    Stop,
+)
+from desktop.quant_state import Comparison, LaneAnswer, LaneToken
+from desktop.quantizing import SetQuantization
+from desktop.state import AppState
+from desktop.views import lanes_strip, quant_report, quant_tensors
+from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
+from tests.desktop.fake_tasks import OTHER, PARTING, SAID, TENSORS, report
+from tests.desktop.test_interface import headless  # noqa: F401
+
+REPORT = report(replace(EXECUTOR, mode="int4"), replace(EXECUTOR, mode="fp32"))
+
+
+@pytest.fixture
+def panel(headless):  # noqa: F811
+    """The Quantization view of a loaded model, with a fake engine behind it."""
+
+    def make(size=(1280, 720), delay=0.0):
+        one, engine = headless(AppState(), size=size), FakeEngine(delay)
+        one.program.start(engine)
+        engine.send(LoadModel(None))
+        one.robot.wait("the model", lambda s: s.model is not None, 5)
+        engine.source = None
+        one.robot.click("tab.quantization")
+        return one, engine
+
+    return make
+
+
+def last(engine, kind):
+    return [command for command in engine.commands if isinstance(command, kind)][-1]
+
+
+def at_rest(state):
+    return state.quantization.work is None
+
+
+def choose(one, **changes):
+    one.program.do(SetQuantization(replace(one.state.quantization.choices, **changes)))
+    one.robot.frames(2)
+
+
+def inside(one, name, place):
+    """Whether all of `name` is in sight in `place`."""
+    x0, y0, x1, y1 = one.robot.rect(name)
+    left, top, right, bottom = one.robot.rect(place)
+    return left <= x0 < x1 <= right and top <= y0 < y1 <= bottom
+
+
+def test_all_modes_and_both_ways_to_compare_are_in_sight_on_a_small_screen(panel):
+    one, _ = panel()
+    for mode in ("as-stored", "fp32", "fp16", "int8", "int4"):
+        assert inside(one, f"quantization.mode.{mode}", "view.quantization")
+    assert inside(one, "quantization.activations.a8", "view.quantization")
+    for name in ("compare", "measure"):
+        assert inside(one, f"quantization.{name}", "view.quantization")
+
+
+def test_a_click_switches_and_a_measurement_says_which_to_choose(panel):
+    one, engine = panel()
+    one.robot.click("quantization.mode.int8")
+    assert last(engine, Reconfigure).options.mode == "int8"
+    one.robot.wait("the other mode", lambda s: s.executor.mode == "int8", 5)
+    one.robot.click("quantization.measure")
+    one.robot.wait("the speeds", lambda s: s.quantization.speeds is not None, 5)
+    assert one.state.quantization.speeds.rows[2].mode == "int4"
+
+
+def test_a_mode_is_kept_on_disk(panel):
+    one, engine = panel()
+    assert inside(one, "quantization.keep", "view.quantization")
+    one.robot.click("quantization.keep")
+    assert not [c for c in engine.commands if isinstance(c, KeepVariant)], "the file is on disk"
+    one.robot.click("quantization.mode.int4")
+    one.robot.wait("int4", lambda s: s.executor.mode == "int4", 5)
+    one.robot.click("quantization.keep")
+    one.robot.wait("the variant", lambda s: "int4" in s.model.kept, 5)
+    assert last(engine, KeepVariant).mode == "int4"
+    assert "/variants/model-int4" in one.state.notices[-1].text
+    one.robot.wait("its end", at_rest, 5)
+    one.robot.click("quantization.keep")
+    assert len([c for c in engine.commands if isinstance(c, KeepVariant)]) == 1, (
+        "it is kept already"
+    )
+
+
+def test_lanes_from_the_prompt_to_the_mode_that_is_kept(panel):
+    one, engine = panel()
+    one.robot.click("quantization.compare")
+    choices = one.state.quantization.choices
+    assert choices.lanes[0].mode == "as-stored" and choices.lanes[1].mode == "int4"
+    one.robot.click("lanes.prompt")
+    one.robot.type("Tell me a story.")
+    one.robot.click("lanes.run")
+    one.robot.wait("both answers", at_rest, 5)
+    command = last(engine, CompareLanes)
+    assert command.messages[-1].content == "Tell me a story."
+    assert command.sampling.temperature == 0.0 and command.sampling.seed is not None
+    held = one.state.quantization.comparison
+    assert [answer.text for answer in held.answers] == [" ".join(SAID), " ".join(OTHER)]
+    assert held.parting == PARTING and len(held.forced) == len(SAID)
+    one.robot.frames(3)
+    for lane in "ab":
+        assert one.robot.shows(f"lanes.{lane}.token.{PARTING}")
+    one.robot.click("lanes.keep.b")
+    assert last(engine, Reconfigure).options.mode == "int4"
+    assert not one.state.quantization.shown
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (3840, 2160)])
+def test_strip_and_tokens_point_at_the_same(panel, size):
+    one, _ = panel(size)
+    one.robot.click("quantization.compare")
+    choose(one, prompt="Tell me a story.")
+    one.robot.click("lanes.run")
+    one.robot.wait("both answers", at_rest, 5)
+    one.robot.frames(3)
+    assert inside(one, "lanes.strip", "view.chat")
+    for name in (f"lanes.bar.{PARTING}", f"lanes.a.token.{PARTING}"):
+        one.robot.point(name)
+        one.robot.frames(2)
+        assert one.ui.memory["lanes.pointed"] == PARTING
+    one.robot.leave()
+    one.robot.frames(2)
+    assert one.ui.memory["lanes.pointed"] is None
+
+
+def test_a_comparison_can_be_stopped(panel):
+    one, engine = panel(delay=0.05)
+    one.robot.click("quantization.compare")
+    choose(one, prompt="Tell me a story.")
+    one.robot.click("lanes.run")
+    one.robot.wait("a token", lambda s: bool(s.quantization.comparison.answers[0].tokens), 5)
+    one.robot.click("lanes.run")
+    assert isinstance(engine.commands[-1], Stop)
+    one.robot.wait("its end", at_rest, 5)
+    assert not one.state.quantization.problem("lanes"), "a person knows what was stopped"
+    assert len(one.state.quantization.comparison.answers[0].tokens) < len(SAID)
+
+
+def test_reports_stand_beside_each_other(panel):
+    one, engine = panel()
+    one.robot.click("quantization.page.report")
+    for mode in ("int8", "int4"):
+        choose(one, tested=mode, reference="fp32")
+        one.robot.click("report.run")
+        one.robot.wait("the report", at_rest, 5)
+    command = last(engine, MeasureDivergence)
+    assert (command.tested.mode, command.reference.mode) == ("int4", "fp32")
+    assert command.reference.activations == "a32"
+    assert [r.tested.mode for r in one.state.quantization.reports] == ["int4", "int8"]
+    one.robot.frames(3)
+    _, top, _, bottom = one.robot.rect("report.table")
+    assert bottom - top > 15 * one.ui.theme.size("small"), "every row is there"
+    one.robot.click("report.forget")
+    assert one.state.quantization.reports == ()
+
+
+def test_the_table_of_tensors(panel):
+    one, engine = panel()
+    one.robot.click("quantization.page.tensors")
+    one.robot.click("tensors.run")
+    one.robot.wait("the tensors", at_rest, 5)
+    assert last(engine, AnalyzeTensors).mode == "int4"
+    one.robot.frames(2)
+    assert one.robot.shows("tensors.table")
+    words = quant_tensors.summary(one.state.quantization.tensors)
+    assert "least exact is blk.0.ffn_up with 12.5 dB" in words
+    weights = 49152 * 576 + 576 + 1536 * 576
+    bits = (4.5 * (weights - 576) + 32 * 576) / weights
+    assert f"{bits:.2f} bits a weight" in words
+    exact = replace(one.state.quantization.tensors, rows=TENSORS[1:2])
+    assert "exact" in quant_tensors.summary(exact)
+
+
+def test_a_file_that_was_quantized_before_is_told(panel):
+    assert "Q4_1 and Q8_0" in quant_report.born(MODEL)
+    assert quant_report.born(replace(MODEL, stored_formats={"F32": 4, "BF16": 2})) == ""
+    assert quant_report.born(None) == ""
+
+
+def test_cells_of_a_report():
+    assert len(quant_report.cells(REPORT)) == len(quant_report.ROWS)
+    row = dict(
+        zip([name for name, _ in quant_report.ROWS], quant_report.cells(REPORT), strict=True)
+    )
+    assert row["Perplexity"] == "21.600 ± 0.50"
+    assert row["KL mean"] == "0.08 ± 0.0016"
+    assert row["Same likeliest"] == "92.00 %"
+
+
+def tokens(*ids):
+    return tuple(LaneToken(number, "x", 0.5) for number in ids)
+
+
+def test_what_is_said_of_two_answers():
+    same = Comparison(1, "p", (), (LaneAnswer(tokens=tokens(1, 2)), LaneAnswer(tokens=tokens(1))))
+    assert same.parting is None and lanes_strip.summary(same) == "the same so far"
+    ended = replace(same.answers[1], stop_reason="end")
+    assert same.with_answer(1, ended).parting == 1, "it ended there, the other did not"
+    other = same.with_answer(1, LaneAnswer(tokens=tokens(1, 3)))
+    assert lanes_strip.summary(other) == "they part at token 2"
+
+
+def test_scales_of_the_strips():
+    assert lanes_strip.share_of(0.0) == 0.0 == lanes_strip.share_of(1e-6)
+    assert lanes_strip.share_of(100.0) == 1.0
+    assert lanes_strip.share_of(10**-1.5) == pytest.approx(0.5)
+    assert lanes_strip.span_of([]) == 0.01
+    assert lanes_strip.span_of([0.02, -0.3]) == 0.5
+    assert lanes_strip.nats(0.0) == "0" and lanes_strip.nats(3e-5) == "3e-5"
+
+
+def test_a_tip_has_room_for_its_words(panel, monkeypatch):
+    """Five tokens of each lane, in columns of equal width."""
+    drawn, draw_row = [], lanes_strip._draw_row
+
+    def watched(*arguments):
+        drawn.append(imgui.get_content_region_avail().x)
+        draw_row(*arguments)
+
+    monkeypatch.setattr(lanes_strip, "_draw_row", watched)
+
+    one, _ = panel()
+    one.robot.click("quantization.compare")
+    choose(one, prompt="Tell me a story.")
+    one.robot.click("lanes.run")
+    one.robot.wait("both answers", at_rest, 5)
+    one.robot.point(f"lanes.bar.{PARTING}")
+    drawn.clear()
+    one.robot.frames(3)
+    assert len(drawn) == 30 and min(drawn) > one.ui.u(40)
