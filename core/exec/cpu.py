@@ -39,7 +39,7 @@ _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)  # both read where they lie
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 _BANDWIDTH_BYTES = 256 * 10**6
 _MAX_THREADS = 1024
-_TOKENS_HELD = 256  # whose rows of tables stay in memory
+_TOKENS_HELD = 64  # whose rows of tables stay in memory
 _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish to stop
 
 

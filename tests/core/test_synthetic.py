@@ -93,7 +93,7 @@ def test_the_weights_keep_the_scale_of_what_they_multiply(small, tmp_path):
 
 
 FORMATS = {
-    "int4": {"int4", "q4_1", "f16", "f32"},
+    "int4": {"int4", "int8", "q4_1", "f16", "f32"},  # int8: what is raised
     "int8": {"int8", "q8_0", "f16", "f32"},
     "fp16": {"f16", "f32"},
     "fp32": {"f32"},
