@@ -51,10 +51,12 @@ fuzz: setup-test
 	$(BIN)/python -m tests.fuzz.fuzz_gguf --count 200000
 	$(BIN)/python -m tests.fuzz.fuzz_safetensors --count 200000
 
-# Us against llama.cpp, which is built first: minutes. For a quiet machine.
+# Us against llama.cpp, which is built first: minutes, and 8 GB of disk for Gemma 3n's shapes. For a
+# quiet machine.
 bench: setup-test
 	$(BIN)/python -m tests.bench.peers
 	$(BIN)/python -m tests.bench.compare --json tests/bench/results/cpu.json --readme README.md
+	$(BIN)/python -m tests.bench.gemma3n --json tests/bench/results/gemma3n.json
 
 clean:
 	rm -rf build $(VENV)

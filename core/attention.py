@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.plan.attention_layers import AttentionLayer, attention_layers
+from core.plan.cache_layers import cache_layers
 from core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
 from core.quant import rows as state_rows
 
@@ -71,6 +72,8 @@ class AttentionSource:
         self.layers: tuple[AttentionLayer, ...] = attention_layers(executor.program.plans[0])
         self.note = note  # a sentence on why no queries are kept; "" where they are
         self.context: int = executor.program.context
+        owners = [owner.keys.name for owner in cache_layers(executor.program.plans[0])]
+        self._owner = [owners.index(layer.keys) for layer in self.layers]
         tensors = executor.program.plans[0].tensors
         self._tensors = {t.name: t for t in tensors if t.kind is Kind.STATE}
         ring = ring_tensor(executor.program)
@@ -101,6 +104,20 @@ class AttentionSource:
     def rows(self) -> range:
         """Positions whose queries the rings hold."""
         return self._session.committed.rows
+
+    def rows_of(self, layer: int) -> range:
+        """Those of `rows` for which the layer's cache still holds every key they look at: a ring
+        loses old ones."""
+        committed, window = self._session.committed, self.layers[layer].window
+        rows, oldest = committed.rows, committed.oldest[self._owner[layer]]
+        first = max(rows.start, oldest + window - 1) if oldest else rows.start
+        return range(min(first, rows.stop), rows.stop)
+
+    def common_rows(self, layers: Iterable[int]) -> range:
+        """Those that `rows_of` each of these layers has."""
+        rows = self.rows
+        first = max((self.rows_of(layer).start for layer in layers), default=rows.start)
+        return range(first, rows.stop)
 
     def host_queries(self, layer: int) -> NDArray[np.uint8] | None:
         """[ring_rows, bytes], the memory itself; None on a device or where not kept."""
@@ -189,7 +206,8 @@ def _unrolled(positions: range, ring: int) -> Iterator[range]:
 def head_maps(
     source: AttentionSource, layer: int, heads: Sequence[int], out: NDArray[np.float32]
 ) -> None:
-    """Maps of heads of a layer into float32 [heads, rows, length], for the rows that are kept.
+    """Maps of heads of a layer into float32 [heads, rows, length], for the rows that are kept; NaN
+    where keys that a row looked at are not.
 
     ValueError where `out` has another shape. Not while a step runs.
     """
@@ -202,6 +220,7 @@ def head_maps(
         out[row] = probabilities(
             queries[:, head], keys[:, group], positions, scale=shape.scale, window=shape.window
         )
+    out[:, : source.rows_of(layer).start - source.rows.start] = np.nan
 
 
 def _ring_bytes(layers: tuple[AttentionLayer, ...], rows: int, dtype: str) -> int:

@@ -26,6 +26,7 @@ class Snapshot:
     heads: tuple[Head, ...]
     layers: dict[int, tuple[AttentionLayer, NDArray[np.floating], NDArray[np.floating]]]
     rows: range
+    whole: dict[int, int]  # by layer, the first row whose keys are all kept
     tokens: tuple[int, ...]
 
 
@@ -50,12 +51,14 @@ def snapshot(source: AttentionSource, heads: tuple[Head, ...]) -> Snapshot:
         )
     wanted = sorted({layer for layer, _ in heads})
     parts = {at: (source.layers[at], source.queries(at, rows), source.keys(at)) for at in wanted}
-    return Snapshot(heads, parts, rows, source.tokens()[:length])
+    whole = {at: source.rows_of(at).start for at in wanted}
+    return Snapshot(heads, parts, rows, whole, source.tokens()[:length])
 
 
 def write(taken: Snapshot, path: Path) -> None:
     """`probs` float32 [heads, rows, n] for the rows whose queries are kept, `positions` of these
-    rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Exact for float32 caches.
+    rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Exact for float32 caches;
+    NaN where a layer's ring has lost keys that a row looked at.
 
     LlmLiteError where `path` cannot be written to, or is there already.
     """
@@ -65,6 +68,7 @@ def write(taken: Snapshot, path: Path) -> None:
         shape, queries, keys = taken.layers[layer]
         q, k = queries[:, head], keys[:, head * shape.kv_heads // shape.heads]
         probs[number] = probabilities(q, k, positions, scale=shape.scale, window=shape.window)
+        probs[number, : taken.whole[layer] - taken.rows.start] = np.nan
     tokens, heads = (np.array(each, np.int32) for each in (taken.tokens, taken.heads))
     try:
         with new_file(path).open("wb") as out:

@@ -107,6 +107,7 @@ def build_options(
         integer_activations=activations(choice.backend, options.activations) == "a8",
         buckets=sizes,
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
+        whole_caches=options.whole_caches,
     )
 
 

@@ -54,11 +54,11 @@ def calibrate(
     chunks = calibration.chunks_of(tokens, model.tokenizer.bos_id, context)
     _check_finite(model)
     executor = _executor(model, context, threads)
-    weights = next(iter(model.file.tensors.values())).data
 
     def rest(moment: NDArray[np.float32]) -> None:
         let_go(moment)
-        let_go(weights)
+        for tensor in model.file.tensors.values():
+            let_go(tensor.data)
 
     try:
         return calibration.collect(

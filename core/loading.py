@@ -93,7 +93,7 @@ def open_model(
         tokenizer = file.tokenizer(model.shape.vocabulary)
         template = file.template(tokenizer)
         progress("checking the weights", 0.25)
-        if check_weights:
+        if check_weights and not file.checked:
             _warn_of_bad_weights(file, model.on_disk, progress, warn)
     except BaseException:
         file.close()

@@ -69,12 +69,6 @@ class Looking:
             raise RequestError(
                 f"position {position} is not in the cache, which holds {source.length} tokens"
             )
-        rows = source.rows
-        if request.direction == "from" and request.mode != "rollout" and position not in rows:
-            raise RequestError(
-                f"the query of token {position} is no longer kept: those of {rows.start} to "
-                f"{rows.stop - 1} are; a larger query memory keeps more"
-            )
         for layer, heads in _wanted(request, source.layers):
             if not 0 <= layer < len(source.layers):
                 raise RequestError(f"layer {layer}: the model has {len(source.layers)} layers")
@@ -83,6 +77,12 @@ class Looking:
                 raise RequestError(f"layer {layer} has heads 0 to {most - 1}, asked for {heads}")
         if request.mode == "heads" and not request.heads:
             raise RequestError("no head is chosen")
+        rows = source.common_rows(layer for layer, _ in _wanted(request, source.layers))
+        if request.direction == "from" and request.mode != "rollout" and position not in rows:
+            raise RequestError(
+                f"where token {position} looks is no longer known: of {rows.start} to "
+                f"{rows.stop - 1} it is; a larger query memory keeps more"
+            )
 
     def _row(self, request: Look) -> F32:
         """Float32 [position + 1], the mean over the heads."""
@@ -95,7 +95,9 @@ class Looking:
 
     def _column_rows(self, request: Look) -> range:
         """Rows of the column: those that are kept, and no more than can be computed at once."""
-        rows, heads = self.source.rows, sum(len(h) for _, h in _wanted(request, self.source.layers))
+        wanted = _wanted(request, self.source.layers)
+        rows = self.source.common_rows(layer for layer, _ in wanted)
+        heads = sum(len(h) for _, h in wanted)
         first = max(request.position, rows.start)
         most = max(1, COLUMN_PAIRS // (heads * self.source.length))
         return range(first, min(rows.stop, first + most))
@@ -134,7 +136,7 @@ class Rollout:
                 f"and {ROLLOUT_BYTES >> 20} MiB are enough for {self.limit}"
             )
         self._forget_what_changed()
-        kept = self._source.rows
+        kept = self._source.common_rows(range(len(self._source.layers)))
         if self._done < min(rows, kept.start):
             raise RequestError(
                 "rollout needs the queries of all tokens, and those of the first "

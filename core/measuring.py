@@ -20,6 +20,7 @@ from core.plan.cache_layers import CacheLayer
 from core.session import Session
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
 BLOCK = 16  # query rows computed together
 MOST_BLOCKS = 16  # of each layer; where more rows are kept, blocks are taken at even distances
 
@@ -76,31 +77,37 @@ class Measuring:
         """Mean over heads and kept queries from a position on, of the attention it gets there."""
         span = slice(self.request.first, self.request.last)
         for row, layer in enumerate(self._layers):
-            if layer.rows < self._session.context:
-                continue  # a ring: its keys lie in another order
+            readers = self._readers(layer)
             total, count = np.zeros(self._length), np.zeros(self._length)
-            for block in self._blocks():
+            for whole in self._blocks(self.source.common_rows(readers)):
                 self._check()
-                for reader in self._readers(layer):
-                    heads = range(self.source.layers[reader].heads)
-                    maps = mean_map(self.source, reader, block, block.stop, heads)
-                    total[: block.stop] += maps.sum(axis=0)
-                    count[: block.stop] += np.minimum(
-                        len(block), block.stop - np.arange(block.stop)
-                    )
+                # A token may have been written since: a ring has lost another key then.
+                first = max(whole.start, self.source.common_rows(readers).start)
+                self._add(readers, range(first, whole.stop), total, count)
                 yield
+            count[: self._session.cache.oldest(layer)] = 0  # their keys are gone
             self._values[row] = np.divide(
                 total, count, out=np.full_like(total, np.nan), where=count > 0
             )[span]
+
+    def _add(self, readers: list[int], rows: range, total: F64, count: F64) -> None:
+        """What these rows of the readers' maps give to each position, and how many there are."""
+        if not rows:
+            return
+        end = rows.stop
+        for reader in readers:
+            heads = range(self.source.layers[reader].heads)
+            total[:end] += mean_map(self.source, reader, rows, end, heads).sum(axis=0)
+            count[:end] += np.minimum(len(rows), end - np.arange(end))
 
     def _readers(self, owner: CacheLayer) -> list[int]:
         """The layers that read this cache."""
         layers = self.source.layers
         return [i for i, layer in enumerate(layers) if layer.keys == owner.keys.name]
 
-    def _blocks(self) -> list[range]:
+    def _blocks(self, kept: range) -> list[range]:
         """Of the rows that are kept, the last always among them."""
-        rows = range(self.source.rows.start, min(self.source.rows.stop, self._length))
+        rows = range(min(kept.start, self._length), min(kept.stop, self._length))
         ends = range(rows.stop, rows.start, -BLOCK)
         chosen = ends[:: -(-len(ends) // MOST_BLOCKS)]
         return [range(max(rows.start, end - BLOCK), end) for end in chosen]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,16 @@ from core.formats.tensor import TensorData, not_finite
 from core.formats.variant import METADATA_FILE, identity_of, to_json
 from core.formats.variant_writer import Slot, VariantWriter
 from core.loading import ModelFile
-from core.quant.modes import AS_STORED, MODES, Encode, encode, pieces, raised, target_dtype
+from core.quant.modes import (
+    AS_STORED,
+    MODES,
+    Encode,
+    encode,
+    pieces,
+    raised,
+    table_dtype,
+    target_dtype,
+)
 from core.quant.quantizer import Calibrated
 from core.quant.registry import FORMATS
 
@@ -105,10 +114,19 @@ def writer_for(
 ) -> VariantWriter:
     """Raises, before anything is done, what `quantize` would for mode, destination and disk."""
     check_mode(mode)
-    tensors = model.file.tensors.values()
-    finer = raised(tensors, mode)
-    slots = [_slot(tensor, target_dtype(tensor, mode, finer)) for tensor in tensors]
+    slots = variant_slots(model.file.tensors.values(), mode, model.model.on_disk)
     return VariantWriter(destination, slots, _documents(model), mode, replace=replace)
+
+
+def variant_slots(
+    tensors: Collection[TensorData], mode: str, tables: Collection[str]
+) -> list[Slot]:
+    """The places of a model's tensors in a variant; `tables` are those that stay on disk."""
+    finer = raised(tensors, mode)
+    return [
+        slot_of(t, table_dtype(t, mode) if t.name in tables else target_dtype(t, mode, finer))
+        for t in tensors
+    ]
 
 
 def check_mode(mode: str) -> None:
@@ -199,7 +217,8 @@ def _as_matrix(tensor: TensorData) -> TensorData:
     return TensorData(tensor.name, tensor.dtype, (1, *tensor.shape), tensor.data)
 
 
-def _slot(tensor: TensorData, dtype: str) -> Slot:
+def slot_of(tensor: TensorData, dtype: str) -> Slot:
+    """The place that a tensor takes in a variant."""
     matrix = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
     return Slot(tensor.name, dtype, tensor.shape, FORMATS[dtype].nbytes(matrix))
 

@@ -16,14 +16,14 @@ SPACE = "▁"  # stands for a space inside tokens
 class PieceEncoder:
     """Text to ids, O(n log n).
 
-    scores: token -> score of all tokens that text may become. ids: token -> id of the same.
+    ids: token -> id of all tokens that text may become. scores: by id.
     byte_ids: byte -> id of its <0xNN> token, for characters without a token; may be empty.
     """
 
     def __init__(
         self,
         ids: Mapping[str, int],
-        scores: Mapping[str, float],
+        scores: Sequence[float],
         byte_ids: Mapping[int, int],
         unknown_id: int | None,
     ) -> None:
@@ -31,7 +31,7 @@ class PieceEncoder:
         self._unknown_id = unknown_id
 
     def encode(self, text: str) -> list[int]:
-        pieces = _merge(text.replace(" ", SPACE), self._scores)
+        pieces = _merge(text.replace(" ", SPACE), self._ids, self._scores)
         return [token_id for piece in pieces for token_id in self._piece_ids(piece)]
 
     def _piece_ids(self, piece: str) -> Sequence[int]:
@@ -43,7 +43,7 @@ class PieceEncoder:
         return () if self._unknown_id is None else (self._unknown_id,)
 
 
-def _merge(text: str, scores: Mapping[str, float]) -> Iterator[str]:
+def _merge(text: str, ids: Mapping[str, int], scores: Sequence[float]) -> Iterator[str]:
     pieces = list(text)  # pieces[i] starts at character i; "" once merged into an earlier one
     after = list(range(1, len(text) + 1))
     before = list(range(-1, len(text) - 1))
@@ -51,8 +51,9 @@ def _merge(text: str, scores: Mapping[str, float]) -> Iterator[str]:
 
     def propose(left: int, right: int) -> None:
         union = pieces[left] + pieces[right]
-        if union in scores:
-            heappush(heap, (-scores[union], left, len(union)))
+        token_id = ids.get(union)
+        if token_id is not None:
+            heappush(heap, (-scores[token_id], left, len(union)))
 
     for right in range(1, len(text)):
         propose(right - 1, right)

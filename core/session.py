@@ -37,6 +37,7 @@ class Committed:
     length: int  # positions in the cache
     rows: range  # positions whose queries are kept
     era: int = 0  # grows when equal tokens may have other keys than before
+    oldest: tuple[int, ...] = ()  # by owner of a cache, the first position whose key it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,8 +362,8 @@ class Session:
         start = len(self.cache)
         step = Step(np.asarray(tokens, np.int32), start, outputs)
         first = max(self.committed.rows.start, step.kv_length - self._ring_rows)
-        self._commit(min(first, start))  # the ring rows that this step writes over
         self.cache.writing(step.kv_length)
+        self._commit(min(first, start))  # the ring rows that this step writes over
         logits = self.executor.run(step, should_stop)
         self.cache.append(tokens, Made(self.made_by, self.gains, self.cache.precision))
         self._commit(first)
@@ -375,9 +376,13 @@ class Session:
     def _commit(self, first_row: int) -> None:
         length = len(self.cache)
         rows = range(first_row, length) if self._ring_rows else range(0)
-        if (length, rows) != (self.committed.length, self.committed.rows):
-            version = self.committed.version + 1
-            self.committed = replace(self.committed, version=version, length=length, rows=rows)
+        oldest = tuple(map(self.cache.oldest, self.cache.layers))
+        version, changed = self.committed.version, (length, rows)
+        if changed != (self.committed.length, self.committed.rows):
+            version += 1
+        self.committed = replace(
+            self.committed, version=version, length=length, rows=rows, oldest=oldest
+        )
 
     def _check(self, tokens: Sequence[int], reading: Reading) -> None:
         if not tokens:

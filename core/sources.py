@@ -20,6 +20,8 @@ from core.formats.tensor import TensorData
 from core.formats.variant import MANIFEST_FILE, VariantFolder, open_variant, was_variant
 from core.tokenizer import Tokenizer
 
+SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/slicing_view.py
+
 
 class ModelSource(Protocol):
     """Tensors handed out stay valid after `close`."""
@@ -40,6 +42,11 @@ class ModelSource(Protocol):
         """What was left out, a sentence each."""
         ...
 
+    @property
+    def checked(self) -> bool:
+        """Whether all weights were found to be finite numbers when the file was written."""
+        ...
+
     def tokenizer(self, rows: int) -> Tokenizer:
         """One that has as many ids as the embedding has rows; FileError where it cannot."""
         ...
@@ -52,6 +59,10 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
     """Read the headers; `progress` hears of the part done, 0 to 1. FileError, UnsupportedError."""
     folder = _folder(path)
     if folder is not None:
+        if (folder / SLICE_FILE).is_file():
+            from core.slicing_view import open_view
+
+            return open_view(folder)
         if was_variant(folder):
             return VariantSource(open_variant(folder))
         return HuggingFaceSource(open_huggingface(folder))
@@ -81,7 +92,8 @@ def _folder(path: Path) -> Path | None:
         if path.is_dir():
             return path
         beside = path.name == CONFIG_FILE or path.suffix in (".safetensors", ".json")
-        marks = (path.parent / MANIFEST_FILE, path.parent / CONFIG_FILE)
+        names = (MANIFEST_FILE, CONFIG_FILE, SLICE_FILE)
+        marks = [path.parent / name for name in names]
         return path.parent if beside and any(mark.is_file() for mark in marks) else None
     except (OSError, ValueError):  # its reader says what is wrong with the path
         return None
@@ -93,6 +105,7 @@ class GgufSource:
     tensors: Mapping[str, TensorData]
     nbytes: int
     notes: tuple[str, ...] = ()
+    checked: bool = False
 
     @property
     def path(self) -> Path:
@@ -115,6 +128,7 @@ class GgufSource:
 @dataclass(frozen=True, slots=True)
 class HuggingFaceSource:
     folder: HuggingFaceFolder
+    checked: bool = False
 
     @property
     def path(self) -> Path:
@@ -152,6 +166,7 @@ class VariantSource:
 
     folder: VariantFolder
     notes: tuple[str, ...] = ()
+    checked: bool = True
 
     @property
     def path(self) -> Path:

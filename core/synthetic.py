@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.errors import FileError, RequestError
 from core.formats.gguf_writer import GgufTensor, write_gguf
 from core.formats.huggingface_config import Config
 from core.formats.huggingface_gemma3n import metadata_of
-from core.models import gemma3n
-from core.quant import f32, q4_0
+from core.formats.tensor import TensorData
+from core.formats.variant import METADATA_FILE, to_json
+from core.formats.variant_writer import VariantWriter
+from core.models import gemma3n, llama
+from core.quant import q4_0
+from core.quantizing import check_mode, variant_slots
 from core.slicing import KNOWN
+from core.synthetic_weights import pieces
+from core.tokenizer import Tokenizer
 from core.vocabulary import TokenType
 
-_PIECE_ROWS_BYTES = 8 << 20
-_LEVEL_DEVIATION = 4.61  # of 16 levels that are equally likely
+_NOT_OF_GGUF = ("gemma3n.altup.correct_scale",)  # no field of its
 GEMMA_TEMPLATE = (
     "{{ bos_token }}{% set first = messages[0]['content'] + '\n\n' "
     "if messages[0]['role'] == 'system' else '' %}"
@@ -37,6 +41,9 @@ GEMMA_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
 )
 Shapes = list[tuple[str, tuple[int, ...]]]
+Form = Literal["variant", "gguf"]
+Progress = Callable[[float], None]  # the part done, 0..1
+FORMS: tuple[Form, ...] = ("variant", "gguf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,18 @@ def names() -> tuple[str, ...]:
 
 
 def write_synthetic(
-    name: str, target: Path, *, seed: int = 0, progress: Callable[[float], None] | None = None
+    name: str,
+    target: Path,
+    *,
+    form: Form = "variant",
+    mode: str = "int4",
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> None:
-    """A GGUF file of Q4_0, written in a stream; whole or not at all.
+    """A variant of a mode, or with form="gguf" a GGUF file of Q4_0 as llama.cpp reads it; written
+    in a stream, whole or not at all.
 
-    RequestError for a name that is not known, FileError where the file cannot be written.
+    RequestError for a name or mode that is not known, FileError where it cannot be written.
     """
     if name not in _KNOWN:
         raise RequestError(f"unknown shape {name[:60]!r}: expected {', '.join(_KNOWN)}")
@@ -62,11 +76,21 @@ def write_synthetic(
     metadata, shapes = known.fields()
     vocabulary = dict(shapes)["token_embd.weight"][0]
     whole = {"general.name": f"{known.title} (random)", **metadata, **_tokenizer(vocabulary)}
-    tensors = [_tensor(seed, tensor, shape) for tensor, shape in _stacked(shapes)]
+    if form == "gguf":
+        _write_gguf(target, whole, shapes, seed, progress)
+    else:
+        _write_variant(target, whole, shapes, mode, seed, progress)
+
+
+def _write_gguf(
+    target: Path, metadata: Mapping[str, Any], shapes: Shapes, seed: int, progress: Progress | None
+) -> None:
+    metadata = {key: value for key, value in metadata.items() if key not in _NOT_OF_GGUF}
+    tensors = [_gguf_tensor(seed, tensor, shape) for tensor, shape in _stacked(shapes)]
     partial_target = target.with_name(f".{target.name}.part")
     try:
         with partial_target.open("wb") as file:
-            write_gguf(file, whole, tensors, progress)
+            write_gguf(file, metadata, tensors, progress)
         partial_target.rename(target)
     except OSError as error:
         raise FileError(target, f"cannot be written: {error.strerror or error}") from None
@@ -74,36 +98,40 @@ def write_synthetic(
         partial_target.unlink(missing_ok=True)
 
 
-def _tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:
-    """Norms are 1; rows that fill whole blocks are Q4_0, others float32."""
-    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    if len(shape) == 1:
-        ones = partial(_ones, shape[0])
-        return GgufTensor(name, "f32", shape, ones)
-    blocks = shape[-1] % q4_0.BLOCK_SIZE == 0
-    pieces = partial(_levels if blocks else _normal, rng, shape)
-    return GgufTensor(name, "q4_0" if blocks else "f32", shape, pieces)
+def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:
+    """Rows that fill whole blocks are Q4_0, others float32."""
+    blocks = len(shape) > 1 and shape[-1] % q4_0.BLOCK_SIZE == 0
+    dtype = "q4_0" if blocks else "f32"
+    return GgufTensor(name, dtype, shape, partial(pieces, _random(seed, name), dtype, shape))
 
 
-def _ones(count: int) -> Iterator[NDArray[np.uint8]]:
-    yield f32.quantize(np.ones(count, np.float32))
+def _write_variant(
+    target: Path,
+    metadata: Mapping[str, Any],
+    shapes: Shapes,
+    mode: str,
+    seed: int,
+    progress: Progress | None,
+) -> None:
+    check_mode(mode)
+    tensors = [TensorData(name, "f32", shape, np.empty(0, np.uint8)) for name, shape in shapes]
+    slots = variant_slots(tensors, mode, (gemma3n.PER_LAYER_TABLE,))
+    identity = Tokenizer.from_gguf(metadata, target).identity
+    total, done = sum(slot.nbytes for slot in slots), 0
+    documents = {METADATA_FILE: to_json(metadata)}
+    with VariantWriter(target, slots, documents, mode) as writer:
+        for slot in slots:
+            for data in pieces(_random(seed, slot.name), slot.dtype, slot.shape):
+                writer.add(data)
+                done += data.nbytes
+                if progress:
+                    progress(done / total)
+        writer.finish({"tokenizer": identity, "source": {"seed": seed}, "report": {}})
 
 
-def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Iterator[NDArray[np.uint8]]:
-    values = 0.1 * rng.standard_normal(shape, np.float32)
-    yield f32.quantize(values)
-
-
-def _levels(rng: np.random.Generator, shape: tuple[int, ...]) -> Iterator[NDArray[np.uint8]]:
-    """Blocks of equally likely levels, so that values have the deviation 1 / sqrt(K)."""
-    total = int(np.prod(shape, dtype=np.int64)) // q4_0.BLOCK_SIZE
-    step = _PIECE_ROWS_BYTES // q4_0.BLOCK.itemsize
-    scale = np.array([shape[-1] ** -0.5 / _LEVEL_DEVIATION], "<f2").view(np.uint8)
-    for at in range(0, total, step):
-        count = min(step, total - at)
-        blocks = rng.integers(0, 256, (count, q4_0.BLOCK.itemsize), np.uint8)
-        blocks[:, :2] = scale
-        yield blocks.reshape(-1)
+def _random(seed: int, name: str) -> np.random.Generator:
+    """A stream of its own for each tensor."""
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
 def _stacked(shapes: Shapes) -> Shapes:
@@ -123,10 +151,9 @@ def _stack_of(name: str) -> str:
 def _gemma(changes: Mapping[str, Any]) -> tuple[dict[str, Any], Shapes]:
     """E4B's shapes are the defaults of its config."""
     metadata = metadata_of(Config({"model_type": "gemma3n_text", **changes}, Path(CONFIG)))
-    shapes = gemma3n.shapes_of(metadata, Path(CONFIG), rows=262_400, table_rows=262_144, rank=64)
+    shapes = gemma3n.shapes_of(metadata, Path(CONFIG), rows=262_144, table_rows=262_144, rank=64)
     projections = [item for item in shapes if _stack_of(item[0])]
     order = sorted(projections, key=lambda item: item[0])
-    metadata.pop("gemma3n.altup.correct_scale")  # no field of GGUF's
     return metadata, [item for item in shapes if item not in projections] + order
 
 
@@ -134,6 +161,24 @@ def _e2b() -> tuple[dict[str, Any], Shapes]:
     layers = 35 - len(KNOWN["E2B"].skip)
     sizes = {"num_hidden_layers": layers, "intermediate_size": 8192, "num_kv_shared_layers": 10}
     return _gemma(sizes)
+
+
+def _smollm2() -> tuple[dict[str, Any], Shapes]:
+    """SmolLM2-135M's config."""
+    fields = {
+        "block_count": 30,
+        "context_length": 8192,
+        "embedding_length": 576,
+        "feed_forward_length": 1536,
+        "attention.head_count": 9,
+        "attention.head_count_kv": 3,
+        "attention.layer_norm_rms_epsilon": 1e-5,
+        "rope.dimension_count": 64,
+        "rope.freq_base": 100_000.0,
+    }
+    metadata: dict[str, Any] = {f"llama.{key}": value for key, value in fields.items()}
+    metadata["general.architecture"] = "llama"
+    return metadata, llama.shapes_of(metadata, Path(CONFIG), rows=49_152)
 
 
 def _tokenizer(count: int) -> dict[str, object]:
@@ -166,4 +211,5 @@ CONFIG = "config.json"  # what errors would name
 _KNOWN: Mapping[str, _Known] = {
     "gemma-3n-e4b": _Known("Gemma 3n E4B", partial(_gemma, {})),
     "gemma-3n-e2b": _Known("Gemma 3n E2B", _e2b),
+    "smollm2-135m": _Known("SmolLM2 135M", _smollm2),
 }

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from core.any_of import any_of
 from core.errors import FileError, RequestError, UnsupportedError
 from core.pretokenizers import RULES, Rule
 from core.sentencepiece import SPACE, PieceEncoder
@@ -48,8 +49,8 @@ class Tokenizer:
         literal = [i for i in self._marked_ids() if not self.is_special(i)]
         self.control_tokens = frozenset(self._tokens[i] for i in control)
         self._id_of_marked = {self._tokens[i]: i for i in (*control, *literal)}
-        self._any_marked = _alternatives([self._tokens[i] for i in (*control, *literal)])
-        self._literal = _alternatives([self._tokens[i] for i in literal])
+        self._any_marked = any_of([self._tokens[i] for i in (*control, *literal)])
+        self._literal = any_of([self._tokens[i] for i in literal])
         make = _make_byte_level_encoder if self._is_bpe else _make_piece_encoder
         self._words: _WordEncoder = words or make(vocabulary, self.control_tokens)
 
@@ -265,22 +266,24 @@ def _splitter(rule: Rule) -> PreTokenizer:
 
 def _make_piece_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _WordEncoder:
     text_types = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
-    ids, scores, byte_ids = {}, {}, {}
-    for i, (token, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types, strict=True)):
-        if kind == TokenType.BYTE:
-            if not re.fullmatch("<0x[0-9A-F]{2}>", token):
-                problem = f"tokenizer.ggml.tokens[{i}] is {token[:40]!r}, expected a byte as <0x0A>"
-                raise FileError(vocabulary.path, problem)
-            byte_ids[int(token[3:5], 16)] = i
-        elif kind in text_types and token not in control:
-            ids[token], scores[token] = i, vocabulary.scores[i]
-    return PieceEncoder(ids, scores, byte_ids, vocabulary.unknown_id)
+    text_kinds, byte = frozenset(kind.value for kind in text_types), TokenType.BYTE.value
+    tokens = vocabulary.tokens
+    ids = dict(zip(tokens, range(len(tokens)), strict=True))
+    byte_ids = {}
+    for i, kind in enumerate(vocabulary.types):
+        if kind == byte:
+            byte_ids[_byte_named(vocabulary, i)] = i
+        if kind not in text_kinds or tokens[i] in control:
+            del ids[tokens[i]]
+    return PieceEncoder(ids, vocabulary.scores, byte_ids, vocabulary.unknown_id)
 
 
-def _alternatives(tokens: Iterable[str]) -> re.Pattern[str] | None:
-    """Matches any of `tokens`, the longest first."""
-    ordered = sorted(tokens, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, ordered))) if ordered else None
+def _byte_named(vocabulary: Vocabulary, token_id: int) -> int:
+    token = vocabulary.tokens[token_id]
+    if not re.fullmatch("<0x[0-9A-F]{2}>", token):
+        problem = f"tokenizer.ggml.tokens[{token_id}] is {token[:40]!r}, expected a byte as <0x0A>"
+        raise FileError(vocabulary.path, problem)
+    return int(token[3:5], 16)
 
 
 def _joined_spans(segments: Sequence[tuple[str, bool]]) -> list[tuple[int, int, bool]]:

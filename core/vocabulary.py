@@ -159,9 +159,9 @@ class _Reader:
     def types(self, count: int) -> tuple[int, ...]:
         if self.get("token_type") is None:
             return (TokenType.NORMAL.value,) * count
-        numbers = []
+        numbers, most = [], TokenType.BYTE.value
         for i, value in enumerate(self.array("token_type", count)):
-            if type(value) is not int or not 0 <= value <= TokenType.BYTE:
+            if type(value) is not int or not 0 <= value <= most:
                 raise self.fail(f"token_type[{i}]", _expected("a number from 0 to 6", value))
             numbers.append(value)
         return tuple(numbers)

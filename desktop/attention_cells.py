@@ -82,7 +82,7 @@ class Cell:
             first, last = self.todo.pop()
             low = max(first, rows.start)
             if last <= low:
-                continue  # their queries are gone, and those of all rows before
+                continue  # their queries or keys are gone, and those of all rows before
             start = max(low, last - most)
             if low < start:
                 self.todo.append((low, start))

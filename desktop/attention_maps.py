@@ -291,14 +291,16 @@ class AttentionMaps:
     def _plan(self, recorder: FrameRecorder) -> tuple[list[Job], float]:
         if self.length < 2:
             return [], 0.0
+        assert self._source is not None
         panels = [surface.cells[0] for surface in self._pictures.values()]
         thumbnails = [self._thumbnails[number] for number in sorted(self._thumbnails)]
         pairs = self._budget.pairs(self._busy)
         if not pairs:
             return [], 0.0
         most = recorder.most_jobs(self.length)
+        rows, others = self._source.rows_of, self._others()
         return self._planner.plan(
-            panels, thumbnails, self._others(), self.layers, self._rows, pairs, most, self._ensure
+            panels, thumbnails, others, self.layers, rows, pairs, most, self._ensure
         )
 
     def _others(self) -> list[Cell]:

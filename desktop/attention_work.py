@@ -66,13 +66,14 @@ class Planner:
         thumbnails: Sequence[Cell],
         others: Sequence[Cell],
         layers: Sequence[AttentionLayer],
-        rows: range,
+        rows: Callable[[int], range],
         pairs: float,
         most_jobs: int,
         ensure: Callable[[int, int, int], bool],
     ) -> tuple[list[Job], float]:
         """Jobs and what they cost; `others` come when nothing on the screen waits.
 
+        `rows(layer)` can be computed.
         `ensure(layer, first, count)` brings rows to the device; False when it cannot now.
         """
         work = _Work(layers, rows, most_jobs, ensure)
@@ -91,7 +92,7 @@ class _Work:
     def __init__(
         self,
         layers: Sequence[AttentionLayer],
-        rows: range,
+        rows: Callable[[int], range],
         most: int,
         ensure: Callable[[int, int, int], bool],
     ) -> None:
@@ -117,7 +118,7 @@ class _Work:
                 return visited
 
     def _take(self, cell: Cell) -> bool:
-        taken = cell.take(VISIT_ROWS, self._rows)
+        taken = cell.take(VISIT_ROWS, self._rows(cell.layer))
         if taken is None:
             return True
         first, count = taken

@@ -169,17 +169,24 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--json", action="store_true")
 
     cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")
-    cut.add_argument("source", type=Path, metavar="SRC", help="a Hugging Face directory")
+    cut.add_argument(
+        "source", type=Path, metavar="SRC", help="a Hugging Face directory or a variant"
+    )
     cut.add_argument("target", type=Path, metavar="DST", help="the directory to write")
     cut.add_argument(
         "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths stay"
     )
+    cut.add_argument("--view", action="store_true", help="use SRC's files instead of copying them")
 
     synth = commands.add_parser(
         "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"
     )
-    synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b")
-    synth.add_argument("target", type=Path, metavar="DST", help="the GGUF file to write (Q4_0)")
+    synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b|smollm2-135m")
+    synth.add_argument("target", type=Path, metavar="DST", help="the directory or file to write")
+    synth.add_argument("--mode", metavar="int4|int8|fp16|fp32", help="int4 if left out")
+    synth.add_argument(
+        "--format", choices=["variant", "gguf"], default="variant", help="GGUF files are of Q4_0"
+    )
     synth.add_argument("--seed", type=_at_least(0), default=0)
     _perplexity(commands)
     _quantize(commands)

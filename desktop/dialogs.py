@@ -10,7 +10,7 @@ from typing import Any
 from core.errors import DeviceError
 
 # A directory of Hugging Face opens by its config.json, a variant by its variant.json.
-FILTERS = ["Models", "*.gguf *.safetensors config.json variant.json", "All files", "*"]
+FILTERS = ["Models", "*.gguf *.safetensors config.json variant.json slice.json", "All files", "*"]
 LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
 
 

@@ -303,3 +303,21 @@ def write_tiny_gemma3n(
     """A random Gemma 3n; `changes` to GEMMA3N_CONFIG."""
     config = {**GEMMA3N_CONFIG, **changes}
     return write_folder(folder, config, gemma3n_tensors(config, dtype), shards=shards)
+
+
+def write_tall_gemma3n(folder: Path, **changes: Any) -> Path:
+    """All layers, heads, sharing and windows of E4B, each layer tiny: 20 caches for 280 heads."""
+    layers = 35
+    kinds = ("sliding_attention", "full_attention")
+    shape = {
+        "num_hidden_layers": layers,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "num_kv_shared_layers": 15,
+        "sliding_window": 512,
+        "layer_types": [kinds[(i + 1) % 5 == 0] for i in range(layers)],
+        "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 25,
+        "intermediate_size": 64,
+        "max_position_embeddings": 2048,
+    }
+    return write_tiny_gemma3n(folder, **{**shape, **changes})

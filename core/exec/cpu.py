@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
 from core.exec.executor import StopCheck
+from core.formats.mapping import let_go
 from core.formats.tensor import TensorData
 from core.plan.ops import OPS
 from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
@@ -38,6 +39,7 @@ _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)  # both read where they lie
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 _BANDWIDTH_BYTES = 256 * 10**6
 _MAX_THREADS = 1024
+_TOKENS_HELD = 64  # whose rows of tables stay in memory
 _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish to stop
 
 
@@ -62,6 +64,9 @@ class CpuExecutor:
         self.threads = _choose_threads(threads)
         names = {t.name for plan in program.plans for t in plan.tensors if t.kind in _FROM_FILE}
         self._weights = {name: _readable(weights[name]) for name in sorted(names)}
+        tables = {t.name for p in program.plans for t in p.tensors if t.kind is Kind.TABLE}
+        self._tables = [self._weights[name].data for name in sorted(tables)]
+        self._looked_up = 0  # tokens since tables were let go
         self._vocabulary = _vocabulary(program)
         try:
             self._allocate()
@@ -94,7 +99,16 @@ class CpuExecutor:
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
         plan = self.program.plan_for(step.count, step.outputs)
         self._run(plan, step, 0, len(plan.ops), should_stop)
+        self._let_tables_go(step.count)
         return self.read(plan, plan.tensors[plan.logits], step)
+
+    def _let_tables_go(self, tokens: int) -> None:
+        """A row of a table that is read brings 64 KiB around it into this process's memory."""
+        self._looked_up += tokens
+        if self._looked_up >= _TOKENS_HELD:
+            self._looked_up = 0
+            for table in self._tables:
+                let_go(table)
 
     def run_ops(
         self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()

@@ -79,8 +79,8 @@ def _value(value: object) -> bytes:
         return struct.pack("<I", kind) + payload
     scalars = [_scalar(item) for item in value]
     kinds = {kind for kind, _ in scalars}
-    if kinds == {_UINT32, _INT32}:  # some of them negative
-        kinds, scalars = {_INT32}, [(_INT32, payload) for _, payload in scalars]
+    if kinds <= {_UINT32, _INT32}:  # integers of arrays are signed wherever others read them
+        kinds = {_INT32}
     if len(kinds) != 1:
         raise ValueError("an array of GGUF has values of one type")
     items = b"".join(payload for _, payload in scalars)

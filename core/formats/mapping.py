@@ -38,7 +38,8 @@ def map_file(file: Path, expected: str) -> mmap.mmap:
 
 
 def let_go(data: NDArray[np.generic]) -> None:
-    """Take the mapped file under an array out of this process's memory until it is read again.
+    """Take the pages of a mapped file under an array out of this process's memory until they are
+    read again.
 
     For what is read once: a file that is larger than memory then never fills it.
     """
@@ -48,4 +49,7 @@ def let_go(data: NDArray[np.generic]) -> None:
     if isinstance(base, memoryview):
         base = base.obj
     if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        base.madvise(mmap.MADV_DONTNEED)
+        start = np.frombuffer(base, np.uint8).ctypes.data
+        begin = data.ctypes.data - start
+        first = begin // mmap.PAGESIZE * mmap.PAGESIZE
+        base.madvise(mmap.MADV_DONTNEED, first, begin + data.nbytes - first)

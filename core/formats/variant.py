@@ -212,8 +212,9 @@ def _sayable(value: Any) -> Any:
 
 
 def _said(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_said(item) for item in value]
+    if isinstance(value, list):  # of hundreds of thousands, mostly of plain values
+        nested = not {dict, list}.isdisjoint(map(type, value))
+        return [_said(item) for item in value] if nested else value
     if isinstance(value, dict) and value.get(_FLOAT) in _NOT_FINITE:
         return float(value[_FLOAT])
     return value

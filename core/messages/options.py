@@ -29,6 +29,7 @@ class EngineOptions:
     context: int = 0  # tokens
     query_budget: int = 64 << 20  # bytes for the queries behind attention maps; 0 keeps none
     pool_budget: int = 256 << 20  # bytes for prefixes of recent conversations; 0 keeps none
+    whole_caches: bool = False  # sliding layers keep all positions too, for maps of all rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
 from core.plan.builder import WeightSpec
 
 _REQUIRED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownShape:
+    """A weight of a model that is not there: a checkpoint that is to be made."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
 
 
 class Fields:
@@ -56,12 +66,18 @@ class Fields:
             raise self.error(key, "expected true or false for each layer")
         return tuple(bool(value) for value in values)
 
-    def integers(self, key: str, count: int, *, at_most: int = 1 << 24) -> tuple[int, ...]:
+    def has(self, key: str) -> bool:
+        return self._prefix + key in self._metadata
+
+    def integers(
+        self, key: str, count: int, *, at_least: int = 1, at_most: int = 1 << 24
+    ) -> tuple[int, ...]:
         """One for each layer, or one for all."""
         values = self._list(key, count, _REQUIRED)
         for value in values:
-            if type(value) is not int or not 1 <= value <= at_most:
-                raise self.error(key, f"expected integers from 1 to {at_most}, found {value!r:.40}")
+            if type(value) is not int or not at_least <= value <= at_most:
+                expected = f"expected integers from {at_least} to {at_most}"
+                raise self.error(key, f"{expected}, found {value!r:.40}")
         return tuple(int(value) for value in values)  # type: ignore[call-overload]
 
     def numbers(self, key: str, count: int, default: float) -> tuple[float, ...]:

@@ -9,14 +9,15 @@ before them that has, of their kind. Norms are x / rms(x) * weight.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from core.errors import FileError
-from core.models.fields import Fields, check_shapes
+from core.models.fields import Fields, KnownShape, check_shapes
 from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from core.plan.plan import Plan, Program, Tensor
@@ -26,6 +27,7 @@ _VECTORS = (
     *("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "post_norm"),
     *("laurel_post_norm", "altup_router_norm", "altup_correct_scale"),
 )
+_UNUSED = ("attn_k", "attn_v", "attn_k_norm")  # of layers that share those of another
 _STREAM_EPS = 1e-5  # of the streams' mean square, where they are brought to the first one's size
 
 
@@ -44,6 +46,8 @@ class Config:
     active: int  # the stream that layers work on
     correct_scale: bool
     layer_width: int  # of a token's embedding for one layer
+    table_layers: tuple[int, ...]  # by layer, which part of a row of the table is its embedding
+    table_columns: int
     laurel_rank: int
     softcap: float  # of logits
 
@@ -69,21 +73,19 @@ def config_of(
     return config
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-
-
 def shapes_of(
     metadata: Mapping[str, object], path: Path, *, rows: int, table_rows: int, rank: int
 ) -> list[tuple[str, tuple[int, ...]]]:
     """Every tensor of a model of these fields: `rows` and `table_rows` are the vocabularies of the
-    embedding and of the per-layer one, `rank` LAuReL's."""
+    embedding and of the per-layer one, `rank` LAuReL's. With the keys and values of layers that
+    share others', which checkpoints have and nobody uses."""
     sizes = {"token_embd.weight": rows, PER_LAYER_TABLE: table_rows, "blk.0.laurel_l.weight": rank}
-    known = {name: _Shape(name, "f32", (size, 1)) for name, size in sizes.items()}
-    return _shapes(_config(Fields(metadata, path, "gemma3n."), known, path), known)
+    known = {name: KnownShape(name, "f32", (size, 1)) for name, size in sizes.items()}
+    config = _config(Fields(metadata, path, "gemma3n."), known, path)
+    for layer in range(config.own_caches, config.shape.layers):
+        names = (f"blk.{layer}.{stem}.weight" for stem in _UNUSED)
+        known |= {name: KnownShape(name, "f32", ()) for name in names}
+    return _shapes(config, known)
 
 
 def _program(config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions) -> Program:
@@ -112,12 +114,33 @@ def _plan(
 
 def _per_layer_inputs(b: PlanBuilder, config: Config, x: Tensor) -> Tensor:
     """[T, layers * layer_width]: of the token's identity and of its embedding, half each."""
-    rows = b.table_rows(b.table(PER_LAYER_TABLE), "per_layer.rows")
+    rows = _table_rows(b, config)
     rows = b.scale(rows, "per_layer.scaled", factor=math.sqrt(config.layer_width))
     h = b.matmul(x, b.weight("per_layer_model_proj.weight"), "per_layer.project")
     h = b.scale(h, "per_layer.project_scaled", factor=config.shape.width**-0.5)
     h = b.rms_norm(h, b.weight("per_layer_proj_norm.weight"), config.eps, "per_layer.norm")
     return b.scale(b.add(h, rows, "per_layer.sum"), "per_layer.inputs", factor=math.sqrt(0.5))
+
+
+def _table_rows(b: PlanBuilder, config: Config) -> Tensor:
+    """[T, layers * layer_width]: of rows of the table what belongs to the layers that there are."""
+    rows, n = b.table_rows(b.table(PER_LAYER_TABLE), "per_layer.rows"), config.layer_width
+    found: Tensor | None = None
+    for first, count in _runs(config.table_layers):
+        if count * n == rows.shape[1]:
+            return rows
+        at = f"per_layer.rows.{first}"
+        part = b.columns(rows, at, first=first * n, count=count * n)
+        found = part if found is None else b.concat(found, part, at + ".joined")
+    assert found is not None
+    return found
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First number and count of each run of numbers that follow each other."""
+    for _, group in itertools.groupby(enumerate(numbers), lambda item: item[1] - item[0]):
+        run = [number for _, number in group]
+        yield run[0], len(run)
 
 
 def _streams(b: PlanBuilder, config: Config, x: Tensor) -> Tensor:
@@ -201,7 +224,7 @@ def _attention(
     q = b.rms_norm(q, b.weight(w + "attn_q_norm.weight"), config.eps, at + ".q_norm")
     q = rope(q, at + ".q_rope")
     owner = config.cache_of(layer)
-    cache = (options.context, shape.kv_heads * d)
+    cache = (_cache_rows(config, options, owner), shape.kv_heads * d)
     k_cache = b.state(f"k_cache.{owner}", options.k_dtype, cache, block=d)
     v_cache = b.state(f"v_cache.{owner}", options.v_dtype, cache, block=d)
     if owner == layer:
@@ -226,6 +249,14 @@ def _attention(
         window=config.window if sliding else 0,
         scale=1.0,
     )
+
+
+def _cache_rows(config: Config, options: BuildOptions, layer: int) -> int:
+    """All positions, or for a sliding layer a ring of those that a step's tokens may look at."""
+    if options.whole_caches:
+        return options.context
+    ring = config.window + options.buckets[-1].max_tokens
+    return min(options.context, ring) if config.sliding[layer] else options.context
 
 
 def _feed_forward_block(b: PlanBuilder, config: Config, x: Tensor, layer: int) -> Tensor:
@@ -269,6 +300,7 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
     if head_dim % 2:
         raise fields.error("attention.key_length", f"expected an even number, found {head_dim}")
     streams = fields.integer("altup.num_inputs", at_least=2, at_most=16)
+    table = weights[PER_LAYER_TABLE].shape
     return Config(
         shape=ModelShape(
             layers=layers,
@@ -291,10 +323,22 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
         streams=streams,
         active=fields.integer("altup.active_idx", 0, at_least=0, at_most=streams - 1),
         correct_scale=fields.flag("altup.correct_scale", True),
-        layer_width=fields.integer("embedding_length_per_layer_input"),
+        layer_width=(n := fields.integer("embedding_length_per_layer_input")),
+        table_layers=_table_layers(fields, layers, table[-1], n),
+        table_columns=table[-1] if fields.has("table_layers") else layers * n,
         laurel_rank=weights["blk.0.laurel_l.weight"].shape[0],
         softcap=fields.number("final_logit_softcapping", 30.0, above=-1.0),
     )
+
+
+def _table_layers(fields: Fields, layers: int, columns: int, width: int) -> tuple[int, ...]:
+    """As a view of a larger model says; else the table has the model's layers in order."""
+    if not fields.has("table_layers"):
+        return tuple(range(layers))
+    found = fields.integers("table_layers", layers, at_least=0)
+    if (max(found) + 1) * width > columns:
+        raise fields.error("table_layers", f"layer {max(found)} is not in {columns} columns")
+    return found
 
 
 def _own_caches(fields: Fields, sliding: tuple[bool, ...]) -> int:
@@ -316,7 +360,7 @@ def _shapes(config: Config, weights: Mapping[str, WeightSpec]) -> list[tuple[str
     table = weights[PER_LAYER_TABLE].shape  # has a vocabulary of its own
     shapes: list[tuple[str, tuple[int, ...]]] = [
         ("token_embd.weight", (s.vocabulary, s.width)),
-        (PER_LAYER_TABLE, (table[0], s.layers * n)),
+        (PER_LAYER_TABLE, (table[0], config.table_columns)),
         ("per_layer_model_proj.weight", (s.layers * n, s.width)),
         ("per_layer_proj_norm.weight", (n,)),
         ("output_norm.weight", (s.width,)),
@@ -327,8 +371,7 @@ def _shapes(config: Config, weights: Mapping[str, WeightSpec]) -> list[tuple[str
     for layer in range(s.layers):
         of_layer = _layer_shapes(config, layer)
         if layer >= config.own_caches:  # checkpoints may have them, unused
-            unused = {"attn_k", "attn_v", "attn_k_norm"}
-            unused = {stem for stem in unused if f"blk.{layer}.{stem}.weight" not in weights}
+            unused = {stem for stem in _UNUSED if f"blk.{layer}.{stem}.weight" not in weights}
             of_layer = {stem: shape for stem, shape in of_layer.items() if stem not in unused}
         shapes += [(f"blk.{layer}.{stem}.weight", shape) for stem, shape in of_layer.items()]
     return shapes

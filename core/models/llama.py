@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
-from core.models.fields import Fields, check_shapes
+from core.models.fields import Fields, KnownShape, check_shapes
 from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from core.plan.plan import Plan, Program, Tensor
@@ -33,6 +33,14 @@ def read(metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path
     config = _config(Fields(metadata, path, "llama."), weights, path)
     check_shapes("llama", _shapes(config, weights), weights, path)
     return Model(config.shape, partial(_program, config, weights))
+
+
+def shapes_of(
+    metadata: Mapping[str, object], path: Path, *, rows: int
+) -> list[tuple[str, tuple[int, ...]]]:
+    """Every tensor of a model of these fields whose head is its embedding of `rows` rows."""
+    known = {"token_embd.weight": KnownShape("token_embd.weight", "f32", (rows, 1))}
+    return _shapes(_config(Fields(metadata, path, "llama."), known, path), known)
 
 
 def _program(config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions) -> Program:

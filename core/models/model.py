@@ -31,6 +31,8 @@ class BuildOptions:
     k_dtype, v_dtype: of the cache, "f16", "f32" or "i8"; q_dtype: of kept queries, "f16" or "f32".
 
     query_rows: positions whose queries are kept for attention maps, in the cache's type; 0: none.
+
+    whole_caches: sliding layers keep all positions, not only a ring of those that are needed.
     """
 
     context: int
@@ -40,6 +42,7 @@ class BuildOptions:
     integer_activations: bool
     buckets: tuple[Bucket, ...]
     query_rows: int = 0
+    whole_caches: bool = False
 
 
 @dataclass(frozen=True, slots=True)

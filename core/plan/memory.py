@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+_Span = tuple[int, int]  # bytes, from and to
 ALIGNMENT = 256  # bytes; the largest minStorageBufferOffsetAlignment that Vulkan allows
 
 
@@ -24,25 +25,25 @@ def place(lifetimes: Mapping[int, Lifetime]) -> tuple[dict[int, int], int]:
     Pisarchyk and Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
     """
     offsets: dict[int, int] = {}
-    placed: list[tuple[int, Lifetime]] = []
+    in_use: dict[int, list[_Span]] = {}  # by op, what is placed and alive then
     arena = 0
     for tensor, life in sorted(lifetimes.items(), key=lambda item: (-item[1].size, item[0])):
-        offset = _lowest_gap(life, placed)
+        ops, size = range(life.first, life.last + 1), _aligned(life.size)
+        taken = {span for op in ops for span in in_use.get(op, ())}
+        offset = _lowest_gap(size, taken)
         offsets[tensor] = offset
-        placed.append((offset, life))
-        arena = max(arena, offset + _aligned(life.size))
+        for op in ops:
+            in_use.setdefault(op, []).append((offset, offset + size))
+        arena = max(arena, offset + size)
     return offsets, arena
 
 
-def _lowest_gap(life: Lifetime, placed: Sequence[tuple[int, Lifetime]]) -> int:
+def _lowest_gap(size: int, taken: Iterable[_Span]) -> int:
     offset = 0
-    size = _aligned(life.size)
-    for start, other in sorted(placed, key=lambda item: item[0]):
-        if other.last < life.first or life.last < other.first:
-            continue
-        if offset + size <= start:
+    for begin, end in sorted(taken):
+        if offset + size <= begin:
             break
-        offset = max(offset, start + _aligned(other.size))
+        offset = max(offset, end)
     return offset
 
 

@@ -15,6 +15,8 @@ from core.quant.registry import FORMATS, QuantFormat
 
 AS_STORED = "as-stored"
 _FORMAT_OF_MODE = {"fp32": "f32", "fp16": "f16", "int8": "int8", "int4": "int4"}
+# Of a table single rows are read: its blocks lie row by row, not in tiles of rows.
+_FORMAT_OF_TABLE = {**_FORMAT_OF_MODE, "int8": "q8_0", "int4": "q4_1"}
 MODES = (AS_STORED, *_FORMAT_OF_MODE)
 _ALIGNMENT = 64  # bytes, a cache line
 _CHUNK_VALUES = 1 << 21  # 8 MiB of float32 at a time
@@ -42,6 +44,12 @@ def raised(tensors: Iterable[TensorData], mode: str) -> frozenset[str]:
 
 def _fills_blocks(tensor: TensorData, dtype: str) -> bool:
     return len(tensor.shape) > 1 and tensor.shape[-1] % FORMATS[dtype].block_size == 0
+
+
+def table_dtype(tensor: TensorData, mode: str) -> str:
+    """The format in which a weight is written that stays on disk and of which rows are read."""
+    dtype = _FORMAT_OF_TABLE[mode]
+    return dtype if _fills_blocks(tensor, dtype) else "f16"
 
 
 def target_dtype(tensor: TensorData, mode: str, raised: frozenset[str] = NONE_RAISED) -> str:

@@ -34,7 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
         _check(tokens, layers, heads, shape)
         options = engine_options(arguments)
         options = replace(
-            options, context=options.context or len(tokens), query_budget=_EVERY_QUERY
+            options,
+            context=options.context or len(tokens),
+            query_budget=_EVERY_QUERY,
+            whole_caches=True,
         )
         runner = loading.start(file, options, None, lambda *_: None)
         try:

@@ -22,6 +22,12 @@ class Percent:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    slice_model(arguments.source, arguments.target, find_slice(arguments.config), Percent())
+    slice_model(
+        arguments.source,
+        arguments.target,
+        find_slice(arguments.config),
+        view=arguments.view,
+        progress=Percent(),
+    )
     print(arguments.target)
     return 0

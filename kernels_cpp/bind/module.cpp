@@ -5,4 +5,5 @@ PYBIND11_MODULE(_cpp, module) {
   init_cpu(module);
   init_interpreter(module);
   init_quantizer(module);
+  init_tokenizer(module);
 }

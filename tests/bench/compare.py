@@ -36,11 +36,22 @@ PAIRS: tuple[tuple[Mode, str], ...] = (
     ("fp16", "F16"),
     ("fp32", "F32"),
 )
-PROMPT, NEW, DEPTH = 512, 128, 1024  # tokens
 CONTEXT = 2048
 _SETTLE_SECONDS = 0.2  # threads of whoever ran last spin for a while
 
 Rates = dict[str, float]  # tokens per second by measurement: "prefill", "decode", "deep"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Tokens: of a prompt, of an answer, and in the cache before the deep one."""
+
+    prompt: int = 512
+    new: int = 128
+    depth: int = 1024
+
+
+USUAL = Sizes()
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,8 @@ class Result:
 class Peer:
     """llama.cpp in a process of its own."""
 
-    def __init__(self, folder: Path, file: Path, threads: int) -> None:
+    def __init__(self, folder: Path, file: Path, threads: int, sizes: Sizes = USUAL) -> None:
+        self._sizes = sizes
         worker = Path(peers.__file__).with_name("llama_cpp_worker.py")
         self._process = subprocess.Popen(
             [peers.python_of(folder), worker, "measure", file, str(threads)],
@@ -70,7 +82,8 @@ class Peer:
 
     def rates(self, depth: int) -> tuple[float, float]:
         assert self._process.stdin is not None
-        tokens = {"prompt_tokens": PROMPT, "new_tokens": NEW, "depth": depth}
+        sizes = self._sizes
+        tokens = {"prompt_tokens": sizes.prompt, "new_tokens": sizes.new, "depth": depth}
         self._process.stdin.write(json.dumps(tokens) + "\n")
         self._process.stdin.flush()
         answer = self._read()
@@ -90,9 +103,9 @@ class Peer:
 
 
 @contextmanager
-def our_runner(model: Path, mode: Mode, threads: int) -> Iterator[Runner]:
+def our_runner(model: Path, mode: Mode, threads: int, context: int = CONTEXT) -> Iterator[Runner]:
     model_file = open_model(str(model), lambda *_: None, print)
-    options = EngineOptions(backend="cpu", mode=mode, threads=threads, context=CONTEXT)
+    options = EngineOptions(backend="cpu", mode=mode, threads=threads, context=context)
     runner = start(model_file, options, None, lambda *_: None)
     try:
         run_once(runner, 32, 4, depth=0)
@@ -102,25 +115,32 @@ def our_runner(model: Path, mode: Mode, threads: int) -> Iterator[Runner]:
         model_file.close()
 
 
-def rates_of(measure_at: dict[int, tuple[float, float]]) -> Rates:
-    """(prefill, decode) by depth -> by measurement"""
-    return {"prefill": measure_at[0][0], "decode": measure_at[0][1], "deep": measure_at[DEPTH][1]}
+def rates_of(flat: tuple[float, float], deep: tuple[float, float]) -> Rates:
+    """(prefill, decode) without and with tokens in the cache -> by measurement"""
+    return {"prefill": flat[0], "decode": flat[1], "deep": deep[1]}
 
 
-def compare(runner: Runner, peer: Peer, mode: str, name: str, repeat: int) -> Result:
+def our_rates(runner: Runner, sizes: Sizes) -> Rates:
+    flat, deep = (run_once(runner, sizes.prompt, sizes.new, depth=d) for d in (0, sizes.depth))
+    return rates_of(flat, deep)
+
+
+def compare(
+    runner: Runner, peer: Peer, mode: str, name: str, repeat: int, sizes: Sizes = USUAL
+) -> Result:
     ours: list[Rates] = []
     theirs: list[Rates] = []
     memory: list[float] = []
     for index in range(repeat):
         memory.append(read_gb_s(runner))
-        theirs.append(rates_of({depth: peer.rates(depth) for depth in (0, DEPTH)}))
+        theirs.append(rates_of(peer.rates(0), peer.rates(sizes.depth)))
         time.sleep(_SETTLE_SECONDS)
-        ours.append(rates_of({d: run_once(runner, PROMPT, NEW, depth=d) for d in (0, DEPTH)}))
+        ours.append(our_rates(runner, sizes))
         time.sleep(_SETTLE_SECONDS)
         print(f"{mode} and {name}, round {index + 1} of {repeat}", file=sys.stderr, flush=True)
     read = {
-        "decode": read_bytes_per_token(runner, NEW // 2),
-        "deep": read_bytes_per_token(runner, DEPTH + NEW // 2),
+        "decode": read_bytes_per_token(runner, sizes.new // 2),
+        "deep": read_bytes_per_token(runner, sizes.depth + sizes.new // 2),
     }
     return Result(
         mode,
@@ -171,7 +191,7 @@ def main() -> int:
         "machine": about,
         "model": model.stem,
         "peer": f"llama.cpp of llama-cpp-python {version}",
-        "tokens": {"prompt": PROMPT, "new": NEW, "depth": DEPTH},
+        "tokens": asdict(USUAL),
         "repeat": arguments.repeat,
         "read_gb_s": asdict(Spread.of(memory)),
         "results": [asdict(result) for result in results],

@@ -9,6 +9,12 @@ import numpy as np
 import pytest
 
 from core import loading
+from core.exec.reference import NumpyExecutor
+from core.models.model import BuildOptions
+from core.plan.builder import Bucket
+from core.plan.cache_layers import cache_layers
+from core.quant.modes import convert
+from core.session import Session
 from tests.make_huggingface import (
     GEMMA3N_CASES,
     GEMMA3N_CONFIG,
@@ -147,3 +153,42 @@ def test_gemma3n_in_other_modes(mode, backend, reference, tmp_path, request):
         assert not table.data.flags.owndata
         assert table.dtype == "bf16"
     assert np.abs(expected - reference["gemma.logits"]).max() > 1e-3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gemma3n_in_rings(backend, reference, tmp_path, request):
+    """Sliding layers keep 7 + 4 positions of 40; going back to an earlier turn reads anew what
+    the rings have lost."""
+    tokens, expected = reference["gemma.tokens"].tolist(), reference["gemma.logits"]
+    with running(write_tiny_gemma3n(tmp_path), exact("cpu")) as runner:
+        model_file = runner.model_file
+        options = BuildOptions(64, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(4, 4)))
+        program, weights = model_file.model.build(options), dict(model_file.file.tensors)
+        weights = {n: convert(t, "as-stored") for n, t in weights.items()}
+        rows = {layer.layer: layer.rows for layer in cache_layers(program.plans[0])}
+        assert rows == {0: 11, 1: 11, 2: 64, 3: 11}
+        executor = make_executor(backend, program, weights, request)
+        try:
+            session = Session(executor, weights)
+            assert np.abs(session.logits(tokens) - expected).max() < TOLERANCE
+            other = [*tokens[:5], 7, 8, 9]
+            found = session.prefill(other)
+            session.clear()
+            assert np.abs(found - session.logits(other)[-1]).max() < TOLERANCE
+            for end in (17, 39, 40):
+                error = np.abs(session.prefill(tokens[:end]) - expected[end - 1]).max()
+                assert error < TOLERANCE, end
+        finally:
+            executor.close()
+
+
+def make_executor(backend, program, weights, request):
+    if backend == "numpy":
+        return NumpyExecutor(program, weights)
+    if backend == "cpu":
+        from core.exec.cpu import CpuExecutor
+
+        return CpuExecutor(program, weights)
+    from core.exec.vulkan import VulkanExecutor
+
+    return VulkanExecutor(request.getfixturevalue("device"), program, weights)

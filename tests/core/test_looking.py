@@ -135,7 +135,7 @@ def test_what_the_ring_no_longer_holds(parts):  # noqa: F811
     assert message == f"of the tokens that follow, {kept.start} to 11 are told"
     assert not column[: kept.start].any()
     np.testing.assert_allclose(column[kept.start :], expected[kept.start :, 1], atol=1e-5)
-    with pytest.raises(RequestError, match="token 4 is no longer kept: those of 5 to 11 are"):
+    with pytest.raises(RequestError, match="token 4 looks is no longer known: of 5 to 11 it is"):
         looks.look(Look(1, 4, "from", "layer-mean"))
     with pytest.raises(RequestError, match="those of the first 5 are no longer kept"):
         looks.look(Look(1, 11, "from", "rollout"))

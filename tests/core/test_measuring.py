@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,6 +8,7 @@ from core.errors import RequestError
 from core.measuring import Measuring
 from core.messages import CacheMeasured, MeasureCache
 from tests.core.test_engine import Client
+from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running
 
 
@@ -91,3 +94,32 @@ def test_the_engine_answers_each_once(tiny_llama):
     assert [bool(event.message) for event in seen] == [False, True, False]
     assert len(seen[0].values[1]) == 9
     assert client.engine.close()
+
+
+def test_a_ring_tells_of_the_positions_it_has(tmp_path):
+    """As if nothing were lost, over the rows whose keys are all there."""
+    folder, tokens = write_tiny_gemma3n(tmp_path, max_position_embeddings=512), list(range(200))
+    options = exact("cpu", context=256)
+    with (
+        running(folder, options) as runner,
+        running(folder, replace(options, whole_caches=True)) as whole,
+    ):
+        for one in (runner, whole):
+            one.session.prefill(tokens)
+        source, request = runner.attention, MeasureCache(1, "received", 0, 200)
+        found = Measuring(request, runner.session, source).advance()
+        cache = runner.session.cache
+        assert [cache.oldest(layer) for layer in cache.layers] == [65, 65, 0, 65]
+        for row, layer in enumerate(cache.layers):
+            oldest, readers = cache.oldest(layer), [layer.layer, *layer.shared_with]
+            first = oldest + 6 if oldest else 0
+            assert {source.rows_of(reader) for reader in readers} == {range(first, 200)}
+            maps = np.zeros((4, 200, 200), np.float32)
+            expected = np.zeros(200)
+            for reader in readers:
+                head_maps(whole.attention, reader, range(4), maps)
+                expected += maps[:, first:].sum(axis=(0, 1)) / 4 / len(readers)
+            expected /= 200 - np.maximum(np.arange(200), first)
+            values = np.array(found.values[row])
+            assert np.isnan(values[:oldest]).all()
+            np.testing.assert_allclose(values[oldest:], expected[oldest:], atol=1e-5)

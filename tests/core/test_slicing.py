@@ -1,14 +1,22 @@
 """Slices: the reference implementation's logits with the same weights cut; what cannot be cut."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from core import loading, synthetic
 from core.errors import FileError, LlmLiteError, RequestError, UnsupportedError
 from core.formats.safetensors import open_folder
-from core.slicing import KNOWN, Slice, find_slice, slice_model
+from core.formats.tensor import TensorData
+from core.formats.variant import open_variant
+from core.models import gemma3n
+from core.quantizing import quantize
+from core.slicing import KNOWN, find_slice, slice_model
+from core.slicing_cut import Cutter, Slice
+from core.sources import open_source
 from desktop import cli
 from tests.make_huggingface import (
     SLICE_SKIP,
@@ -62,6 +70,116 @@ def test_types_stay_and_files_come_along(tmp_path):
     assert config["activation_sparsity_pattern"][:3] == [0.9, 0.7, 0.0]
 
 
+# Blocks of 32 fill every row, and cuts fall on their edges.
+EVEN = {**SLICE_SOURCE, "hidden_size": 64, "intermediate_size": 96, "head_dim": 16}
+EVEN |= {"hidden_size_per_layer_input": 32, "laurel_rank": 32}
+EVEN_CUT = Slice(SLICE_SKIP, (64, 32, 96, 64, 32, 96, 64))
+
+
+@pytest.fixture(scope="module")
+def even(tmp_path_factory):
+    return write_tiny_gemma3n(tmp_path_factory.mktemp("even") / "source", **EVEN)
+
+
+def make_variant(source, target, mode):
+    model = loading.open_model(str(source), lambda *_: None, print)
+    quantize(model, target, mode)
+    model.close()
+    return target
+
+
+@pytest.mark.parametrize("mode", ["int4", "int8", "fp16"])
+def test_a_slice_of_a_variant_is_the_variant_of_a_slice(mode, even, tmp_path, monkeypatch):
+    """Byte for byte: nothing is quantized again. Both may raise matrices."""
+    monkeypatch.setattr("core.quant.modes.SPARE_BITS", 9)
+    slice_model(make_variant(even, tmp_path / "whole", mode), tmp_path / "cut", EVEN_CUT)
+    slice_model(even, tmp_path / "float", EVEN_CUT)
+    make_variant(tmp_path / "float", tmp_path / "expected", mode)
+    found, expected = open_variant(tmp_path / "cut"), open_variant(tmp_path / "expected")
+    assert set(found.tensors) == set(expected.tensors)
+    for name, tensor in expected.tensors.items():
+        assert found.tensors[name].dtype == tensor.dtype, name
+        assert found.tensors[name].shape == tensor.shape, name
+        assert np.array_equal(found.tensors[name].data, tensor.data), name
+    with running(tmp_path / "cut", exact("cpu")) as runner:
+        assert (runner.model_info.layers, runner.model_info.feed_forward) == (7, 96)
+        assert np.isfinite(runner.session.prefill(list(range(20)))).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mode", ["float", "int4"])
+def test_a_view_is_the_slice_without_its_disk(mode, backend, even, tmp_path, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    whole = even if mode == "float" else make_variant(even, tmp_path / "whole", mode)
+    slice_model(whole, tmp_path / "cut", EVEN_CUT)
+    slice_model(whole, tmp_path / "view", EVEN_CUT, view=True)
+    assert sum(path.stat().st_size for path in (tmp_path / "view").iterdir()) < 1000
+    tokens, logits = list(range(20, 60)), []
+    for name in ("cut", "view"):
+        with running(tmp_path / name, exact(backend), device=device, every_output=True) as runner:
+            logits.append(runner.session.logits(tokens))
+            tensors = dict(runner.model_file.file.tensors)
+    assert np.array_equal(*logits)
+    copied = {name for name, tensor in tensors.items() if owned(tensor.data)}
+    narrow = {i for i, width in enumerate(EVEN_CUT.feed_forward) if width < 96}
+    downs = {f"blk.{i}.ffn_down.weight" for i in narrow}
+    assert copied == downs | {"per_layer_model_proj.weight"}
+
+
+def owned(data):
+    """Whether the memory is an array's own, not a file's."""
+    while isinstance(data.base, np.ndarray):
+        data = data.base
+    return data.base is None
+
+
+def test_a_view_of_the_first_layers(even, tmp_path):
+    """The table has columns behind those that are used."""
+    found = []
+    for name in ("cut", "view"):
+        slice_model(even, tmp_path / name, Slice((8, 9), 96), view=name == "view")
+        with running(tmp_path / name, exact("cpu")) as runner:
+            found.append(runner.session.prefill([5, 6, 7]))
+    assert np.array_equal(*found)
+
+
+def test_a_view_whose_source_has_changed(even, tmp_path):
+    for name in ("a", "c"):
+        (tmp_path / name).mkdir()
+    source, view = make_variant(even, tmp_path / "a" / "whole", "int8"), tmp_path / "view"
+    slice_model(source, view, EVEN_CUT, view=True)
+    with pytest.raises(RequestError, match=r"is a view of .*whole; slice that instead"):
+        slice_model(view, tmp_path / "b", EVEN_CUT)
+    source.rename(tmp_path / "a" / "moved")
+    with pytest.raises(FileError, match=r"its source .*whole is not there"):
+        open_source(view)
+    make_variant(even, source, "int4")
+    with pytest.raises(FileError, match="is another model than the slice was made of"):
+        open_source(view)
+    text = (view / "slice.json").read_text()
+    (tmp_path / "c" / "slice.json").write_text(text.replace("a/whole", "view"))
+    with pytest.raises(FileError, match="is a view itself"):
+        open_source(tmp_path / "c")
+    (view / "slice.json").write_text("{}")
+    with pytest.raises(FileError, match="layout version: expected 1, found null"):
+        open_source(view)
+
+
+@pytest.mark.parametrize(
+    ("cut", "message"),
+    [
+        (Slice((), 80), "blk.0.ffn_down.weight: a cut at 80 does not fall on the edge of a block"),
+        (Slice((), 40), "a cut at 40 does not fall on the edge of a block of 16 int4 values"),
+    ],
+)
+@pytest.mark.parametrize("view", [False, True])
+def test_a_cut_within_a_block(cut, message, view, even, tmp_path):
+    whole = make_variant(even, tmp_path / "whole", "int4")
+    with pytest.raises(RequestError, match=message):
+        slice_model(whole, tmp_path / "cut", cut, view=view)
+    assert {path.name for path in tmp_path.iterdir()} == {"whole"}
+
+
 REFUSED = {
     "owner of sliding": (Slice((4,), 77), "layer 4 cannot be left out: later layers share its"),
     "owner of full": (Slice((5,), 77), "layer 5 cannot be left out: later layers share its"),
@@ -89,12 +207,33 @@ def test_other_models_and_places(source, tmp_path):
         slice_model(source, tmp_path / "there", CUT)
 
 
-def test_known_slices_are_those_of_the_table():
+def effective_parameters(cut):
+    """In billions, of E4B cut so: all but the embeddings."""
+    metadata, _ = synthetic._gemma({})
+    path = Path("x")
+    shapes = gemma3n.shapes_of(metadata, path, rows=262_144, table_rows=262_144, rank=64)
+    weights = [TensorData(n, "f32", s, np.empty(0, np.uint8)) for n, s in shapes]
+    by_name = {tensor.name: tensor for tensor in weights}
+    config = gemma3n.config_of(metadata, by_name, path)
+    cutter = Cutter(config, cut)
+    fields = cutter.metadata(metadata)
+    left = gemma3n.shapes_of(fields, path, rows=262_144, table_rows=262_144, rank=64)
+    counted = (math.prod(shape) for name, shape in left if "token_embd" not in name)
+    return sum(counted) / 1e9
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_slices_are_those_of_the_table(name):
+    """The name is the size; the table has E2B as 1.91 and one row of 3.79 as 3.74."""
+    size = {"E2B": 1.91, "E3.79B-block": 3.74}.get(name) or float(name[1:].partition("B")[0])
+    assert effective_parameters(KNOWN[name]) == pytest.approx(size, abs=0.02)
+    assert find_slice(name.lower()) is KNOWN[name]
+
+
+def test_e2b_is_the_published_one():
     assert set(KNOWN["E2B"].feed_forward) == {8192}
     assert (len(KNOWN["E2B"].feed_forward), KNOWN["E2B"].skip) == (30, (20, 21, 22, 23, 24))
-    wide = [i for i, width in enumerate(KNOWN["E1.96B"].feed_forward) if width == 16384]
-    assert wide == [4]
-    assert find_slice("e2b") is KNOWN["E2B"]
+    assert effective_parameters(Slice((), 16384)) == pytest.approx(3.98, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +259,10 @@ def test_unknown_names():
 def test_the_command(source, tmp_path, capsys):
     (tmp_path / "cut.json").write_text(json.dumps({"skip": [1, 6, 7], "feed_forward": 32}))
     words = ["slice", str(source), str(tmp_path / "cut"), "--config", str(tmp_path / "cut.json")]
+    assert cli.main([*words[:2], str(tmp_path / "view"), *words[3:], "--view"]) == 0
+    with running(tmp_path / "view", exact("cpu")) as runner:
+        assert runner.model_info.feed_forward == 32
+    capsys.readouterr()
     assert cli.main(words) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "cut")
     with running(tmp_path / "cut", exact("cpu")) as runner:

@@ -59,7 +59,7 @@ def test_real_shapes(name, parameters, layers, table):
 
 def test_a_small_one_runs_and_is_quantized(small, tmp_path):
     path = tmp_path / "small.gguf"
-    write_synthetic("small", path, seed=3)
+    write_synthetic("small", path, form="gguf", seed=3)
     formats = {t.dtype for t in open_source(path).tensors.values()}
     assert formats == {"q4_0", "f32"}
     with running(path, exact("cpu")) as runner:
@@ -77,27 +77,79 @@ def test_a_small_one_runs_and_is_quantized(small, tmp_path):
 def test_the_seed_decides(small, tmp_path):
     files = [tmp_path / f"{i}.gguf" for i in range(3)]
     for path, seed in zip(files, (1, 1, 2), strict=True):
-        write_synthetic("small", path, seed=seed)
+        write_synthetic("small", path, form="gguf", seed=seed)
     first, again, other = (path.read_bytes() for path in files)
     assert first == again
     assert first != other
 
 
 def test_the_weights_keep_the_scale_of_what_they_multiply(small, tmp_path):
-    write_synthetic("small", tmp_path / "s.gguf")
+    write_synthetic("small", tmp_path / "s.gguf", form="gguf")
     tensor = open_gguf(tmp_path / "s.gguf").tensors["token_embd.weight"]
     assert tensor.dequantize().std() == pytest.approx(64**-0.5, rel=0.05)
+    assert abs(tensor.dequantize().mean()) < 0.05 * 64**-0.5
     source = open_source(tmp_path / "s.gguf")
     assert read_model(source.metadata, source.tensors, source.path).shape.layers == 4
+
+
+FORMATS = {
+    "int4": {"int4", "int8", "q4_1", "f16", "f32"},  # int8: what is raised
+    "int8": {"int8", "q8_0", "f16", "f32"},
+    "fp16": {"f16", "f32"},
+    "fp32": {"f32"},
+}
+
+
+@pytest.mark.parametrize("mode", FORMATS)
+def test_variants_of_every_mode(mode, small, tmp_path):
+    """They load without conversion, the table in rows; activations keep their scale."""
+    write_synthetic("small", tmp_path / "v", mode=mode, seed=3)
+    with running(tmp_path / "v", exact("cpu")) as runner:
+        tensors = runner.model_file.file.tensors
+        assert {t.dtype for t in tensors.values()} == FORMATS[mode]
+        assert tensors["per_layer_token_embd.weight"].format.tile_rows == 1
+        for name, columns in (("token_embd.weight", 64), ("per_layer_token_embd.weight", 128)):
+            values = tensors[name].dequantize()
+            assert values.std() == pytest.approx(columns**-0.5, rel=0.05)
+            assert abs(values.mean()) < 0.05 * columns**-0.5
+        logits = runner.session.prefill(list(range(20, 60)))
+    assert np.isfinite(logits).all()
+    assert 0.1 < logits.std() < 30
+
+
+def test_a_variant_is_the_same_for_the_same_seed(small, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        write_synthetic("small", tmp_path / name, seed=seed)
+    first, again, other = ((tmp_path / n / "model.safetensors").read_bytes() for n in "abc")
+    assert first == again
+    assert first != other
+
+
+def test_smollm2_has_its_shapes(tmp_path):
+    """134,515,008 parameters, as published; and they talk."""
+    write_synthetic("smollm2-135m", tmp_path / "s", seed=1)
+    with running(tmp_path / "s", exact("cpu", context=64)) as runner:
+        assert runner.model_info.parameters == 134_515_008
+        assert runner.model_info.layers == 30
+        assert np.isfinite(runner.session.prefill([2, 300, 301])).all()
 
 
 def test_unknown_names_and_places(small, tmp_path, capsys):
     with pytest.raises(RequestError, match="unknown shape 'gpt-5': expected small"):
         write_synthetic("gpt-5", tmp_path / "x.gguf")
+    with pytest.raises(RequestError, match="unknown weight mode 'int3'"):
+        write_synthetic("small", tmp_path / "x", mode="int3")
+    with pytest.raises(FileError, match="cannot be written: there is no directory"):
+        write_synthetic("small", tmp_path / "none" / "x")
     with pytest.raises(FileError, match="cannot be written: No such file"):
-        write_synthetic("small", tmp_path / "none" / "x.gguf")
-    assert cli.main(["synth", "small", str(tmp_path / "x.gguf"), "--seed", "1"]) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "x.gguf")
+        write_synthetic("small", tmp_path / "none" / "x.gguf", form="gguf")
+    gguf = ["--format", "gguf", "--seed", "1"]
+    assert cli.main(["synth", "small", str(tmp_path / "x.gguf"), *gguf]) == 0
+    assert cli.main(["synth", "small", str(tmp_path / "x"), "--mode", "int8"]) == 0
+    out = [str(tmp_path / "x.gguf"), str(tmp_path / "x")]
+    assert capsys.readouterr().out.split() == out
     assert cli.main(["synth", "small", str(tmp_path)]) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["x.gguf"]
+    assert cli.main(["synth", "small", str(tmp_path / "y"), "--mode", "int8", *gguf]) == 1
+    assert "only variants have modes" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"x.gguf", "x"}
     assert names() == ("small",)

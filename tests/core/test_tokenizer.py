@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from core import any_of
 from core.catalog import resolve
 from core.errors import FileError, RequestError, UnsupportedError
 from core.formats.gguf import open_gguf
@@ -321,3 +322,16 @@ def test_any_damage_is_an_expected_error() -> None:
         except (FileError, UnsupportedError):
             refused += 1
     assert 300 < refused < 600
+
+
+def test_thousands_of_marked_tokens_match_like_a_few(monkeypatch):
+    """The tree of alternatives finds what the plain list of them finds: the longest, leftmost."""
+
+    texts = [f"<u{i}>" for i in range(300)] + ["<", "<u", "<u1", "\n", "\n\n", "a.b", "a.bc", "[x]"]
+    tree = any_of.any_of(texts)
+    monkeypatch.setattr(any_of, "_WORTH_A_TREE", 10**6)
+    plain = any_of.any_of(texts)
+    assert tree.pattern != plain.pattern
+    for text in ("<u1><u12>x<u300><u", "\n\n\n a.bcd axb <u29", "[x] <<u7", "".join(texts)):
+        assert [m.span() for m in tree.finditer(text)] == [m.span() for m in plain.finditer(text)]
+        assert tree.findall(text)

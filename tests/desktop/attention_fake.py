@@ -65,6 +65,9 @@ class FakeSource:
     def rows(self):
         return range(max(0, self.length - self.ring_rows), self.length)
 
+    def rows_of(self, layer):
+        return self.rows
+
     def host_queries(self, layer):
         return None if self._device else self.query_rows[layer]
 

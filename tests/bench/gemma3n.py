@@ -1,0 +1,127 @@
+"""Gemma 3n E4B on this machine: how it loads, what it holds, how fast it is beside llama.cpp.
+
+    python -m tests.bench.gemma3n [--folder build/peers] [--repeat 3] [--json FILE]
+
+The weights are random, of the real shapes: ours in int4 as `llm-lite synth` writes them, the
+peer's in Q4_0 (4 GB each, made once). `tests.bench.peers` builds the peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from core.exec.cpu import default_threads
+from core.loading import open_model, start
+from core.messages import EngineOptions
+from core.synthetic import Form, write_synthetic
+from tests.bench import peers
+from tests.bench.compare import Peer, Sizes, compare, machine, our_runner
+
+NAME = "gemma-3n-e4b"
+CHAT = 4096  # tokens of context, filled
+SIZES = Sizes(prompt=128, new=16, depth=128)
+LIMITS = {  # what the program promises
+    "load_s": 2.0,
+    "private_gb": 1.0,
+    "resident_gb": 2.8,
+    "bandwidth_share": 0.75,
+    "decode_ratio": 1.2,
+    "prefill_ratio": 2.0,
+}
+
+
+def make(folder: Path) -> tuple[Path, Path]:
+    """Ours and the peer's."""
+    (folder / "models").mkdir(parents=True, exist_ok=True)
+    forms: tuple[tuple[str, Form], ...] = (("", "variant"), ("-q4_0.gguf", "gguf"))
+    paths = [folder / "models" / f"{NAME}{suffix}" for suffix, _ in forms]
+    for path, (_, form) in zip(paths, forms, strict=True):
+        if not path.exists():
+            print(f"writing {path}", file=sys.stderr, flush=True)
+            write_synthetic(NAME, path, form=form, seed=1)
+    return paths[0], paths[1]
+
+
+def hold(model: Path, threads: int, tokens: int) -> dict[str, float]:
+    """In a process of its own: a load, and what is held when the context is full. GB are 10^9
+    bytes."""
+    began = time.perf_counter()
+    file = open_model(str(model), lambda *_: None, print)
+    options = EngineOptions(backend="cpu", context=CHAT, threads=threads)
+    runner = start(file, options, None, lambda *_: None)
+    seconds = time.perf_counter() - began
+    # Common tokens more often, as in text (Zipf): each row of the table is a page or two.
+    draw = np.random.default_rng(1).zipf(1.2, 8 * tokens) + 300
+    text = draw[draw < file.model.shape.vocabulary][: tokens - SIZES.new].tolist()
+    runner.session.prefill(text)
+    for token in text[: SIZES.new]:
+        runner.session.decode(token)
+    return {"load_s": seconds} | memory()
+
+
+def memory() -> dict[str, float]:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    kib = dict(line.split(":", 1) for line in lines)
+    names = {"resident_gb": "VmRSS", "private_gb": "RssAnon"}
+    return {key: int(kib[name].split()[0]) * 1024 / 1e9 for key, name in names.items()}
+
+
+def main() -> int:
+    arguments = _arguments()
+    ours, theirs = make(arguments.folder)
+    if arguments.hold:
+        print(json.dumps(hold(ours, arguments.threads, arguments.hold)))
+        return 0
+    about = machine(arguments.threads)
+    own = [sys.executable, "-m", "tests.bench.gemma3n", "--folder", str(arguments.folder)]
+    held = subprocess.run([*own, "--hold", str(CHAT)], check=True, capture_output=True, text=True)
+    with our_runner(ours, "as-stored", arguments.threads) as runner:
+        peer = Peer(arguments.folder, theirs, arguments.threads, SIZES)
+        version = peer.version
+        result = compare(runner, peer, "int4", "Q4_0", arguments.repeat, SIZES)
+        peer.close()
+    numbers = json.loads(held.stdout) | {
+        "bandwidth_share": result.bandwidth_share["decode"].median,
+        "decode_ratio": result.ratio["decode"].median,
+        "prefill_ratio": result.ratio["prefill"].median,
+    }
+    report = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": about,
+        "model": f"{NAME}, random",
+        "peer": f"llama.cpp of llama-cpp-python {version}",
+        "tokens": asdict(SIZES),
+        "repeat": arguments.repeat,
+        "numbers": numbers,
+        "result": asdict(result),
+    }
+    for name, limit in LIMITS.items():
+        print(f"{name:16} {numbers[name]:6.2f}   limit {limit}")
+    for what in ("decode", "prefill"):
+        print(f"{what:16} {result.ours[what]} against {result.theirs[what]}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=peers.FOLDER)
+    parser.add_argument("--threads", type=int, default=default_threads())
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--hold", type=int, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
