@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -17,7 +18,7 @@ from core.plan.step import Step
 from core.quant.registry import FORMATS
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
-REPEAT = 8
+REPEAT, REPEAT_CHUNK = 9, 3  # runs whose medians count
 BY_ROW = ("embed", "table_rows")  # ops that read a row a token of their weights
 
 
@@ -35,14 +36,24 @@ def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile
     progress("measuring memory", 0.0)
     memory = read_gb_s(runner)
     with _kept_rows(executor, plan, step):
-        progress("measuring a step", 0.3)
         executor.run(step)  # records, and wakes what sleeps
-        whole, taken = executor.measure(plan, step, REPEAT if count == 1 else 2)
+        whole, taken = _medians(executor, plan, step, progress)
     ops = tuple(
         OpTime(op.name, op.label, seconds, _read_bytes(plan, op, step))
         for op, seconds in zip(plan.ops, taken, strict=True)
     )
     return StepProfile(count, start, whole, ops, memory, runner.executor_info.device)
+
+
+def _medians(
+    executor: Executor, plan: Plan, step: Step, progress: Progress
+) -> tuple[float, list[float]]:
+    runs, repeat = [], REPEAT if step.count == 1 else REPEAT_CHUNK
+    for number in range(repeat):
+        progress("measuring a step", 0.2 + 0.8 * number / repeat)
+        runs.append(executor.measure(plan, step))
+    whole = statistics.median(seconds for seconds, _ in runs)
+    return whole, list(map(statistics.median, zip(*(taken for _, taken in runs), strict=True)))
 
 
 @contextmanager

@@ -22,14 +22,13 @@ EXPLAINED = (
     "What each operation takes of a step, in the order of the model. Point at a part for its "
     "numbers; a click on it makes it as wide as the whole."
 )
+SCROLL_FRAMES = 3
 STEPS = (("1", "One token"), ("128", "128 of a prompt"))
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     held = state.quantization
-    if held.profile is not ui.memory.get("step.shown"):  # a new one comes into sight
-        ui.memory["step.shown"] = held.profile
-        imgui.set_scroll_here_y(0.0)
+    _scroll_to(ui, held.profile)
     heading(ui, "One step", EXPLAINED)
     asked = int(chooser(ui, "step", STEPS, str(held.choices.step)))
     choices = replace(held.choices, step=asked)
@@ -41,6 +40,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if held.profile is not None:
         _draw_profile(ui, held.profile)
     return actions
+
+
+def _scroll_to(ui: Ui, profile: StepProfile | None) -> None:
+    """A new profile comes into sight: in the frame after it was first laid out."""
+    shown, frames = ui.memory.get("step.shown", (None, 0))
+    frames = SCROLL_FRAMES if profile is not shown else max(0, frames - 1)
+    ui.memory["step.shown"] = (profile, frames)
+    if frames:
+        imgui.set_scroll_here_y(0.0)
 
 
 def _draw_profile(ui: Ui, profile: StepProfile) -> None:
