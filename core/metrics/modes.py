@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 
 # The most exact first; fp32 holds the same numbers as fp16 of most files at twice the size.
-PREFERENCE: tuple[Mode, ...] = ("as-stored", "fp16", "int8", "int4", "fp32")
+PREFERENCE: tuple[Mode, ...] = ("as-stored", "fp16", "fp32", "int8", "int4")
+ROUNDED: tuple[Mode, ...] = ("int8", "int4")  # others are as exact as each other, nearly
 CLOSE = 0.9  # of the fastest: not worth less exactness
 PROMPT, NEW, REPEAT = 64, 24, 2  # tokens, tokens, runs
 _MEMORY_SHARE = 0.8  # of what is free
@@ -80,8 +81,13 @@ def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:
     if row.decode_tok_s == fastest:
         return best, f"{row.mode} is the fastest here: {fastest:.1f} tok/s"
     quick = max(rows, key=lambda other: other.decode_tok_s)
+    better = (
+        "takes less memory than" if row.weight_bytes < quick.weight_bytes else "loses less than"
+    )
+    if quick.mode in ROUNDED:
+        better = "is more exact than"
     return best, (
-        f"{row.mode} is more exact than {quick.mode} and nearly as fast: "
+        f"{row.mode} {better} {quick.mode} and is nearly as fast: "
         f"{row.decode_tok_s:.1f} against {fastest:.1f} tok/s"
     )
 
