@@ -35,7 +35,7 @@ def markdown(report: dict[str, Any]) -> str:
 
 def _divergence(row: dict[str, Any]) -> str:
     mark = "**" if row["kld_mean"] <= row["limit"] else "*"
-    mean = f"{mark}{row['kld_mean']:.2g}{mark} (aim {row['limit']:g})"
+    mean = f"{mark}{row['kld_mean']:.3g}{mark} (aim {row['limit']:g})"
     rest = (row[key] for key in ("kld_median", "kld_p99", "kld_max"))
     cells = " | ".join(f"{value:.2g}" for value in rest)
     bits = row["matrix_bits_per_weight"]
