@@ -65,9 +65,11 @@ void ThreadPool::run(Phases& phases) {
   }
 }
 
+// The state is read before quit_: who has seen the state that `stop` sets would wait for ever.
 void ThreadPool::work(int worker) {
-  while (!quit_) {
+  while (true) {
     const uint64_t seen = state_;
+    if (quit_) return;
     if (tasks_left(seen) > 0) {
       take_task(seen, worker);
     } else {

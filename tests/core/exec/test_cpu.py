@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from llm_lite_kernels import _cpp
 
 from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
 from core.exec.compare import compare
@@ -245,3 +246,10 @@ def test_features_explain_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLM_LITE_ISA", raising=False)
     assert features and set(map(type, features.values())) == {bool}
     assert features.get("avx512vnni", False) == ("avx512vnni" in available_isas())
+
+
+def test_threads_that_have_just_begun_can_be_ended() -> None:
+    """Whoever wakes while the pool ends sees that it does, and waits for nothing more."""
+    isa = _cpp.available_isas()[-1]
+    for _ in range(2000):
+        _cpp.Interpreter(isa, 4)
