@@ -103,6 +103,8 @@ class KvCache:
 
     def append(self, tokens: Sequence[int], made: Made) -> None:
         self.tokens.extend(tokens)
+        if self._made and self._made[-1] == made:
+            made = self._made[-1]  # one for a whole conversation, usually
         self._made.extend([made] * len(tokens))
 
     def skip(self, tokens: Sequence[int]) -> None:
