@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import accumulate, groupby
 
 from core.messages import OpTime, StepProfile
@@ -34,11 +34,26 @@ class KindTime:
     read_bytes: int
 
 
-@lru_cache(maxsize=4)
-def flame(profile: StepProfile) -> tuple[tuple[Span, ...], ...]:
-    """Rows from the whole to the single: layers, their parts, operations."""
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A profile made ready to be drawn every frame."""
+
+    profile: StepProfile
+    rows: tuple[tuple[Span, ...], ...]
+    kinds: tuple[KindTime, ...]
+    busy: float  # seconds of all operations
+
+
+def lay_out(profile: StepProfile) -> Laid:
+    found = kinds(profile.ops)
+    rows = flame(profile, [kind.words for kind in found])
+    return Laid(profile, rows, tuple(found), sum(op.seconds for op in profile.ops))
+
+
+def flame(profile: StepProfile, names: Sequence[str]) -> tuple[tuple[Span, ...], ...]:
+    """Rows from the whole to the single: layers, their parts, operations; `names` of the kinds in
+    the order of their colours."""
     ends = [0.0, *accumulate(op.seconds for op in profile.ops)]
-    names = [kind.words for kind in kinds(profile.ops)]
 
     def span(first: int, last: int, words: str, series: int = -1) -> Span:
         read = sum(op.read_bytes for op in profile.ops[first:last])

@@ -6,13 +6,11 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
+from core.formats.pieces import Pieces, write_pieces
 from core.quant.registry import FORMATS
 
 _ALIGNMENT = 32
@@ -26,7 +24,7 @@ class GgufTensor:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    pieces: Callable[[], Iterable[NDArray[np.uint8]]]
+    pieces: Pieces
 
     @property
     def nbytes(self) -> int:
@@ -47,18 +45,7 @@ def write_gguf(
     pairs = b"".join(_string(key) + _value(value) for key, value in metadata.items())
     header = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(metadata)) + pairs + infos
     file.write(header + bytes(-len(header) % _ALIGNMENT))
-    done, total = 0, max(1, at)
-    for tensor in tensors:
-        written = 0
-        for piece in tensor.pieces():
-            file.write(np.ascontiguousarray(piece).data)
-            written += piece.nbytes
-            if progress:
-                progress((done + written) / total)
-        if written != tensor.nbytes:
-            raise ValueError(f"{tensor.name}: {written} bytes, expected {tensor.nbytes}")
-        file.write(bytes(-written % _ALIGNMENT))
-        done += written
+    write_pieces(file, tensors, _ALIGNMENT, progress)
 
 
 def _info(tensor: GgufTensor, offset: int) -> bytes:

@@ -8,17 +8,14 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
+from core.formats.pieces import Pieces, write_pieces
 
 _VALUE_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "U8": 1, "I8": 1}
 _ALIGNMENT = 64  # bytes of the header: its first tensor then begins at a line of the cache
-
-Pieces = Callable[[], Iterable[NDArray[np.uint8]]]
 
 
 @dataclass(frozen=True)
@@ -54,14 +51,4 @@ def write_safetensors(
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % _ALIGNMENT)
     file.write(struct.pack("<Q", len(text)) + text)
-    done, total = 0, max(1, at)
-    for tensor in tensors:
-        written = 0
-        for piece in tensor.pieces():
-            file.write(np.ascontiguousarray(piece).data)
-            written += piece.nbytes
-            if progress:
-                progress((done + written) / total)
-        if written != tensor.nbytes:
-            raise ValueError(f"{tensor.name}: {written} bytes, expected {tensor.nbytes}")
-        done += written
+    write_pieces(file, tensors, 1, progress)

@@ -12,7 +12,7 @@ from desktop.controls import chooser
 from desktop.icons import ICON_GAUGE
 from desktop.quantizing import RunTask, SetQuantization
 from desktop.state import AppState
-from desktop.step_flame import COLOURS, LEVELS, KindTime, Span, flame, kinds, path_of, shared_parts
+from desktop.step_flame import COLOURS, LEVELS, KindTime, Laid, Span, lay_out, path_of, shared_parts
 from desktop.ui import Ui
 from desktop.units import size, tokens
 from desktop.views.quant_work import draw_work
@@ -38,8 +38,16 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions.append(RunTask("step"))
     actions += draw_work(state, ui, "step")
     if held.profile is not None:
-        _draw_profile(ui, held.profile)
+        _draw_profile(ui, _laid(ui, held.profile))
     return actions
+
+
+def _laid(ui: Ui, profile: StepProfile) -> Laid:
+    """Laid out once, not every frame."""
+    laid: Laid | None = ui.memory.get("step.laid")
+    if laid is None or laid.profile is not profile:
+        laid = ui.memory["step.laid"] = lay_out(profile)
+    return laid
 
 
 def _scroll_to(ui: Ui, profile: StepProfile | None) -> None:
@@ -51,7 +59,8 @@ def _scroll_to(ui: Ui, profile: StepProfile | None) -> None:
         imgui.set_scroll_here_y(0.0)
 
 
-def _draw_profile(ui: Ui, profile: StepProfile) -> None:
+def _draw_profile(ui: Ui, laid: Laid) -> None:
+    profile = laid.profile
     share = f", {100 * profile.memory_share:.0f} % of a plain read" if profile.memory_gb_s else ""
     rate = profile.read_bytes / profile.seconds / 1e9 if profile.seconds else 0.0
     text(ui, f"{milliseconds(profile.seconds)} for {tokens(profile.tokens)}", bold=True)
@@ -60,21 +69,23 @@ def _draw_profile(ui: Ui, profile: StepProfile) -> None:
         f"At depth {profile.depth:,} on {profile.device}. {size(profile.read_bytes)} are read: "
         f"{rate:.1f} GB/s{share}.",
     )
-    _draw_flame(ui, profile)
-    _draw_kinds(ui, profile)
+    _draw_flame(ui, laid)
+    _draw_kinds(ui, laid)
 
 
-def _draw_flame(ui: Ui, profile: StepProfile) -> None:
-    rows = flame(profile)
-    shown = ui.memory.get("step.zoom")
-    if shown not in {(span.first, span.last) for row in rows for span in row}:
-        shown = (0, len(profile.ops))
+def _draw_flame(ui: Ui, laid: Laid) -> None:
+    rows, whole = laid.rows, (0, len(laid.profile.ops))
+    shown = ui.memory.get("step.zoom") or whole
+    if shown[1] > whole[1]:  # of another model
+        shown = whole
     inside = [s for s in rows[-1] if shown[0] <= s.first and s.last <= shown[1]]
     begin, end = inside[0].begin, inside[-1].begin + inside[-1].seconds
     at, width, line = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x, ui.u(6)
     pressed = imgui.invisible_button("##flame", ImVec2(width, LEVELS * line))
     ui.mark("step.flame")
-    pointed = None
+    if not imgui.is_item_visible():
+        return
+    hovered, pointed = imgui.is_item_hovered(), None
     for level, row in enumerate(rows):
         top = at.y + level * line
         for span in row:
@@ -83,14 +94,14 @@ def _draw_flame(ui: Ui, profile: StepProfile) -> None:
             left = at.x + width * max(0.0, (span.begin - begin) / (end - begin))
             right = at.x + width * min(1.0, (span.begin + span.seconds - begin) / (end - begin))
             low, high = ImVec2(left, top), ImVec2(right, top + line - ui.u(0.5))
-            if imgui.is_item_hovered() and imgui.is_mouse_hovering_rect(low, high):
+            if hovered and imgui.is_mouse_hovering_rect(low, high):
                 pointed = span
             _draw_span(ui, span, low, high, span is pointed)
             if level == 0:
                 ui.rects[f"step.{span.words}"] = (low.x, low.y, high.x, high.y)
     if pointed is None:
         return
-    _draw_tip(ui, profile, pointed)
+    _draw_tip(ui, laid, pointed)
     if pressed:
         same = shown == (pointed.first, pointed.last)
         ui.memory["step.zoom"] = None if same else (pointed.first, pointed.last)
@@ -111,15 +122,14 @@ def _draw_span(ui: Ui, span: Span, low: ImVec2, high: ImVec2, pointed: bool) -> 
         draw.add_text(ImVec2(low.x + ui.u(1), low.y + below), ui.color(ink), shown)
 
 
-def _draw_tip(ui: Ui, profile: StepProfile, span: Span) -> None:
+def _draw_tip(ui: Ui, laid: Laid, span: Span) -> None:
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
             return
-    ops = profile.ops[span.first : span.last]
+    ops = laid.profile.ops[span.first : span.last]
     words = ops[0].label if len(ops) == 1 else ".".join(path_of(ops[0])[: shared_parts(ops)])
     text(ui, words, bold=True)
-    busy = sum(op.seconds for op in profile.ops)
-    share = f"{100 * span.seconds / busy:.1f} %" if busy else ""
+    share = f"{100 * span.seconds / laid.busy:.1f} %" if laid.busy else ""
     text(ui, f"{milliseconds(span.seconds)}  ·  {share} of all operations", "muted", "small")
     if span.read_bytes and span.seconds:
         rate = span.read_bytes / span.seconds / 1e9
@@ -127,11 +137,11 @@ def _draw_tip(ui: Ui, profile: StepProfile, span: Span) -> None:
     imgui.end_tooltip()
 
 
-def _draw_kinds(ui: Ui, profile: StepProfile) -> None:
+def _draw_kinds(ui: Ui, laid: Laid) -> None:
     """Of each kind: how often, time, share of the whole step, what it reads a second."""
     flags = imgui.TableFlags_.sizing_stretch_prop
-    busy = sum(op.seconds for op in profile.ops)
-    rows = [*kinds(profile.ops), KindTime("waiting", 0, profile.seconds - busy, 0)]
+    whole, busy = laid.profile.seconds, laid.busy
+    rows = [*laid.kinds, KindTime("waiting", 0, whole - busy, 0)]
     with ui.font(style="small"):
         if not imgui.begin_table("step.kinds", 4, flags):
             return
@@ -139,7 +149,7 @@ def _draw_kinds(ui: Ui, profile: StepProfile) -> None:
             if kind.seconds <= 0:
                 continue
             rate = f"{kind.read_bytes / kind.seconds / 1e9:.1f} GB/s" if kind.read_bytes else ""
-            share = f"{100 * kind.seconds / max(profile.seconds, busy):.1f} %"
+            share = f"{100 * kind.seconds / max(whole, busy):.1f} %"
             count = f"{kind.count} × " if kind.count > 1 else ""
             imgui.table_next_row()
             imgui.table_next_column()

@@ -155,7 +155,7 @@ inline void attend_block(const Block& block, int64_t n, int64_t d, bool masked) 
 
 inline void attend_block(const Block& block, int64_t n_queries, int64_t n, int64_t d, bool masked) {
   int64_t query = 0;
-  for (; n_queries - query > 2 * kWidth; query += kMostVectors * kWidth) {
+  for (; n_queries - query > (kMostVectors - 1) * kWidth; query += kMostVectors * kWidth) {
     attend_block<kMostVectors>(block.from(query), n, d, masked);
   }
   if (n_queries - query > kWidth) return attend_block<2>(block.from(query), n, d, masked);

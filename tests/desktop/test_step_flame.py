@@ -5,14 +5,14 @@ from itertools import pairwise
 import pytest
 
 from core.messages import ProfileStep
-from desktop.step_flame import flame, kinds, shared_parts
+from desktop.step_flame import kinds, lay_out, shared_parts
 from desktop.views.step_profile import milliseconds
 from tests.desktop.fake_tasks import STEP
 from tests.desktop.test_quantization_views import at_rest, headless, last, panel  # noqa: F401
 
 
 def test_every_row_covers_the_whole_step_without_gaps():
-    for row in flame(STEP):
+    for row in lay_out(STEP).rows:
         assert row[0].first == 0 and row[-1].last == len(STEP.ops)
         assert all(a.last == b.first for a, b in pairwise(row))
         assert sum(span.seconds for span in row) == pytest.approx(3.4e-3)
@@ -20,7 +20,7 @@ def test_every_row_covers_the_whole_step_without_gaps():
 
 
 def test_rows_go_from_layers_to_operations():
-    layers, parts, ops = flame(STEP)
+    layers, parts, ops = lay_out(STEP).rows
     assert [span.words for span in layers] == ["embedding", "layer 0", "layer 1", "logits"]
     assert [span.words for span in parts][1:4] == ["attention", "feed forward", "attention"]
     assert [span.words for span in ops][1:4] == ["q", "heads", "up"]
