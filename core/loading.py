@@ -21,7 +21,7 @@ from core.formats.tensor import TensorData, find_non_finite
 from core.kept_variants import open_weights
 from core.kv_pool import PrefixPool
 from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, Mode, ModelInfo
-from core.metrics.memory import available_bytes, cache_memory
+from core.metrics.memory import available_bytes, cache_memory, give_back
 from core.models.model import BuildOptions, Model
 from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
@@ -92,6 +92,7 @@ def open_model(
         model = read_model(file.metadata, file.tensors, file.path)
         tokenizer = file.tokenizer(model.shape.vocabulary)
         template = file.template(tokenizer)
+        give_back()  # the text that a vocabulary was read from
         progress("checking the weights", 0.25)
         if check_weights and not file.checked:
             _warn_of_bad_weights(file, model.on_disk, progress, warn)

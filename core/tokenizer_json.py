@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from array import array
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -119,8 +120,8 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, Encoder]:
         model=model,
         pre=hashlib.sha256(raw).hexdigest(),
         tokens=tuple(tokens),
-        types=tuple(types),
-        scores=(),
+        types=bytes(types),
+        scores=array("d"),
         merges=(),
         bos_id=bos,
         eos_id=find(special.get("eos_token", "")),

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.formats.header import HeaderReader, quote
 
@@ -40,7 +41,7 @@ class MetadataArray(Sequence[Any]):
         self._reader, self._kind, self._count, self._depth = reader, kind, count, depth
 
     @cached_property
-    def _values(self) -> list[Any]:
+    def _values(self) -> list[Any] | NDArray[Any]:
         # A fresh reader: the array may be decoded long after the header was read.
         reader = HeaderReader(self._reader.path, self._reader.buffer, self._reader.position)
         if self._kind == _STRING:
@@ -48,7 +49,7 @@ class MetadataArray(Sequence[Any]):
         if self._kind == _ARRAY:
             return [read_array(reader, "nested array", self._depth + 1) for _ in range(self._count)]
         numbers = np.frombuffer(reader.buffer, _NUMBERS[self._kind], self._count, reader.position)
-        return (numbers != 0).tolist() if self._kind == _BOOL else numbers.tolist()
+        return numbers != 0 if self._kind == _BOOL else numbers  # stay in the file, not objects
 
     def __len__(self) -> int:
         return self._count
@@ -58,15 +59,16 @@ class MetadataArray(Sequence[Any]):
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        return self._values[index]
+        found = self._values[index]
+        return found.tolist() if isinstance(found, np.ndarray | np.generic) else found
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
+        return iter(self[:])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, list | tuple | MetadataArray):
             return NotImplemented
-        return len(self) == len(other) and self._values == list(other)
+        return len(self) == len(other) and self[:] == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 

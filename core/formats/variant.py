@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -197,7 +198,7 @@ def to_json(metadata: Mapping[str, Any]) -> bytes:
 
 
 def from_json(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What `to_json` was given."""
+    """What `to_json` was given; lists of floats are packed: a vocabulary has 262,144 scores."""
     return {key: _said(value) for key, value in metadata.items()}
 
 
@@ -212,9 +213,12 @@ def _sayable(value: Any) -> Any:
 
 
 def _said(value: Any) -> Any:
-    if isinstance(value, list):  # of hundreds of thousands, mostly of plain values
-        nested = not {dict, list}.isdisjoint(map(type, value))
-        return [_said(item) for item in value] if nested else value
+    if isinstance(value, list):
+        kinds = set(map(type, value))
+        if not kinds.isdisjoint((dict, list)):
+            value = [_said(item) for item in value]
+            kinds = set(map(type, value))
+        return array("d", value) if kinds == {float} else value
     if isinstance(value, dict) and value.get(_FLOAT) in _NOT_FINITE:
         return float(value[_FLOAT])
     return value

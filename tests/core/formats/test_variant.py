@@ -5,6 +5,7 @@ import math
 import mmap
 import shutil
 import struct
+from array import array
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def change_header(folder, change):
 def test_tensors_come_back_as_they_were_written(folder):
     opened = open_variant(folder)
     assert opened.mode == "int4"
-    assert opened.metadata == {"general.name": "x", "deep": [[1], [2.5]]}
+    assert opened.metadata == {"general.name": "x", "deep": [[1], array("d", [2.5])]}
     for name, dtype in TENSORS.items():
         tensor = opened.tensors[name]
         assert (tensor.dtype, tensor.shape) == (dtype, (20, 64))
@@ -90,7 +91,9 @@ def test_tensors_outlive_their_variant(folder):
 def test_numbers_that_json_lacks_come_back():
     metadata = {"scale": [-math.inf, 1.5, 0.0], "top": math.inf, "words": ("a", "b"), "n": 3}
     found = from_json(json.loads(to_json(metadata)))
-    assert found == {"scale": [-math.inf, 1.5, 0.0], "top": math.inf, "words": ["a", "b"], "n": 3}
+    scale = array("d", [-math.inf, 1.5, 0.0])
+    assert found == {"scale": scale, "top": math.inf, "words": ["a", "b"], "n": 3}
+    assert to_json(found) == to_json(metadata)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "metadata.json"])
