@@ -140,6 +140,15 @@ def test_one_quantize_for_q_k_and_v():
     assert [op.inputs[0] for op in plan.ops[3:]] == [quantized.id] * 3 + [x.id]
 
 
+def test_a_product_may_ask_for_float_inputs():
+    b = builder(integer=True)
+    x = b.embed(b.weight("table"), "x")
+    b.matmul(x, b.weight("q"), "qy")
+    plan = b.finish(b.matmul(x, b.weight("v"), "vy", float_inputs=True))
+    assert [op.name for op in plan.ops] == ["embed", "quantize", "matmul", "matmul"]
+    assert [plan.tensors[op.inputs[0]].dtype for op in plan.ops[2:]] == ["a8", "f32"]
+
+
 def test_blocks_that_the_width_does_not_fill_are_not_quantized():
     b = builder(integer=True)
     narrow = b._scratch("narrow x", 48)
