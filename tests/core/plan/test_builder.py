@@ -239,7 +239,7 @@ def test_a_step_as_words():
 
 
 def test_bytes_of_a_row():
-    assert [row_bytes(d, 64) for d in ("f32", "f16", "a8")] == [256, 128, 64 + 2 * 8]
+    assert [row_bytes(d, 64) for d in ("f32", "f16", "a8")] == [256, 128, 64 + 2 * 12]
     with pytest.raises(ValueError, match="q4_1"):
         row_bytes("q4_1", 64)
 
