@@ -23,7 +23,7 @@ from core.exec.executor import StopCheck
 from core.formats.mapping import let_go
 from core.formats.tensor import TensorData
 from core.plan.ops import OPS
-from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from core.plan.step import Step
 from core.quant import a8, rows
 
@@ -120,7 +120,7 @@ class CpuExecutor:
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         memory = self._rows(tensor, step)
         if tensor.dtype == "a8":
-            return _read_a8(memory, tensor.shape[1])
+            return a8.decode_rows(memory, tensor.shape[1])
         return rows.decode(memory, tensor.dtype, tensor.shape[1], tensor.block)
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
@@ -335,8 +335,3 @@ def _op_row(op: Op) -> tuple[int, ...]:
 def _param_row(op: Op) -> tuple[float, ...]:
     values = [op.params[name] for name in OPS[op.name].params]
     return *values, *[0.0] * (_MAX_PARAMS - len(values))
-
-
-def _read_a8(memory: NDArray[np.uint8], columns: int) -> F32:
-    scales = memory[:, columns : columns + 4 * (columns // A8_BLOCK)].copy().view(np.float32)
-    return a8.dequantize_rows(memory[:, :columns].view(np.int8), scales)

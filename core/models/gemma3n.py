@@ -106,7 +106,7 @@ def _plan(
     x = b.output_rows(x, "output.rows")
     x = _joined(b, config, x)
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
-    logits = b.matmul(x, b.weight("token_embd.weight"), "logits")
+    logits = b.matmul(x, b.weight("token_embd.weight"), "logits", float_inputs=True)
     if config.softcap:
         logits = b.softcap(logits, "logits.cap", scale=1 / config.softcap, cap=config.softcap)
     return b.finish(logits)
@@ -231,7 +231,7 @@ def _attention(
     if owner == layer:
         k = b.matmul(h, b.weight(w + "attn_k.weight"), at + ".k")
         k = b.rms_norm(k, b.weight(w + "attn_k_norm.weight"), config.eps, at + ".k_norm")
-        v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v")
+        v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v", float_inputs=True)
         v = b.rms_norm(v, None, config.eps, at + ".v_norm", width=d)
         kept = [(rope(k, at + ".k_rope"), k_cache), (v, v_cache)]
     if options.query_rows:

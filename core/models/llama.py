@@ -59,7 +59,7 @@ def _plan(
     x = b.output_rows(x, "output.rows")
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
     head = "output.weight" if "output.weight" in weights else "token_embd.weight"
-    return b.finish(b.matmul(x, b.weight(head), "logits"))
+    return b.finish(b.matmul(x, b.weight(head), "logits", float_inputs=True))
 
 
 def _attention_block(
@@ -69,7 +69,7 @@ def _attention_block(
     h = b.rms_norm(x, b.weight(w + "attn_norm.weight"), config.eps, at + ".norm")
     q = b.matmul(h, b.weight(w + "attn_q.weight"), at + ".q")
     k = b.matmul(h, b.weight(w + "attn_k.weight"), at + ".k")
-    v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v")
+    v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v", float_inputs=True)
     factors = b.weight("rope_freqs.weight") if b.has("rope_freqs.weight") else None
     rope = partial(
         b.rope,

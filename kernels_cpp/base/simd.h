@@ -53,7 +53,25 @@ inline F32 from_bits(U32 x) { return (F32)x; }
 inline F32 choose(I32 mask, F32 yes, F32 no) {
   return from_bits(((U32)mask & bits_of(yes)) | (~(U32)mask & bits_of(no)));
 }
-inline F32 max(F32 a, F32 b) { return choose(a > b, a, b); }
+// b where one of them is NaN
+inline F32 max(F32 a, F32 b) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (F32)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+  return choose(a > b, a, b);
+#endif
+}
+inline F32 min(F32 a, F32 b) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (F32)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+  return choose(a < b, a, b);
+#endif
+}
 inline F32 abs(F32 x) { return from_bits(bits_of(x) & 0x7fffffffu); }
 
 inline F32 load(const float* p) { return *reinterpret_cast<const UnalignedF32*>(p); }

@@ -1,6 +1,6 @@
 // Matrix products of few tokens in int8 with quantized weights that lie in rows.
 //
-// A block contributes d * scale * (levels . int8) + m * sum, see Scale and A8Row.
+// A block contributes d * scale * (levels . (int8 + zero)) + m * sum, see Scale and A8Row.
 #pragma once
 
 #include "quant/a8.h"
@@ -12,9 +12,10 @@ namespace llm {
 namespace LLM_ISA {
 
 template <typename Format>
-inline Sums dot_block(const Bytes32& levels, const Bytes32& x) {
-  if constexpr (Format::kSigned) return dot_signed(levels, x);
-  return dot_unsigned(levels, x);
+inline Sums dot_block(const uint8_t* weights, const A8Row& x, int64_t b) {
+  const Bytes32 levels = Format::levels(weights), values = load_bytes(x.values + kA8Block * b);
+  if constexpr (Format::kSigned) return dot_signed(levels, values, x.offsets[b].zero);
+  return dot_unsigned(levels, values, x.offsets[b].zero);
 }
 
 // One row of weights times one row of activations of n values.
@@ -26,12 +27,16 @@ inline float row_times_a8(const uint8_t* weights, const A8Row& x, int64_t n) {
 #if defined(__AVX512F__)
   if constexpr (!Format::kSigned) {  // two blocks a register
     const __m512i spread = _mm512_set_epi32(2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0);
+    const __m512i first_bytes = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi8(4), 1);
     __m512 products = _mm512_setzero_ps();
     __m128 minima = _mm_setzero_ps();
     for (; b + 2 <= blocks; b += 2, weights += 2 * Format::kBytes) {
       __builtin_prefetch(weights + kPrefetchBytes);
       const __m512i levels = Format::levels_of_two(weights);
-      const __m512i dots = dot_unsigned(levels, _mm512_loadu_si512(x.values + 32 * b));
+      int64_t offsets;
+      std::memcpy(&offsets, x.offsets + b, sizeof offsets);
+      const __m512i zeros = _mm512_shuffle_epi8(_mm512_set1_epi64(offsets), first_bytes);
+      const __m512i dots = dot_unsigned(levels, _mm512_loadu_si512(x.values + 32 * b), zeros);
       const auto* scales = reinterpret_cast<const __m64*>(x.scales + b);
       const auto* sums = reinterpret_cast<const __m64*>(x.sums + b);
       const __m128 both = _mm_unpacklo_ps(_mm_loadl_pi(_mm_setzero_ps(), scales),
@@ -51,8 +56,7 @@ inline float row_times_a8(const uint8_t* weights, const A8Row& x, int64_t n) {
   for (; b < blocks; ++b, weights += Format::kBytes) {
     __builtin_prefetch(weights + kPrefetchBytes);
     const Scale scale = Format::scale(weights);
-    const Sums dots = dot_block<Format>(Format::levels(weights), load_bytes(x.values + 32 * b));
-    products = add_scaled(dots, scale.d * x.scales[b], products);
+    products = add_scaled(dot_block<Format>(weights, x, b), scale.d * x.scales[b], products);
     result += scale.m * x.sums[b];
   }
   return result + total(products);

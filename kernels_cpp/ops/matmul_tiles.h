@@ -29,12 +29,17 @@ inline void add_tile_a8(const uint8_t* tile, int64_t b, const A8Row (&x)[kTokens
     Format::levels(tile, part, words);
     split_levels<kNibbles>(words, levels);
     const LaneScales scales = Format::scales(tile, part);
+    I32 pairs = {};
+    if constexpr (kInBytes<kNibbles>) {
+      pairs = offset_pairs(level_sums<kNibbles>(levels), spread(kNibbles ? 0 : Int8::kZero));
+    }
     for (int t = 0; t < kTokens; ++t) {
-      const XWords<kNibbles> values(x[t].values + 32 * b);
-      const F32 products = to_f32(block_dots<kNibbles>(levels, values));
+      const XWords<kNibbles> values(x[t], b);
+      I32 products = block_dots<kNibbles>(levels, values);
+      if constexpr (kInBytes<kNibbles>) products = add_offset(products, pairs, x[t].offsets[b]);
       F32& total = totals.of[t][part];
-      total += products * (scales.d * x[t].scales[b]);
-      total += scales.m * x[t].sums[b];
+      total += to_f32(products) * (scales.d * x[t].scales[b]);
+      if constexpr (kNibbles) total += scales.m * x[t].sums[b];
     }
   }
 }

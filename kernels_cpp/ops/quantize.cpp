@@ -4,12 +4,14 @@
 
 #include "base/simd.h"
 #include "ops/kernels.h"
+#include "quant/a8.h"
 
 namespace llm {
 namespace LLM_ISA {
 
 struct Block {
   float scale, sum;
+  A8Offset offset;
 };
 
 // q = 0 and a scale that is NaN or infinite too
@@ -19,7 +21,7 @@ static Block quantize_non_finite(const float* x, int8_t* q) {
     if (x[i] != x[i]) scale = x[i];
     q[i] = 0;
   }
-  return {scale, __builtin_nanf("")};
+  return {scale, __builtin_nanf(""), {}};
 }
 
 static void store_int8(int8_t* q, I32 levels) {
@@ -31,25 +33,31 @@ static void store_int8(int8_t* q, I32 levels) {
 }
 
 static Block quantize_block(const float* x, int8_t* q) {
-  F32 most = {}, finite = {};  // finite: x * 0 is NaN where x is not a finite number
+  F32 most = {}, least = {}, finite = {};  // finite: x * 0 is NaN where x is not a finite number
   for (int i = 0; i < kA8Block; i += kWidth) {
-    most = max(abs(load(x + i)), most);
-    finite += load(x + i) * 0.0f;
+    const F32 values = load(x + i);
+    most = max(values, most);
+    least = min(values, least);
+    finite += values * 0.0f;
   }
   if (!(sum(finite) == 0)) return quantize_non_finite(x, q);
-  const float scale = largest(most) / 127.0f;
+  const float low = -largest(-least);
+  const float scale = largest(most) / 254.0f - low / 254.0f;
   if (scale < FLT_MIN) {
     std::memset(q, 0, kA8Block);
-    return {0, 0};
+    return {};
   }
   const float inverse = 1.0f / scale;
+  const F32 zero = round_nearest(broadcast(low * inverse)) + 127.0f;
   I32 total = {};
   for (int i = 0; i < kA8Block; i += kWidth) {
-    const I32 whole = to_i32(round_nearest(load(x + i) * inverse));  // within -127..127
+    const F32 level = round_nearest(load(x + i) * inverse) - zero;  // not below -127: x >= low
+    const I32 whole = to_i32(min(level, broadcast(127.0f)));
     total += whole;
     store_int8(q + i, whole);
   }
-  return {scale, scale * sum(to_f32(total))};
+  const float all = sum(to_f32(total)) + 32 * zero[0];
+  return {scale, scale * all, {static_cast<int16_t>(zero[0]), static_cast<int16_t>(all)}};
 }
 
 static void quantize(const Op& op, const Step& step, const Task& task) {
@@ -60,10 +68,12 @@ static void quantize(const Op& op, const Step& step, const Task& task) {
     const auto* values = row<const float>(x, i);
     auto* levels = row<int8_t>(y, i);
     auto* scales = reinterpret_cast<float*>(levels + x.n_cols);
+    auto* offsets = reinterpret_cast<A8Offset*>(scales + 2 * blocks);
     for (int64_t b = 0; b < blocks; ++b) {
       const Block block = quantize_block(values + b * kA8Block, levels + b * kA8Block);
       scales[b] = block.scale;
       scales[blocks + b] = block.sum;
+      offsets[b] = block.offset;
     }
   }
 }

@@ -110,7 +110,7 @@ static inline int64_t row_bytes(DType dtype, int64_t n_cols, int64_t block = 1) 
     case DType::kInt8:
       return n_cols / 32 * 34;
     case DType::kA8:
-      return n_cols + 8 * (n_cols / kA8Block);
+      return n_cols + 12 * (n_cols / kA8Block);
     case DType::kI8:  // float16 scales behind the values, whole words in all
       return (n_cols + 2 * (n_cols / block) + 3) / 4 * 4;
   }

@@ -1,4 +1,5 @@
-// The 32 levels of a quantized block in registers, and their dot product with 32 int8 values.
+// The 32 levels of a quantized block in registers, and their dot product with 32 values that are
+// int8 + zero.
 //
 // kBiased: the instruction set multiplies unsigned by signed bytes and accumulates in 32 bits
 // (VNNI), so int8 levels are kept with 128 added. Without it, products of nibbles fit the 16 bits
@@ -38,19 +39,29 @@ inline Bytes32 unpack_nibbles(const uint8_t* packed) {
 
 inline Bytes32 flip_sign_bits(Bytes32 v) { return _mm256_xor_si256(v, _mm256_set1_epi8(-128)); }
 
-inline Sums dot_unsigned(Bytes32 levels, Bytes32 x) {
+// Levels are nibbles unless kBiased.
+inline Sums dot_unsigned(Bytes32 levels, Bytes32 x, int zero) {
+  const __m256i zeros = _mm256_set1_epi8(static_cast<int8_t>(zero));
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)
-  return _mm256_dpbusd_epi32(_mm256_setzero_si256(), levels, x);
+  const __m256i sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), levels, x);
+  return _mm256_dpbusd_epi32(sums, levels, zeros);
 #elif defined(__AVXVNNI__)
-  return _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), levels, x);
+  const __m256i sums = _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), levels, x);
+  return _mm256_dpbusd_avx_epi32(sums, levels, zeros);
 #else
-  return _mm256_madd_epi16(_mm256_maddubs_epi16(levels, x), _mm256_set1_epi16(1));
+  const __m256i a = _mm256_maddubs_epi16(levels, x), b = _mm256_maddubs_epi16(levels, zeros);
+  return _mm256_madd_epi16(_mm256_add_epi16(a, b), _mm256_set1_epi16(1));
 #endif
 }
 
 // |level| is at most 128 and |x| at most 127, so two products fit 16 bits.
 inline Sums dot_signed(Bytes32 levels, Bytes32 x) {
-  return dot_unsigned(_mm256_abs_epi8(levels), _mm256_sign_epi8(x, levels));
+  const __m256i size = _mm256_abs_epi8(levels), ones = _mm256_set1_epi16(1);
+  return _mm256_madd_epi16(_mm256_maddubs_epi16(size, _mm256_sign_epi8(x, levels)), ones);
+}
+inline Sums dot_signed(Bytes32 levels, Bytes32 x, int zero) {
+  const __m256i zeros = _mm256_set1_epi8(static_cast<int8_t>(zero));
+  return _mm256_add_epi32(dot_signed(levels, x), dot_signed(levels, zeros));
 }
 
 inline FloatSums zero_sums() { return _mm256_setzero_ps(); }
@@ -101,16 +112,17 @@ inline Bytes32 unpack_nibbles(const uint8_t* packed) {
 
 #if defined(__SSE2__)
 
-inline Sums dot_signed(const Bytes32& levels, const Bytes32& x) {
+inline Sums dot_signed(const Bytes32& levels, const Bytes32& x, int zero_point) {
+  const __m128i offset = _mm_set1_epi16(static_cast<int16_t>(zero_point));
   __m128i sums = _mm_setzero_si128();
   for (int i = 0; i < 32; i += 16) {
     const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels.at + i));
     const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x.at + i));
     const __m128i zero = _mm_setzero_si128();  // bytes to the upper halves, then shifted down
     const __m128i a0 = _mm_srai_epi16(_mm_unpacklo_epi8(zero, a), 8);
-    const __m128i b0 = _mm_srai_epi16(_mm_unpacklo_epi8(zero, b), 8);
+    const __m128i b0 = _mm_add_epi16(_mm_srai_epi16(_mm_unpacklo_epi8(zero, b), 8), offset);
     const __m128i a1 = _mm_srai_epi16(_mm_unpackhi_epi8(zero, a), 8);
-    const __m128i b1 = _mm_srai_epi16(_mm_unpackhi_epi8(zero, b), 8);
+    const __m128i b1 = _mm_add_epi16(_mm_srai_epi16(_mm_unpackhi_epi8(zero, b), 8), offset);
     sums = _mm_add_epi32(sums, _mm_madd_epi16(a0, b0));
     sums = _mm_add_epi32(sums, _mm_madd_epi16(a1, b1));
   }
@@ -119,16 +131,17 @@ inline Sums dot_signed(const Bytes32& levels, const Bytes32& x) {
 
 #elif defined(__aarch64__)
 
-inline Sums dot_signed(const Bytes32& levels, const Bytes32& x) {
+inline Sums dot_signed(const Bytes32& levels, const Bytes32& x, int zero) {
   int32x4_t sums = vdupq_n_s32(0);
   for (int i = 0; i < 32; i += 16) {
     const int8x16_t a = vreinterpretq_s8_u8(vld1q_u8(levels.at + i));
     const int8x16_t b = vreinterpretq_s8_u8(vld1q_u8(x.at + i));
 #if defined(__ARM_FEATURE_DOTPROD)
-    sums = vdotq_s32(sums, a, b);
+    sums = vdotq_s32(vdotq_s32(sums, a, b), a, vdupq_n_s8(static_cast<int8_t>(zero)));
 #else
     sums = vpadalq_s16(sums, vmull_s8(vget_low_s8(a), vget_low_s8(b)));
     sums = vpadalq_s16(sums, vmull_s8(vget_high_s8(a), vget_high_s8(b)));
+    sums = vmlaq_n_s32(sums, vpaddlq_s16(vpaddlq_s8(a)), zero);
 #endif
   }
   return sums;
@@ -136,10 +149,10 @@ inline Sums dot_signed(const Bytes32& levels, const Bytes32& x) {
 
 #else
 
-inline Sums dot_signed(const Bytes32& levels, const Bytes32& x) {
+inline Sums dot_signed(const Bytes32& levels, const Bytes32& x, int zero) {
   int32_t total = 0;
   for (int i = 0; i < 32; ++i) {
-    total += static_cast<int8_t>(levels.at[i]) * static_cast<int8_t>(x.at[i]);
+    total += static_cast<int8_t>(levels.at[i]) * (static_cast<int8_t>(x.at[i]) + zero);
   }
   return Sums{total};
 }
@@ -147,7 +160,9 @@ inline Sums dot_signed(const Bytes32& levels, const Bytes32& x) {
 #endif
 
 // Nibbles are below 128, so they may be taken as signed.
-inline Sums dot_unsigned(const Bytes32& levels, const Bytes32& x) { return dot_signed(levels, x); }
+inline Sums dot_unsigned(const Bytes32& levels, const Bytes32& x, int zero) {
+  return dot_signed(levels, x, zero);
+}
 
 inline FloatSums zero_sums() { return F32{}; }
 inline FloatSums add_scaled(Sums sums, float scale, FloatSums to) {
@@ -208,11 +223,14 @@ inline __m512i unpack_nibbles(const uint8_t* first, const uint8_t* second) {
   return _mm512_and_si512(_mm512_srlv_epi64(spread, shifts), _mm512_set1_epi8(0x0f));
 }
 
-inline __m512i dot_unsigned(__m512i levels, __m512i x) {
+// zeros: the zero point of each byte's block
+inline __m512i dot_unsigned(__m512i levels, __m512i x, __m512i zeros) {
 #if defined(__AVX512VNNI__)
-  return _mm512_dpbusd_epi32(_mm512_setzero_si512(), levels, x);
+  const __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), levels, x);
+  return _mm512_dpbusd_epi32(sums, levels, zeros);
 #else
-  return _mm512_madd_epi16(_mm512_maddubs_epi16(levels, x), _mm512_set1_epi16(1));
+  const __m512i a = _mm512_maddubs_epi16(levels, x), b = _mm512_maddubs_epi16(levels, zeros);
+  return _mm512_madd_epi16(_mm512_add_epi16(a, b), _mm512_set1_epi16(1));
 #endif
 }
 

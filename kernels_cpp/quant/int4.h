@@ -19,6 +19,7 @@ struct LaneScales {
 struct Int4 {
   static constexpr int kTileBytes = 288;
   static constexpr bool kNibbles = true;
+  static constexpr bool kHasMinimum = false;
 
   // words[g]: columns 4g..4g+3 of the kWidth rows of a part, a row a lane
   static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
@@ -29,12 +30,15 @@ struct Int4 {
     }
   }
 
+  // z in quarters
+  static I32 zeros(const uint8_t* tile, int part) {
+    return (I32)widen_u16(reinterpret_cast<const uint16_t*>(tile) + part * kWidth) & 63;
+  }
+
   // d has 6 bits and z 6, so m and every value are exact.
   static LaneScales scales(const uint8_t* tile, int part) {
-    const auto* headers = reinterpret_cast<const uint16_t*>(tile) + part * kWidth;
-    const F32 d = scale_of(headers);
-    const I32 z = (I32)widen_u16(headers) & 63;
-    return {d, d * (to_f32(z) * -0.25f)};
+    const F32 d = scale_of(reinterpret_cast<const uint16_t*>(tile) + part * kWidth);
+    return {d, d * (to_f32(zeros(tile, part)) * -0.25f)};
   }
 
   static float value(const uint8_t* tile, int row, int column) {

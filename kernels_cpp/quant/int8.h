@@ -10,6 +10,8 @@ namespace LLM_ISA {
 struct Int8 {
   static constexpr int kTileBytes = 544;
   static constexpr bool kNibbles = false;
+  static constexpr bool kHasMinimum = false;
+  static constexpr int kZero = kBiased ? 128 : 0;  // the level that stands for 0
 
   // words[g]: columns 4g..4g+3 of the kWidth rows of a part, a row a lane; 128 added if kBiased
   static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
@@ -25,9 +27,10 @@ struct Int8 {
     }
   }
 
+  static I32 zeros(const uint8_t*, int) { return I32{} + kZero; }
+
   static LaneScales scales(const uint8_t* tile, int part) {
-    const F32 d = load(reinterpret_cast<const Half*>(tile) + part * kWidth);
-    return {d, kBiased ? d * -128.0f : F32{}};
+    return {load(reinterpret_cast<const Half*>(tile) + part * kWidth), F32{}};
   }
 
   static float value(const uint8_t* tile, int row, int column) {

@@ -10,6 +10,7 @@ struct Q4_0 {
   static constexpr int kBytes = 18;
   static constexpr bool kNibbles = true;
   static constexpr bool kSigned = false;
+  static constexpr int kZero = 4 * 8;  // the level that stands for 0, in quarters
   static constexpr bool kHasMinimum = false;
 
   static Bytes32 levels(const uint8_t* block) { return unpack_nibbles(block + 2); }

@@ -10,6 +10,7 @@ struct Q4_1 {
   static constexpr int kBytes = 20;
   static constexpr bool kNibbles = true;
   static constexpr bool kSigned = false;
+  static constexpr int kZero = 0;
   static constexpr bool kHasMinimum = true;
 
   static Bytes32 levels(const uint8_t* block) { return unpack_nibbles(block + 4); }

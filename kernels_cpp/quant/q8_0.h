@@ -10,6 +10,7 @@ struct Q8_0 {
   static constexpr int kBytes = 34;
   static constexpr bool kNibbles = false;
   static constexpr bool kSigned = !kBiased;
+  static constexpr int kZero = kBiased ? 128 : 0;  // the level that stands for 0
   static constexpr bool kHasMinimum = false;
 
   static Bytes32 levels(const uint8_t* block) {
