@@ -24,7 +24,9 @@ static bool in_tiles(const Tensor& weight) {
 
 // Rows that one task must take whole.
 static int64_t row_granule(const Op& op, int64_t tokens) {
-  if (op.in[0]->dtype == DType::kF32 && tokens >= kPanelWorthA32) return kPanelRows;
+  const bool floats = op.in[0]->dtype == DType::kF32;
+  if (floats && tokens >= kPanelWorthA32) return kPanelRows;
+  if (!floats && tokens >= kPanelWorthA8 && kPanelRowsA8 > kTileRows) return kPanelRowsA8;
   return in_tiles(*op.in[1]) ? kTileRows : kWidth;
 }
 
