@@ -7,6 +7,7 @@
 #include "quant/a8.h"
 #include "quant/int4.h"
 #include "quant/int8.h"
+#include "quant/q4_tiles.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -63,19 +64,12 @@ inline F32 float_levels(I32 words, int i) {
   return to_f32((words << (24 - 8 * i)) >> 24);
 }
 
-inline void float_words(const uint8_t* tile, int part, I32 (&words)[8], const Int4*) {
-  Int4::levels(tile, part, words);
-}
-inline void float_words(const uint8_t* tile, int part, I32 (&words)[8], const Int8*) {
-  Int8::signed_levels(tile, part, words);
-}
-
 template <typename Format, int kTokens>
 inline void add_tile_a32(const uint8_t* tile, int64_t b, const FloatX (&x)[kTokens],
                          TileSums<kTokens>& totals) {
   for (int part = 0; part < kParts; ++part) {
     I32 words[8];
-    float_words(tile, part, words, static_cast<const Format*>(nullptr));
+    Format::plain_levels(tile, part, words);
     F32 even[kTokens] = {}, odd[kTokens] = {};
     for (int g = 0; g < 8; ++g) {
       for (int i = 0; i < 4; ++i) {
@@ -132,6 +126,14 @@ inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& 
                               [&](const uint8_t* tile, int64_t b, TileSums<kTokens>& totals) {
                                 add_tile_a8<Format, kTokens>(tile, b, values, totals);
                               });
+}
+
+inline void sum_blocks(const float* x, int64_t n, float* sums) {
+  for (int64_t b = 0; b < n / 32; ++b) {
+    F32 total = {};
+    for (int j = 0; j < 32; j += kWidth) total += load(x + b * 32 + j);
+    sums[b] = sum(total);
+  }
 }
 
 // scratch: float [K / 32] a token

@@ -7,6 +7,7 @@
 #include "quant/a8.h"
 #include "quant/int4.h"
 #include "quant/int8.h"
+#include "quant/q4_tiles.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -48,59 +49,27 @@ inline void finish_block(PanelBlock<kNibbles>& block) {
   }
 }
 
-// A format of rows: every row fills its lane.
 template <typename Format>
-inline void fill_lane(const uint8_t* weights, int64_t n, int lane,
+inline void fill_part(const uint8_t* tile, int part, int64_t n,
                       PanelBlock<Format::kNibbles>* block) {
-  for (int64_t b = 0; b < n / 32; ++b, weights += Format::kBytes, block += kPanelParts) {
-    int32_t words[8];
-    store_bytes(words, Format::levels(weights));
-    auto* levels = reinterpret_cast<int32_t*>(block->levels) + lane;
-    for (int g = 0; g < 8; ++g) levels[g * kWidth] = words[g];
-    const Scale scale = Format::scale(weights);
-    reinterpret_cast<float*>(&block->scales.d)[lane] = scale.d;
-    reinterpret_cast<float*>(&block->scales.m)[lane] = scale.m;
-    reinterpret_cast<int32_t*>(&block->pairs)[lane] = Format::kZero;
+  for (int64_t b = 0; b < n / 32; ++b, tile += Format::kTileBytes, block += kPanelParts) {
+    I32 words[8];
+    Format::levels(tile, part, words);
+    std::memcpy(block->levels, words, sizeof words);
+    block->scales = Format::scales(tile, part);
+    block->pairs = Format::zeros(tile, part);
+    finish_block(*block);
   }
 }
 
-struct RowPanel {  // how a panel is filled from a format of rows
-  template <typename Format>
-  static void fill(const Tensor& weight, int64_t first, int64_t count,
-                   PanelBlock<Format::kNibbles>* panel) {
-    for (int r = 0; r < count; ++r) {
-      const auto* from = row<const uint8_t>(weight, first + r);
-      fill_lane<Format>(from, weight.n_cols, r % kWidth, panel + r / kWidth);
-    }
-    for (int64_t i = 0; i < weight.n_cols / 32 * kPanelParts; ++i) finish_block(panel[i]);
+template <typename Format>
+inline void fill_panel_a8(const Tensor& weight, int64_t first, int64_t count,
+                          PanelBlock<Format::kNibbles>* panel) {
+  for (int64_t r = first; r < first + count; r += kWidth, ++panel) {
+    const int part = static_cast<int>(r % kTileRows) / kWidth;
+    fill_part<Format>(tile_row(weight, r), part, weight.n_cols, panel);
   }
-};
-
-struct TilePanel {  // how it is filled from tiles
-  template <typename Format>
-  static void fill(const Tensor& weight, int64_t first, int64_t count,
-                   PanelBlock<Format::kNibbles>* panel) {
-    for (int64_t r = 0; r < count; r += kWidth) {
-      fill_part<Format>(tile_row(weight, first + r),
-                        static_cast<int>((first + r) % kTileRows) / kWidth, weight.n_cols,
-                        panel + r / kWidth);
-    }
-  }
-
- private:
-  template <typename Format>
-  static void fill_part(const uint8_t* tile, int part, int64_t n,
-                        PanelBlock<Format::kNibbles>* block) {
-    for (int64_t b = 0; b < n / 32; ++b, tile += Format::kTileBytes, block += kPanelParts) {
-      I32 words[8];
-      Format::levels(tile, part, words);
-      std::memcpy(block->levels, words, sizeof words);
-      block->scales = Format::scales(tile, part);
-      block->pairs = Format::zeros(tile, part);
-      finish_block(*block);
-    }
-  }
-};
+}
 
 // An index that the compiler adds where it is used: folded into the addresses of all rows, it would
 // take more registers than there are.
@@ -170,7 +139,7 @@ inline void panel_tile_a8(const PanelBlock<kNibbles>* panel, const Tensor& x, in
   }
 }
 
-template <typename Format, typename Filler>
+template <typename Format>
 inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Tensor& y,
                                 int64_t tokens, Range rows, uint8_t* scratch) {
   constexpr bool kNibbles = Format::kNibbles;
@@ -179,7 +148,7 @@ inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Ten
   std::memset(scratch, 0, panel_bytes(x.n_cols));
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {
     const int64_t left = rows.end - first, count = left < kPanelRowsA8 ? left : kPanelRowsA8;
-    Filler::template fill<Format>(weight, first, count, panel);
+    fill_panel_a8<Format>(weight, first, count, panel);
     in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
       panel_tile_a8<kNibbles, kMinima, group()>(panel, x, token, y, first, count);
     });

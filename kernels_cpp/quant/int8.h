@@ -7,6 +7,14 @@
 namespace llm {
 namespace LLM_ISA {
 
+// The instruction set multiplies unsigned by signed bytes and accumulates in 32 bits (VNNI), so
+// int8 levels meet activations with 128 added.
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+constexpr bool kBiased = true;
+#else
+constexpr bool kBiased = false;
+#endif
+
 struct Int8 {
   static constexpr int kTileBytes = 544;
   static constexpr bool kNibbles = false;
@@ -15,13 +23,13 @@ struct Int8 {
 
   // words[g]: columns 4g..4g+3 of the kWidth rows of a part, a row a lane; 128 added if kBiased
   static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
-    signed_levels(tile, part, words);
+    plain_levels(tile, part, words);
     if constexpr (kBiased) {
       for (I32& word : words) word ^= static_cast<int32_t>(0x80808080);
     }
   }
 
-  static void signed_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
+  static void plain_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
     for (int g = 0; g < 8; ++g) {
       words[g] = load(reinterpret_cast<const int32_t*>(tile + 32 + 64 * g) + part * kWidth);
     }
