@@ -296,10 +296,8 @@ def _filled(tensor: Tensor) -> _cpp.Memory:
 def _prepared(weights: Mapping[str, TensorData], tables: Collection[str]) -> dict[str, CpuWeight]:
     """Tables stay where they lie: of them only rows are read."""
     try:
-        return {
-            name: readable(weight) if name in tables else for_products(weight)
-            for name, weight in weights.items()
-        }
+        multiplied = [weight for name, weight in weights.items() if name not in tables]
+        return {name: readable(weights[name]) for name in tables} | for_products(multiplied)
     except MemoryError as error:
         size = sum(weight.nbytes for weight in weights.values())
         raise OutOfDeviceMemoryError(

@@ -6,6 +6,7 @@ GGUF file, which are rows, are laid out once, value for value, and shared by all
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from core.formats.mapping import let_go
 from core.formats.tensor import TensorData
+from core.quant.modes import Room, room_for
 
 # The order of the enum in kernels_cpp/plan/op.h. The last two are no formats of weights.
 DTYPES = (
@@ -56,21 +58,34 @@ def readable(weight: TensorData) -> CpuWeight:
     return CpuWeight(weight, weight.dtype, weight.data if contiguous else weight.data.copy())
 
 
-def for_products(weight: TensorData) -> CpuWeight:
-    """As `readable`; rows of blocks as tiles. MemoryError where there is no room for them."""
-    if weight.dtype not in _ROWS_OF_BLOCKS:
-        return readable(weight)
-    key = weight.data.ctypes.data, weight.dtype, weight.shape
-    found = _laid_out.get(key)
-    if found is None:
-        found = _laid_out[key] = _in_tiles(readable(weight))
+def for_products(weights: Iterable[TensorData]) -> dict[str, CpuWeight]:
+    """As `readable`, by name; rows of blocks as tiles. MemoryError where there is no room for
+    these."""
+    found = {weight.name: _known(weight) for weight in weights}
+    missing = [weight for weight in found.values() if weight.dtype in _ROWS_OF_BLOCKS]
+    room = room_for(_tile_bytes(weight.source) for weight in missing)
+    for weight in missing:
+        found[weight.source.name] = _in_tiles(weight, room)
     return found
 
 
-def _in_tiles(rows: CpuWeight) -> CpuWeight:
-    count, columns = rows.source.shape
-    whole = -(-count // _TILE_ROWS) * _TILE_ROWS
-    tiles = np.zeros(rows.source.format.nbytes((whole, columns)), np.uint8)
-    number = _cpp.to_tiles(DTYPES.index(rows.dtype), rows.data, count, columns, tiles)
-    let_go(rows.source.data)  # a mapped file's pages: nobody reads them again
-    return CpuWeight(rows.source, DTYPES[number], tiles)
+def _known(weight: TensorData) -> CpuWeight:
+    return _laid_out.get(_key(weight)) or readable(weight)
+
+
+def _key(weight: TensorData) -> tuple[int, str, tuple[int, ...]]:
+    return weight.data.ctypes.data, weight.dtype, weight.shape
+
+
+def _tile_bytes(rows: TensorData) -> int:
+    count, columns = rows.shape
+    return rows.format.nbytes((-(-count // _TILE_ROWS) * _TILE_ROWS, columns))
+
+
+def _in_tiles(rows: CpuWeight, room: Room) -> CpuWeight:
+    source = rows.source
+    tiles = room(_tile_bytes(source))
+    number = _cpp.to_tiles(DTYPES.index(rows.dtype), rows.data, *source.shape, tiles)
+    let_go(source.data)  # a mapped file's pages: nobody reads them again
+    laid_out = _laid_out[_key(source)] = CpuWeight(source, DTYPES[number], tiles)
+    return laid_out

@@ -56,8 +56,7 @@ void init_quantizer(py::module_& module) {
              py::arg("isa"), py::arg("threads"),
              "float32 [N, K] -> the tiles of \"int4\" or \"int8\" with the least squared error, "
              "weighted by importance [K].");
-  module.def(
-      "to_tiles", &to_tiles, py::arg("type"), py::arg("rows"), py::arg("n_rows"), py::arg("n_cols"),
-      py::arg("tiles"),
-      "Rows of blocks (q4_0, q4_1, q8_0) -> zeroed memory, as tiles whose type is returned.");
+  module.def("to_tiles", &to_tiles, py::arg("type"), py::arg("rows"), py::arg("n_rows"),
+             py::arg("n_cols"), py::arg("tiles"),
+             "Rows of blocks (q4_0, q4_1, q8_0) -> tiles, whose type is returned.");
 }

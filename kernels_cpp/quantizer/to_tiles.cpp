@@ -40,6 +40,7 @@ void to_tiles(DType type, const uint8_t* rows, int64_t n_rows, int64_t n_cols, u
     const int64_t left = n_rows - first;
     const int count = static_cast<int>(left < kTileRows ? left : kTileRows);
     for (int64_t at = 0; at < stride; at += block, tiles += kTileRows * block) {
+      if (count < kTileRows) std::memset(tiles, 0, kTileRows * block);
       for (int r = 0; r < count; ++r) copy_block(rows + r * stride + at, scales, words, r, tiles);
     }
   }
