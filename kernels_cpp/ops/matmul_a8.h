@@ -37,11 +37,8 @@ inline float row_times_a8(const uint8_t* weights, const A8Row& x, int64_t n) {
       std::memcpy(&offsets, x.offsets + b, sizeof offsets);
       const __m512i zeros = _mm512_shuffle_epi8(_mm512_set1_epi64(offsets), first_bytes);
       const __m512i dots = dot_unsigned(levels, _mm512_loadu_si512(x.values + 32 * b), zeros);
-      const auto* scales = reinterpret_cast<const __m64*>(x.scales + b);
-      const auto* sums = reinterpret_cast<const __m64*>(x.sums + b);
-      const __m128 both = _mm_unpacklo_ps(_mm_loadl_pi(_mm_setzero_ps(), scales),
-                                          _mm_loadl_pi(_mm_setzero_ps(), sums));
       // d * scale, m * sum, d * scale, m * sum
+      const __m128 both = _mm_loadu_ps(&x.scales[b].scale);
       const __m128 factors = _mm_mul_ps(Format::scales_of_two(weights), both);
       const __m512 scale = _mm512_permutexvar_ps(spread, _mm512_castps128_ps512(factors));
       products = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), scale, products);
@@ -56,8 +53,8 @@ inline float row_times_a8(const uint8_t* weights, const A8Row& x, int64_t n) {
   for (; b < blocks; ++b, weights += Format::kBytes) {
     __builtin_prefetch(weights + kPrefetchBytes);
     const Scale scale = Format::scale(weights);
-    products = add_scaled(dot_block<Format>(weights, x, b), scale.d * x.scales[b], products);
-    result += scale.m * x.sums[b];
+    products = add_scaled(dot_block<Format>(weights, x, b), scale.d * x.scales[b].scale, products);
+    result += scale.m * x.scales[b].sum;
   }
   return result + total(products);
 }

@@ -23,11 +23,14 @@ struct Int4 {
 
   // words[g]: columns 4g..4g+3 of the kWidth rows of a part, a row a lane
   static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
-    for (int j = 0; j < 4; ++j) {
-      const I32 packed = load(reinterpret_cast<const int32_t*>(tile + 32 + 64 * j) + part * kWidth);
-      words[j] = packed & 0x0f0f0f0f;
-      words[4 + j] = (packed >> 4) & 0x0f0f0f0f;
-    }
+    for (int j = 0; j < 4; ++j) unpack(tile, part, j, words[j], words[4 + j]);
+  }
+
+  // Columns 4j.. and 16 + 4j..
+  static void unpack(const uint8_t* tile, int part, int j, I32& low, I32& high) {
+    const I32 packed = load(reinterpret_cast<const int32_t*>(tile + 32 + 64 * j) + part * kWidth);
+    low = packed & 0x0f0f0f0f;
+    high = (packed >> 4) & 0x0f0f0f0f;
   }
 
   // z in quarters
