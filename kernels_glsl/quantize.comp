@@ -39,8 +39,8 @@ void main() {
     }
     y[row * ROW_WORDS + block * 8 + word] = packed;
   }
-  uint scales = row * ROW_WORDS + K / 4 + block;
-  y[scales] = floatBitsToUint(scale);
-  y[scales + BLOCKS] = floatBitsToUint(scale * float(total));
-  y[scales + 2 * BLOCKS] = (uint(total) << 16) | (uint(zero) & 65535u);
+  uint scales = row * ROW_WORDS + K / 4;
+  y[scales + 2 * block] = floatBitsToUint(scale);
+  y[scales + 2 * block + 1] = floatBitsToUint(scale * float(total));
+  y[scales + 2 * BLOCKS + block] = (uint(total) << 16) | (uint(zero) & 65535u);
 }

@@ -15,7 +15,7 @@ scale is 0, zero and q are 0 too. The limit at the smallest normal number keeps 
 and makes devices that flush subnormal numbers agree. A block with a NaN or an infinity has
 q = zero = 0 and a scale that is one too, so that the failure stays visible.
 
-A row in memory: K int8 values q, K/32 float32 scales, K/32 float32 block sums, and K/32 pairs of
+A row in memory: K int8 values q, K/32 pairs of float32, scale and block_sum, and K/32 pairs of
 int16, zero and total.
 """
 
@@ -74,6 +74,6 @@ def decode_rows(data: NDArray[np.uint8], columns: int) -> NDArray[np.float32]:
     """Rows as they lie in memory, uint8 [T, bytes of a row] -> float32 [T, columns]."""
     blocks = columns // BLOCK_SIZE
     q, rest = data[:, :columns], np.ascontiguousarray(data[:, columns:])
-    scale = rest[:, : 4 * blocks].copy().view(np.float32)
+    scale = rest[:, : 8 * blocks].copy().view(np.float32)[:, ::2]
     zero = rest[:, 8 * blocks :].copy().view(np.int16)[:, ::2]
     return dequantize_rows(np.ascontiguousarray(q).view(np.int8), scale, zero)

@@ -21,10 +21,44 @@ struct TileSums {
   F32 of[kTokens][kParts];
 };
 
+// Nibbles with maddubs, which leaves few registers: all parts take turns, so that they share what
+// is broadcast and levels are used as they are unpacked.
+inline void tile_dots_in_turns(const uint8_t* groups, const A8Row& x, int64_t b,
+                               I32 (&dots)[kParts]) {
+  const XWords<true> words(x, b);
+  I16 low_sums[kParts] = {}, high_sums[kParts] = {};
+  I32 levels[kParts] = {};
+  for (int j = 0; j < 4; ++j) {
+    for (int part = 0; part < kParts; ++part) {
+      I32 low, high;
+      unpack_tile_nibbles(groups, part, j, low, high);
+      low_sums[part] = (I16)add_products<true>((I32)low_sums[part], low, words.at(j));
+      high_sums[part] = (I16)add_products<true>((I32)high_sums[part], high, words.at(4 + j));
+      levels[part] += low + high;  // eight still fit a byte
+    }
+  }
+  const int32_t zero = static_cast<int32_t>(0x01010101u * static_cast<uint8_t>(x.offsets[b].zero));
+  for (int part = 0; part < kParts; ++part) {
+    dots[part] = widen_sums<true>((I32)(low_sums[part] + high_sums[part])) +
+                 widen_sums<true>(add_products<true>(I32{}, levels[part], zero));
+  }
+}
+
 template <typename Format, int kTokens>
 inline void add_tile_a8(const uint8_t* tile, int64_t b, const A8Row (&x)[kTokens],
                         TileSums<kTokens>& totals) {
   constexpr bool kNibbles = Format::kNibbles;
+  if constexpr (kTokens == 1 && kInBytes<kNibbles> && !kHasByteDot) {
+    I32 dots[kParts];
+    tile_dots_in_turns(tile + Format::kHeader, x[0], b, dots);
+    for (int part = 0; part < kParts; ++part) {
+      const LaneScales scales = Format::scales(tile, part);
+      F32& total = totals.of[0][part];
+      total += to_f32(dots[part]) * (scales.d * x[0].scales[b].scale);
+      total += scales.m * x[0].scales[b].sum;
+    }
+    return;
+  }
   for (int part = 0; part < kParts; ++part) {
     I32 words[8], levels[kBlockWords<kNibbles>];
     Format::levels(tile, part, words);
@@ -39,8 +73,8 @@ inline void add_tile_a8(const uint8_t* tile, int64_t b, const A8Row (&x)[kTokens
       I32 products = block_dots<kNibbles>(levels, values);
       if constexpr (kInBytes<kNibbles>) products = add_offset(products, pairs, x[t].offsets[b]);
       F32& total = totals.of[t][part];
-      total += to_f32(products) * (scales.d * x[t].scales[b]);
-      if constexpr (kNibbles) total += scales.m * x[t].sums[b];
+      total += to_f32(products) * (scales.d * x[t].scales[b].scale);
+      if constexpr (kNibbles) total += scales.m * x[t].scales[b].sum;
     }
   }
 }

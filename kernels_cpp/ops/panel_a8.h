@@ -108,19 +108,17 @@ inline void panel_times_a8(const PanelBlock<kNibbles>* block, const Tensor& x, i
         }
       }
     }
-    const int64_t at = kept_apart(n + 4 * b), sum_at = kept_apart(at + n / 8);
-    const int64_t offset_at = kept_apart(at + n / 4);
+    const int64_t at = kept_apart(n + 8 * b), offset_at = kept_apart(n + n / 4 + 4 * b);
     for (int t = 0; t < kTokens; ++t) {
-      float scale, sum;
+      A8Scale of_block;
       A8Offset offset;
-      std::memcpy(&scale, rows[t] + at, sizeof scale);
-      std::memcpy(&sum, rows[t] + sum_at, sizeof sum);
+      std::memcpy(&of_block, rows[t] + at, sizeof of_block);
       std::memcpy(&offset, rows[t] + offset_at, sizeof offset);
       for (int p = 0; p < kPanelParts; ++p) {
         I32 products = widen_sums<kNibbles, 4>(sums[t][p]);
         if constexpr (kInBytes<kNibbles>) products = add_offset(products, block[p].pairs, offset);
-        totals[t][p] += to_f32(products) * (block[p].scales.d * scale);
-        if constexpr (kMinima) totals[t][p] += block[p].scales.m * sum;
+        totals[t][p] += to_f32(products) * (block[p].scales.d * of_block.scale);
+        if constexpr (kMinima) totals[t][p] += block[p].scales.m * of_block.sum;
       }
     }
   }

@@ -11,18 +11,17 @@ namespace LLM_ISA {
 
 struct Target {  // of one block
   int8_t* values;
-  float *scale, *sum;
+  A8Scale* scale;
   A8Offset* offset;
 };
 
 // q = 0 and a scale that is NaN or infinite too
 static void quantize_non_finite(const float* x, const Target& to) {
-  *to.scale = __builtin_inff();
+  *to.scale = {__builtin_inff(), __builtin_nanf("")};
   for (int i = 0; i < kA8Block; ++i) {
-    if (x[i] != x[i]) *to.scale = x[i];
+    if (x[i] != x[i]) to.scale->scale = x[i];
     to.values[i] = 0;
   }
-  *to.sum = __builtin_nanf("");
   *to.offset = {};
 }
 
@@ -74,8 +73,7 @@ static void quantize_blocks(const float* x, const Target* to, int64_t n) {
   const F32 total = sum_each(totals) + 32.0f * zero, sums = scale * total;
   const I32 pairs = (to_i32(zero) & 0xffff) | (to_i32(total) << 16);
   for (int64_t b = 0; b < n; ++b) {
-    *to[b].scale = scale[b];
-    *to[b].sum = sums[b];
+    *to[b].scale = {scale[b], sums[b]};
     const int32_t pair = pairs[b];
     std::memcpy(to[b].offset, &pair, sizeof pair);
   }
@@ -90,10 +88,10 @@ static void quantize(const Op& op, const Step& step, const Task& task) {
   const auto* from = row<const float>(x, rows.begin);
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     auto* levels = row<int8_t>(y, i);
-    auto* scales = reinterpret_cast<float*>(levels + x.n_cols);
-    auto* offsets = reinterpret_cast<A8Offset*>(scales + 2 * blocks);
+    auto* scales = reinterpret_cast<A8Scale*>(levels + x.n_cols);
+    auto* offsets = reinterpret_cast<A8Offset*>(scales + blocks);
     for (int64_t b = 0; b < blocks; ++b) {
-      targets[found++] = {levels + b * kA8Block, scales + b, scales + blocks + b, offsets + b};
+      targets[found++] = {levels + b * kA8Block, scales + b, offsets + b};
       if (found < kWidth && (i + 1 < rows.end || b + 1 < blocks)) continue;
       quantize_blocks(from, targets, found);
       from += found * kA8Block;

@@ -1,4 +1,4 @@
-// A8: a row of activations as int8 in blocks of 32: K values, K/32 scales, K/32 sums and K/32
+// A8: a row of activations as int8 in blocks of 32: K values, K/32 scales with sums and K/32
 // offsets. core/quant/a8.py defines it. A value is scale * (int8 + zero).
 #pragma once
 
@@ -9,6 +9,11 @@
 namespace llm {
 namespace LLM_ISA {
 
+struct A8Scale {
+  float scale;
+  float sum;  // scale * total
+};
+
 struct A8Offset {
   int16_t zero;
   int16_t total;  // of the block's values without their scale: sum(int8) + 32 * zero
@@ -16,17 +21,15 @@ struct A8Offset {
 
 struct A8Row {
   const int8_t* values;     // [K]
-  const float* scales;      // [K / 32]
-  const float* sums;        // [K / 32], scale * total
+  const A8Scale* scales;    // [K / 32]
   const A8Offset* offsets;  // [K / 32]
 };
 
 inline A8Row a8_row(const Tensor& x, int64_t index) {
   const uint8_t* data = row<const uint8_t>(x, index);
-  const auto* scales = reinterpret_cast<const float*>(data + x.n_cols);
-  const int64_t blocks = x.n_cols / kA8Block;
-  const auto* offsets = reinterpret_cast<const A8Offset*>(scales + 2 * blocks);
-  return {reinterpret_cast<const int8_t*>(data), scales, scales + blocks, offsets};
+  const auto* scales = reinterpret_cast<const A8Scale*>(data + x.n_cols);
+  const auto* offsets = reinterpret_cast<const A8Offset*>(scales + x.n_cols / kA8Block);
+  return {reinterpret_cast<const int8_t*>(data), scales, offsets};
 }
 
 }  // namespace LLM_ISA

@@ -16,14 +16,17 @@ struct LaneScales {
   F32 d, m;
 };
 
-// Four groups j of 64 bytes, four for each of 16 rows: low nibbles are columns 4j.., high ones
-// 16 + 4j.. -> words[g]: columns 4g..4g+3 of the kWidth rows of a part, a row a lane
+// Of four groups j of 64 bytes, a word for each of 16 rows: columns 4j.. in the low nibbles and
+// 16 + 4j.. in the high ones, of the kWidth rows of a part, a row a lane
+inline void unpack_tile_nibbles(const uint8_t* groups, int part, int j, I32& low, I32& high) {
+  const I32 packed = load(reinterpret_cast<const int32_t*>(groups + 64 * j) + part * kWidth);
+  low = packed & 0x0f0f0f0f;
+  high = (packed >> 4) & 0x0f0f0f0f;
+}
+
+// words[g]: columns 4g..4g+3
 inline void unpack_tile_nibbles(const uint8_t* groups, int part, I32 (&words)[8]) {
-  for (int j = 0; j < 4; ++j) {
-    const I32 packed = load(reinterpret_cast<const int32_t*>(groups + 64 * j) + part * kWidth);
-    words[j] = packed & 0x0f0f0f0f;
-    words[4 + j] = (packed >> 4) & 0x0f0f0f0f;
-  }
+  for (int j = 0; j < 4; ++j) unpack_tile_nibbles(groups, part, j, words[j], words[4 + j]);
 }
 
 inline int tile_nibble(const uint8_t* groups, int row, int column) {
@@ -36,9 +39,10 @@ struct Int4 {
   static constexpr int kTileBytes = 288;
   static constexpr bool kNibbles = true;
   static constexpr bool kHasMinimum = false;
+  static constexpr int kHeader = 32;  // bytes
 
   static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
-    unpack_tile_nibbles(tile + 32, part, words);
+    unpack_tile_nibbles(tile + kHeader, part, words);
   }
   static void plain_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
     levels(tile, part, words);
@@ -58,7 +62,7 @@ struct Int4 {
   static float value(const uint8_t* tile, int row, int column) {
     uint16_t header;
     std::memcpy(&header, tile + 2 * row, sizeof header);
-    const int level = tile_nibble(tile + 32, row, column);
+    const int level = tile_nibble(tile + kHeader, row, column);
     const float d = to_float(Half{static_cast<uint16_t>((header & 0xffc0) >> 1)});
     return d * (static_cast<float>(level) - static_cast<float>(header & 63) * 0.25f);
   }
