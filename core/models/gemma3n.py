@@ -231,7 +231,7 @@ def _attention(
     if owner == layer:
         k = b.matmul(h, b.weight(w + "attn_k.weight"), at + ".k")
         k = b.rms_norm(k, b.weight(w + "attn_k_norm.weight"), config.eps, at + ".k_norm")
-        v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v", float_inputs=True)
+        v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v")
         v = b.rms_norm(v, None, config.eps, at + ".v_norm", width=d)
         kept = [(rope(k, at + ".k_rope"), k_cache), (v, v_cache)]
     if options.query_rows:

@@ -69,7 +69,7 @@ def _attention_block(
     h = b.rms_norm(x, b.weight(w + "attn_norm.weight"), config.eps, at + ".norm")
     q = b.matmul(h, b.weight(w + "attn_q.weight"), at + ".q")
     k = b.matmul(h, b.weight(w + "attn_k.weight"), at + ".k")
-    v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v", float_inputs=True)
+    v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v")
     factors = b.weight("rope_freqs.weight") if b.has("rope_freqs.weight") else None
     rope = partial(
         b.rope,

@@ -100,9 +100,8 @@ class PlanBuilder:
     ) -> Tensor:
         """x . weight^T; x is quantized first where the plan says a8 and its blocks allow it.
 
-        float_inputs: never. For products whose errors reach the output undamped, those that make
-        values and logits: they are few weights, and to round their inputs to int8 costs a third
-        of all that a8 loses.
+        float_inputs: never. For the logits, whose errors nothing dampens: to round their inputs to
+        int8 costs a quarter of all that a8 loses.
         """
         outputs, inputs = weight.shape
         _expect(inputs == x.shape[1], f"{label}: {weight.shape} does not fit {x.shape}")
