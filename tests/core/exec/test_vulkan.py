@@ -82,35 +82,43 @@ def test_float_ops(make, columns, tokens):
         check(make, built, steps(tokens, outputs), steps(max(1, tokens - 2), 1))
 
 
+# The ways to make a product: lanes as elements of vectors, lanes that share K, tiles
+VECTORS = Tuning(vector_tokens=4)
+LANES, TILES = (Tuning(matvec_tokens=tokens, subgroups=True) for tokens in (16, 0))
 MATRIX_CASES = [
     *((dtype, k, n) for dtype in ("f32", "f16", "bf16") for k, n in [(1, 1), (13, 127), (127, 13)]),
-    *((dtype, k, n) for dtype in BLOCKS for k, n in [(32, 1), (96, 127)]),
+    *((dtype, k, n) for dtype in ("f32", *BLOCKS) for k, n in [(32, 1), (96, 127)]),
+    *((dtype, 64, 37) for dtype in ("f16", "bf16")),
 ]
 
 
 @pytest.mark.parametrize(("dtype", "k", "n"), MATRIX_CASES)
-@pytest.mark.parametrize(("tokens", "tiled"), [(1, 0), (3, 0), (13, 0), (1, 1), (13, 1), (45, 1)])
-def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens, tiled):
+@pytest.mark.parametrize(
+    ("tokens", "how"),
+    [(1, VECTORS), (3, VECTORS), (13, VECTORS), (1, LANES), (13, LANES), (13, TILES), (45, TILES)],
+)
+def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens, how):
     tensors = [weight("table", (VOCABULARY, k), dtype), weight("w", (n, k), dtype, 1, k**-0.5)]
     built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens)
     model, weights = built
     reference = NumpyExecutor(model, weights)
-    executor = make(model, weights, tuning=Tuning(matvec_tokens=0 if tiled else 16))
+    executor = make(model, weights, tuning=how)
     for count in {tokens, max(1, tokens - 7)}:
         assert compare(reference, executor, steps(count)) is None
 
 
 @pytest.mark.parametrize("dtype", BLOCKS)
-@pytest.mark.parametrize(("tokens", "tiled"), [(1, 0), (13, 0), (13, 1)])
-def test_matmul_of_int8_activations(make, dtype, tokens, tiled):
+@pytest.mark.parametrize(
+    ("tokens", "how"), [(1, VECTORS), (13, VECTORS), (1, LANES), (13, LANES), (13, TILES)]
+)
+def test_matmul_of_int8_activations(make, dtype, tokens, how):
     tensors = [weight("table", (VOCABULARY, 96)), weight("w", (127, 96), dtype, 1, 0.1)]
     built = program(
         tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens, integer=True
     )
     assert any(op.name == "quantize" for op in built[0].plans[0].ops)
     model, weights = built
-    tuning = Tuning(matvec_tokens=0 if tiled else 16, subgroups=True)
-    reference, executor = NumpyExecutor(model, weights), make(model, weights, tuning=tuning)
+    reference, executor = NumpyExecutor(model, weights), make(model, weights, tuning=how)
     assert compare(reference, executor, steps(tokens)) is None
 
 
