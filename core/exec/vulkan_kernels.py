@@ -25,6 +25,7 @@ TILE = 8  # lanes along each side of a matmul workgroup
 TILE_N = 4  # outputs of one lane of matmul, for each of up to 4 tokens
 VECTOR = 8  # lanes of a workgroup of matmul_rows: what a vector unit does at once
 VECTOR_ROWS = 4  # outputs of one of its lanes for a token
+MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
 LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
 ELEMENT_WORK = 8  # an element of an elementwise op, likewise
 
@@ -336,27 +337,37 @@ def _query_store(c: _Call) -> list[Dispatch]:
 
 def _attention(c: _Call) -> list[Dispatch]:
     heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
-    each, tokens = _attention_tile(c)
     names = ("Q", "KCache", "VCache", "Gains", "Y")
     buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
     first = int(c.p["layer"]) * heads  # in a buffer, so that the layers share a pipeline
     buffers["FirstGain"] = c.binder.table(f"first gain {first}", np.array([first], np.uint32))
+    variant, groups, shape = _attention_shape(c)
     dispatch = c.dispatch(
-        c.reducing(f"attention.{c.inputs[1].dtype}.{c.inputs[2].dtype}"),
+        variant,
         buffers,
-        (heads // each, -(-c.rows // tokens)),
+        groups,
         c.rows * 2 * heads * head_dim * c.inputs[1].shape[0],
-        LANES=c.binder.tuning.attention_lanes,
         HEADS=heads,
         KV_HEADS=int(c.p["kv_heads"]),
         HEAD_DIM=head_dim,
         SCALE=float(c.p["scale"]),
         WINDOW=int(c.p["window"]),
-        HEADS_EACH=each,
-        TOKENS=tokens,
         CACHE_ROWS=c.inputs[1].shape[0],
+        **shape,
     )
     return [dispatch]
+
+
+def _attention_shape(c: _Call) -> tuple[str, tuple[int, int], dict[str, int]]:
+    """Variant, workgroups and the constants of its own."""
+    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    formats = f"{c.inputs[1].dtype}.{c.inputs[2].dtype}"
+    if c.binder.tuning.vector_tokens and head_dim % 8 == 0:
+        sizes = {"LANES": VECTOR, "POSITIONS": max(1, MOST_UNROLLED // head_dim)}
+        return f"attention_queries.{formats}", (-(-c.rows * heads // VECTOR), 1), sizes
+    each, tokens = _attention_tile(c)
+    sizes = {"LANES": c.binder.tuning.attention_lanes, "HEADS_EACH": each, "TOKENS": tokens}
+    return c.reducing(f"attention.{formats}"), (heads // each, -(-c.rows // tokens)), sizes
 
 
 def _attention_tile(c: _Call) -> tuple[int, int]:

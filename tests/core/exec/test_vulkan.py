@@ -178,14 +178,25 @@ def check_gains(make, built, heads):
     assert compare(reference, executor, step) is None
 
 
-@pytest.mark.parametrize("subgroups", [False, True])
-@pytest.mark.parametrize("share_heads", [False, True])
+ATTENTIONS = [
+    *(
+        Tuning(attention_lanes=16, share_heads=shared, subgroups=subgroups)
+        for shared in (False, True)
+        for subgroups in (False, True)
+    ),
+    VECTORS,
+]
+
+
+@pytest.mark.parametrize(
+    "tuning", ATTENTIONS, ids=["own", "own-sub", "shared", "shared-sub", "vec"]
+)
 @pytest.mark.parametrize("types", CACHES, ids="-".join)
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head_dim", "window", "rows"),
-    [(1, 1, 4, 0, 64), (9, 3, 64, 0, 64), (4, 2, 26, 5, 64), (6, 3, 28, 5, 19)],
+    [(1, 1, 4, 0, 64), (9, 3, 64, 0, 64), (4, 2, 26, 5, 64), (6, 3, 28, 5, 19), (6, 3, 24, 5, 19)],
 )
-def test_attention(make, subgroups, share_heads, types, heads, kv_heads, head_dim, window, rows):
+def test_attention(make, tuning, types, heads, kv_heads, head_dim, window, rows):
     if "i8" in types and head_dim % 4:
         pytest.skip("int8 comes in words")
     columns = heads * head_dim
@@ -207,7 +218,6 @@ def test_attention(make, subgroups, share_heads, types, heads, kv_heads, head_di
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
         return b.attention(x, *caches, gains, "attention", layer=2, **sizes)
 
-    tuning = Tuning(attention_lanes=16, share_heads=share_heads, subgroups=subgroups)
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
     # A value on the edge between two numbers of the cache may fall to either side.
     tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
