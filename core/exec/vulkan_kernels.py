@@ -62,13 +62,17 @@ class Tuning:
 
     @classmethod
     def of(cls, info: DeviceInfo) -> Tuning:
-        if info.kind == "software":  # bound by loads: few lanes, much work for each
+        if info.kind == "software":  # bound by dispatches and loads: much work for each lane
+            vectors = info.features["subgroup_shuffle"] and info.subgroup_size >= VECTOR
             tuning = cls(
                 reduce_lanes=16,
-                vector_tokens=4,
+                vector_tokens=4 if vectors else 0,
+                matvec_lanes=8,
+                matvec_rows=8,
+                matvec_tokens=1 << 16,  # always: tiles save nothing where nothing is cached
                 attention_lanes=16,
                 share_heads=True,
-                segment_work=32 << 20,
+                segment_work=32 << 20 if vectors else 8 << 20,
             )
         else:
             work = 1 << 30 if info.kind == "discrete" else 1 << 28

@@ -1,5 +1,7 @@
 """Every op on the software driver against the NumPy definition, at awkward sizes, validated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -176,6 +178,15 @@ def check_gains(make, built, heads):
     for each in (executor, reference):
         each.write(plan, gains, step, values)
     assert compare(reference, executor, step) is None
+
+
+def test_vectors_are_for_software_devices_whose_subgroups_can_shuffle(device):
+    software, usual = replace(device.info, kind="software"), Tuning()
+    assert Tuning.of(software).vector_tokens
+    narrow = replace(software, subgroup_size=4)
+    mute = replace(software, features={**software.features, "subgroup_shuffle": False})
+    for info in (narrow, mute, replace(software, kind="discrete")):
+        assert Tuning.of(info).vector_tokens == usual.vector_tokens == 0
 
 
 ATTENTIONS = [
