@@ -29,6 +29,7 @@ from core.messages import (
     StopReason,
     TokenDecoded,
 )
+from core.metrics.bench import read_bytes_per_token
 from core.sampling import Choice
 from core.session import PLAIN, Reading, Session
 from core.tokenizer import StreamDecoder, Tokenizer
@@ -147,7 +148,7 @@ class Generation:
                 self._note_time(started)
             self.produced.append(choice.token)
             ended = bool(choice.best) and choice.token in ends
-            self._say(tokenizer, session.context_used, choice, ended)
+            self._say(tokenizer, session, choice, ended)
             if ended:
                 return "end"
             if self.should_stop():
@@ -166,13 +167,14 @@ class Generation:
             self._first_token = self._last_token
             self._prefill_seconds = self._first_token - started
 
-    def _say(self, tokenizer: Tokenizer, used: int, choice: Choice, ended: bool) -> None:
+    def _say(self, tokenizer: Tokenizer, session: Session, choice: Choice, ended: bool) -> None:
         assert self._decoder is not None
         # Half a character at the end of a stopped answer is not shown, and completed by Continue.
         text = self._decoder.flush() if ended else self._decoder.feed(choice.token)
         best = alternatives(tokenizer, choice.best)
         request, token = self.command.request, choice.token
-        self.emit(TokenDecoded(request, token, text, choice.probability, used, best))
+        used, step_ms = session.context_used, 1e3 * session.step_seconds
+        self.emit(TokenDecoded(request, token, text, choice.probability, used, best, step_ms))
 
     def _finish(self, runner: Runner, reason: StopReason) -> None:
         message = ""
@@ -197,6 +199,7 @@ class Generation:
             ttft_ms=1e3 * (self._first_token - self.requested) if self._first_token else 0.0,
             context_used=runner.session.context_used,
             peak_rss_bytes=peak_rss_bytes(),
+            read_bytes=read_bytes_per_token(runner, runner.session.context_used),
         )
 
 

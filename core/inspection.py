@@ -17,7 +17,7 @@ from core.session import Session
 
 F32 = NDArray[np.float32]
 
-STORES = ("kv_store", "query_store")
+_STORES = ("store",)  # ops left out, so that nothing kept is written again
 
 
 def logits_after(session: Session, position: int, gains: Gains | None = None) -> F32:
@@ -26,7 +26,7 @@ def logits_after(session: Session, position: int, gains: Gains | None = None) ->
     if gains is not None:
         session.write_gains(gains)
     try:
-        session.executor.run_ops(plan, step, 0, len(plan.ops), STORES)
+        session.executor.run_ops(plan, step, 0, len(plan.ops), _STORES)
         return session.executor.read(plan, plan.tensors[plan.logits], step)[0]
     finally:
         if gains is not None:
@@ -46,7 +46,7 @@ def lens(session: Session, position: int) -> list[tuple[int, F32]]:
     plan, step = _again(session, position)
     run, residuals, done = session.executor.run_ops, [], 0
     for layer, index in enumerate(plan.layer_ends):
-        run(plan, step, done, index + 1, STORES)
+        run(plan, step, done, index + 1, _STORES)
         done = index + 1
         residual = plan.tensors[plan.ops[index].outputs[0]]
         residuals.append((layer, session.executor.read(plan, residual, step)))

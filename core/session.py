@@ -7,6 +7,7 @@ prefixes holds, so a turn, an edit or another branch prefills only what differs.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -88,6 +89,7 @@ class Session:
         self.before_step: Callable[[], None] = lambda: None  # for whoever has work between steps
         self.on_rewritten: Callable[[], None] = lambda: None  # something was forgotten
         self.committed = Committed(0, 0, range(0))
+        self.step_seconds = 0.0  # of the last step, the executor's part
 
     @property
     def context(self) -> int:
@@ -364,7 +366,9 @@ class Session:
         first = max(self.committed.rows.start, step.kv_length - self._ring_rows)
         self.cache.writing(step.kv_length)
         self._commit(min(first, start))  # the ring rows that this step writes over
+        began = time.perf_counter()
         logits = self.executor.run(step, should_stop)
+        self.step_seconds = time.perf_counter() - began
         self.cache.append(tokens, Made(self.made_by, self.gains, self.cache.precision))
         self._commit(first)
         return logits

@@ -199,7 +199,7 @@ def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
     )
     if not running.rate:
         return state
-    return _sample(state, RateSample(now, running.rate, "decode"))
+    return _sample(state, RateSample(now, running.rate, "decode", event.step_ms))
 
 
 @_apply.register

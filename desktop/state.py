@@ -159,6 +159,7 @@ class RateSample:
     time: float
     rate: float  # tokens per second
     phase: Literal["prefill", "decode"]
+    step_ms: float = 0.0  # of the model's step for this token
 
 
 @dataclass(frozen=True, slots=True)

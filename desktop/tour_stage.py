@@ -180,7 +180,10 @@ class Stage:
         robot.frames(3)
         robot.point("step.logits")
         self._picture("04-step")
+        robot.wheel(60)  # back to the rates, which now know what memory allows
         robot.leave()
+        robot.frames(3)
+        self._picture("04-performance-limit")
 
     def _look_at_attention(self) -> None:
         """The grid, a head under the pointer, two locked ones, and the large view."""

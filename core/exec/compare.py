@@ -37,8 +37,7 @@ TOLERANCE = {
     "matmul": 1e-4,
     "attention": 1e-4,
     "quantize": 1e-2,
-    "kv_store": 1e-3,
-    "query_store": 1e-3,
+    "store": 1e-3,
 }
 DEFAULT_TOLERANCE = 1e-5
 

@@ -33,7 +33,7 @@ F32 = NDArray[np.float32]
 _DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8", "a8", "i8")
 _ROWS = ("fixed", "tokens", "outputs")
 _OPS = tuple(OPS)
-_MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 2, 6
+_MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 3, 6
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)  # both read where they lie
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere

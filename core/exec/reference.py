@@ -87,16 +87,10 @@ def rope(
     return y.reshape(x.shape)
 
 
-def kv_store(k: Array, v: Array, k_cache: Array, v_cache: Array, start: int) -> None:
-    """[T,G*d] twice, into the caches [C,G*d]: position p lies in row p mod C. Both as the cache
-    keeps them: rows of bytes (`core.quant.rows`)."""
-    for values, cache in ((k, k_cache), (v, v_cache)):
-        query_store(values, cache, start)
-
-
-def query_store(q: Array, q_ring: Array, start: int) -> None:
-    """[T,H*d] into the ring [R,H*d]: position p lies in row p mod R; rows as for `kv_store`."""
-    q_ring[(start + np.arange(len(q))) % len(q_ring)] = q
+def store(rows: Array, cache: Array, start: int) -> None:
+    """[T,K] into the cache [R,K]: position p lies in row p mod R. Both as the cache keeps them:
+    rows of bytes (`core.quant.rows`). The op does so for each of its pairs."""
+    cache[(start + np.arange(len(rows))) % len(cache)] = rows
 
 
 def attention(
@@ -310,17 +304,11 @@ class NumpyExecutor:
             self._scratch[plan.tensors[op.outputs[0]].name] = table_rows(table, step.tokens)
             return
         arguments = [self._value(plan.tensors[i]) for i in op.inputs]
-        if op.name in ("kv_store", "query_store"):
-            tensors = [plan.tensors[i] for i in op.outputs]
-            stored = [
-                rows.encode(values, tensor.dtype, tensor.block)
-                for values, tensor in zip(arguments, tensors, strict=True)
-            ]
-            caches = [self._state[tensor.name] for tensor in tensors]
-            if op.name == "kv_store":
-                kv_store(stored[0], stored[1], caches[0], caches[1], step.start)
-            else:
-                query_store(stored[0], caches[0], step.start)
+        if op.name == "store":
+            for values, output in zip(arguments, op.outputs, strict=True):
+                tensor = plan.tensors[output]
+                encoded = rows.encode(values, tensor.dtype, tensor.block)
+                store(encoded, self._state[tensor.name], step.start)
             return
         if op.name == "columns":
             count = plan.tensors[op.outputs[0]].shape[1]

@@ -54,7 +54,7 @@ def _stored(plan: Plan) -> list[_Stored]:
     makers = {out: op for op in plan.ops for out in op.outputs}
     found = []
     for op in plan.ops:
-        if op.name in ("kv_store", "query_store"):
+        if op.name == "store":
             for source, target in zip(op.inputs, op.outputs, strict=True):
                 maker = makers.get(source)
                 turn = maker if maker is not None and maker.name == "rope" else None

@@ -115,7 +115,7 @@ class _Call:
 
     @property
     def rows_tensor(self) -> Tensor:
-        return self.inputs[0] if self.op.name in ("kv_store", "query_store") else self.outputs[0]
+        return self.inputs[0] if self.op.name == "store" else self.outputs[0]
 
     def dispatch(
         self,
@@ -317,26 +317,26 @@ def rope_frequencies(
     return np.array([(t & 0xFFFFFFFF, t >> 32) for t in turns], np.uint32).reshape(-1, 2)
 
 
-def _kv_store(c: _Call) -> list[Dispatch]:
-    made = []
-    for x, cache in zip(c.inputs, c.outputs, strict=True):
-        rows, columns = cache.shape
-        buffers = {"X": c.binder.tensor(x), "Cache": c.binder.tensor(cache)}
-        sizes = {"COLUMNS": columns, "CACHE_ROWS": rows}
-        if cache.dtype == "i8":
-            sizes["BLOCK"] = cache.block
-        items = -(-columns // max(2, 2 * cache.block))
-        made += c.elementwise(f"kv_store.{cache.dtype}", buffers, items, **sizes)
-    return made
+def _store(c: _Call) -> list[Dispatch]:
+    """All pairs of rows and cache in one dispatch; a place that is left out has no columns."""
+    pairs = list(zip(c.inputs, c.outputs, strict=True))
+    buffers: dict[str, BufferRange] = {}
+    sizes: dict[str, int] = {}
+    items = 0
+    for place, letter in enumerate("ABC"):
+        x, cache = pairs[place] if place < len(pairs) else pairs[0]
+        buffers |= {f"Rows{letter}": c.binder.tensor(x), f"Cache{letter}": c.binder.tensor(cache)}
+        if place < len(pairs):
+            sizes |= _store_sizes(cache, letter)
+            items += -(-cache.shape[1] // max(2, 2 * cache.block))
+    return c.elementwise("store", buffers, items, **sizes)
 
 
-def _query_store(c: _Call) -> list[Dispatch]:
-    q, ring = c.inputs[0], c.outputs[0]
-    buffers = {"Q": c.binder.tensor(q), "QRing": c.binder.tensor(ring)}
-    rows, columns = ring.shape
-    return c.elementwise(
-        f"query_store.{ring.dtype}", buffers, columns // 2, COLUMNS=columns, RING_ROWS=rows
-    )
+def _store_sizes(cache: Tensor, letter: str) -> dict[str, int]:
+    rows, columns = cache.shape
+    sizes = {"TYPE": ("f32", "f16", "i8").index(cache.dtype), "COLUMNS": columns}
+    sizes |= {"CACHE_ROWS": rows, "BLOCK": cache.block} if cache.block else {"CACHE_ROWS": rows}
+    return {f"{name}_{letter}": value for name, value in sizes.items()}
 
 
 def _attention(c: _Call) -> list[Dispatch]:
@@ -473,8 +473,7 @@ _KERNELS: Mapping[str, Callable[[_Call], list[Dispatch]]] = {
     "quantize": _quantize,
     "matmul": _matmul,
     "rope": _rope,
-    "kv_store": _kv_store,
-    "query_store": _query_store,
+    "store": _store,
     "attention": _attention,
     "silu_mul": _silu_mul,
     "gelu_mul": _gelu_mul,

@@ -110,6 +110,7 @@ class TokenDecoded:
     # The five likeliest tokens, the likeliest first. Of forced tokens only the last is judged; the
     # others have none, and no probability.
     alternatives: tuple[Alternative, ...] = ()
+    step_ms: float = 0.0  # that the model's step took whose logits chose the token
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ class GenerationStats:
     ttft_ms: float = 0.0  # request to first token
     context_used: int = 0
     peak_rss_bytes: int = 0
+    read_bytes: int = 0  # that the last token had to read: weights and cache
 
 
 @dataclass(frozen=True, slots=True)

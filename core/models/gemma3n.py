@@ -227,15 +227,18 @@ def _attention(
     cache = (_cache_rows(config, options, owner), shape.kv_heads * d)
     k_cache = b.state(f"k_cache.{owner}", options.k_dtype, cache, block=d)
     v_cache = b.state(f"v_cache.{owner}", options.v_dtype, cache, block=d)
+    kept: list[tuple[Tensor, Tensor]] = []
     if owner == layer:
         k = b.matmul(h, b.weight(w + "attn_k.weight"), at + ".k")
         k = b.rms_norm(k, b.weight(w + "attn_k_norm.weight"), config.eps, at + ".k_norm")
         v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v")
         v = b.rms_norm(v, None, config.eps, at + ".v_norm", width=d)
-        b.kv_store(rope(k, at + ".k_rope"), v, k_cache, v_cache, at + ".kv_store")
+        kept = [(rope(k, at + ".k_rope"), k_cache), (v, v_cache)]
     if options.query_rows:
         ring = (options.query_rows, shape.heads * d)
-        b.query_store(q, b.state(f"q_ring.{layer}", options.q_dtype, ring), at + ".query_store")
+        kept.append((q, b.state(f"q_ring.{layer}", options.q_dtype, ring)))
+    if kept:
+        b.store(kept, at + ".store")
     return b.attention(
         q,
         k_cache,

@@ -84,10 +84,11 @@ def _attention_block(
     cache = (options.context, shape.kv_heads * shape.head_dim)
     k_cache = b.state(f"k_cache.{layer}", options.k_dtype, cache, block=shape.head_dim)
     v_cache = b.state(f"v_cache.{layer}", options.v_dtype, cache, block=shape.head_dim)
-    b.kv_store(k, v, k_cache, v_cache, at + ".kv_store")
+    kept = [(k, k_cache), (v, v_cache)]
     if options.query_rows:
         ring = (options.query_rows, shape.heads * shape.head_dim)
-        b.query_store(q, b.state(f"q_ring.{layer}", options.q_dtype, ring), at + ".query_store")
+        kept.append((q, b.state(f"q_ring.{layer}", options.q_dtype, ring)))
+    b.store(kept, at + ".store")
     y = b.attention(
         q,
         k_cache,

@@ -27,15 +27,16 @@ class AttentionLayer:
 def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
     """In the order of the layers; layers that share a cache name the same keys."""
     layers = []
-    ring: str | None = None
+    stored: dict[int, str] = {}  # where a tensor's rows are kept
     for op in plan.ops:
-        if op.name == "query_store":
-            ring = plan.tensors[op.outputs[0]].name
+        if op.name == "store":
+            kept = [plan.tensors[i].name for i in op.outputs]
+            stored |= dict(zip(op.inputs, kept, strict=True))
         elif op.name == "attention":
             keys = plan.tensors[op.inputs[1]]
             layers.append(
                 AttentionLayer(
-                    queries=ring,
+                    queries=stored.get(op.inputs[0]),
                     keys=keys.name,
                     heads=int(op.params["heads"]),
                     kv_heads=int(op.params["kv_heads"]),
@@ -46,5 +47,4 @@ def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
                     key_rows=keys.shape[0],
                 )
             )
-            ring = None
     return tuple(layers)

@@ -6,7 +6,7 @@ A method is named after its op, takes tensor handles, checks shapes and returns 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
@@ -133,18 +133,14 @@ class PlanBuilder:
             half_split=int(half_split),
         )
 
-    def kv_store(self, k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, label: str) -> None:
-        _expect(k.shape[1] == k_cache.shape[1], f"{label}: {k.shape} does not fit {k_cache.shape}")
-        _expect(v.shape[1] == v_cache.shape[1], f"{label}: {v.shape} does not fit {v_cache.shape}")
-        _expect(k_cache.shape[0] == v_cache.shape[0], f"{label}: {k_cache.shape}, {v_cache.shape}")
-        _expect(k.shape[0] <= k_cache.shape[0], f"{label}: {k_cache.shape} is smaller than a step")
-        self._append("kv_store", (k, v), (k_cache, v_cache), label, {})
-
-    def query_store(self, q: Tensor, q_ring: Tensor, label: str) -> None:
-        """Keep rotated queries for whoever looks later; the ring takes at least a whole step."""
-        _expect(q.shape[1] == q_ring.shape[1], f"{label}: {q.shape} does not fit {q_ring.shape}")
-        _expect(q.shape[0] <= q_ring.shape[0], f"{label}: {q_ring.shape} is smaller than a step")
-        self._append("query_store", (q,), (q_ring,), label, {})
+    def store(self, rows: Sequence[tuple[Tensor, Tensor]], label: str) -> None:
+        """Keep rows of this step: up to three pairs of them and a cache, for whoever looks later.
+        A cache takes at least a whole step."""
+        for x, cache in rows:
+            _expect(x.shape[1] == cache.shape[1], f"{label}: {x.shape} does not fit {cache.shape}")
+            _expect(x.shape[0] <= cache.shape[0], f"{label}: {cache.shape} is less than a step")
+        inputs, outputs = zip(*rows, strict=True)
+        self._append("store", inputs, outputs, label, {})
 
     def attention(
         self,

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class OpSpec:
-    """Operands in order. An input whose name ends in `?` may be left out, at the end only."""
+    """Operands in order. One whose name ends in `?` may be left out, at the end only."""
 
     name: str
     inputs: tuple[str, ...]
@@ -51,14 +51,11 @@ _TABLE = (
         "y = x[T,H*d] turned by its position; half_split pairs (i, i+dim/2), else (2i, 2i+1)",
     ),
     OpSpec(
-        "kv_store",
-        ("k", "v"),
-        ("k_cache", "v_cache"),
+        "store",
+        ("rows", "rows?", "rows?"),
+        ("cache", "cache?", "cache?"),
         (),
-        "cache[position of t mod its C rows] = k[t], v[t], T <= C",
-    ),
-    OpSpec(
-        "query_store", ("q",), ("q_ring",), (), "ring[position of t mod its R rows] = q[t], T <= R"
+        "cache[position of t mod its R rows] = rows[t], T <= R, for keys, values and queries",
     ),
     OpSpec(
         "attention",

@@ -8,12 +8,12 @@ namespace llm {
 namespace LLM_ISA {
 
 KernelTable table() {
-  return {{kEmbed,        kTableRows,    kRmsNorm,    kQuantize,  kMatmul,  kRope,
-           kKvStore,      kQueryStore,   kAttention,  kSiluMul,   kGeluMul, kAdd,
-           kScale,        kSoftcap,      kSparsify,   kColumns,   kConcat,  kMatchRms,
-           kAltupPredict, kAltupCorrect, kAddStreams, kOutputRows},
-          kQuantizeInt4,
-          kQuantizeInt8};
+  return {
+      {kEmbed,     kTableRows, kRmsNorm,  kQuantize,     kMatmul,       kRope,       kStore,
+       kAttention, kSiluMul,   kGeluMul,  kAdd,          kScale,        kSoftcap,    kSparsify,
+       kColumns,   kConcat,    kMatchRms, kAltupPredict, kAltupCorrect, kAddStreams, kOutputRows},
+      kQuantizeInt4,
+      kQuantizeInt8};
 }
 
 }  // namespace LLM_ISA

@@ -20,9 +20,9 @@ bool is_quantized(const Tensor* t) {
   return is(t, DType::kQ4_0) || is(t, DType::kQ4_1) || is(t, DType::kQ8_0) || is(t, DType::kInt4) ||
          is(t, DType::kInt8);
 }
-bool is_ring(const Tensor* t) { return is_f32(t) || is(t, DType::kF16); }
 bool is_cache(const Tensor* t) {
-  return is_ring(t) || (is(t, DType::kI8) && t->block > 0 && t->n_cols % t->block == 0);
+  return is_f32(t) || is(t, DType::kF16) ||
+         (is(t, DType::kI8) && t->block > 0 && t->n_cols % t->block == 0);
 }
 bool whole_heads(const Tensor* t, int64_t head_dim) {
   return t->dtype != DType::kI8 || t->block == head_dim;
@@ -58,17 +58,13 @@ bool rope(const Op& op) {
   const bool factors = op.in[1] == nullptr || (is_f32(op.in[1]) && op.in[1]->n_cols == pairs);
   return op.in[0]->rows == Rows::kTokens && op.in[0]->n_cols % d == 0 && factors;
 }
-bool kv_store(const Op& op) {
-  for (int i = 0; i < 2; ++i) {
+bool store(const Op& op) {
+  for (int i = 0; i < kMaxOutputs && (i == 0 || op.out[i] != nullptr); ++i) {
     if (!is_f32(op.in[i]) || !is_cache(op.out[i])) return false;
     if (op.in[i]->n_cols != op.out[i]->n_cols || op.in[i]->rows != Rows::kTokens) return false;
     if (op.in[i]->n_rows > op.out[i]->n_rows) return false;
   }
   return true;
-}
-bool query_store(const Op& op) {
-  return is_f32(op.in[0]) && is_ring(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols &&
-         op.in[0]->rows == Rows::kTokens && op.in[0]->n_rows <= op.out[0]->n_rows;
 }
 bool attention(const Op& op) {
   const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2], *gains = op.in[3];
@@ -133,11 +129,10 @@ bool output_rows(const Op& op) {
          op.in[0]->rows == Rows::kTokens && op.out[0]->rows == Rows::kOutputs;
 }
 
-constexpr Check kChecks[] = {embed,       embed,       rms_norm,    quantize,      matmul,
-                             rope,        kv_store,    query_store, attention,     elementwise,
-                             elementwise, elementwise, scale,       of_one,        of_one,
-                             columns,     concat,      elementwise, altup_predict, altup_correct,
-                             add_streams, output_rows};
+constexpr Check kChecks[] = {
+    embed,     embed,       rms_norm,    quantize,      matmul,        rope,        store,
+    attention, elementwise, elementwise, elementwise,   scale,         of_one,      of_one,
+    columns,   concat,      elementwise, altup_predict, altup_correct, add_streams, output_rows};
 
 }  // namespace
 

@@ -21,8 +21,7 @@ enum class OpCode : int32_t {
   kQuantize,
   kMatmul,
   kRope,
-  kKvStore,
-  kQueryStore,
+  kStore,
   kAttention,
   kSiluMul,
   kGeluMul,
@@ -41,7 +40,7 @@ enum class OpCode : int32_t {
 };
 
 constexpr int kMaxInputs = 4;
-constexpr int kMaxOutputs = 2;
+constexpr int kMaxOutputs = 3;
 constexpr int kMaxParams = 6;
 constexpr int kA8Block = 32;   // int8 values that share a scale
 constexpr int kTileRows = 16;  // of the formats int4 and int8, which keep 16 rows together
@@ -57,10 +56,10 @@ struct Tensor {
 
 struct Op {
   OpCode code;
-  const Tensor* in[kMaxInputs];  // null where left out
-  const Tensor* out[kMaxOutputs];
-  double params[kMaxParams];  // in the order of the op table
-  const float* angles;        // rope: cosines, then sines, each [max_tokens, rotary_dim / 2]
+  const Tensor* in[kMaxInputs];    // null where left out
+  const Tensor* out[kMaxOutputs];  // and so
+  double params[kMaxParams];       // in the order of the op table
+  const float* angles;             // rope: cosines, then sines, each [max_tokens, rotary_dim / 2]
 };
 
 // One of `count` pieces of an op; `scratch` is the worker's own, `shared` is of all of the op.

@@ -1,10 +1,8 @@
 // A cache row is COLUMNS values, an even number; CACHE_F16 packs two float16 a word.
 #ifdef CACHE_F16
 #define CACHE_WORD uint
-uint pack_pair(vec2 pair) { return packHalf2x16(pair); }
 vec2 unpack_pair(uint word) { return unpackHalf2x16(word); }
 #else
 #define CACHE_WORD vec2
-vec2 pack_pair(vec2 pair) { return pair; }
 vec2 unpack_pair(vec2 word) { return word; }
 #endif

@@ -251,6 +251,7 @@ class FakeEngine:
             ttft_ms=(first - started) * 1e3,
             context_used=len(self.cached),
             peak_rss_bytes=412_000_000,
+            read_bytes=100_000_000,
         )
         self._say(GenerationFinished(request, reason, stats))
         self._tell_cache()
@@ -326,7 +327,7 @@ class FakeEngine:
         token = forced[0] if forced else number + (1000 if command.gains and number > 1 else 0)
         text = OTHER if token == OTHER_ID else piece
         best = (Alternative(token, text, 0.5), Alternative(OTHER_ID, OTHER, 0.25))
-        return TokenDecoded(command.request, token, text, 0.5, used, best)
+        return TokenDecoded(command.request, token, text, 0.5, used, best, 4.0 + number % 3)
 
 
 PREFIXES = (

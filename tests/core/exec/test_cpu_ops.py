@@ -302,7 +302,7 @@ def test_attention(
     ring: int,
     cache: tuple[str, str],
 ) -> None:
-    """With kv_store: steps at 0.. fill the cache, those at 41.. and 150.. look far back."""
+    """With store: steps at 0.. fill the cache, those at 41.. and 150.. look far back."""
     case = OneOp()
     case.inputs(heads * head_dim, "q", scale=2)
     case.inputs(kv_heads * head_dim, "k", "v")
@@ -314,9 +314,9 @@ def test_attention(
             b.state(name, dtype, shape, block=head_dim)
             for name, dtype in zip(("k_cache", "v_cache"), cache, strict=True)
         ]
-        b.kv_store(k, v, *caches, "store")
+        queries = b.state("ring", "f16", (19, heads * head_dim))
+        b.store([(k, caches[0]), (v, caches[1]), (q, queries)], "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
-        b.query_store(q, b.state("ring", "f16", (19, heads * head_dim)), "queries")
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
         return b.attention(q, *caches, gains, "y", layer=1, window=window, **sizes)
 
@@ -339,7 +339,7 @@ def test_attention(
         assert max_error(program, case.weights, step, cpu, reference) <= 5e-6
 
 
-def test_kv_store_rounds_to_half_as_numpy(isa: str) -> None:
+def test_store_rounds_to_half_as_numpy(isa: str) -> None:
     bits = np.random.default_rng(1).integers(0, 1 << 32, (VOCABULARY, 64), np.uint64)
     values = bits.astype(np.uint32).view(np.float32)
     values[0, :8] = [0, -0.0, 65504, 65519.99, 65520, 1e-8, 5.96e-8, 2.98e-8]
@@ -350,8 +350,7 @@ def test_kv_store_rounds_to_half_as_numpy(isa: str) -> None:
 
     def build(b: PlanBuilder) -> Tensor:
         x = case.input(b, "x")
-        shape = (CONTEXT, 64)
-        b.kv_store(x, x, b.state("k", "f16", shape), b.state("v", "f16", shape), "store")
+        b.store([(x, b.state("k", "f16", (CONTEXT, 64)))], "store")
         return x
 
     case.build = build

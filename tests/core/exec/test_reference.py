@@ -144,22 +144,11 @@ def test_attention_survives_large_scores():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_kv_store_writes_its_rows_and_no_others(dtype):
-    k, v = _random(2, 6), _random(2, 6, seed=1)
-    k_cache, v_cache = np.full((5, 6), 9, dtype), np.full((5, 6), 9, dtype)
-    reference.kv_store(k, v, k_cache, v_cache, 2)
-    assert np.array_equal(k_cache[2:4], k.astype(dtype))
-    assert np.array_equal(v_cache[2:4], v.astype(dtype))
-    for cache in (k_cache, v_cache):
-        assert (cache[[0, 1, 4]] == 9).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_query_store_goes_round_its_ring(dtype):
-    q, ring = _random(3, 6), np.full((5, 6), 9, dtype)
-    reference.query_store(q, ring, 13)  # positions 13, 14 and 15 lie in rows 3, 4 and 0
-    assert np.array_equal(ring[[3, 4, 0]], q.astype(dtype))
-    assert (ring[1:3] == 9).all()
+def test_store_goes_round_its_cache_and_writes_no_other_rows(dtype):
+    rows, cache = _random(3, 6), np.full((5, 6), 9, dtype)
+    reference.store(rows, cache, 13)  # positions 13, 14 and 15 lie in rows 3, 4 and 0
+    assert np.array_equal(cache[[3, 4, 0]], rows.astype(dtype))
+    assert (cache[1:3] == 9).all()
 
 
 def test_silu_mul():

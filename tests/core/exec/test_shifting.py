@@ -40,8 +40,8 @@ def program(weights, dtypes, rows=CONTEXT, window=0, half_split=False):
         builder.state(name, dtype, (rows, COLUMNS), block=HEAD_DIM)
         for name, dtype in zip(("keys", "values"), dtypes, strict=True)
     ]
-    builder.kv_store(k, x, *caches, "store")
-    builder.query_store(q, builder.state("ring", "f32", (12, COLUMNS)), "queries")
+    ring = builder.state("ring", "f32", (12, COLUMNS))
+    builder.store([(k, caches[0]), (x, caches[1]), (q, ring)], "store")
     sizes = {"heads": HEADS, "kv_heads": HEADS, "head_dim": HEAD_DIM, "window": window}
     gains = builder.state("gains", "f32", (1, HEADS), fill=1.0)
     y = builder.attention(q, *caches, gains, "y", layer=0, **sizes)

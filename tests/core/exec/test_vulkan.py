@@ -223,9 +223,9 @@ def test_attention(make, tuning, types, heads, kv_heads, head_dim, window, rows)
             for name, dtype in zip(("kc", "vc"), types, strict=True)
         ]
         k, v = (b.matmul(x, b.weight(name), f"{name}_rows") for name in ("k", "v"))
-        b.kv_store(k, v, *caches, "store")
+        queries = b.state("ring", "f32" if types[0] == "f32" else "f16", (17, columns))
+        b.store([(k, caches[0]), (v, caches[1]), (x, queries)], "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
-        b.query_store(x, b.state("ring", "f16", (17, columns)), "queries")
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
         return b.attention(x, *caches, gains, "attention", layer=2, **sizes)
 
@@ -244,7 +244,7 @@ def test_the_cache_rounds_to_nearest_even(make):
 
     def ops(b, x):
         caches = [b.state(n, "f16", (64, 128)) for n in ("kc", "vc")]
-        b.kv_store(x, x, *caches, "store")
+        b.store([(x, cache) for cache in caches], "store")
         return b.add(x, x, "end")
 
     model, weights = program([table], ops, tokens=VOCABULARY)

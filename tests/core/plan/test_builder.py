@@ -67,13 +67,9 @@ def _attention(b, x, heads=4, kv_heads=2, head_dim=16, k=32, v=32):
     return b.attention(x, *caches, b.state("gains", "f32", (1, heads), fill=1), "y", **sizes)
 
 
-def _query_store(b, x, columns=64, rows=4):
-    b.query_store(x, b.state("ring", "f16", (rows, columns)), "y")
-
-
-def _kv_store(b, x, k=64, v=64):
-    caches = b.state("k_cache", "f16", (8, k)), b.state("v_cache", "f16", (8, v))
-    b.kv_store(x, x, *caches, "y")
+def _store(b, x, k=64, v=64, rows=4):
+    caches = b.state("k_cache", "f16", (rows, k)), b.state("v_cache", "f16", (8, v))
+    b.store([(x, cache) for cache in caches], "y")
 
 
 BAD = {
@@ -84,10 +80,9 @@ BAD = {
     "rope: odd": lambda b, x: _rope(b, x, rotary_dim=15),
     "rope: none": lambda b, x: _rope(b, x, rotary_dim=0),
     "rope: factors": lambda b, x: _rope(b, x, rotary_dim=8, factors=b.weight("factors")),
-    "kv_store: k": lambda b, x: _kv_store(b, x, k=32),
-    "kv_store: v": lambda b, x: _kv_store(b, x, v=32),
-    "query_store: another width": lambda b, x: _query_store(b, x, columns=32),
-    "query_store: less than a step": lambda b, x: _query_store(b, x, rows=3),
+    "store: the first": lambda b, x: _store(b, x, k=32),
+    "store: the second": lambda b, x: _store(b, x, v=32),
+    "store: less than a step": lambda b, x: _store(b, x, rows=3),
     "attention: queries": lambda b, x: _attention(b, x, heads=3),
     "attention: groups": lambda b, x: _attention(b, x, kv_heads=3, k=48, v=48),
     "attention: k": lambda b, x: _attention(b, x, k=64),
@@ -112,8 +107,8 @@ def test_what_fits_is_accepted():
         x, "rope", head_dim=16, rotary_dim=16, theta=1e4, factors=b.weight("factors")
     ).shape == (4, 64)
     assert _attention(b, x).shape == (4, 64)
-    _query_store(b, x)
-    b.kv_store(*(b.matmul(x, b.weight(n), n + "y") for n in "kv"), *_caches(b), "store")
+    kept = [b.matmul(x, b.weight(n), n + "y") for n in "kv"]
+    b.store([*zip(kept, _caches(b), strict=True)], "store")
 
 
 def _caches(b):

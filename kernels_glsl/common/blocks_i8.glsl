@@ -1,0 +1,18 @@
+// Types of cache rows, and blocks of int8 with a float16 scale (core/quant/i8.py defines them).
+const uint TYPE_F32 = 0, TYPE_F16 = 1, TYPE_I8 = 2;
+
+// Lanes that a row takes.
+uint items_of(uint type, uint columns, uint block) {
+  return type == TYPE_I8 ? (columns / block + 1) / 2 : columns / 2;
+}
+
+// The scale, rounded to float16, of a block whose largest magnitude is known.
+float block_scale(float largest, bool finite) {
+  float scale = unpackHalf2x16(packHalf2x16(vec2(largest / 127.0, 0.0))).x;
+  return finite ? scale : uintBitsToFloat(0x7FC00000u);
+}
+
+uint level_i8(float value, float inverse) {
+  float steps = inverse > 0.0 ? roundEven(value * inverse) : 0.0;
+  return uint(int(clamp(steps, -127.0, 127.0))) & 255u;
+}

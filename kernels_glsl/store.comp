@@ -1,0 +1,63 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// cache[(start + t) mod its rows] = rows[t] for up to three caches at once (keys, values, queries).
+// A lane a pair of values, in int8 two blocks; the lanes of a row serve the caches in turn.
+#include "common/step.glsl"
+#include "common/lanes.glsl"
+layout(constant_id = 2) const uint TYPE_A = 0;  // TYPE_F32, TYPE_F16 or TYPE_I8
+layout(constant_id = 3) const uint COLUMNS_A = 0;  // none: there is no such cache
+layout(constant_id = 4) const uint CACHE_ROWS_A = 1;
+layout(constant_id = 5) const uint BLOCK_A = 4;  // values that share a scale in int8
+layout(constant_id = 6) const uint TYPE_B = 0;
+layout(constant_id = 7) const uint COLUMNS_B = 0;
+layout(constant_id = 8) const uint CACHE_ROWS_B = 1;
+layout(constant_id = 9) const uint BLOCK_B = 4;
+layout(constant_id = 10) const uint TYPE_C = 0;
+layout(constant_id = 11) const uint COLUMNS_C = 0;
+layout(constant_id = 12) const uint CACHE_ROWS_C = 1;
+layout(constant_id = 13) const uint BLOCK_C = 4;
+layout(binding = 1) readonly buffer RowsA { float rows_a[]; };
+layout(binding = 2) writeonly buffer CacheA { uint cache_a[]; };
+layout(binding = 3) readonly buffer RowsB { float rows_b[]; };
+layout(binding = 4) writeonly buffer CacheB { uint cache_b[]; };
+layout(binding = 5) readonly buffer RowsC { float rows_c[]; };
+layout(binding = 6) writeonly buffer CacheC { uint cache_c[]; };
+#include "common/blocks_i8.glsl"
+
+#define STORE store_a
+#define X rows_a
+#define CACHE cache_a
+#define TYPE TYPE_A
+#define COLUMNS COLUMNS_A
+#define CACHE_ROWS CACHE_ROWS_A
+#define BLOCK BLOCK_A
+#include "common/store_rows.glsl"
+#define STORE store_b
+#define X rows_b
+#define CACHE cache_b
+#define TYPE TYPE_B
+#define COLUMNS COLUMNS_B
+#define CACHE_ROWS CACHE_ROWS_B
+#define BLOCK BLOCK_B
+#include "common/store_rows.glsl"
+#define STORE store_c
+#define X rows_c
+#define CACHE cache_c
+#define TYPE TYPE_C
+#define COLUMNS COLUMNS_C
+#define CACHE_ROWS CACHE_ROWS_C
+#define BLOCK BLOCK_C
+#include "common/store_rows.glsl"
+
+void main() {
+  uint t = gl_WorkGroupID.y, item = gl_GlobalInvocationID.x;
+  if (t >= rows_in_use()) return;
+  uint a = items_of(TYPE_A, COLUMNS_A, BLOCK_A);
+  uint b = a + items_of(TYPE_B, COLUMNS_B, BLOCK_B);
+  if (item < a)
+    store_a(t, item);
+  else if (item < b)
+    store_b(t, item - a);
+  else if (item < b + items_of(TYPE_C, COLUMNS_C, BLOCK_C))
+    store_c(t, item - b);
+}
