@@ -23,6 +23,9 @@ from core.plan.step import N_OUTPUTS, N_TOKENS
 MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
 TILE = 8  # lanes along each side of a matmul workgroup
 TILE_N = 4  # outputs of one lane of matmul, for each of up to 4 tokens
+VECTOR = 8  # lanes of a workgroup of matmul_rows: what a vector unit does at once
+VECTOR_ROWS = 4  # outputs of one of its lanes for a token
+MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
 LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
 ELEMENT_WORK = 8  # an element of an elementwise op, likewise
 
@@ -50,6 +53,7 @@ class Tuning:
     matvec_lanes: int = 32
     matvec_rows: int = 4  # outputs of one workgroup; at least 2, see MOST_PART_ROWS
     matvec_tokens: int = 8  # steps of more tokens are multiplied in tiles
+    vector_tokens: int = 0  # products by vector units: tokens of one lane; 0 for real devices
     attention_lanes: int = 64
     share_heads: bool = False  # one attention workgroup serves all heads of a key/value head
     subgroups: bool = False
@@ -58,15 +62,17 @@ class Tuning:
 
     @classmethod
     def of(cls, info: DeviceInfo) -> Tuning:
-        if info.kind == "software":  # bound by loads: few lanes, much work for each
+        if info.kind == "software":  # bound by dispatches and loads: much work for each lane
+            vectors = info.features["subgroup_shuffle"] and info.subgroup_size >= VECTOR
             tuning = cls(
                 reduce_lanes=16,
+                vector_tokens=4 if vectors else 0,
                 matvec_lanes=8,
                 matvec_rows=8,
                 matvec_tokens=1 << 16,  # always: tiles save nothing where nothing is cached
                 attention_lanes=16,
                 share_heads=True,
-                segment_work=8 << 20,
+                segment_work=32 << 20 if vectors else 8 << 20,
             )
         else:
             work = 1 << 30 if info.kind == "discrete" else 1 << 28
@@ -206,7 +212,10 @@ def _quantize(c: _Call) -> list[Dispatch]:
 def _matmul(c: _Call) -> list[Dispatch]:
     x, weight = c.inputs
     suffix = weight.dtype + (".a8" if x.dtype == "a8" else "")
-    make = _matvec_part if c.rows <= c.binder.tuning.matvec_tokens else _matmul_part
+    tuning = c.binder.tuning
+    if tuning.vector_tokens and weight.shape[1] % 32 == 0:
+        return [_matmul_rows_part(c, suffix, part) for part in c.binder.matrix(weight.name)]
+    make = _matvec_part if c.rows <= tuning.matvec_tokens else _matmul_part
     return [make(c, suffix, part) for part in c.binder.matrix(weight.name)]
 
 
@@ -225,6 +234,22 @@ def _matvec_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
         FIRST_ROW=part.first,
         Y_COLUMNS=c.outputs[0].shape[1],
         ROWS=rows,
+        TOKENS=tokens,
+    )
+
+
+def _matmul_rows_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
+    tokens = min(c.binder.tuning.vector_tokens, c.rows)
+    return c.dispatch(
+        f"matmul_rows.{suffix}",
+        _product_buffers(c, part),
+        (-(-part.rows // (VECTOR * VECTOR_ROWS)), -(-c.rows // tokens)),
+        _product_work(c, part),
+        LANES=VECTOR,
+        K=c.inputs[1].shape[1],
+        N=part.rows,
+        FIRST_ROW=part.first,
+        Y_COLUMNS=c.outputs[0].shape[1],
         TOKENS=tokens,
     )
 
@@ -316,27 +341,37 @@ def _store_sizes(cache: Tensor, letter: str) -> dict[str, int]:
 
 def _attention(c: _Call) -> list[Dispatch]:
     heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
-    each, tokens = _attention_tile(c)
     names = ("Q", "KCache", "VCache", "Gains", "Y")
     buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
     first = int(c.p["layer"]) * heads  # in a buffer, so that the layers share a pipeline
     buffers["FirstGain"] = c.binder.table(f"first gain {first}", np.array([first], np.uint32))
+    variant, groups, shape = _attention_shape(c)
     dispatch = c.dispatch(
-        c.reducing(f"attention.{c.inputs[1].dtype}.{c.inputs[2].dtype}"),
+        variant,
         buffers,
-        (heads // each, -(-c.rows // tokens)),
+        groups,
         c.rows * 2 * heads * head_dim * c.inputs[1].shape[0],
-        LANES=c.binder.tuning.attention_lanes,
         HEADS=heads,
         KV_HEADS=int(c.p["kv_heads"]),
         HEAD_DIM=head_dim,
         SCALE=float(c.p["scale"]),
         WINDOW=int(c.p["window"]),
-        HEADS_EACH=each,
-        TOKENS=tokens,
         CACHE_ROWS=c.inputs[1].shape[0],
+        **shape,
     )
     return [dispatch]
+
+
+def _attention_shape(c: _Call) -> tuple[str, tuple[int, int], dict[str, int]]:
+    """Variant, workgroups and the constants of its own."""
+    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    formats = f"{c.inputs[1].dtype}.{c.inputs[2].dtype}"
+    if c.binder.tuning.vector_tokens and head_dim % 8 == 0:
+        sizes = {"LANES": VECTOR, "POSITIONS": max(1, MOST_UNROLLED // head_dim)}
+        return f"attention_queries.{formats}", (-(-c.rows * heads // VECTOR), 1), sizes
+    each, tokens = _attention_tile(c)
+    sizes = {"LANES": c.binder.tuning.attention_lanes, "HEADS_EACH": each, "TOKENS": tokens}
+    return c.reducing(f"attention.{formats}"), (heads // each, -(-c.rows // tokens)), sizes
 
 
 def _attention_tile(c: _Call) -> tuple[int, int]:

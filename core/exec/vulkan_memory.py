@@ -22,7 +22,7 @@ from core.plan.plan import Tensor
 from core.quant import int4, int8, tiles
 
 BLOCK = 32  # values along K
-STORAGE = 0x20  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
+STORAGE = 0x20 | 0x8  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, .._STORAGE_TEXEL_BUFFER_BIT
 ARENA_BYTES = 256 << 20
 MOST_PART_BYTES = 1 << 30  # some drivers fail beyond 2 GiB, and kernels count words in 32 bits
 MOST_PART_ROWS = 2 * 65520  # a workgroup makes 2 rows or more; Vulkan promises 65535 workgroups

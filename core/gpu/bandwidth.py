@@ -31,7 +31,7 @@ def read_gb_s(device: Device, repeat: int = 5) -> float:
         device.info.memory_bytes // 16,
     )
     size -= size % _VECTOR_BYTES
-    usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+    usage = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | vk.VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT
     source = Buffer(device, size, usage, host=False)
     try:
         target = Buffer(device, 4 * _GROUPS, usage, host=False)
@@ -45,7 +45,8 @@ def read_gb_s(device: Device, repeat: int = 5) -> float:
 
 def _median_seconds(device: Device, source: Buffer, target: Buffer, repeat: int) -> float:
     constants = {"LOCAL_SIZE": _LOCAL_SIZE, "COUNT": source.size // _VECTOR_BYTES}
-    pipeline = ComputePipeline(device, "read", constants)
+    variant = "read.texels" if device.info.kind == "software" else "read"
+    pipeline = ComputePipeline(device, variant, constants)
     sets, pool = DescriptorSets(device), CommandPool(device, device.compute)
     try:
         buffers = {"Source": (source, 0, source.size), "Target": (target, 0, target.size)}

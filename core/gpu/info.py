@@ -127,7 +127,8 @@ def _features(
     extensions = device_extensions(physical)
     return {
         "timeline_semaphore": bool(vulkan12.timelineSemaphore),
-        "subgroup_arithmetic": _has_arithmetic(*subgroup[1:]),
+        "subgroup_arithmetic": _has(vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT, *subgroup[1:]),
+        "subgroup_shuffle": _has(vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT, *subgroup[1:]),
         "shader_float16": bool(vulkan12.shaderFloat16),
         "shader_int8": bool(vulkan12.shaderInt8),
         "integer_dot_product": "VK_KHR_shader_integer_dot_product" in extensions,
@@ -137,11 +138,8 @@ def _features(
     }
 
 
-def _has_arithmetic(stages: int, operations: int) -> bool:
-    return bool(
-        stages & vk.VK_SHADER_STAGE_COMPUTE_BIT
-        and operations & vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
-    )
+def _has(operation: int, stages: int, operations: int) -> bool:
+    return bool(stages & vk.VK_SHADER_STAGE_COMPUTE_BIT and operations & operation)
 
 
 def device_extensions(physical: Any) -> set[str]:

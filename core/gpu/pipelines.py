@@ -185,13 +185,15 @@ class ComputePipeline:
             buffer, offset, size = buffers[b.name]
             part = vk.VkDescriptorBufferInfo(buffer=buffer.handle, offset=offset, range=size)
             keep.append(part)
+            texels = b.kind == "texel_buffer"
             writes.append(
                 vk.VkWriteDescriptorSet(
                     dstSet=target,
                     dstBinding=b.binding,
                     descriptorCount=1,
                     descriptorType=descriptor_type(b.kind),
-                    pBufferInfo=[part],
+                    pBufferInfo=None if texels else [part],
+                    pTexelBufferView=[sets.view(buffers[b.name], b.format)] if texels else None,
                 )
             )
         vk.vkUpdateDescriptorSets(self._device.handle, len(writes), writes, 0, None)
@@ -231,6 +233,7 @@ def descriptor_type(kind: str) -> int:
         {
             "storage_buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
             "uniform_buffer": vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
+            "texel_buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER,
             "storage_image": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
             "sampled_image": vk.VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER,
         }[kind]
@@ -238,11 +241,12 @@ def descriptor_type(kind: str) -> int:
 
 
 class DescriptorSets:
-    """Descriptor sets of storage buffers; grows by pools, freed together."""
+    """Descriptor sets of storage and texel buffers; grows by pools, freed together."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._pools: list[Any] = []
+        self._views: dict[tuple[Buffer, int, int, int], Any] = {}
         self._left = 0
 
     def allocate(self, layout: Any) -> Any:
@@ -255,16 +259,33 @@ class DescriptorSets:
         with vulkan_errors("vkAllocateDescriptorSets"):
             return vk.vkAllocateDescriptorSets(self._device.handle, info)[0]
 
+    def view(self, part: BufferRange, format: int) -> Any:
+        """A view of a part of a buffer as texels of a VkFormat, freed with the sets."""
+        buffer, offset, size = part
+        key = (*part, format)
+        if key not in self._views:
+            info = vk.VkBufferViewCreateInfo(
+                buffer=buffer.handle, format=format, offset=offset, range=size
+            )
+            self._views[key] = create(vk.vkCreateBufferView, self._device.handle, info)
+        return self._views[key]
+
     def _grow(self) -> None:
-        size = vk.VkDescriptorPoolSize(
-            vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, SETS_PER_POOL * BINDINGS_PER_SET
+        kinds = (
+            vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            vk.VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER,
         )
-        info = vk.VkDescriptorPoolCreateInfo(maxSets=SETS_PER_POOL, pPoolSizes=[size])
-        self._pools.append(create(vk.vkCreateDescriptorPool, self._device.handle, info, size))
+        count = SETS_PER_POOL * BINDINGS_PER_SET
+        sizes = [vk.VkDescriptorPoolSize(kind, count) for kind in kinds]
+        info = vk.VkDescriptorPoolCreateInfo(maxSets=SETS_PER_POOL, pPoolSizes=sizes)
+        self._pools.append(create(vk.vkCreateDescriptorPool, self._device.handle, info, sizes))
         self._left = SETS_PER_POOL
 
     def close(self) -> None:
         for pool in self._pools:
             vk.vkDestroyDescriptorPool(self._device.handle, pool, None)
+        for view in self._views.values():
+            vk.vkDestroyBufferView(self._device.handle, view, None)
         self._pools.clear()
+        self._views.clear()
         self._left = 0

@@ -22,21 +22,26 @@ _NAME = 5
 _INT, _FLOAT, _VECTOR, _MATRIX, _IMAGE = 21, 22, 23, 24, 25
 _ARRAY, _STRUCT, _POINTER, _CONSTANT, _VARIABLE = 28, 30, 32, 43, 59
 _DECORATE, _MEMBER_DECORATE = 71, 72
+_BUFFER_DIM = 5  # of an image
 # Decorations
 _SPEC_ID, _NON_WRITABLE, _BINDING, _SET, _OFFSET = 1, 24, 33, 34, 35
 # Storage classes
 _UNIFORM_CONSTANT, _UNIFORM, _PUSH_CONSTANT, _STORAGE_BUFFER = 0, 2, 9, 12
+# Image formats that the shaders name, rgba32f, rgba32ui and r32ui, and Vulkan's for them
+_VK_FORMATS = {1: 109, 30: 107, 33: 98}
 
 
 @dataclass(frozen=True)
 class Binding:
-    """`kind`: 'storage_buffer' | 'uniform_buffer' | 'storage_image' | 'sampled_image'."""
+    """`kind`: 'storage_buffer' | 'uniform_buffer' | 'storage_image' | 'sampled_image' |
+    'texel_buffer', of which `format` is the VkFormat."""
 
     name: str
     set: int
     binding: int
     kind: str
     read_only: bool
+    format: int = 0
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,7 @@ def _binding(module: _Module, variable: int, pointee: int, storage: int) -> Bind
     marks = module.decorations.get(variable, {})
     opcode, operands = module.types[pointee]
     name = module.names.get(variable) or module.names.get(pointee, "")
+    texels = 0
     kind = "storage_buffer" if storage == _STORAGE_BUFFER else "uniform_buffer"
     read_only = storage != _STORAGE_BUFFER
     if storage == _STORAGE_BUFFER:
@@ -151,7 +157,9 @@ def _binding(module: _Module, variable: int, pointee: int, storage: int) -> Bind
     elif storage == _UNIFORM_CONSTANT:
         kind = "storage_image" if opcode == _IMAGE else "sampled_image"
         read_only = opcode != _IMAGE or _NON_WRITABLE in marks
-    return Binding(name, marks.get(_SET, 0), marks.get(_BINDING, 0), kind, read_only)
+        if opcode == _IMAGE and operands[1] == _BUFFER_DIM:
+            kind, texels = "texel_buffer", _VK_FORMATS[operands[6]]
+    return Binding(name, marks.get(_SET, 0), marks.get(_BINDING, 0), kind, read_only, texels)
 
 
 def _struct_bytes(module: _Module, struct: int) -> int:

@@ -1,9 +1,10 @@
 """llama.cpp and llm-lite on one machine in one run, in turns; the table is written by script.
 
-    python -m tests.bench.compare [--repeat 5] [--readme README.md] [--json FILE]
+    python -m tests.bench.compare [--backend vulkan] [--repeat 5] [--readme README.md] [--json FILE]
 
 Every round measures the memory, the peer and us, one after the other, with the same numbers of
 tokens and threads; the ratio is taken within a round. `tests.bench.peers` makes the peer's files.
+With `--backend vulkan` both run on the same device, on a software driver with few tokens.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from core import catalog
 from core.exec.cpu import default_threads, isa_name, processor_name
+from core.gpu.info import DeviceInfo
 from core.loading import Runner, open_model, start
 from core.messages import EngineOptions, Mode
+from core.messages.options import Backend
 from core.metrics.bench import Spread, read_bytes_per_token, read_gb_s, run_once
 from tests.bench import peers
-from tests.bench.table import insert, markdown
+from tests.bench.table import MARKERS, VULKAN_MARKERS, insert, markdown
 
 PAIRS: tuple[tuple[Mode, str], ...] = (
     ("int4", "Q4_0"),
@@ -36,6 +39,8 @@ PAIRS: tuple[tuple[Mode, str], ...] = (
     ("fp16", "F16"),
     ("fp32", "F32"),
 )
+MODES = {"cpu": tuple(mode for mode, _ in PAIRS), "vulkan": ("int4", "int8", "fp16")}
+_ALL_LAYERS = 99  # on the GPU
 CONTEXT = 2048
 _SETTLE_SECONDS = 0.2  # threads of whoever ran last spin for a while
 
@@ -52,6 +57,7 @@ class Sizes:
 
 
 USUAL = Sizes()
+SHORT = Sizes(64, 8, 64)  # for a software driver
 
 
 @dataclass(frozen=True)
@@ -68,11 +74,23 @@ class Result:
 class Peer:
     """llama.cpp in a process of its own."""
 
-    def __init__(self, folder: Path, file: Path, threads: int, sizes: Sizes = USUAL) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        file: Path,
+        threads: int,
+        sizes: Sizes = USUAL,
+        device: DeviceInfo | None = None,
+    ) -> None:
+        """On the processor, or with a device on that one."""
         self._sizes = sizes
         worker = Path(peers.__file__).with_name("llama_cpp_worker.py")
+        python = peers.python_of(folder, "vulkan" if device else "cpu")
+        numbers = [str(threads), str(_ALL_LAYERS if device else 0)]
+        chosen = {"GGML_VK_VISIBLE_DEVICES": str(device.index)} if device else {}
         self._process = subprocess.Popen(
-            [peers.python_of(folder), worker, "measure", file, str(threads)],
+            [python, worker, "measure", file, *numbers],
+            env={**os.environ, **chosen},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -103,9 +121,11 @@ class Peer:
 
 
 @contextmanager
-def our_runner(model: Path, mode: Mode, threads: int, context: int = CONTEXT) -> Iterator[Runner]:
+def our_runner(
+    model: Path, mode: Mode, threads: int, context: int = CONTEXT, backend: Backend = "cpu"
+) -> Iterator[Runner]:
     model_file = open_model(str(model), lambda *_: None, print)
-    options = EngineOptions(backend="cpu", mode=mode, threads=threads, context=context)
+    options = EngineOptions(backend=backend, mode=mode, threads=threads, context=context)
     runner = start(model_file, options, None, lambda *_: None)
     try:
         run_once(runner, 32, 4, depth=0)
@@ -171,37 +191,59 @@ def machine(threads: int) -> dict[str, str | int | float]:
     }
 
 
+@dataclass
+class _Found:
+    """What the rounds found, and on what."""
+
+    sizes: Sizes = USUAL
+    device: str = ""  # "": the processor
+    version: str = ""  # of the peer
+    memory: list[float] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+
+
+def _measure(arguments: argparse.Namespace, model: Path) -> _Found:
+    found = _Found()
+    files = peers.files_of(arguments.folder, model)
+    for mode, name in PAIRS:
+        if mode not in (arguments.only or MODES[arguments.backend]):
+            continue
+        with our_runner(model, mode, arguments.threads, backend=arguments.backend) as runner:
+            device = runner.choice.device.info if runner.choice.device else None
+            if device:
+                found.device = device.name
+                found.sizes = SHORT if device.kind == "software" else USUAL
+            peer = Peer(arguments.folder, files[name], arguments.threads, found.sizes, device)
+            found.version = peer.version
+            found.results.append(compare(runner, peer, mode, name, arguments.repeat, found.sizes))
+            found.memory.append(read_gb_s(runner))
+            peer.close()
+    return found
+
+
 def main() -> int:
     arguments = _arguments()
     model = catalog.resolve(None)
-    files = peers.files_of(arguments.folder, model)
     about = machine(arguments.threads)
-    results, version, memory = [], "", []
-    for mode, name in PAIRS:
-        if arguments.only and mode not in arguments.only:
-            continue
-        with our_runner(model, mode, arguments.threads) as runner:
-            peer = Peer(arguments.folder, files[name], arguments.threads)
-            version = peer.version
-            results.append(compare(runner, peer, mode, name, arguments.repeat))
-            memory.append(read_gb_s(runner))
-            peer.close()
+    found = _measure(arguments, model)
     report = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": about,
+        "device": found.device,
         "model": model.stem,
-        "peer": f"llama.cpp of llama-cpp-python {version}",
-        "tokens": asdict(USUAL),
+        "peer": f"llama.cpp of llama-cpp-python {found.version}",
+        "tokens": asdict(found.sizes),
         "repeat": arguments.repeat,
-        "read_gb_s": asdict(Spread.of(memory)),
-        "results": [asdict(result) for result in results],
+        "read_gb_s": asdict(Spread.of(found.memory)),
+        "results": [asdict(result) for result in found.results],
     }
     table = markdown(report)
     print(table)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
     if arguments.readme:
-        arguments.readme.write_text(insert(arguments.readme.read_text(), table))
+        markers = VULKAN_MARKERS if found.device else MARKERS
+        arguments.readme.write_text(insert(arguments.readme.read_text(), table, markers))
     return 0
 
 
@@ -209,6 +251,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=peers.FOLDER)
     parser.add_argument("--threads", type=int, default=default_threads())
+    parser.add_argument("--backend", choices=("cpu", "vulkan"), default="cpu")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", nargs="*", help="modes of ours; all are left out")
     parser.add_argument("--json", type=Path)

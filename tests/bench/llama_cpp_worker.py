@@ -1,7 +1,8 @@
 """llama.cpp through its C interface. Run by the peer's own interpreter, so it imports none of ours.
 
 llama_cpp_worker.py quantize SOURCE DESTINATION TYPE
-llama_cpp_worker.py measure MODEL THREADS     JSON lines in (tokens to run), JSON lines out
+llama_cpp_worker.py measure MODEL THREADS [LAYERS]
+    JSON lines in (tokens to run), JSON lines out; so many layers on the GPU, none if left out
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ def quantize(source: str, destination: str, name: str) -> int:
 
 
 class Runner:
-    def __init__(self, path: str, threads: int, context: int = 2048) -> None:
+    def __init__(self, path: str, threads: int, layers: int = 0, context: int = 2048) -> None:
+        if layers and not llama.llama_supports_gpu_offload():
+            raise SystemExit("this build of llama.cpp knows no GPU, or finds none")
         model_options = llama.llama_model_default_params()
-        model_options.n_gpu_layers = 0
+        model_options.n_gpu_layers = layers
         self._model = llama.llama_model_load_from_file(path.encode(), model_options)
         options = llama.llama_context_default_params()
         options.n_ctx = context
@@ -87,7 +90,7 @@ def main(arguments: list[str]) -> int:
     llama.llama_backend_init()
     if arguments[0] == "quantize":
         return quantize(*arguments[1:])
-    runner = Runner(arguments[1], int(arguments[2]))
+    runner = Runner(arguments[1], *map(int, arguments[2:]))
     runner.measure(32, 4, 0)
     print(json.dumps({"version": llama.__version__}), flush=True)
     for line in sys.stdin:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+MARKERS = "<!-- bench: begin -->", "<!-- bench: end -->"
+VULKAN_MARKERS = "<!-- bench vulkan: begin -->", "<!-- bench vulkan: end -->"
 _COLUMNS = (("decode", "decode {new}"), ("prefill", "prefill {prompt}"), ("deep", "at {depth}"))
 
 
@@ -18,12 +19,24 @@ def markdown(report: dict[str, Any]) -> str:
         *(_row(result) for result in report["results"]),
         "",
         f"Tokens per second, ours / {report['peer']}, and the ratio within a round: median (least "
-        f"to most of {report['repeat']} rounds). {report['model']}, {machine['processor']}, "
+        f"to most of {report['repeat']} rounds). {report['model']}, {_where(report)}"
         f"{machine['threads']} threads, {machine['instructions']}, {machine['system']}; memory "
         f"read {report['read_gb_s']['median']:.1f} GB/s in the same run; {report['date']}, load "
-        f"average before it {machine['load_before']:.1f}. Made by `make bench`.",
+        f"average before it {machine['load_before']:.1f}. Made by {_command(report)}.",
     ]
     return "\n".join(lines)
+
+
+def _where(report: dict[str, Any]) -> str:
+    """The device, if there is one, and its processor."""
+    device = report.get("device", "")
+    return (
+        f"both on Vulkan's {device}, " if device else ""
+    ) + f"{report['machine']['processor']}, "
+
+
+def _command(report: dict[str, Any]) -> str:
+    return "`make bench-vulkan`" if report.get("device", "") else "`make bench`"
 
 
 def _row(result: dict[str, Any]) -> str:
@@ -39,12 +52,16 @@ def _row(result: dict[str, Any]) -> str:
 def _cell(result: dict[str, Any], key: str) -> str:
     ours, theirs, ratio = (result[name][key] for name in ("ours", "theirs", "ratio"))
     return (
-        f"{ours['median']:.0f} / {theirs['median']:.0f} = **{ratio['median']:.2f}x** "
+        f"{_rate(ours['median'])} / {_rate(theirs['median'])} = **{ratio['median']:.2f}x** "
         f"({ratio['min']:.2f} to {ratio['max']:.2f})"
     )
 
 
-def insert(page: str, table: str, between: tuple[str, str] = (BEGIN, END)) -> str:
+def _rate(value: float) -> str:
+    return f"{value:.0f}" if value >= 20 else f"{value:.1f}"
+
+
+def insert(page: str, table: str, between: tuple[str, str] = MARKERS) -> str:
     """The page with the table between its markers; ValueError where it has none."""
     first, last = between
     before, begin, rest = page.partition(first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.table import BEGIN, END, insert, markdown
+from tests.bench.table import MARKERS, VULKAN_MARKERS, insert, markdown
 
 
 def spread(*values: float) -> dict[str, float]:
@@ -46,9 +46,22 @@ def test_a_row_has_both_rates_the_ratio_with_its_spread_bytes_and_share() -> Non
     assert row.endswith("| 76 MB | 76% |")
 
 
-def test_the_table_replaces_only_what_is_between_the_markers() -> None:
-    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    assert insert(page, "new") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
+def test_a_report_of_a_device_names_it_and_gives_slow_rates_a_digit() -> None:
+    slow = {k: spread(2.3, 2.44, 2.5) for k in ("prefill", "decode", "deep")}
+    result = {**REPORT["results"][0], "theirs": slow}
+    page = markdown({**REPORT, "device": "D", "results": [result]})
+    assert "both on Vulkan's D, P, 2 threads" in page
+    assert "300 / 2.4 = " in page
+    assert "make bench-vulkan" in page
+    assert "Vulkan" not in markdown(REPORT)
+
+
+@pytest.mark.parametrize("markers", [MARKERS, VULKAN_MARKERS])
+def test_the_table_replaces_only_what_is_between_the_markers(markers: tuple[str, str]) -> None:
+    begin, end = markers
+    page = f"before\n{begin}\nold\n{end}\nafter\n"
+    assert insert(page, "new", markers) == f"before\n{begin}\nnew\n{end}\nafter\n"
+    page = f"before\n{MARKERS[0]}\nold\n{MARKERS[1]}\nafter\n"
     assert insert(insert(page, "new"), "new") == insert(page, "new")
     with pytest.raises(ValueError, match="bench: begin"):
         insert("no markers", "new")

@@ -1,5 +1,7 @@
 """Every op on the software driver against the NumPy definition, at awkward sizes, validated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -82,35 +84,43 @@ def test_float_ops(make, columns, tokens):
         check(make, built, steps(tokens, outputs), steps(max(1, tokens - 2), 1))
 
 
+# The ways to make a product: lanes as elements of vectors, lanes that share K, tiles
+VECTORS = Tuning(vector_tokens=4)
+LANES, TILES = (Tuning(matvec_tokens=tokens, subgroups=True) for tokens in (16, 0))
 MATRIX_CASES = [
     *((dtype, k, n) for dtype in ("f32", "f16", "bf16") for k, n in [(1, 1), (13, 127), (127, 13)]),
-    *((dtype, k, n) for dtype in BLOCKS for k, n in [(32, 1), (96, 127)]),
+    *((dtype, k, n) for dtype in ("f32", *BLOCKS) for k, n in [(32, 1), (96, 127)]),
+    *((dtype, 64, 37) for dtype in ("f16", "bf16")),
 ]
 
 
 @pytest.mark.parametrize(("dtype", "k", "n"), MATRIX_CASES)
-@pytest.mark.parametrize(("tokens", "tiled"), [(1, 0), (3, 0), (13, 0), (1, 1), (13, 1), (45, 1)])
-def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens, tiled):
+@pytest.mark.parametrize(
+    ("tokens", "how"),
+    [(1, VECTORS), (3, VECTORS), (13, VECTORS), (1, LANES), (13, LANES), (13, TILES), (45, TILES)],
+)
+def test_embed_and_matmul_of_each_format(make, dtype, k, n, tokens, how):
     tensors = [weight("table", (VOCABULARY, k), dtype), weight("w", (n, k), dtype, 1, k**-0.5)]
     built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens)
     model, weights = built
     reference = NumpyExecutor(model, weights)
-    executor = make(model, weights, tuning=Tuning(matvec_tokens=0 if tiled else 16))
+    executor = make(model, weights, tuning=how)
     for count in {tokens, max(1, tokens - 7)}:
         assert compare(reference, executor, steps(count)) is None
 
 
 @pytest.mark.parametrize("dtype", BLOCKS)
-@pytest.mark.parametrize(("tokens", "tiled"), [(1, 0), (13, 0), (13, 1)])
-def test_matmul_of_int8_activations(make, dtype, tokens, tiled):
+@pytest.mark.parametrize(
+    ("tokens", "how"), [(1, VECTORS), (13, VECTORS), (1, LANES), (13, LANES), (13, TILES)]
+)
+def test_matmul_of_int8_activations(make, dtype, tokens, how):
     tensors = [weight("table", (VOCABULARY, 96)), weight("w", (127, 96), dtype, 1, 0.1)]
     built = program(
         tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens, integer=True
     )
     assert any(op.name == "quantize" for op in built[0].plans[0].ops)
     model, weights = built
-    tuning = Tuning(matvec_tokens=0 if tiled else 16, subgroups=True)
-    reference, executor = NumpyExecutor(model, weights), make(model, weights, tuning=tuning)
+    reference, executor = NumpyExecutor(model, weights), make(model, weights, tuning=how)
     assert compare(reference, executor, steps(tokens)) is None
 
 
@@ -170,14 +180,34 @@ def check_gains(make, built, heads):
     assert compare(reference, executor, step) is None
 
 
-@pytest.mark.parametrize("subgroups", [False, True])
-@pytest.mark.parametrize("share_heads", [False, True])
+def test_vectors_are_for_software_devices_whose_subgroups_can_shuffle(device):
+    software, usual = replace(device.info, kind="software"), Tuning()
+    assert Tuning.of(software).vector_tokens
+    narrow = replace(software, subgroup_size=4)
+    mute = replace(software, features={**software.features, "subgroup_shuffle": False})
+    for info in (narrow, mute, replace(software, kind="discrete")):
+        assert Tuning.of(info).vector_tokens == usual.vector_tokens == 0
+
+
+ATTENTIONS = [
+    *(
+        Tuning(attention_lanes=16, share_heads=shared, subgroups=subgroups)
+        for shared in (False, True)
+        for subgroups in (False, True)
+    ),
+    VECTORS,
+]
+
+
+@pytest.mark.parametrize(
+    "tuning", ATTENTIONS, ids=["own", "own-sub", "shared", "shared-sub", "vec"]
+)
 @pytest.mark.parametrize("types", CACHES, ids="-".join)
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head_dim", "window", "rows"),
-    [(1, 1, 4, 0, 64), (9, 3, 64, 0, 64), (4, 2, 26, 5, 64), (6, 3, 28, 5, 19)],
+    [(1, 1, 4, 0, 64), (9, 3, 64, 0, 64), (4, 2, 26, 5, 64), (6, 3, 28, 5, 19), (6, 3, 24, 5, 19)],
 )
-def test_attention(make, subgroups, share_heads, types, heads, kv_heads, head_dim, window, rows):
+def test_attention(make, tuning, types, heads, kv_heads, head_dim, window, rows):
     if "i8" in types and head_dim % 4:
         pytest.skip("int8 comes in words")
     columns = heads * head_dim
@@ -199,7 +229,6 @@ def test_attention(make, subgroups, share_heads, types, heads, kv_heads, head_di
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
         return b.attention(x, *caches, gains, "attention", layer=2, **sizes)
 
-    tuning = Tuning(attention_lanes=16, share_heads=share_heads, subgroups=subgroups)
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
     # A value on the edge between two numbers of the cache may fall to either side.
     tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)

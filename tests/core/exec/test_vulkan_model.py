@@ -71,6 +71,7 @@ def test_tiny_llama(device, tmp_path, dtype, kv, integer):
         Tuning(subgroups=True),  # as for hardware
         Tuning(subgroups=False, matvec_lanes=64, matvec_rows=2),
         Tuning(segment_work=1000),  # each dispatch in pieces
+        Tuning(segment_work=1000, vector_tokens=4),
     ],
 )
 def test_tunings_agree(device, tmp_path, tuning):

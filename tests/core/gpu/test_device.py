@@ -106,6 +106,15 @@ def test_reflection_names_bindings_and_constants():
     assert [(b.name, b.kind) for b in fragment.bindings] == [("image", "sampled_image")]
 
 
+def test_reflection_of_texel_buffers_gives_their_formats():
+    found = {b.name: b for b in reflect(load_spirv("matmul_rows.q4_0")).bindings}
+    rgba32ui, rgba32f, r32ui = 107, 109, 98  # VkFormat
+    for name, texels in (("Weight", rgba32ui), ("X", rgba32f), ("Scales", r32ui)):
+        assert (found[name].kind, found[name].format) == ("texel_buffer", texels)
+        assert found[name].read_only
+    assert (found["Y"].kind, found["Y"].format) == ("storage_buffer", 0)
+
+
 @pytest.mark.parametrize(
     "damage", [b"", b"1234" * 8, struct.pack("<6I", 0x07230203, 0, 0, 0, 0, 0)]
 )

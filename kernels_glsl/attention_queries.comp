@@ -1,0 +1,74 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+// The op `attention` (attention.comp) on a processor's vector units: a lane is a query, a head of a
+// token, and makes its online softmax alone over POSITIONS positions at a time. Why texels, no
+// barriers and unrolled loops: matmul_rows.comp.
+#include "common/step.glsl"
+#include "common/lanes.glsl"
+layout(constant_id = 2) const uint HEADS = 1;
+layout(constant_id = 3) const uint KV_HEADS = 1;
+layout(constant_id = 4) const uint HEAD_DIM = 8;
+layout(constant_id = 5) const float SCALE = 1.0;
+layout(constant_id = 6) const uint WINDOW = 0;      // 0: all positions
+layout(constant_id = 7) const uint POSITIONS = 1;
+layout(constant_id = 8) const uint CACHE_ROWS = 1;  // position p lies in row p mod CACHE_ROWS
+layout(binding = 1, rgba32f) uniform readonly imageBuffer Q;
+layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
+layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
+layout(binding = 6) writeonly buffer Y { vec4 y[]; };
+#include "common/cache_texels.glsl"
+
+const uint QUADS = HEAD_DIM / 4;
+const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
+
+float score(vec4 q[QUADS], uint row, uint group) {
+  vec4 dots = vec4(0.0);
+  [[unroll]] for (uint i = 0; i < QUADS; i += 2) {
+    vec4 k[2];
+    key8(row, group, i / 2, k);
+    dots += q[i] * k[0] + q[i + 1] * k[1];
+  }
+  return (dots.x + dots.y + dots.z + dots.w) * key_scale(row, group);
+}
+
+void main() {
+  uint query = gl_GlobalInvocationID.x, token = query / HEADS, head = query % HEADS;
+  if (token >= rows_in_use()) return;
+  uint group = head * KV_HEADS / HEADS, own = start_position() + token;
+  vec4 q[QUADS], sums[QUADS];
+  [[unroll]] for (uint i = 0; i < QUADS; ++i) {
+    q[i] = imageLoad(Q, int(query * QUADS + i)) * SCALE;
+    sums[i] = vec4(0.0);
+  }
+  float largest = NONE, total = 0.0;
+  uint begin = WINDOW != 0 && own + 1 > WINDOW ? own + 1 - WINDOW : 0;
+  for (uint first = begin; first <= own; first += POSITIONS) {
+    float weights[POSITIONS], top = largest;
+    [[unroll]] for (uint s = 0; s < POSITIONS; ++s) {
+      weights[s] = score(q, min(first + s, own) % CACHE_ROWS, group);
+      top = max(top, first + s <= own ? weights[s] : NONE);
+    }
+    float shrink = exp(largest - top);
+    largest = top;
+    total *= shrink;
+    [[unroll]] for (uint i = 0; i < QUADS; ++i) sums[i] *= shrink;
+    [[unroll]] for (uint s = 0; s < POSITIONS; ++s) {
+      uint row = min(first + s, own) % CACHE_ROWS;
+      float weight = first + s <= own ? exp(weights[s] - top) : 0.0;
+      total += weight;
+      weight *= value_scale(row, group);
+      [[unroll]] for (uint i = 0; i < QUADS; i += 2) {
+        vec4 v[2];
+        value8(row, group, i / 2, v);
+        sums[i] += weight * v[0];
+        sums[i + 1] += weight * v[1];
+      }
+    }
+  }
+  float gain = gains[first_gain + head];
+  [[unroll]] for (uint i = 0; i < QUADS; ++i) {
+    precise vec4 mean = sums[i] / total;  // so that a gain of 1 is exact
+    y[query * QUADS + i] = mean * gain;
+  }
+}

@@ -1,0 +1,67 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+// y[T,N] = x[T,K] . weight[N,K]^T on a processor's vector units, where a lane is an element of a
+// vector: a lane makes 4 rows of the weight by TOKENS rows of x alone, without a reduction, a
+// barrier or shared memory. K is a multiple of 32. All is read as texels, which such a driver
+// gathers for all lanes at once; of a storage buffer it reads lane after lane, in a loop with a
+// branch for each. Of x a lane reads an eighth of a block and takes the others' from their registers:
+// subgroups have 8 lanes or more, and a workgroup has 8. Loops are unrolled so that no array is indexed by a variable.
+#include "common/step.glsl"
+#include "common/lanes.glsl"
+layout(constant_id = 2) const uint K = 32;
+layout(constant_id = 3) const uint N = 1;          // rows of this part of the weight
+layout(constant_id = 4) const uint FIRST_ROW = 0;  // where the part begins in a row of y
+layout(constant_id = 5) const uint TOKENS = 1;
+layout(constant_id = 6) const uint Y_COLUMNS = 1;
+#include "common/weight_texels.glsl"
+#include "common/activation_texels.glsl"
+layout(binding = 4) writeonly buffer Y { float y[]; };
+
+float from_lane_apart(float value, uint apart) {
+  return subgroupShuffle(value, gl_SubgroupInvocationID ^ apart);
+}
+
+float sum_of_lanes(float value) {
+  value += from_lane_apart(value, 1);
+  value += from_lane_apart(value, 2);
+  return value + from_lane_apart(value, 4);
+}
+
+void main() {
+  uint first_token = gl_WorkGroupID.y * TOKENS, last_token = rows_in_use() - 1;
+  if (first_token >= rows_in_use()) return;
+  uint quad = min(gl_GlobalInvocationID.x, (N - 1) / 4);
+  vec4 sums[TOKENS];
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) sums[t] = vec4(0.0);
+  for (uint block = 0; block < BLOCKS; ++block) {
+    vec4 levels[TOKENS], own_x[TOKENS], steps, minimums;
+    [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+      levels[t] = vec4(0.0);
+      own_x[t] = activation4(min(first_token + t, last_token), block, gl_SubgroupInvocationID);
+    }
+    [[unroll]] for (uint group = 0; group < GROUPS; ++group) {
+      uvec4 words[4];
+      words4(quad, block, group, words);
+      [[unroll]] for (uint i = 0; i < GROUP_VALUES; i += 4) {
+        vec4 w[4];
+        [[unroll]] for (uint j = 0; j < 4; ++j) w[j] = value4(words, i + j);
+        [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+          [[unroll]] for (uint j = 0; j < 4; ++j)
+            levels[t] += w[j] * subgroupShuffle(own_x[t][j], (group * GROUP_VALUES + i) / 4);
+        }
+      }
+    }
+    scales4(quad, block, steps, minimums);
+    [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+      float x_sum = sum_of_lanes(own_x[t].x + own_x[t].y + own_x[t].z + own_x[t].w);
+      sums[t] += levels[t] * steps + x_sum * minimums;
+    }
+  }
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t)
+    [[unroll]] for (uint r = 0; r < 4; ++r)
+      if (first_token + t <= last_token && quad * 4 + r < N)
+        y[(first_token + t) * Y_COLUMNS + FIRST_ROW + quad * 4 + r] = sums[t][r];
+}
