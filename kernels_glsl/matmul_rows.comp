@@ -8,7 +8,8 @@
 // barrier or shared memory. K is a multiple of 32. All is read as texels, which such a driver
 // gathers for all lanes at once; of a storage buffer it reads lane after lane, in a loop with a
 // branch for each. Of x a lane reads an eighth of a block and takes the others' from their registers:
-// subgroups have 8 lanes or more, and a workgroup has 8. Loops are unrolled so that no array is indexed by a variable.
+// subgroups have 8 lanes or more, and a workgroup has 8. Loops are unrolled so that no array is
+// indexed by a variable.
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint K = 32;

@@ -3,13 +3,15 @@
 
 #ifdef A8
 layout(binding = 3, r32ui) uniform readonly uimageBuffer X;
-const uint ROW_WORDS = K / 4 + 2 * BLOCKS;
+const uint ROW_WORDS = K / 4 + 3 * BLOCKS;
 
 vec4 activation4(uint row, uint block, uint quad) {
   uint base = row * ROW_WORDS;
   int word = int(imageLoad(X, int(base + block * 8 + quad)).x);
-  float scale = uintBitsToFloat(imageLoad(X, int(base + K / 4 + block)).x);
-  return vec4(ivec4(word) << ivec4(24, 16, 8, 0) >> 24) * scale;
+  float scale = uintBitsToFloat(imageLoad(X, int(base + K / 4 + 2 * block)).x);
+  int pair = int(imageLoad(X, int(base + K / 4 + 2 * BLOCKS + block)).x);
+  int zero = bitfieldExtract(pair, 0, 16);
+  return vec4((ivec4(word) << ivec4(24, 16, 8, 0) >> 24) + zero) * scale;
 }
 #else
 layout(binding = 3, rgba32f) uniform readonly imageBuffer X;
