@@ -25,7 +25,7 @@ from desktop.dialogs import FileDialog
 from desktop.fonts import load_fonts
 from desktop.interface import Interface, create_context, destroy_context
 from desktop.keeper import Keeper
-from desktop.pacing import Pacer
+from desktop.pacing import FRAME, SOFTWARE_FRAME, Pacer
 from desktop.program import Program, open_first_model, with_lists
 from desktop.screen import Screen
 from desktop.settings import WindowPlace, restore, settings_path, variants_folder
@@ -191,6 +191,7 @@ class App:
     def _open_device(self) -> Device:
         device = Device.open(window_extensions=self.window.extensions)
         self.window.attach(device)
+        self._pacer.frame = SOFTWARE_FRAME if device.info.kind == "software" else FRAME
         return device
 
     def _choose_file(self) -> None:

@@ -1,17 +1,19 @@
-"""When to draw: at once after input, at most thirty times a second for the engine, else never."""
+"""When to draw: at once after input, some times a second for the engine, else never."""
 
 from __future__ import annotations
 
 import math
 
 FRAME = 1 / 30  # seconds between two frames that only the engine asked for
+SOFTWARE_FRAME = 1 / 12  # the same where frames are drawn by the processor that answers
 SETTLE = (0.0, 0.016, 0.05, 0.2, 0.45, 0.8)  # frames after input: hover, tooltips, popovers
 
 
 class Pacer:
     """Times are those of one monotonic clock, in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, frame: float = FRAME) -> None:
+        self.frame = frame
         self._due: list[float] = []
         self._change = self._settle = self._again = math.inf
         self._last = -math.inf
@@ -20,12 +22,12 @@ class Pacer:
         self._due = [now + delay for delay in SETTLE]
 
     def on_change(self, now: float) -> None:
-        """The state is another one: draw it soon, but not more than thirty times a second.
+        """The state is another one: draw it soon, but not sooner than a frame after the last.
 
         Twice, because Dear ImGui sizes some windows by what they held in the frame before.
         """
-        self._change = max(now, self._last + FRAME)
-        self._settle = self._change + FRAME
+        self._change = max(now, self._last + self.frame)
+        self._settle = self._change + self.frame
 
     def again(self, *moments: float) -> None:
         """When the frame that was just drawn wants to be drawn again; what the one before wanted
@@ -45,7 +47,7 @@ class Pacer:
             self._change = math.inf
         if self._again <= now:
             self._again = math.inf
-        self._settle = math.inf if self._settle <= now else max(self._settle, now + FRAME)
+        self._settle = math.inf if self._settle <= now else max(self._settle, now + self.frame)
         self._last = now
         return True
 

@@ -9,34 +9,38 @@ layout(binding = 2) writeonly buffer Y { uint y[]; };
 
 const float SMALLEST_NORMAL = 1.17549435e-38;
 const uint BLOCKS = K / 32;
-const uint ROW_WORDS = K / 4 + 2 * BLOCKS;
+const uint ROW_WORDS = K / 4 + 3 * BLOCKS;
 
 void main() {
   uint row = gl_WorkGroupID.y, block = gl_GlobalInvocationID.x;
   if (row >= rows_in_use() || block >= BLOCKS) return;
   uint at = row * K + block * 32;
-  float largest = 0.0;
-  bool finite = true;
+  float low = 0.0, high = 0.0, not_finite = 0.0;
   for (uint i = 0; i < 32; ++i) {
-    float magnitude = abs(x[at + i]);
-    finite = finite && !isnan(magnitude) && !isinf(magnitude);
-    largest = isnan(magnitude) ? magnitude : max(largest, magnitude);
-    if (isnan(magnitude)) break;
+    float value = x[at + i];
+    low = min(low, value);
+    high = max(high, value);
+    if ((isnan(value) || isinf(value)) && !isnan(not_finite)) not_finite = abs(value);
   }
-  float scale = largest / 127.0;
+  bool finite = not_finite == 0.0;
+  precise float scale = finite ? high / 254.0 - low / 254.0 : not_finite;
   if (scale < SMALLEST_NORMAL) scale = 0.0;
-  float inverse = finite && scale > 0.0 ? 1.0 / scale : 0.0;
-  int total = 0;
+  bool usable = finite && scale > 0.0;
+  float inverse = usable ? 1.0 / scale : 0.0;
+  int zero = usable ? clamp(int(roundEven(low * inverse)) + 127, -127, 127) : 0;
+  int total = 32 * zero;
   for (uint word = 0; word < 8; ++word) {
     uint packed = 0;
     for (uint i = 0; i < 4; ++i) {
-      float value = finite ? roundEven(x[at + 4 * word + i] * inverse) : 0.0;
-      int q = clamp(int(value), -127, 127);
+      float value = usable ? roundEven(x[at + 4 * word + i] * inverse) : 0.0;
+      int q = clamp(int(value) - zero, -127, 127);
       total += q;
       packed |= (uint(q) & 255u) << (8 * i);
     }
     y[row * ROW_WORDS + block * 8 + word] = packed;
   }
-  y[row * ROW_WORDS + K / 4 + block] = floatBitsToUint(scale);
-  y[row * ROW_WORDS + K / 4 + BLOCKS + block] = floatBitsToUint(scale * float(total));
+  uint scales = row * ROW_WORDS + K / 4;
+  y[scales + 2 * block] = floatBitsToUint(scale);
+  y[scales + 2 * block + 1] = floatBitsToUint(scale * float(total));
+  y[scales + 2 * BLOCKS + block] = (uint(total) << 16) | (uint(zero) & 65535u);
 }

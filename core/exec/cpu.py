@@ -19,24 +19,23 @@ from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
+from core.exec.cpu_weights import DTYPES, CpuWeight, for_products, readable
 from core.exec.executor import StopCheck
 from core.formats.mapping import let_go
 from core.formats.tensor import TensorData
 from core.plan.ops import OPS
-from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from core.plan.step import Step
 from core.quant import a8, rows
 
 F32 = NDArray[np.float32]
 
 # The order of the enums in kernels_cpp/plan/op.h.
-_DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8", "a8", "i8")
 _ROWS = ("fixed", "tokens", "outputs")
 _OPS = tuple(OPS)
 _MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 3, 6
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)  # both read where they lie
-_ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 _BANDWIDTH_BYTES = 256 * 10**6
 _MAX_THREADS = 1024
 _TOKENS_HELD = 64  # whose rows of tables stay in memory
@@ -63,8 +62,8 @@ class CpuExecutor:
         self.isa_name = _choose_isa(isa)
         self.threads = _choose_threads(threads)
         names = {t.name for plan in program.plans for t in plan.tensors if t.kind in _FROM_FILE}
-        self._weights = {name: _readable(weights[name]) for name in sorted(names)}
         tables = {t.name for p in program.plans for t in p.tensors if t.kind is Kind.TABLE}
+        self._weights = _prepared({n: weights[n] for n in sorted(names)}, tables)
         self._tables = [self._weights[name].data for name in sorted(tables)]
         self._looked_up = 0  # tokens since tables were let go
         self._vocabulary = _vocabulary(program)
@@ -94,7 +93,7 @@ class CpuExecutor:
 
     @property
     def weight_bytes(self) -> int:
-        return sum(weight.nbytes for weight in self._weights.values())
+        return sum(weight.source.nbytes for weight in self._weights.values())
 
     def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
         plan = self.program.plan_for(step.count, step.outputs)
@@ -120,7 +119,7 @@ class CpuExecutor:
     def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
         memory = self._rows(tensor, step)
         if tensor.dtype == "a8":
-            return _read_a8(memory, tensor.shape[1])
+            return a8.decode_rows(memory, tensor.shape[1])
         return rows.decode(memory, tensor.dtype, tensor.shape[1], tensor.block)
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
@@ -199,18 +198,24 @@ class CpuExecutor:
 
     def _tensor_row(self, tensor: Tensor) -> tuple[int, ...]:
         count, columns = tensor.shape if len(tensor.shape) == 2 else (1, *tensor.shape)
-        dtype, kind = _DTYPES.index(tensor.dtype), _ROWS.index(tensor.rows)
-        return tensor.id, dtype, kind, count, columns, tensor.block, self._address(tensor)
+        dtype, address = self._place(tensor)
+        kind = _ROWS.index(tensor.rows)
+        return tensor.id, DTYPES.index(dtype), kind, count, columns, tensor.block, address
+
+    def _place(self, tensor: Tensor) -> tuple[str, int]:
+        """The type that the kernels know the tensor by, and where it lies."""
+        if tensor.kind not in _FROM_FILE:
+            return tensor.dtype, self._address(tensor)
+        weight = self._weights[tensor.name]
+        source = weight.source
+        if (source.dtype, source.shape) != (tensor.dtype, tensor.shape):
+            raise ValueError(
+                f"weight {tensor.name}: the plan expects {tensor.dtype} {tensor.shape}, "
+                f"found {source.dtype} {source.shape}"
+            )
+        return weight.dtype, int(weight.data.ctypes.data)
 
     def _address(self, tensor: Tensor) -> int:
-        if tensor.kind in _FROM_FILE:
-            weight = self._weights[tensor.name]
-            if (weight.dtype, weight.shape) != (tensor.dtype, tensor.shape):
-                raise ValueError(
-                    f"weight {tensor.name}: the plan expects {tensor.dtype} {tensor.shape}, "
-                    f"found {weight.dtype} {weight.shape}"
-                )
-            return int(weight.data.ctypes.data)
         if tensor.kind is Kind.STATE:
             return int(np.asarray(self._state[tensor.name]).ctypes.data)
         return int(np.asarray(self._arena).ctypes.data) + tensor.offset
@@ -288,27 +293,24 @@ def _filled(tensor: Tensor) -> _cpp.Memory:
     return memory
 
 
+def _prepared(weights: Mapping[str, TensorData], tables: Collection[str]) -> dict[str, CpuWeight]:
+    """Tables stay where they lie: of them only rows are read."""
+    try:
+        multiplied = [weight for name, weight in weights.items() if name not in tables]
+        return {name: readable(weights[name]) for name in tables} | for_products(multiplied)
+    except MemoryError as error:
+        size = sum(weight.nbytes for weight in weights.values())
+        raise OutOfDeviceMemoryError(
+            f"not enough memory to lay out the weights for this processor: "
+            f"{size / 2**20:.0f} MiB are needed; a variant made by `llm-lite quantize` needs none"
+        ) from error
+
+
 def _choose_isa(asked: str | None) -> str:
     names = available_isas()
     if asked is not None and asked not in names:
         raise RequestError(f"instruction set {asked!r}: expected one of {', '.join(names)}")
     return asked or names[-1]
-
-
-def _readable(weight: TensorData) -> TensorData:
-    """The weight, checked for its size; copied only if it lies where values may not."""
-    if weight.dtype not in _DTYPES[:-2]:
-        raise ValueError(f"weight {weight.name}: the kernels do not know {weight.dtype}")
-    expected = weight.format.nbytes(weight.shape)
-    if weight.nbytes != expected or weight.shape[-1] % weight.format.block_size:
-        raise ValueError(
-            f"weight {weight.name}: {weight.dtype} {weight.shape} takes {expected} bytes, "
-            f"found {weight.nbytes}"
-        )
-    aligned = weight.data.ctypes.data % _ALIGNMENT.get(weight.dtype, 1) == 0
-    if aligned and weight.data.flags.c_contiguous:
-        return weight
-    return TensorData(weight.name, weight.dtype, weight.shape, weight.data.copy())
 
 
 def _vocabulary(program: Program) -> int:
@@ -335,8 +337,3 @@ def _op_row(op: Op) -> tuple[int, ...]:
 def _param_row(op: Op) -> tuple[float, ...]:
     values = [op.params[name] for name in OPS[op.name].params]
     return *values, *[0.0] * (_MAX_PARAMS - len(values))
-
-
-def _read_a8(memory: NDArray[np.uint8], columns: int) -> F32:
-    scales = memory[:, columns : columns + 4 * (columns // A8_BLOCK)].copy().view(np.float32)
-    return a8.dequantize_rows(memory[:, :columns].view(np.int8), scales)

@@ -46,8 +46,8 @@ def rms_norm(x: F32, weight: F32 | None = None, *, eps: float, width: int | None
 
 def quantize(x: F32) -> F32:
     """[T,K] -> the values [T,K] that the int8 blocks of `core.quant.a8` stand for."""
-    q, scale, _ = a8.quantize_rows(x)
-    return a8.dequantize_rows(q, scale)
+    blocks = a8.quantize_rows(x)
+    return a8.dequantize_rows(blocks.q, blocks.scale, blocks.zero)
 
 
 def matmul(x: F32, weight: F32) -> F32:

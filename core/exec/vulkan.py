@@ -24,7 +24,7 @@ from core.gpu.device import Device
 from core.gpu.memory import Buffer
 from core.gpu.pipelines import BufferRange, DescriptorSets
 from core.gpu.timing import Timestamps
-from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from core.plan.step import HEADER_WORDS, Step
 from core.quant import a8, rows
 
@@ -199,7 +199,7 @@ class VulkanExecutor:
         count, columns = step.rows(tensor.rows, tensor.shape[0]), tensor.shape[1]
         data = buffer.download(offset, count * tensor_row_bytes(tensor)).reshape(count, -1)
         if tensor.dtype == "a8":
-            return _decode_a8(data, columns)
+            return a8.decode_rows(data, columns)
         return rows.decode(data, tensor.dtype, columns, tensor.block)
 
     def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
@@ -292,10 +292,3 @@ class VulkanExecutor:
 
 def _tensor_bytes(tensor: Tensor) -> int:
     return tensor.shape[0] * tensor_row_bytes(tensor)
-
-
-def _decode_a8(data: NDArray[np.uint8], columns: int) -> F32:
-    blocks = columns // A8_BLOCK
-    q = np.ascontiguousarray(data[:, :columns]).view(np.int8)
-    scale = np.ascontiguousarray(data[:, columns : columns + 4 * blocks]).view(np.float32)
-    return a8.dequantize_rows(q, scale)

@@ -106,7 +106,7 @@ def _plan(
     x = b.output_rows(x, "output.rows")
     x = _joined(b, config, x)
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
-    logits = b.matmul(x, b.weight("token_embd.weight"), "logits")
+    logits = b.matmul(x, b.weight("token_embd.weight"), "logits", float_inputs=True)
     if config.softcap:
         logits = b.softcap(logits, "logits.cap", scale=1 / config.softcap, cap=config.softcap)
     return b.finish(logits)

@@ -59,7 +59,7 @@ def _plan(
     x = b.output_rows(x, "output.rows")
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
     head = "output.weight" if "output.weight" in weights else "token_embd.weight"
-    return b.finish(b.matmul(x, b.weight(head), "logits"))
+    return b.finish(b.matmul(x, b.weight(head), "logits", float_inputs=True))
 
 
 def _attention_block(

@@ -84,8 +84,9 @@ def tensor_row_bytes(tensor: Tensor) -> int:
 def row_bytes(dtype: str, columns: int, block: int = 0) -> int:
     """Bytes of one row of a scratch or state tensor.
 
-    A row of a8 is `columns` int8 values, then a float32 scale a block, then a float32 sum a block
-    (scale * sum of the block's int8 values; formats with minima need it). A row of i8, for caches,
+    A row of a8 is `columns` int8 values, then two float32 a block, its scale and the sum of what
+    it stands for (formats with minima need it), then two int16 a block, its zero point and the sum
+    without the scale (`core.quant.a8`). A row of i8, for caches,
     is `columns` int8 values, then a float16 scale for each `block` of them, padded to whole words.
     """
     if dtype == "f32":
@@ -93,7 +94,7 @@ def row_bytes(dtype: str, columns: int, block: int = 0) -> int:
     if dtype == "f16":
         return 2 * columns
     if dtype == "a8":
-        return columns + 8 * (columns // A8_BLOCK)
+        return columns + 12 * (columns // A8_BLOCK)
     if dtype == "i8":
         return -(-(columns + 2 * (columns // block)) // 4) * 4
     raise ValueError(f"{dtype} is no scratch or state type")

@@ -1,17 +1,27 @@
-"""A8 activations: int8 in blocks of 32, for integer dot products.
+"""A8 activations: int8 in blocks of 32 with a zero point each, for integer dot products.
 
 The definition, in float32 throughout, for each block of 32 consecutive values of a row:
 
-    scale     = max|x| / 127, and 0 where that is below the smallest normal float32
-    q         = clamp(rint(x * (1 / scale)), -127, 127), rint to nearest even; 0 where scale is 0
-    block_sum = scale * float32(sum(q))
+    low, high = min(0, min x), max(0, max x)
+    scale     = high / 254 - low / 254, and 0 where that is below the smallest normal float32
+    zero      = clamp(rint(low * (1 / scale)) + 127, -127, 127), rint to nearest even
+    q         = clamp(rint(x * (1 / scale)) - zero, -127, 127)
+    total     = sum(q) + 32 * zero, an integer within 32 * 254
+    block_sum = scale * total
 
-The limit at the smallest normal number keeps 1 / scale finite, and makes devices that flush
-subnormal numbers agree. A block with a NaN or an infinity has q = 0 and a scale that is one too,
-so that the failure stays visible.
+and x is close to scale * (q + zero). Most blocks reach farther to one side of 0 than to the other:
+a zero point lets all 255 levels lie where the values are. A value of 0 stays 0 exactly. Where the
+scale is 0, zero and q are 0 too. The limit at the smallest normal number keeps 1 / scale finite,
+and makes devices that flush subnormal numbers agree. A block with a NaN or an infinity has
+q = zero = 0 and a scale that is one too, so that the failure stays visible.
+
+A row in memory: K int8 values q, K/32 pairs of float32, scale and block_sum, and K/32 pairs of
+int16, zero and total.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,26 +30,50 @@ BLOCK_SIZE = 32
 _SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 
 
-def quantize_rows(
-    x: NDArray[np.float32],
-) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.float32]]:
-    """float32 [T, K] -> q int8 [T, K], scale float32 [T, K/32], block_sum float32 [T, K/32]."""
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    q: NDArray[np.int8]  # [T, K]
+    scale: NDArray[np.float32]  # [T, K/32], as all that follow
+    zero: NDArray[np.int16]
+    total: NDArray[np.int16]
+    block_sum: NDArray[np.float32]
+
+
+def quantize_rows(x: NDArray[np.float32]) -> Blocks:
+    """float32 [T, K]; K is a multiple of 32."""
     rows, columns = x.shape
     assert columns % BLOCK_SIZE == 0, f"K is {columns}, expected a multiple of {BLOCK_SIZE}"
     blocks = x.astype(np.float32, copy=False).reshape(rows, -1, BLOCK_SIZE)
-    scale = np.abs(blocks).max(axis=2) / np.float32(127)
+    low = np.minimum(blocks.min(axis=2), np.float32(0))
+    high = np.maximum(blocks.max(axis=2), np.float32(0))
+    scale = high / np.float32(254) - low / np.float32(254)
     scale = np.where(scale < _SMALLEST_NORMAL, np.float32(0), scale)
     usable = np.isfinite(scale) & (scale > 0)
     inverse = np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=usable)
+    zero = np.rint(np.where(usable, low, np.float32(0)) * inverse) + np.float32(127)
+    zero = np.where(usable, zero.clip(-127, 127), np.float32(0)).astype(np.int16)
     finite = np.where(usable[:, :, None], blocks, np.float32(0))
-    q = np.rint(finite * inverse[:, :, None]).clip(-127, 127).astype(np.int8)
+    whole = np.rint(finite * inverse[:, :, None]).astype(np.int16)
+    q = (whole - zero[:, :, None]).clip(-127, 127)
+    total = q.sum(axis=2, dtype=np.int16) + BLOCK_SIZE * zero
     with np.errstate(over="ignore", invalid="ignore"):  # 32 huge values, 0 times infinity
-        block_sum = scale * q.sum(axis=2, dtype=np.int32).astype(np.float32)
-    return q.reshape(rows, columns), scale, block_sum
+        block_sum = scale * total.astype(np.float32)
+    return Blocks(q.astype(np.int8).reshape(rows, columns), scale, zero, total, block_sum)
 
 
-def dequantize_rows(q: NDArray[np.int8], scale: NDArray[np.float32]) -> NDArray[np.float32]:
-    """q int8 [T, K], scale float32 [T, K/32] -> float32 [T, K]."""
-    blocks = q.reshape(*scale.shape, BLOCK_SIZE).astype(np.float32)
+def dequantize_rows(
+    q: NDArray[np.int8], scale: NDArray[np.float32], zero: NDArray[np.int16]
+) -> NDArray[np.float32]:
+    """q int8 [T, K], scale float32 and zero int16 [T, K/32] -> float32 [T, K]."""
+    levels = q.reshape(*scale.shape, BLOCK_SIZE) + zero[:, :, None]
     with np.errstate(invalid="ignore"):
-        return (blocks * scale[:, :, None]).reshape(q.shape)
+        return (levels.astype(np.float32) * scale[:, :, None]).reshape(q.shape)
+
+
+def decode_rows(data: NDArray[np.uint8], columns: int) -> NDArray[np.float32]:
+    """Rows as they lie in memory, uint8 [T, bytes of a row] -> float32 [T, columns]."""
+    blocks = columns // BLOCK_SIZE
+    q, rest = data[:, :columns], np.ascontiguousarray(data[:, columns:])
+    scale = rest[:, : 8 * blocks].copy().view(np.float32)[:, ::2]
+    zero = rest[:, 8 * blocks :].copy().view(np.int16)[:, ::2]
+    return dequantize_rows(np.ascontiguousarray(q).view(np.int8), scale, zero)

@@ -53,7 +53,25 @@ inline F32 from_bits(U32 x) { return (F32)x; }
 inline F32 choose(I32 mask, F32 yes, F32 no) {
   return from_bits(((U32)mask & bits_of(yes)) | (~(U32)mask & bits_of(no)));
 }
-inline F32 max(F32 a, F32 b) { return choose(a > b, a, b); }
+// b where one of them is NaN
+inline F32 max(F32 a, F32 b) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (F32)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+  return choose(a > b, a, b);
+#endif
+}
+inline F32 min(F32 a, F32 b) {
+#if defined(__AVX512F__)
+  return (F32)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (F32)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+  return choose(a < b, a, b);
+#endif
+}
 inline F32 abs(F32 x) { return from_bits(bits_of(x) & 0x7fffffffu); }
 
 inline F32 load(const float* p) { return *reinterpret_cast<const UnalignedF32*>(p); }
@@ -186,24 +204,34 @@ inline F32 shuffle(F32 a, F32 b) {
 #endif
 }
 
-// Lane i: the sum of lanes i and i ^ kBit, of b where i has the bit, else of a.
-template <int kBit, int... i>
-inline F32 fold(F32 a, F32 b, std::integer_sequence<int, i...>) {
+// Lane i: lanes i and i ^ kBit joined, of b where i has the bit, else of a.
+template <int kBit, typename Join, int... i>
+inline F32 fold(F32 a, F32 b, const Join& join, std::integer_sequence<int, i...>) {
   const F32 own = shuffle<((i & kBit) ? i + kWidth : i)...>(a, b);
   const F32 other = shuffle<((i & kBit) ? (i ^ kBit) + kWidth : (i ^ kBit))...>(a, b);
-  return own + other;
+  return join(own, other);
 }
 
-// Lane i of the result: the sum of v[i]'s lanes. v is used up.
-template <int kBit = 1>
-inline F32 sum_each(F32 (&v)[kWidth]) {
+// Lane i of the result: v[i]'s lanes joined. v is used up.
+template <int kBit = 1, typename Join>
+inline F32 join_each(F32 (&v)[kWidth], const Join& join) {
   if constexpr (kBit < kWidth) {
     for (int i = 0; i < kWidth; i += 2 * kBit) {
-      v[i] = fold<kBit>(v[i], v[i + kBit], std::make_integer_sequence<int, kWidth>());
+      v[i] = fold<kBit>(v[i], v[i + kBit], join, std::make_integer_sequence<int, kWidth>());
     }
-    return sum_each<2 * kBit>(v);
+    return join_each<2 * kBit>(v, join);
   }
   return v[0];
+}
+
+inline F32 sum_each(F32 (&v)[kWidth]) {
+  return join_each(v, [](F32 a, F32 b) { return a + b; });
+}
+inline F32 largest_each(F32 (&v)[kWidth]) {
+  return join_each(v, [](F32 a, F32 b) { return max(a, b); });
+}
+inline F32 smallest_each(F32 (&v)[kWidth]) {
+  return join_each(v, [](F32 a, F32 b) { return min(a, b); });
 }
 
 // Rows become columns: lane j of v[i] changes places with lane i of v[j].

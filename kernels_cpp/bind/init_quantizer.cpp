@@ -6,6 +6,7 @@
 #include "base/isa.h"
 #include "bind/bind.h"
 #include "quantizer/quantize.h"
+#include "quantizer/to_tiles.h"
 
 namespace py = pybind11;
 
@@ -32,6 +33,22 @@ Bytes quantize(const std::string& format, const Floats& values, const Floats& im
   return out;
 }
 
+int to_tiles(int type, const Bytes& rows, int64_t n_rows, int64_t n_cols,
+             py::array_t<uint8_t> tiles) {
+  const auto from = static_cast<llm::DType>(type), to = llm::tiles_of(from);
+  const int64_t whole = (n_rows + llm::kTileRows - 1) / llm::kTileRows * llm::kTileRows;
+  if (n_rows < 1 || n_cols < 1 || n_cols % 32 != 0 ||
+      rows.size() != n_rows * llm::row_bytes(from, n_cols) ||
+      tiles.size() != whole * llm::row_bytes(to, n_cols)) {
+    throw std::invalid_argument("expected whole rows of blocks, and room for their tiles");
+  }
+  uint8_t* out = tiles.mutable_data();
+  const uint8_t* in = rows.data();
+  const py::gil_scoped_release unlocked;
+  llm::to_tiles(from, in, n_rows, n_cols, out);
+  return static_cast<int>(to);
+}
+
 }  // namespace
 
 void init_quantizer(py::module_& module) {
@@ -39,4 +56,7 @@ void init_quantizer(py::module_& module) {
              py::arg("isa"), py::arg("threads"),
              "float32 [N, K] -> the tiles of \"int4\" or \"int8\" with the least squared error, "
              "weighted by importance [K].");
+  module.def("to_tiles", &to_tiles, py::arg("type"), py::arg("rows"), py::arg("n_rows"),
+             py::arg("n_cols"), py::arg("tiles"),
+             "Rows of blocks (q4_0, q4_1, q8_0) -> tiles, whose type is returned.");
 }

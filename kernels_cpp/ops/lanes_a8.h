@@ -3,9 +3,14 @@
 // A word of 32 bits holds four levels of a row; it meets the word of the same four activations,
 // which every lane gets. Without instructions for such products, words are split into pairs of
 // 16-bit integers, (0, 2) and (1, 3); levels of 4 bits are small enough for maddubs.
+//
+// Activations are int8 + zero. Pairs take the zero point in; for bytes it meets the sum of a row's
+// levels, which is taken once for all tokens.
 #pragma once
 
 #include "base/simd.h"
+#include "quant/a8.h"
+#include "quant/bytes32.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -27,7 +32,9 @@ typedef int16_t Pairs16 __attribute__((vector_size(32), aligned(1), may_alias));
 
 // Words of a block of 32 columns: 8 of bytes, or 16 of pairs.
 template <bool kNibbles>
-constexpr int kBlockWords = kHasByteDot || (kHasMaddubs && kNibbles) ? 8 : 16;
+constexpr bool kInBytes = kHasByteDot || (kHasMaddubs && kNibbles);
+template <bool kNibbles>
+constexpr int kBlockWords = kInBytes<kNibbles> ? 8 : 16;
 
 inline I32 spread(int32_t word) { return I32{} + word; }
 
@@ -35,7 +42,7 @@ inline I32 spread(int32_t word) { return I32{} + word; }
 template <bool kNibbles>
 inline void split_levels(const I32 (&words)[8], I32* levels) {
   for (int g = 0; g < 8; ++g) {
-    if constexpr (kBlockWords<kNibbles> == 8) {
+    if constexpr (kInBytes<kNibbles>) {
       levels[g] = words[g];
     } else {
       levels[g] = (I32)(((I16)words[g] << 8) >> 8);
@@ -44,23 +51,25 @@ inline void split_levels(const I32 (&words)[8], I32* levels) {
   }
 }
 
-// The activations of a block as the levels are split.
+// The activations of a block as the levels are split: bytes without the zero point, pairs with it.
 template <bool kNibbles>
 class XWords {
  public:
-  explicit XWords(const int8_t* x) {
-    if constexpr (kBlockWords<kNibbles> == 8) {
-      bytes_ = x;
+  XWords(const A8Row& x, int64_t block) {
+    const int8_t* values = x.values + kA8Block * block;
+    if constexpr (kInBytes<kNibbles>) {
+      bytes_ = values;
     } else {
       Pairs16 v;
-      std::memcpy(&v, x, sizeof v);
-      const Pairs16 even = (v << 8) >> 8, odd = v >> 8;
+      std::memcpy(&v, values, sizeof v);
+      const Pairs16 zero = Pairs16{} + x.offsets[block].zero;
+      const Pairs16 even = ((v << 8) >> 8) + zero, odd = (v >> 8) + zero;
       std::memcpy(pairs_, &even, sizeof even);
       std::memcpy(pairs_ + 8, &odd, sizeof odd);
     }
   }
   int32_t at(int index) const {
-    if constexpr (kBlockWords<kNibbles> == 16) return pairs_[index];
+    if constexpr (!kInBytes<kNibbles>) return pairs_[index];
     int32_t word;
     std::memcpy(&word, bytes_ + 4 * index, sizeof word);
     return word;
@@ -99,15 +108,56 @@ inline I32 add_products(I32 sums, I32 levels, int32_t x) {
 #endif
 }
 
-// The sums of a block, 32 bits wide.
-template <bool kNibbles>
+// The sums of a block, 32 bits wide, times kTimes where they have been 16 bits wide.
+template <bool kNibbles, int kTimes = 1>
 inline I32 widen_sums(I32 sums) {
 #if defined(__AVX512F__) && !defined(__AVX512VNNI__)
-  if constexpr (kNibbles) return (I32)_mm512_madd_epi16((__m512i)sums, _mm512_set1_epi16(1));
+  if constexpr (kNibbles) return (I32)_mm512_madd_epi16((__m512i)sums, _mm512_set1_epi16(kTimes));
 #elif defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
-  if constexpr (kNibbles) return (I32)_mm256_madd_epi16((__m256i)sums, _mm256_set1_epi16(1));
+  if constexpr (kNibbles) return (I32)_mm256_madd_epi16((__m256i)sums, _mm256_set1_epi16(kTimes));
 #endif
   return sums;
+}
+
+// Of a block in words of bytes, a row a lane.
+template <bool kNibbles>
+inline I32 level_sums(const I32* levels) {
+  constexpr int32_t kOnes = 0x01010101;
+  if constexpr (kNibbles) {  // eight of them still fit a byte
+    const I32 low = (levels[0] + levels[1]) + (levels[2] + levels[3]);
+    const I32 high = (levels[4] + levels[5]) + (levels[6] + levels[7]);
+    return widen_sums<true>(add_products<true>(I32{}, low + high, kOnes));
+  }
+  I32 sums = {}, more = {};
+  for (int i = 0; i < 8; i += 2) {
+    sums = add_products<false>(sums, levels[i], kOnes);
+    more = add_products<false>(more, levels[i + 1], kOnes);
+  }
+  return sums + more;
+}
+
+// What bytes of activations lack, a row of weights a lane: pairs of 16-bit integers that meet
+// (zero, total) of the activations.
+inline I32 offset_pairs(I32 level_sums, I32 level_zero) {
+  return (level_sums & 0xffff) - level_zero * (1 << 16);
+}
+
+// sums + pairs . (zero, total)
+inline I32 add_offset(I32 sums, I32 pairs, const A8Offset& x) {
+  int32_t word;
+  std::memcpy(&word, &x, sizeof word);
+#if defined(__AVX512VNNI__)
+  return (I32)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)pairs, _mm512_set1_epi32(word));
+#elif defined(__AVXVNNI__)
+  return (I32)_mm256_dpwssd_avx_epi32((__m256i)sums, (__m256i)pairs, _mm256_set1_epi32(word));
+#elif defined(__AVX512F__)
+  return sums + (I32)_mm512_madd_epi16((__m512i)pairs, _mm512_set1_epi32(word));
+#elif defined(__AVX2__)
+  return sums + (I32)_mm256_madd_epi16((__m256i)pairs, _mm256_set1_epi32(word));
+#else
+  const I32 first = (pairs << 16) >> 16, second = pairs >> 16;
+  return sums + first * x.zero + second * x.total;
+#endif
 }
 
 // levels . x over a block; two sums, since each product waits for the one before.

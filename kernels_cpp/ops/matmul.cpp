@@ -1,7 +1,6 @@
 // y[T,N] = x[T,K] . weight[N,K]^T, x float32 or a8, the weight in any format
 #include "ops/kernels.h"
 #include "ops/matmul_a32.h"
-#include "ops/matmul_a8.h"
 #include "ops/matmul_tiles.h"
 #include "ops/panel_a32.h"
 #include "ops/panel_a8.h"
@@ -19,12 +18,15 @@ constexpr int64_t kTasksPerWorker = 16;      // of one token
 constexpr int64_t kPanelTasksPerWorker = 8;  // of many
 
 static bool in_tiles(const Tensor& weight) {
-  return weight.dtype == DType::kInt4 || weight.dtype == DType::kInt8;
+  return weight.dtype == DType::kInt4 || weight.dtype == DType::kInt8 ||
+         weight.dtype == DType::kQ4_0Tiles || weight.dtype == DType::kQ4_1Tiles;
 }
 
 // Rows that one task must take whole.
 static int64_t row_granule(const Op& op, int64_t tokens) {
-  if (op.in[0]->dtype == DType::kF32 && tokens >= kPanelWorthA32) return kPanelRows;
+  const bool floats = op.in[0]->dtype == DType::kF32;
+  if (floats && tokens >= kPanelWorthA32) return kPanelRows;
+  if (!floats && tokens >= kPanelWorthA8 && kPanelRowsA8 > kTileRows) return kPanelRowsA8;
   return in_tiles(*op.in[1]) ? kTileRows : kWidth;
 }
 
@@ -48,34 +50,21 @@ static void matmul_a32(const Op& op, int64_t tokens, Range rows, float* scratch)
   if (tokens >= kPanelWorthA32) return matmul_a32_by_panels(x, weight, y, tokens, rows, scratch);
   switch (weight.dtype) {
     case DType::kF32:
-      return matmul_by_rows<FloatRow<F32Format::Value>>(x, weight, y, tokens, rows, scratch);
+      return matmul_by_rows<FloatRow<F32Format::Value>>(x, weight, y, tokens, rows);
     case DType::kF16:
-      return matmul_by_rows<FloatRow<F16Format::Value>>(x, weight, y, tokens, rows, scratch);
+      return matmul_by_rows<FloatRow<F16Format::Value>>(x, weight, y, tokens, rows);
     case DType::kBF16:
-      return matmul_by_rows<FloatRow<BF16Format::Value>>(x, weight, y, tokens, rows, scratch);
-    case DType::kQ4_0:
-      return matmul_by_rows<BlockRow<Q4_0>>(x, weight, y, tokens, rows, scratch);
-    case DType::kQ4_1:
-      return matmul_by_rows<BlockRow<Q4_1>>(x, weight, y, tokens, rows, scratch);
-    case DType::kQ8_0:
-      return matmul_by_rows<BlockRow<Q8_0>>(x, weight, y, tokens, rows, scratch);
+      return matmul_by_rows<FloatRow<BF16Format::Value>>(x, weight, y, tokens, rows);
     case DType::kInt4:
       return matmul_a32_by_tiles<Int4>(x, weight, y, tokens, rows, scratch);
     case DType::kInt8:
       return matmul_a32_by_tiles<Int8>(x, weight, y, tokens, rows, scratch);
-    case DType::kA8:
-    case DType::kI8:
-      return;  // no weight has it
-  }
-}
-
-template <typename Format>
-static void rows_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
-  const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
-  if (tokens >= kPanelWorthA8) {
-    matmul_a8_by_panels<Format, RowPanel>(x, weight, y, tokens, rows, scratch);
-  } else {
-    matmul_a8_by_rows<Format>(x, weight, y, tokens, rows);
+    case DType::kQ4_0Tiles:
+      return matmul_a32_by_tiles<Q4_0Tiles>(x, weight, y, tokens, rows, scratch);
+    case DType::kQ4_1Tiles:
+      return matmul_a32_by_tiles<Q4_1Tiles>(x, weight, y, tokens, rows, scratch);
+    default:
+      return;  // nothing else is multiplied with
   }
 }
 
@@ -83,7 +72,7 @@ template <typename Format>
 static void tiles_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
   if (tokens >= kPanelWorthA8) {
-    matmul_a8_by_panels<Format, TilePanel>(x, weight, y, tokens, rows, scratch);
+    matmul_a8_by_panels<Format>(x, weight, y, tokens, rows, scratch);
   } else {
     matmul_a8_by_tiles<Format>(x, weight, y, tokens, rows);
   }
@@ -91,16 +80,14 @@ static void tiles_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch)
 
 static void matmul_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
   switch (op.in[1]->dtype) {
-    case DType::kQ4_0:
-      return rows_a8<Q4_0>(op, tokens, rows, scratch);
-    case DType::kQ4_1:
-      return rows_a8<Q4_1>(op, tokens, rows, scratch);
-    case DType::kQ8_0:
-      return rows_a8<Q8_0>(op, tokens, rows, scratch);
     case DType::kInt4:
       return tiles_a8<Int4>(op, tokens, rows, scratch);
     case DType::kInt8:
       return tiles_a8<Int8>(op, tokens, rows, scratch);
+    case DType::kQ4_0Tiles:
+      return tiles_a8<Q4_0Tiles>(op, tokens, rows, scratch);
+    case DType::kQ4_1Tiles:
+      return tiles_a8<Q4_1Tiles>(op, tokens, rows, scratch);
     default:
       return;  // no others are multiplied with int8
   }

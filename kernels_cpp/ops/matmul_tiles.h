@@ -7,6 +7,7 @@
 #include "quant/a8.h"
 #include "quant/int4.h"
 #include "quant/int8.h"
+#include "quant/q4_tiles.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -20,21 +21,60 @@ struct TileSums {
   F32 of[kTokens][kParts];
 };
 
+// Nibbles with maddubs, which leaves few registers: all parts take turns, so that they share what
+// is broadcast and levels are used as they are unpacked.
+inline void tile_dots_in_turns(const uint8_t* groups, const A8Row& x, int64_t b,
+                               I32 (&dots)[kParts]) {
+  const XWords<true> words(x, b);
+  I16 low_sums[kParts] = {}, high_sums[kParts] = {};
+  I32 levels[kParts] = {};
+  for (int j = 0; j < 4; ++j) {
+    for (int part = 0; part < kParts; ++part) {
+      I32 low, high;
+      unpack_tile_nibbles(groups, part, j, low, high);
+      low_sums[part] = (I16)add_products<true>((I32)low_sums[part], low, words.at(j));
+      high_sums[part] = (I16)add_products<true>((I32)high_sums[part], high, words.at(4 + j));
+      levels[part] += low + high;  // eight still fit a byte
+    }
+  }
+  const int32_t zero = static_cast<int32_t>(0x01010101u * static_cast<uint8_t>(x.offsets[b].zero));
+  for (int part = 0; part < kParts; ++part) {
+    dots[part] = widen_sums<true>((I32)(low_sums[part] + high_sums[part])) +
+                 widen_sums<true>(add_products<true>(I32{}, levels[part], zero));
+  }
+}
+
 template <typename Format, int kTokens>
 inline void add_tile_a8(const uint8_t* tile, int64_t b, const A8Row (&x)[kTokens],
                         TileSums<kTokens>& totals) {
   constexpr bool kNibbles = Format::kNibbles;
+  if constexpr (kTokens == 1 && kInBytes<kNibbles> && !kHasByteDot) {
+    I32 dots[kParts];
+    tile_dots_in_turns(tile + Format::kHeader, x[0], b, dots);
+    for (int part = 0; part < kParts; ++part) {
+      const LaneScales scales = Format::scales(tile, part);
+      F32& total = totals.of[0][part];
+      total += to_f32(dots[part]) * (scales.d * x[0].scales[b].scale);
+      total += scales.m * x[0].scales[b].sum;
+    }
+    return;
+  }
   for (int part = 0; part < kParts; ++part) {
     I32 words[8], levels[kBlockWords<kNibbles>];
     Format::levels(tile, part, words);
     split_levels<kNibbles>(words, levels);
     const LaneScales scales = Format::scales(tile, part);
+    I32 pairs = {};
+    if constexpr (kInBytes<kNibbles>) {
+      pairs = offset_pairs(level_sums<kNibbles>(levels), spread(kNibbles ? 0 : Int8::kZero));
+    }
     for (int t = 0; t < kTokens; ++t) {
-      const XWords<kNibbles> values(x[t].values + 32 * b);
-      const F32 products = to_f32(block_dots<kNibbles>(levels, values));
+      const XWords<kNibbles> values(x[t], b);
+      I32 products = block_dots<kNibbles>(levels, values);
+      if constexpr (kInBytes<kNibbles>) products = add_offset(products, pairs, x[t].offsets[b]);
       F32& total = totals.of[t][part];
-      total += products * (scales.d * x[t].scales[b]);
-      total += scales.m * x[t].sums[b];
+      total += to_f32(products) * (scales.d * x[t].scales[b].scale);
+      if constexpr (kNibbles) total += scales.m * x[t].scales[b].sum;
     }
   }
 }
@@ -58,19 +98,12 @@ inline F32 float_levels(I32 words, int i) {
   return to_f32((words << (24 - 8 * i)) >> 24);
 }
 
-inline void float_words(const uint8_t* tile, int part, I32 (&words)[8], const Int4*) {
-  Int4::levels(tile, part, words);
-}
-inline void float_words(const uint8_t* tile, int part, I32 (&words)[8], const Int8*) {
-  Int8::signed_levels(tile, part, words);
-}
-
 template <typename Format, int kTokens>
 inline void add_tile_a32(const uint8_t* tile, int64_t b, const FloatX (&x)[kTokens],
                          TileSums<kTokens>& totals) {
   for (int part = 0; part < kParts; ++part) {
     I32 words[8];
-    float_words(tile, part, words, static_cast<const Format*>(nullptr));
+    Format::plain_levels(tile, part, words);
     F32 even[kTokens] = {}, odd[kTokens] = {};
     for (int g = 0; g < 8; ++g) {
       for (int i = 0; i < 4; ++i) {
@@ -127,6 +160,14 @@ inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& 
                               [&](const uint8_t* tile, int64_t b, TileSums<kTokens>& totals) {
                                 add_tile_a8<Format, kTokens>(tile, b, values, totals);
                               });
+}
+
+inline void sum_blocks(const float* x, int64_t n, float* sums) {
+  for (int64_t b = 0; b < n / 32; ++b) {
+    F32 total = {};
+    for (int j = 0; j < 32; j += kWidth) total += load(x + b * 32 + j);
+    sums[b] = sum(total);
+  }
 }
 
 // scratch: float [K / 32] a token

@@ -40,25 +40,6 @@ inline void fill_lanes_from_values(const Tensor& weight, int64_t first, int64_t 
   }
 }
 
-// The same of a format of blocks.
-template <typename Format>
-inline void fill_lanes_from_blocks(const Tensor& weight, int64_t first, int64_t count, int64_t from,
-                                   int64_t n, float* to) {
-  float values[kWidth][32] = {};
-  for (int64_t k = 0; k < n; k += 32) {
-    for (int64_t r = 0; r < count; ++r) {
-      const auto* blocks = row<const uint8_t>(weight, first + r);
-      dequantize_blocks<Format>(blocks + (from + k) / 32 * Format::kBytes, 32, values[r]);
-    }
-    for (int64_t i = 0; i < 32; i += kWidth) {
-      F32 lanes[kWidth];
-      for (int r = 0; r < kWidth; ++r) lanes[r] = load(values[r] + i);
-      transpose(lanes);
-      store_columns(lanes, kWidth, to + (k + i) * kPanelRows);
-    }
-  }
-}
-
 // The same of a part of a row of tiles, where lanes are rows already.
 template <typename Format>
 inline void fill_lanes_from_tiles(const Tensor& weight, int64_t first, int64_t from, int64_t n,
@@ -67,7 +48,7 @@ inline void fill_lanes_from_tiles(const Tensor& weight, int64_t first, int64_t f
   const int part = static_cast<int>(first % kTileRows) / kWidth;
   for (int64_t k = 0; k < n; k += 32, tile += Format::kTileBytes) {
     I32 words[8];
-    float_words(tile, part, words, static_cast<const Format*>(nullptr));
+    Format::plain_levels(tile, part, words);
     const LaneScales scales = Format::scales(tile, part);
     for (int g = 0; g < 8; ++g) {
       for (int i = 0; i < 4; ++i, to += kPanelRows) {
@@ -88,19 +69,16 @@ inline void fill_lanes(const Tensor& weight, int64_t first, int64_t count, int64
       return fill_lanes_from_values<F16Format::Value>(weight, first, count, from, n, to);
     case DType::kBF16:
       return fill_lanes_from_values<BF16Format::Value>(weight, first, count, from, n, to);
-    case DType::kQ4_0:
-      return fill_lanes_from_blocks<Q4_0>(weight, first, count, from, n, to);
-    case DType::kQ4_1:
-      return fill_lanes_from_blocks<Q4_1>(weight, first, count, from, n, to);
-    case DType::kQ8_0:
-      return fill_lanes_from_blocks<Q8_0>(weight, first, count, from, n, to);
     case DType::kInt4:
       return fill_lanes_from_tiles<Int4>(weight, first, from, n, to);
     case DType::kInt8:
       return fill_lanes_from_tiles<Int8>(weight, first, from, n, to);
-    case DType::kA8:
-    case DType::kI8:
-      return;  // no weight has it
+    case DType::kQ4_0Tiles:
+      return fill_lanes_from_tiles<Q4_0Tiles>(weight, first, from, n, to);
+    case DType::kQ4_1Tiles:
+      return fill_lanes_from_tiles<Q4_1Tiles>(weight, first, from, n, to);
+    default:
+      return;  // nothing else is multiplied with
   }
 }
 

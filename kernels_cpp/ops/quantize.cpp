@@ -4,22 +4,25 @@
 
 #include "base/simd.h"
 #include "ops/kernels.h"
+#include "quant/a8.h"
 
 namespace llm {
 namespace LLM_ISA {
 
-struct Block {
-  float scale, sum;
+struct Target {  // of one block
+  int8_t* values;
+  A8Scale* scale;
+  A8Offset* offset;
 };
 
 // q = 0 and a scale that is NaN or infinite too
-static Block quantize_non_finite(const float* x, int8_t* q) {
-  float scale = __builtin_inff();
+static void quantize_non_finite(const float* x, const Target& to) {
+  *to.scale = {__builtin_inff(), __builtin_nanf("")};
   for (int i = 0; i < kA8Block; ++i) {
-    if (x[i] != x[i]) scale = x[i];
-    q[i] = 0;
+    if (x[i] != x[i]) to.scale->scale = x[i];
+    to.values[i] = 0;
   }
-  return {scale, __builtin_nanf("")};
+  *to.offset = {};
 }
 
 static void store_int8(int8_t* q, I32 levels) {
@@ -30,40 +33,69 @@ static void store_int8(int8_t* q, I32 levels) {
 #endif
 }
 
-static Block quantize_block(const float* x, int8_t* q) {
-  F32 most = {}, finite = {};  // finite: x * 0 is NaN where x is not a finite number
-  for (int i = 0; i < kA8Block; i += kWidth) {
-    most = max(abs(load(x + i)), most);
-    finite += load(x + i) * 0.0f;
-  }
-  if (!(sum(finite) == 0)) return quantize_non_finite(x, q);
-  const float scale = largest(most) / 127.0f;
-  if (scale < FLT_MIN) {
-    std::memset(q, 0, kA8Block);
-    return {0, 0};
-  }
-  const float inverse = 1.0f / scale;
+// Returns the sum of the levels, still to be summed over lanes. None is below -127: x >= low.
+static F32 quantize_values(const float* x, float inverse, float zero, int8_t* q) {
   I32 total = {};
   for (int i = 0; i < kA8Block; i += kWidth) {
-    const I32 whole = to_i32(round_nearest(load(x + i) * inverse));  // within -127..127
+    const F32 level = round_nearest(load(x + i) * inverse) - zero;
+    const I32 whole = to_i32(min(level, broadcast(127.0f)));
     total += whole;
     store_int8(q + i, whole);
   }
-  return {scale, scale * sum(to_f32(total))};
+  return to_f32(total);
+}
+
+// At most kWidth blocks that follow each other, a lane each where numbers of a block are worked on.
+static void quantize_blocks(const float* x, const Target* to, int64_t n) {
+  F32 most[kWidth] = {}, least[kWidth] = {}, totals[kWidth] = {};
+  F32 finite = {};  // x * 0 is NaN where x is not a finite number
+  for (int64_t b = 0; b < n; ++b) {
+    for (int i = 0; i < kA8Block; i += kWidth) {
+      const F32 values = load(x + b * kA8Block + i);
+      most[b] = max(values, most[b]);
+      least[b] = min(values, least[b]);
+      finite += values * 0.0f;
+    }
+  }
+  if (!(sum(finite) == 0)) {
+    if (n == 1) return quantize_non_finite(x, *to);
+    for (int64_t b = 0; b < n; ++b) quantize_blocks(x + b * kA8Block, to + b, 1);
+    return;
+  }
+  const F32 low = smallest_each(least);
+  const F32 step = largest_each(most) / 254.0f - low / 254.0f;
+  const I32 usable = step >= broadcast(FLT_MIN);
+  const F32 scale = choose(usable, step, F32{}), inverse = choose(usable, 1.0f / step, F32{});
+  const F32 zero = choose(usable, round_nearest(low * inverse) + 127.0f, F32{});
+  for (int64_t b = 0; b < n; ++b) {
+    totals[b] = quantize_values(x + b * kA8Block, inverse[b], zero[b], to[b].values);
+  }
+  const F32 total = sum_each(totals) + 32.0f * zero, sums = scale * total;
+  const I32 pairs = (to_i32(zero) & 0xffff) | (to_i32(total) << 16);
+  for (int64_t b = 0; b < n; ++b) {
+    *to[b].scale = {scale[b], sums[b]};
+    const int32_t pair = pairs[b];
+    std::memcpy(to[b].offset, &pair, sizeof pair);
+  }
 }
 
 static void quantize(const Op& op, const Step& step, const Task& task) {
   const Tensor &x = *op.in[0], &y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
   const int64_t blocks = x.n_cols / kA8Block;
+  Target targets[kWidth];
+  int64_t found = 0;
+  const auto* from = row<const float>(x, rows.begin);
   for (int64_t i = rows.begin; i < rows.end; ++i) {
-    const auto* values = row<const float>(x, i);
     auto* levels = row<int8_t>(y, i);
-    auto* scales = reinterpret_cast<float*>(levels + x.n_cols);
+    auto* scales = reinterpret_cast<A8Scale*>(levels + x.n_cols);
+    auto* offsets = reinterpret_cast<A8Offset*>(scales + blocks);
     for (int64_t b = 0; b < blocks; ++b) {
-      const Block block = quantize_block(values + b * kA8Block, levels + b * kA8Block);
-      scales[b] = block.scale;
-      scales[blocks + b] = block.sum;
+      targets[found++] = {levels + b * kA8Block, scales + b, offsets + b};
+      if (found < kWidth && (i + 1 < rows.end || b + 1 < blocks)) continue;
+      quantize_blocks(from, targets, found);
+      from += found * kA8Block;
+      found = 0;
     }
   }
 }

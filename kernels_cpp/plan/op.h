@@ -12,7 +12,20 @@
 namespace llm {
 
 // The order of core/exec/cpu.py's tables.
-enum class DType : int32_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0, kInt4, kInt8, kA8, kI8 };
+enum class DType : int32_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ4_0,
+  kQ4_1,
+  kQ8_0,
+  kInt4,
+  kInt8,
+  kQ4_0Tiles,
+  kQ4_1Tiles,
+  kA8,
+  kI8
+};
 enum class Rows : int32_t { kFixed, kTokens, kOutputs };
 enum class OpCode : int32_t {
   kEmbed,
@@ -105,12 +118,15 @@ static inline int64_t row_bytes(DType dtype, int64_t n_cols, int64_t block = 1) 
       return n_cols / 32 * 20;
     case DType::kQ8_0:
       return n_cols / 32 * 34;
-    case DType::kInt4:  // a sixteenth of the bytes of 16 rows
+    case DType::kInt4:  // of tiles a sixteenth of the bytes of 16 rows
+    case DType::kQ4_0Tiles:
       return n_cols / 32 * 18;
+    case DType::kQ4_1Tiles:
+      return n_cols / 32 * 20;
     case DType::kInt8:
       return n_cols / 32 * 34;
     case DType::kA8:
-      return n_cols + 8 * (n_cols / kA8Block);
+      return n_cols + 12 * (n_cols / kA8Block);
     case DType::kI8:  // float16 scales behind the values, whole words in all
       return (n_cols + 2 * (n_cols / block) + 3) / 4 * 4;
   }

@@ -9,6 +9,7 @@
 #include "quant/int8.h"
 #include "quant/q4_0.h"
 #include "quant/q4_1.h"
+#include "quant/q4_tiles.h"
 #include "quant/q8_0.h"
 
 namespace llm {
@@ -27,11 +28,7 @@ inline void dequantize_blocks(const uint8_t* from, int64_t n, float* to) {
   for (int64_t i = 0; i < n; i += 32, from += Format::kBytes) {
     F32 values[32 / kWidth];
     Format::floats(from, values);
-    const Scale scale = Format::scale(from);
-    const float minimum = Format::kHasMinimum ? scale.m : 0;
-    for (int j = 0; j < 32 / kWidth; ++j) {
-      store(to + i + j * kWidth, values[j] * scale.d + minimum);
-    }
+    for (int j = 0; j < 32 / kWidth; ++j) store(to + i + j * kWidth, values[j]);
   }
 }
 
@@ -65,6 +62,10 @@ inline void dequantize(const Tensor& weight, int64_t index, int64_t column, int6
       return dequantize_tiles<Int4>(tiles, in_tile, n, to);
     case DType::kInt8:
       return dequantize_tiles<Int8>(tiles, in_tile, n, to);
+    case DType::kQ4_0Tiles:
+      return dequantize_tiles<Q4_0Tiles>(tiles, in_tile, n, to);
+    case DType::kQ4_1Tiles:
+      return dequantize_tiles<Q4_1Tiles>(tiles, in_tile, n, to);
     case DType::kA8:
     case DType::kI8:
       return;  // no weight has it

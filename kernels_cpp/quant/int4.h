@@ -16,33 +16,53 @@ struct LaneScales {
   F32 d, m;
 };
 
+// Of four groups j of 64 bytes, a word for each of 16 rows: columns 4j.. in the low nibbles and
+// 16 + 4j.. in the high ones, of the kWidth rows of a part, a row a lane
+inline void unpack_tile_nibbles(const uint8_t* groups, int part, int j, I32& low, I32& high) {
+  const I32 packed = load(reinterpret_cast<const int32_t*>(groups + 64 * j) + part * kWidth);
+  low = packed & 0x0f0f0f0f;
+  high = (packed >> 4) & 0x0f0f0f0f;
+}
+
+// words[g]: columns 4g..4g+3
+inline void unpack_tile_nibbles(const uint8_t* groups, int part, I32 (&words)[8]) {
+  for (int j = 0; j < 4; ++j) unpack_tile_nibbles(groups, part, j, words[j], words[4 + j]);
+}
+
+inline int tile_nibble(const uint8_t* groups, int row, int column) {
+  const int at = column % 16;
+  const uint8_t both = groups[at / 4 * 64 + 4 * row + at % 4];
+  return column < 16 ? both & 15 : both >> 4;
+}
+
 struct Int4 {
   static constexpr int kTileBytes = 288;
   static constexpr bool kNibbles = true;
+  static constexpr bool kHasMinimum = false;
+  static constexpr int kHeader = 32;  // bytes
 
-  // words[g]: columns 4g..4g+3 of the kWidth rows of a part, a row a lane
   static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
-    for (int j = 0; j < 4; ++j) {
-      const I32 packed = load(reinterpret_cast<const int32_t*>(tile + 32 + 64 * j) + part * kWidth);
-      words[j] = packed & 0x0f0f0f0f;
-      words[4 + j] = (packed >> 4) & 0x0f0f0f0f;
-    }
+    unpack_tile_nibbles(tile + kHeader, part, words);
+  }
+  static void plain_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
+    levels(tile, part, words);
+  }
+
+  // z in quarters
+  static I32 zeros(const uint8_t* tile, int part) {
+    return (I32)widen_u16(reinterpret_cast<const uint16_t*>(tile) + part * kWidth) & 63;
   }
 
   // d has 6 bits and z 6, so m and every value are exact.
   static LaneScales scales(const uint8_t* tile, int part) {
-    const auto* headers = reinterpret_cast<const uint16_t*>(tile) + part * kWidth;
-    const F32 d = scale_of(headers);
-    const I32 z = (I32)widen_u16(headers) & 63;
-    return {d, d * (to_f32(z) * -0.25f)};
+    const F32 d = scale_of(reinterpret_cast<const uint16_t*>(tile) + part * kWidth);
+    return {d, d * (to_f32(zeros(tile, part)) * -0.25f)};
   }
 
   static float value(const uint8_t* tile, int row, int column) {
     uint16_t header;
     std::memcpy(&header, tile + 2 * row, sizeof header);
-    const int at = column % 16;
-    const uint8_t both = tile[32 + at / 4 * 64 + 4 * row + at % 4];
-    const int level = column < 16 ? both & 15 : both >> 4;
+    const int level = tile_nibble(tile + kHeader, row, column);
     const float d = to_float(Half{static_cast<uint16_t>((header & 0xffc0) >> 1)});
     return d * (static_cast<float>(level) - static_cast<float>(header & 63) * 0.25f);
   }

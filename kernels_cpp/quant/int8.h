@@ -7,27 +7,38 @@
 namespace llm {
 namespace LLM_ISA {
 
+// The instruction set multiplies unsigned by signed bytes and accumulates in 32 bits (VNNI), so
+// int8 levels meet activations with 128 added.
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+constexpr bool kBiased = true;
+#else
+constexpr bool kBiased = false;
+#endif
+
 struct Int8 {
   static constexpr int kTileBytes = 544;
   static constexpr bool kNibbles = false;
+  static constexpr bool kHasMinimum = false;
+  static constexpr int kZero = kBiased ? 128 : 0;  // the level that stands for 0
 
   // words[g]: columns 4g..4g+3 of the kWidth rows of a part, a row a lane; 128 added if kBiased
   static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
-    signed_levels(tile, part, words);
+    plain_levels(tile, part, words);
     if constexpr (kBiased) {
       for (I32& word : words) word ^= static_cast<int32_t>(0x80808080);
     }
   }
 
-  static void signed_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
+  static void plain_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
     for (int g = 0; g < 8; ++g) {
       words[g] = load(reinterpret_cast<const int32_t*>(tile + 32 + 64 * g) + part * kWidth);
     }
   }
 
+  static I32 zeros(const uint8_t*, int) { return I32{} + kZero; }
+
   static LaneScales scales(const uint8_t* tile, int part) {
-    const F32 d = load(reinterpret_cast<const Half*>(tile) + part * kWidth);
-    return {d, kBiased ? d * -128.0f : F32{}};
+    return {load(reinterpret_cast<const Half*>(tile) + part * kWidth), F32{}};
   }
 
   static float value(const uint8_t* tile, int row, int column) {

@@ -183,12 +183,22 @@ def test_products_with_one_hot_rows_are_the_weights(isa: str, dtype: str, tokens
         np.testing.assert_array_equal(found, expected)
 
 
+def extreme_inputs() -> TensorData:
+    """Rows whose int8 and zero points are at either end: all high, all low, and 31 against 1."""
+    values = np.full((VOCABULARY, 64), 127.0)
+    values[1::4] *= -1
+    values[2::4, ::32] = -127
+    values[3::4, 1::32] = -127
+    values[3::4] *= -1
+    return weight("x", "f32", values)
+
+
 @pytest.mark.parametrize("a8", [False, True], ids=["a32", "a8"])
 @pytest.mark.parametrize("dtype", TILES)
 def test_matmul_of_extreme_tiles(isa: str, dtype: str, a8: bool) -> None:
     """The largest levels everywhere, and zero points beyond them."""
     case = OneOp()
-    case.weights["x"] = weight("x", "f32", np.full((VOCABULARY, 64), 127.0))
+    case.weights["x"] = extreme_inputs()
     form, shape = FORMATS[dtype], (19, 64)
     headers = {"int4": (0x7800, 0x783F), "int8": (0x3C00, 0x3C00)}[dtype]  # d = 1
     most = 0xFF if dtype == "int4" else 0x7F
@@ -210,7 +220,7 @@ def test_matmul_of_extreme_tiles(isa: str, dtype: str, a8: bool) -> None:
 def test_matmul_of_extreme_levels(isa: str, dtype: str, a8: bool) -> None:
     """The largest levels everywhere, -128 too, which our own quantizer never writes."""
     case = OneOp()
-    case.weights["x"] = weight("x", "f32", np.full((VOCABULARY, 64), 127.0))
+    case.weights["x"] = extreme_inputs()
     bytes_ = FORMATS[dtype].block_bytes
     for name, fill in (("high", {"q8_0": 0x7F}.get(dtype, 0xFF)), ("low", 0x80)):
         blocks = np.full((19, 2, bytes_), fill, np.uint8)
@@ -241,6 +251,8 @@ def test_quantize_is_exactly_its_definition(isa: str, columns: int) -> None:
     values[:5] *= np.array([[1e-30], [1e30], [0], [1e-40], [127]], np.float32)
     values[5] = np.round(values[5] * 20) / 2  # many ties
     values[5, ::32] = 127
+    values[6:9] += np.array([[5], [-5], [0]], np.float32)  # to one side of 0
+    values[8, 0] = -3e38
     case = quantize_case(values)
     program = case.program(a8=True)
     cpu, reference = (

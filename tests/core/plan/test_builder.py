@@ -135,6 +135,15 @@ def test_one_quantize_for_q_k_and_v():
     assert [op.inputs[0] for op in plan.ops[3:]] == [quantized.id] * 3 + [x.id]
 
 
+def test_a_product_may_ask_for_float_inputs():
+    b = builder(integer=True)
+    x = b.embed(b.weight("table"), "x")
+    b.matmul(x, b.weight("q"), "qy")
+    plan = b.finish(b.matmul(x, b.weight("v"), "vy", float_inputs=True))
+    assert [op.name for op in plan.ops] == ["embed", "quantize", "matmul", "matmul"]
+    assert [plan.tensors[op.inputs[0]].dtype for op in plan.ops[2:]] == ["a8", "f32"]
+
+
 def test_blocks_that_the_width_does_not_fill_are_not_quantized():
     b = builder(integer=True)
     narrow = b._scratch("narrow x", 48)
@@ -225,7 +234,7 @@ def test_a_step_as_words():
 
 
 def test_bytes_of_a_row():
-    assert [row_bytes(d, 64) for d in ("f32", "f16", "a8")] == [256, 128, 64 + 2 * 8]
+    assert [row_bytes(d, 64) for d in ("f32", "f16", "a8")] == [256, 128, 64 + 2 * 12]
     with pytest.raises(ValueError, match="q4_1"):
         row_bytes("q4_1", 64)
 
