@@ -5,12 +5,13 @@
 layout(binding = 3, r32ui) uniform readonly uimageBuffer X;
 const uint ROW_WORDS = K / 4 + 3 * BLOCKS;
 
+uint word_of_x(uint at) { return imageLoad(X, int(at)).x; }
+
 vec4 activation4(uint row, uint block, uint quad) {
   uint base = row * ROW_WORDS;
-  int word = int(imageLoad(X, int(base + block * 8 + quad)).x);
-  float scale = uintBitsToFloat(imageLoad(X, int(base + K / 4 + 2 * block)).x);
-  int pair = int(imageLoad(X, int(base + K / 4 + 2 * BLOCKS + block)).x);
-  int zero = bitfieldExtract(pair, 0, 16);
+  int word = int(word_of_x(base + block * 8 + quad));
+  float scale = uintBitsToFloat(word_of_x(base + K / 4 + 2 * block));
+  int zero = int(word_of_x(base + K / 4 + 2 * BLOCKS + block)) << 16 >> 16;
   return vec4((ivec4(word) << ivec4(24, 16, 8, 0) >> 24) + zero) * scale;
 }
 #else
