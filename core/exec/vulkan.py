@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from core.errors import DeviceError, DeviceLostError, UnsupportedError
 from core.exec.executor import Progress, StopCheck
 from core.exec.reference import table_rows
-from core.exec.vulkan_kernels import Tuning, dispatches
+from core.exec.vulkan_kernels import dispatches
 from core.exec.vulkan_memory import STORAGE, Arena, FixedArena, WeightPart, Weights
 from core.exec.vulkan_pacing import Pacer
 from core.exec.vulkan_record import Pipelines, Recorder
+from core.exec.vulkan_tuning import Tuning
 from core.formats.tensor import TensorData
 from core.gpu.commands import CommandPool
 from core.gpu.device import Device

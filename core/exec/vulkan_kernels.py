@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.exec.vulkan_memory import WeightPart
-from core.gpu.info import DeviceInfo
+from core.exec.vulkan_tuning import VECTOR, Tuning
 from core.gpu.pipelines import BufferRange
 from core.plan.plan import Op, Tensor
 from core.plan.step import N_OUTPUTS, N_TOKENS
@@ -23,7 +23,6 @@ from core.plan.step import N_OUTPUTS, N_TOKENS
 MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
 TILE = 8  # lanes along each side of a matmul workgroup
 TILE_N = 4  # outputs of one lane of matmul, for each of up to 4 tokens
-VECTOR = 8  # lanes of a workgroup of matmul_rows: what a vector unit does at once
 VECTOR_ROWS = 4  # outputs of one of its lanes for a token
 MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
 LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
@@ -42,43 +41,6 @@ class Dispatch:
     buffers: Mapping[str, BufferRange]
     groups: tuple[int, int]
     work: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """Workgroup shapes for a kind of device. Lanes are powers of two."""
-
-    lanes: int = 64  # of elementwise kernels
-    reduce_lanes: int = 128  # of rms_norm
-    matvec_lanes: int = 32
-    matvec_rows: int = 4  # outputs of one workgroup; at least 2, see MOST_PART_ROWS
-    matvec_tokens: int = 8  # steps of more tokens are multiplied in tiles
-    vector_tokens: int = 0  # products by vector units: tokens of one lane; 0 for real devices
-    attention_lanes: int = 64
-    share_heads: bool = False  # one attention workgroup serves all heads of a key/value head
-    subgroups: bool = False
-    shared_bytes: int = 16384  # the least that Vulkan promises a workgroup
-    segment_work: int = 1 << 30  # multiply-adds of one command buffer, a few milliseconds
-
-    @classmethod
-    def of(cls, info: DeviceInfo) -> Tuning:
-        if info.kind == "software":  # bound by dispatches and loads: much work for each lane
-            vectors = info.features["subgroup_shuffle"] and info.subgroup_size >= VECTOR
-            tuning = cls(
-                reduce_lanes=16,
-                vector_tokens=4 if vectors else 0,
-                matvec_lanes=8,
-                matvec_rows=8,
-                matvec_tokens=1 << 16,  # always: tiles save nothing where nothing is cached
-                attention_lanes=16,
-                share_heads=True,
-                segment_work=32 << 20 if vectors else 8 << 20,
-            )
-        else:
-            work = 1 << 30 if info.kind == "discrete" else 1 << 28
-            tuning = cls(matvec_lanes=max(32, min(64, info.subgroup_size)), segment_work=work)
-        subgroups = info.features["subgroup_arithmetic"]
-        return replace(tuning, subgroups=subgroups, shared_bytes=info.max_shared_memory)
 
 
 class Binder(Protocol):

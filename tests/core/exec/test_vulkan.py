@@ -9,7 +9,7 @@ from core.errors import CancelledError, DeviceLostError, OutOfDeviceMemoryError
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
 from core.exec.vulkan import VulkanExecutor
-from core.exec.vulkan_kernels import Tuning
+from core.exec.vulkan_tuning import Tuning
 from core.formats.tensor import TensorData
 from core.gpu.create import vk
 from core.gpu.device import Device

@@ -10,7 +10,7 @@ import pytest
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
 from core.exec.vulkan import VulkanExecutor
-from core.exec.vulkan_kernels import Tuning
+from core.exec.vulkan_tuning import Tuning
 from core.formats.gguf import open_gguf
 from core.models.model import BuildOptions
 from core.models.registry import read_model
