@@ -1,6 +1,6 @@
 """The C++ executor: hands each plan over once as flat arrays, then makes one call a step.
 
-Weights are read where they lie (a mapped file); state and scratch are the executor's own memory.
+Weights are read as `cpu_weights` says; state and scratch are the executor's own memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROWS = ("fixed", "tokens", "outputs")
 _OPS = tuple(OPS)
 _MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 3, 6
 
-_FROM_FILE = (Kind.WEIGHT, Kind.TABLE)  # both read where they lie
+_FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 _BANDWIDTH_BYTES = 256 * 10**6
 _MAX_THREADS = 1024
 _TOKENS_HELD = 64  # whose rows of tables stay in memory

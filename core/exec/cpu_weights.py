@@ -16,16 +16,13 @@ from numpy.typing import NDArray
 
 from core.formats.mapping import let_go
 from core.formats.tensor import TensorData
+from core.quant import tiles
 from core.quant.modes import Room, room_for
 
-# The order of the enum in kernels_cpp/plan/op.h. The last two are no formats of weights.
-DTYPES = (
-    *("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8", "q4_0 tiles", "q4_1 tiles"),
-    *("a8", "i8"),
-)
+_KNOWN = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8")  # formats of files
+DTYPES = (*_KNOWN, "q4_0 tiles", "q4_1 tiles", "a8", "i8")  # in the order of kernels_cpp/plan/op.h
 _ROWS_OF_BLOCKS = ("q4_0", "q4_1", "q8_0")
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
-_TILE_ROWS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +42,7 @@ def readable(weight: TensorData) -> CpuWeight:
 
     ValueError for a format that the kernels do not know, or another size than its shape takes.
     """
-    if weight.dtype not in DTYPES[:-4]:
+    if weight.dtype not in _KNOWN:
         raise ValueError(f"weight {weight.name}: the kernels do not know {weight.dtype}")
     expected = weight.format.nbytes(weight.shape)
     if weight.nbytes != expected or weight.shape[-1] % weight.format.block_size:
@@ -79,13 +76,13 @@ def _key(weight: TensorData) -> tuple[int, str, tuple[int, ...]]:
 
 def _tile_bytes(rows: TensorData) -> int:
     count, columns = rows.shape
-    return rows.format.nbytes((-(-count // _TILE_ROWS) * _TILE_ROWS, columns))
+    return rows.format.nbytes((-(-count // tiles.ROWS) * tiles.ROWS, columns))
 
 
 def _in_tiles(rows: CpuWeight, room: Room) -> CpuWeight:
     source = rows.source
-    tiles = room(_tile_bytes(source))
-    number = _cpp.to_tiles(DTYPES.index(rows.dtype), rows.data, *source.shape, tiles)
+    data = room(_tile_bytes(source))
+    number = _cpp.to_tiles(DTYPES.index(rows.dtype), rows.data, *source.shape, data)
     let_go(source.data)  # a mapped file's pages: nobody reads them again
-    laid_out = _laid_out[_key(source)] = CpuWeight(source, DTYPES[number], tiles)
+    laid_out = _laid_out[_key(source)] = CpuWeight(source, DTYPES[number], data)
     return laid_out

@@ -297,7 +297,9 @@ def _store(c: _Call) -> list[Dispatch]:
 def _store_sizes(cache: Tensor, letter: str) -> dict[str, int]:
     rows, columns = cache.shape
     sizes = {"TYPE": ("f32", "f16", "i8").index(cache.dtype), "COLUMNS": columns}
-    sizes |= {"CACHE_ROWS": rows, "BLOCK": cache.block} if cache.block else {"CACHE_ROWS": rows}
+    sizes["CACHE_ROWS"] = rows
+    if cache.block:
+        sizes["BLOCK"] = cache.block
     return {f"{name}_{letter}": value for name, value in sizes.items()}
 
 

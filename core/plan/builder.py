@@ -167,6 +167,8 @@ class PlanBuilder:
         """`scale` multiplies q . k; left out: 1 / sqrt(head_dim)."""
         _expect(q.shape[1] == heads * head_dim, f"{label}: {q.shape} is not {heads} x {head_dim}")
         _expect(heads % kv_heads == 0, f"{label}: {kv_heads} does not divide {heads} heads")
+        rows = k_cache.shape[0], v_cache.shape[0]
+        _expect(rows[0] == rows[1], f"{label}: {rows[0]} rows of keys, {rows[1]} of values")
         for cache in (k_cache, v_cache):
             fits = cache.shape[1] == kv_heads * head_dim
             _expect(fits, f"{label}: {cache.shape} is not {kv_heads} x {head_dim}")

@@ -68,7 +68,9 @@ def _begin(ui: Ui, name: str, x: str, y: str, *, ticks: bool = True) -> bool:
 def _limit(state: AppState) -> float:
     """Tokens a second if the bytes of a token were read as fast as memory was measured; or 0."""
     profile, stats = state.quantization.profile, state.last_stats
-    if profile is None or stats is None or not stats.read_bytes:
+    if profile is None or stats is None or state.executor is None:
+        return 0.0
+    if profile.device != state.executor.device or not stats.read_bytes:
         return 0.0
     return 1e9 * profile.memory_gb_s / stats.read_bytes
 

@@ -35,11 +35,11 @@ inline int tile_nibble(const uint8_t* groups, int row, int column) {
   return column < 16 ? both & 15 : both >> 4;
 }
 
-struct Int4 {
-  static constexpr int kTileBytes = 288;
+// What formats of 4 bits in tiles share; kBytes of scales come first.
+template <int kBytes>
+struct NibbleTiles {
+  static constexpr int kHeader = kBytes;
   static constexpr bool kNibbles = true;
-  static constexpr bool kHasMinimum = false;
-  static constexpr int kHeader = 32;  // bytes
 
   static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
     unpack_tile_nibbles(tile + kHeader, part, words);
@@ -47,6 +47,11 @@ struct Int4 {
   static void plain_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
     levels(tile, part, words);
   }
+};
+
+struct Int4 : NibbleTiles<32> {
+  static constexpr int kTileBytes = 288;
+  static constexpr bool kHasMinimum = false;
 
   // z in quarters
   static I32 zeros(const uint8_t* tile, int part) {

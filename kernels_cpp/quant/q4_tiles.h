@@ -8,18 +8,10 @@
 namespace llm {
 namespace LLM_ISA {
 
-struct Q4_0Tiles {
+struct Q4_0Tiles : NibbleTiles<32> {
   static constexpr int kTileBytes = 288;
-  static constexpr bool kNibbles = true;
   static constexpr bool kHasMinimum = false;
-  static constexpr int kHeader = 32;  // bytes
 
-  static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
-    unpack_tile_nibbles(tile + kHeader, part, words);
-  }
-  static void plain_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
-    levels(tile, part, words);
-  }
   // In quarters, as of Int4
   static I32 zeros(const uint8_t*, int) { return I32{} + 4 * 8; }
   static LaneScales scales(const uint8_t* tile, int part) {
@@ -33,18 +25,10 @@ struct Q4_0Tiles {
 };
 static_assert(Q4_0Tiles::kTileBytes == kTileRows * (2 + 32 / 2), "a float16 and 32 nibbles a row");
 
-struct Q4_1Tiles {
+struct Q4_1Tiles : NibbleTiles<64> {
   static constexpr int kTileBytes = 320;
-  static constexpr bool kNibbles = true;
   static constexpr bool kHasMinimum = true;
-  static constexpr int kHeader = 64;  // bytes
 
-  static void levels(const uint8_t* tile, int part, I32 (&words)[8]) {
-    unpack_tile_nibbles(tile + kHeader, part, words);
-  }
-  static void plain_levels(const uint8_t* tile, int part, I32 (&words)[8]) {
-    levels(tile, part, words);
-  }
   static I32 zeros(const uint8_t*, int) { return I32{}; }
   static LaneScales scales(const uint8_t* tile, int part) {
     const auto* halves = reinterpret_cast<const Half*>(tile) + part * kWidth;

@@ -61,8 +61,8 @@ def _rope(b, x, **changes):
     return b.rope(x, "y", **{"head_dim": 16, "rotary_dim": 16, "theta": 1e4} | changes)
 
 
-def _attention(b, x, heads=4, kv_heads=2, head_dim=16, k=32, v=32):
-    caches = b.state("k_cache", "f16", (8, k)), b.state("v_cache", "f16", (8, v))
+def _attention(b, x, heads=4, kv_heads=2, head_dim=16, k=32, v=32, rows=8):
+    caches = b.state("k_cache", "f16", (8, k)), b.state("v_cache", "f16", (rows, v))
     sizes = {"layer": 0, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
     return b.attention(x, *caches, b.state("gains", "f32", (1, heads), fill=1), "y", **sizes)
 
@@ -87,6 +87,7 @@ BAD = {
     "attention: groups": lambda b, x: _attention(b, x, kv_heads=3, k=48, v=48),
     "attention: k": lambda b, x: _attention(b, x, k=64),
     "attention: v": lambda b, x: _attention(b, x, v=64),
+    "attention: fewer values than keys": lambda b, x: _attention(b, x, rows=7),
     "silu_mul": lambda b, x: b.silu_mul(x, b.matmul(x, b.weight("k"), "k"), "y"),
     "add": lambda b, x: b.add(x, b.matmul(x, b.weight("k"), "k"), "y"),
     "a name twice": lambda b, x: b.output_rows(x, "x"),
