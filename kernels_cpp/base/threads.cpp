@@ -24,12 +24,30 @@ void pause() {
 #endif
 }
 
-uint32_t tasks_left(uint64_t state) { return static_cast<uint32_t>(state); }
-uint64_t phase_number(uint64_t state) { return state >> 32; }
-
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+Tasks TaskRange::take_first() {
+  uint64_t left = left_.load();
+  while (true) {
+    const Tasks tasks = unpack(left);
+    if (tasks.count() == 0) return tasks;
+    if (left_.compare_exchange_weak(left, pack({tasks.begin + 1, tasks.end}))) {
+      return {tasks.begin, tasks.begin + 1};
+    }
+  }
+}
+
+Tasks TaskRange::take_last_half() {
+  uint64_t left = left_.load();
+  while (true) {
+    const Tasks tasks = unpack(left);
+    const uint32_t middle = tasks.begin + tasks.count() / 2;
+    if (tasks.count() == 0) return tasks;
+    if (left_.compare_exchange_weak(left, pack({tasks.begin, middle}))) return {middle, tasks.end};
+  }
+}
+
+ThreadPool::ThreadPool(int threads) : ranges_(threads) {
   try {
     for (int worker = 1; worker < threads; ++worker) {
       workers_.emplace_back([this, worker] { work(worker); });
@@ -44,7 +62,7 @@ ThreadPool::~ThreadPool() { stop(); }
 
 void ThreadPool::stop() {
   quit_ = true;
-  state_ = (phase_number(state_) + 1) << 32;
+  ++phase_;
   wake_sleepers();
   for (std::thread& thread : workers_) thread.join();
 }
@@ -52,47 +70,55 @@ void ThreadPool::stop() {
 void ThreadPool::run(Phases& phases) {
   phases_ = &phases;
   running_ = true;
-  next_phase(phase_number(state_) + 1);
+  next_phase(0);
   while (true) {
-    const uint64_t seen = state_;
-    if (tasks_left(seen) > 0) {
-      take_task(seen, 0);
-    } else if (!running_) {
-      return;
-    } else {
-      wait_for_change(seen);
-    }
+    const uint64_t seen = phase_;
+    if (!running_) return;
+    if (!do_tasks(0)) wait_for_change(seen);
   }
 }
 
-// The state is read before quit_: who has seen the state that `stop` sets would wait for ever.
+// The phase is read before quit_: who has seen the one that `stop` sets would wait for ever.
 void ThreadPool::work(int worker) {
   while (true) {
-    const uint64_t seen = state_;
+    const uint64_t seen = phase_;
     if (quit_) return;
-    if (tasks_left(seen) > 0) {
-      take_task(seen, worker);
-    } else {
-      wait_for_change(seen);
-    }
+    if (!do_tasks(worker)) wait_for_change(seen);
   }
 }
 
-// Who has taken a task may look at phases_ and phase_tasks_: they stay until the task is done.
-bool ThreadPool::take_task(uint64_t seen, int worker) {
-  if (!state_.compare_exchange_strong(seen, seen - 1)) return false;
-  phases_->run_task(phase_tasks_ - tasks_left(seen), worker);
-  if (unfinished_.fetch_sub(1) == 1) next_phase(phase_number(seen) + 1);
+// Whether there were any. The phase lasts until they are reported, so all are of one phase.
+bool ThreadPool::do_tasks(int worker) {
+  uint32_t done = 0;
+  for (Tasks tasks = take(worker); tasks.count() > 0; tasks = take(worker)) {
+    for (uint32_t task = tasks.begin; task < tasks.end; ++task) phases_->run_task(task, worker);
+    done += tasks.count();
+  }
+  if (done == 0) return false;
+  if (unfinished_.fetch_sub(done) == done) next_phase(worker);
   return true;
 }
 
-void ThreadPool::next_phase(uint64_t number) {
-  const uint32_t tasks = phases_->next_phase();
-  phase_tasks_ = tasks;
+Tasks ThreadPool::take(int worker) {
+  Tasks tasks = ranges_[worker].take_first();
+  for (int i = 1; i < threads() && tasks.count() == 0; ++i) {
+    tasks = ranges_[(worker + i) % threads()].take_last_half();
+  }
+  return tasks;
+}
+
+// A single task is for whoever is here: its data lie in this thread's cache.
+void ThreadPool::next_phase(int worker) {
+  uint32_t tasks = phases_->next_phase();
+  for (; tasks == 1; tasks = phases_->next_phase()) phases_->run_task(0, worker);
   unfinished_ = tasks;
   if (tasks == 0) running_ = false;
-  state_ = number << 32 | tasks;
-  if (tasks != 1) wake_sleepers();  // a single task is for whoever is awake: us
+  for (int i = 0; i < threads(); ++i) {
+    const auto edge = [&](int of) { return static_cast<uint32_t>(uint64_t{tasks} * of / threads()); };
+    ranges_[i].set({edge(i), edge(i + 1)});
+  }
+  ++phase_;
+  wake_sleepers();
 }
 
 void ThreadPool::wake_sleepers() {
@@ -107,14 +133,14 @@ void ThreadPool::wait_for_change(uint64_t seen) {
   const auto began = Clock::now();
   for (auto waited = Clock::duration::zero(); waited < kYield; waited = Clock::now() - began) {
     for (int i = 0; i < kPausesPerLook; ++i) {
-      if (state_.load(std::memory_order_acquire) != seen) return;
+      if (phase_.load(std::memory_order_acquire) != seen) return;
       pause();
     }
     if (waited > kSpin) std::this_thread::yield();
   }
   std::unique_lock<std::mutex> lock(mutex_);
   ++sleepers_;
-  changed_.wait(lock, [&] { return state_ != seen; });
+  changed_.wait(lock, [&] { return phase_ != seen; });
   --sleepers_;
 }
 

@@ -19,8 +19,31 @@ class Phases {
   virtual void run_task(uint32_t task, int worker) noexcept = 0;
 };
 
-// Threads take tasks one by one, so a thread that the system has put aside holds up the others
-// only if it was in the middle of a task; nobody waits for it to arrive at a barrier.
+struct Tasks {
+  uint32_t begin, end;
+  uint32_t count() const { return end - begin; }
+};
+
+// The tasks of a phase that nobody has taken yet, of one worker's share. Who takes some may look at
+// what the phase's setting up wrote, as it came before `set`.
+class alignas(64) TaskRange {
+ public:
+  void set(Tasks tasks) { left_ = pack(tasks); }
+  Tasks take_first();      // one
+  Tasks take_last_half();  // of an odd number, the larger one
+
+ private:
+  static uint64_t pack(Tasks tasks) { return uint64_t{tasks.end} << 32 | tasks.begin; }
+  static Tasks unpack(uint64_t left) {
+    return {static_cast<uint32_t>(left), static_cast<uint32_t>(left >> 32)};
+  }
+
+  std::atomic<uint64_t> left_{0};
+};
+
+// Each thread has a share of a phase's tasks side by side, so that it reads memory in one stream,
+// and takes from the others' when it is done: a thread that the system has put aside holds up the
+// others only by the task that it is in the middle of.
 class ThreadPool {
  public:
   // The caller of `run` is one of them. std::system_error if they cannot be started.
@@ -30,24 +53,24 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   void run(Phases& phases);
-  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const { return static_cast<int>(ranges_.size()); }
 
  private:
   void stop();
   void work(int worker);
-  bool take_task(uint64_t seen, int worker);
-  void next_phase(uint64_t number);
+  bool do_tasks(int worker);
+  Tasks take(int worker);
+  void next_phase(int worker);
   void wait_for_change(uint64_t seen);
   void wake_sleepers();
 
-  // number of the phase << 32 | tasks not yet taken
-  alignas(64) std::atomic<uint64_t> state_{0};
+  alignas(64) std::atomic<uint64_t> phase_{0};  // grows when there are tasks, or no more work
   alignas(64) std::atomic<uint32_t> unfinished_{0};
   alignas(64) std::atomic<int> sleepers_{0};
   std::atomic<bool> running_{false};
   std::atomic<bool> quit_{false};
   Phases* phases_ = nullptr;
-  uint32_t phase_tasks_ = 0;
+  std::vector<TaskRange> ranges_;  // [threads]
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::thread> workers_;

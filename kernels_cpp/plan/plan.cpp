@@ -52,6 +52,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     check_op(op, i);
     if (op.code == OpCode::kRope) add_angles(op);
     ops_.push_back(op);
+    untouched_.push_back(first_independent(i));
   }
 }
 
@@ -76,11 +77,10 @@ void Plan::add_angles(Op& op) {
   op.angles = found->data();
 }
 
-bool Plan::independent(size_t first, size_t index) const {
-  for (size_t i = first; i < index; ++i) {
-    if (depends(ops_[index], ops_[i])) return false;
-  }
-  return true;
+size_t Plan::first_independent(size_t index) const {
+  size_t first = index;
+  while (first > 0 && !depends(ops_[index], ops_[first - 1])) --first;
+  return first;
 }
 
 void Plan::start(const Step& step) {

@@ -35,16 +35,18 @@ class Plan {
 
   const std::vector<Op>& ops() const { return ops_; }
   // Whether op `index` may run at the same time as the ops first..index-1.
-  bool independent(size_t first, size_t index) const;
+  bool independent(size_t first, size_t index) const { return first >= untouched_[index]; }
   void start(const Step& step);  // computes the angles of this step's positions
 
  private:
   const Tensor* tensor(int64_t id) const;
   void add_angles(Op& op);
+  size_t first_independent(size_t index) const;
 
   std::vector<Tensor> tensors_;
   std::vector<Op> ops_;
   std::vector<RopeAngles> angles_;
+  std::vector<size_t> untouched_;  // [ops]: from here up to an op, none touches what it touches
 };
 
 }  // namespace llm
