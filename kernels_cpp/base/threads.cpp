@@ -114,7 +114,9 @@ void ThreadPool::next_phase(int worker) {
   unfinished_ = tasks;
   if (tasks == 0) running_ = false;
   for (int i = 0; i < threads(); ++i) {
-    const auto edge = [&](int of) { return static_cast<uint32_t>(uint64_t{tasks} * of / threads()); };
+    const auto edge = [&](int of) {
+      return static_cast<uint32_t>(uint64_t{tasks} * of / threads());
+    };
     ranges_[i].set({edge(i), edge(i + 1)});
   }
   ++phase_;
