@@ -61,6 +61,7 @@ class KvCache:
         context = executor.program.context
         # The first position that a ring still has; it has all from there to the last.
         self._oldest = {layer.layer: 0 for layer in self.layers if layer.rows < context}
+        self._none_lost = (0,) * len(self.layers)
         self.precision: Precision = "int8" if self._rounds() else "whole"
 
     def __len__(self) -> int:
@@ -89,6 +90,10 @@ class KvCache:
             self._oldest.get(layer.layer, 0) <= max(0, length - layer.window + 1)
             for layer in self.layers
         )
+
+    def oldest_rows(self) -> tuple[int, ...]:
+        """`oldest` of every layer."""
+        return tuple(map(self.oldest, self.layers)) if self._oldest else self._none_lost
 
     def oldest(self, layer: CacheLayer) -> int:
         """The first position whose row the layer still has."""

@@ -380,7 +380,7 @@ class Session:
     def _commit(self, first_row: int) -> None:
         length = len(self.cache)
         rows = range(first_row, length) if self._ring_rows else range(0)
-        oldest = tuple(map(self.cache.oldest, self.cache.layers))
+        oldest = self.cache.oldest_rows()
         version, changed = self.committed.version, (length, rows)
         if changed != (self.committed.length, self.committed.rows):
             version += 1

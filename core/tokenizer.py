@@ -44,6 +44,7 @@ class Tokenizer:
         """`words` encodes what lies between marked tokens; made from the vocabulary if left out."""
         self._vocabulary = vocabulary
         self._tokens, self._types = vocabulary.tokens, vocabulary.types
+        self._bytes: dict[int, bytes] = {}  # of tokens that were asked for
         self._is_bpe = vocabulary.model == BYTE_LEVEL_BPE
         control = [i for i in self._marked_ids() if self.is_special(i)]
         literal = [i for i in self._marked_ids() if not self.is_special(i)]
@@ -165,6 +166,12 @@ class Tokenizer:
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes a token stands for, perhaps a part of a character."""
+        known = self._bytes.get(token_id)
+        if known is None:
+            known = self._bytes[token_id] = self._bytes_of(token_id)
+        return known
+
+    def _bytes_of(self, token_id: int) -> bytes:
         token, kind = self._tokens[self._checked(token_id)], self._types[token_id]
         if kind in (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED):
             return token.encode("utf-8", "surrogateescape")

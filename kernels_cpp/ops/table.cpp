@@ -1,6 +1,7 @@
 // All ops of one instruction set, in the order of OpCode.
 #include "ops/table.h"
 
+#include "logits/kernels.h"
 #include "ops/kernels.h"
 #include "quantizer/search.h"
 
@@ -13,7 +14,8 @@ KernelTable table() {
        kAttention, kSiluMul,   kGeluMul,  kAdd,          kScale,        kSoftcap,    kSparsify,
        kColumns,   kConcat,    kMatchRms, kAltupPredict, kAltupCorrect, kAddStreams, kOutputRows},
       kQuantizeInt4,
-      kQuantizeInt8};
+      kQuantizeInt8,
+      kLogits};
 }
 
 }  // namespace LLM_ISA

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/step.h"
+#include "logits/logits.h"
 
 namespace llm {
 
@@ -103,6 +104,7 @@ struct TileQuantizer {
 struct KernelTable {
   Kernel kernels[static_cast<int>(OpCode::kCount)];
   TileQuantizer int4, int8;
+  LogitKernels logits;
 };
 
 static inline int64_t row_bytes(DType dtype, int64_t n_cols, int64_t block = 1) {
