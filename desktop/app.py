@@ -77,6 +77,7 @@ class App:
         self._title = TITLE
         self._dialog = FileDialog()
         self._pacer = Pacer()
+        self._listening = True  # to the engine: what it says ends the sleep
         self.window = Window(TITLE, _geometry(keeper.settings.window))
         try:
             self.device = self._open_device()
@@ -102,7 +103,7 @@ class App:
         self._draw()
         from core.engine import Engine
 
-        self.engine = Engine(self.device, self.window.wake, variants_folder())
+        self.engine = Engine(self.device, self._heard, variants_folder())
         self.program.start(self.engine)
         self.program.state = with_lists(self.program.state)
         self._pacer.on_input(time.monotonic())
@@ -115,9 +116,16 @@ class App:
     def turn(self) -> None:
         """Sleep until something happens, or for LONGEST_SLEEP; draw if there is something new."""
         self._sleep()
+        self._listening = True
         self._look()
         if self._pacer.take(time.monotonic()):
             self._draw()
+        self._listening = not self._pacer.expects()
+
+    def _heard(self) -> None:
+        """The engine said something; on its thread. The frame that is to come will show it."""
+        if self._listening:
+            self.window.wake()
 
     def _sleep(self) -> None:
         longest = DIALOG_PERIOD if self._dialog.open else LONGEST_SLEEP

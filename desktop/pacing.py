@@ -38,6 +38,10 @@ class Pacer:
         """How long to sleep, in seconds; 0 when a frame is due."""
         return max(0.0, min(longest, self._next() - now))
 
+    def expects(self) -> bool:
+        """Whether a frame comes as soon as a change could ask for one."""
+        return self._next() <= self._last + self.frame
+
     def take(self, now: float) -> bool:
         """Whether a frame is due now; it counts as drawn."""
         if self._next() > now:

@@ -39,6 +39,18 @@ class Geometry:
     maximized: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What the window system was asked."""
+
+    size: tuple[int, int]  # screen coordinates
+    pixels: tuple[int, int]
+    content_scale: float
+    position: tuple[int, int] | None  # None: clients do not know where they are
+    iconified: bool
+    maximized: bool
+
+
 class Window:
     """One window. Made first, so that the device can be opened with `extensions`, then
     `attach(device)`; `detach` and another `attach` move it to a new device.
@@ -52,6 +64,8 @@ class Window:
         self._errors: list[str] = []
         self._presenter: Presenter | None = None
         self._imgui_connected = False
+        self._known: _Measured | None = None
+        self._shown = False
         self.on_drop: Callable[[list[Path]], None] | None = None
         self.on_refresh: Callable[[], None] | None = None
         self._start_glfw()
@@ -111,6 +125,36 @@ class Window:
         glfw.set_drop_callback(self.handle, listener)
         glfw.set_key_callback(self.handle, key)  # before Dear ImGui's, which calls it first
         glfw.set_window_refresh_callback(self.handle, refresh)
+        for changes in (
+            glfw.set_window_size_callback,
+            glfw.set_framebuffer_size_callback,
+            glfw.set_window_content_scale_callback,
+            glfw.set_window_pos_callback,
+            glfw.set_window_iconify_callback,
+            glfw.set_window_maximize_callback,
+        ):
+            changes(self.handle, self._forget)
+
+    def _forget(self, *_: Any) -> None:
+        self._known = None
+
+    @property
+    def _measured(self) -> _Measured:
+        """Asked again after a change only: on X11 each answer takes the server's time."""
+        if self._known is None:
+            self._known = self._measure()
+        return self._known
+
+    def _measure(self) -> _Measured:
+        hidden = _platform_is("PLATFORM_WAYLAND")
+        return _Measured(
+            size=glfw.get_window_size(self.handle),
+            pixels=glfw.get_framebuffer_size(self.handle),
+            content_scale=float(glfw.get_window_content_scale(self.handle)[0]),
+            position=None if hidden else glfw.get_window_pos(self.handle),
+            iconified=bool(glfw.get_window_attrib(self.handle, glfw.ICONIFIED)),
+            maximized=bool(glfw.get_window_attrib(self.handle, glfw.MAXIMIZED)),
+        )
 
     def _set_icon(self) -> None:
         if _platform_is("PLATFORM_WAYLAND", "PLATFORM_COCOA"):
@@ -156,23 +200,21 @@ class Window:
     @property
     def framebuffer_size(self) -> tuple[int, int]:
         """Pixels."""
-        width, height = glfw.get_framebuffer_size(self.handle)
-        return int(width), int(height)
+        return self._measured.pixels
 
     @property
     def ui_scale(self) -> float:
         """Display pixels of the interface per design pixel: the part of the screen's scale that
         window coordinates do not already hide (all of it on X11 and Windows, none on macOS)."""
-        content = glfw.get_window_content_scale(self.handle)[0]
-        window, pixels = glfw.get_window_size(self.handle)[0], self.framebuffer_size[0]
+        known = self._measured
+        window, pixels = known.size[0], known.pixels[0]
         hidden = pixels / window if window and pixels else 1.0
-        return float(content / hidden) if content else 1.0
+        return known.content_scale / hidden if known.content_scale else 1.0
 
     @property
     def drawable(self) -> bool:
-        if self._presenter is None or 0 in self.framebuffer_size:
-            return False
-        return not glfw.get_window_attrib(self.handle, glfw.ICONIFIED)
+        known = self._measured
+        return self._presenter is not None and 0 not in known.pixels and not known.iconified
 
     @property
     def should_close(self) -> bool:
@@ -189,12 +231,9 @@ class Window:
 
     def geometry(self) -> Geometry:
         """What to remember for the next start."""
-        scale = self.ui_scale  # GLFW multiplies by it again when the window is made
-        width, height = (round(side / scale) for side in glfw.get_window_size(self.handle))
-        hidden = _platform_is("PLATFORM_WAYLAND")  # clients there do not know where they are
-        x, y = (0, 0) if hidden else glfw.get_window_pos(self.handle)
-        maximized = bool(glfw.get_window_attrib(self.handle, glfw.MAXIMIZED))
-        return Geometry(width, height, None if hidden else (x, y), maximized)
+        scale, known = self.ui_scale, self._measured  # GLFW multiplies by it when a window is made
+        width, height = (round(side / scale) for side in known.size)
+        return Geometry(width, height, known.position, known.maximized)
 
     def set_title(self, title: str) -> None:
         glfw.set_window_title(self.handle, title)
@@ -224,7 +263,8 @@ class Window:
     def end_frame(self, frame: Frame, value: int) -> None:
         assert self._presenter is not None
         self._presenter.end(frame, value)
-        if not glfw.get_window_attrib(self.handle, glfw.VISIBLE):
+        if not self._shown:
+            self._shown = True
             glfw.show_window(self.handle)
 
     def close(self) -> None:
