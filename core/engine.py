@@ -121,6 +121,12 @@ class Engine:
         else:
             self._commands.put((number, command))
 
+    def frame(self, drawing: bool) -> None:
+        """A frame begins to be drawn, or is done: meanwhile it has a core to itself."""
+        runner = self._running.runner
+        if runner is not None:
+            runner.executor.leave_a_core(drawing)
+
     def poll(self) -> list[Event]:
         """The events since the last call, in order; never waits."""
         events = []

@@ -33,6 +33,9 @@ from desktop.state import AppState
 from desktop.window import Geometry, Window
 
 TITLE = "llm-lite"
+# Seconds that a thread may keep Python to itself while another one waits: with Python's own 0.005
+# the engine loses the time of a token or two to every frame.
+SWITCH = 0.0005
 LONGEST_SLEEP = 0.5  # seconds; Ctrl-C is noticed between two sleeps
 DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
@@ -50,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         options=given(engine_options(arguments), EngineOptions(), state.options),
         sampling=given(sampling_options(arguments), SamplingOptions(), state.sampling),
     )
+    sys.setswitchinterval(SWITCH)
     app = App(keeper, state)
     try:
         app.start(arguments.model)
@@ -155,24 +159,34 @@ class App:
             self.window.set_title(title)
 
     def _draw(self) -> None:
-        program, interface = self.program, self.program.interface
+        interface = self.program.interface
         interface.scale = self.window.ui_scale
         interface.ui.maps = self.screen.maps
         acted: list[object] = []
         try:
-            palette = interface.ui.theme.palette
-            shown = self.screen.draw(lambda: acted.extend(program.paint()), palette)
+            shown = self._picture(acted)
         except DeviceLostError as error:
             self._rebuild(error)
             return
         if shown:
-            program.drawn(self.screen.render)
+            self.program.drawn(self.screen.render)
             interface.frames.add(self.screen.loop.times.ms[-1] / 1e3)
         now = time.monotonic()
         if acted:
             self._pacer.on_input(now)
-        ends = (notice.until for notice in program.state.notices)
+        ends = (notice.until for notice in self.program.state.notices)
         self._pacer.again(interface.ui.redraw_at, *ends)
+
+    def _picture(self, acted: list[object]) -> bool:
+        """One frame, beside which the engine leaves a core free; what the person did in it."""
+        engine, palette = self.engine, self.program.interface.ui.theme.palette
+        if engine is not None:
+            engine.frame(True)
+        try:
+            return self.screen.draw(lambda: acted.extend(self.program.paint()), palette)
+        finally:
+            if engine is not None:
+                engine.frame(False)
 
     def _refresh(self) -> None:
         """The window has another size or was uncovered: a frame now, and those that settle it."""

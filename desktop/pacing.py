@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 FRAME = 1 / 30  # seconds between two frames that only the engine asked for
-SOFTWARE_FRAME = 1 / 12  # the same where frames are drawn by the processor that answers
+SOFTWARE_FRAME = 1 / 10  # the same where frames are drawn by the processor that answers
 SETTLE = (0.0, 0.016, 0.05, 0.2, 0.45, 0.8)  # frames after input: hover, tooltips, popovers
 
 

@@ -152,6 +152,12 @@ class CpuExecutor:
         self._interpreter.measure(False)
         return whole, [seconds / times / self.threads for seconds in busy]
 
+    def leave_a_core(self, wanted: bool) -> None:
+        """As `Executor.leave_a_core`. A thread that shares its core keeps the others waiting."""
+        interpreter = self._interpreter
+        if interpreter is not None:
+            interpreter.use(min(self.threads, default_threads() - wanted))
+
     def close(self) -> None:
         """Ends the threads and frees the state; the executor runs no more steps."""
         self._interpreter = None

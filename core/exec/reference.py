@@ -291,6 +291,9 @@ class NumpyExecutor:
     def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
         self._state[name][first : first + len(data)] = data
 
+    def leave_a_core(self, wanted: bool) -> None:
+        """Nothing to leave."""
+
     def device_state(self, name: str) -> None:
         return None
 

@@ -210,6 +210,9 @@ class VulkanExecutor:
     def host_state(self, name: str) -> None:
         return None
 
+    def leave_a_core(self, wanted: bool) -> None:
+        """Nothing to leave."""
+
     def device_state(self, name: str) -> BufferRange:
         return self._state[name]
 

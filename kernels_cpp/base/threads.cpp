@@ -1,5 +1,6 @@
 #include "base/threads.h"
 
+#include <algorithm>
 #include <chrono>
 
 #if defined(__x86_64__)
@@ -47,7 +48,7 @@ Tasks TaskRange::take_last_half() {
   }
 }
 
-ThreadPool::ThreadPool(int threads) : ranges_(threads) {
+ThreadPool::ThreadPool(int threads) : in_use_(threads), ranges_(threads) {
   try {
     for (int worker = 1; worker < threads; ++worker) {
       workers_.emplace_back([this, worker] { work(worker); });
@@ -64,7 +65,21 @@ void ThreadPool::stop() {
   quit_ = true;
   ++phase_;
   wake_sleepers();
+  use(threads());
   for (std::thread& thread : workers_) thread.join();
+}
+
+void ThreadPool::use(int threads) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    in_use_ = std::clamp(threads, 1, this->threads());
+  }
+  wanted_.notify_all();
+}
+
+void ThreadPool::rest(int worker) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  wanted_.wait(lock, [&] { return worker < in_use_; });
 }
 
 void ThreadPool::run(Phases& phases) {
@@ -83,7 +98,11 @@ void ThreadPool::work(int worker) {
   while (true) {
     const uint64_t seen = phase_;
     if (quit_) return;
-    if (!do_tasks(worker)) wait_for_change(seen);
+    if (worker >= in_use_) {
+      rest(worker);
+    } else if (!do_tasks(worker)) {
+      wait_for_change(seen);
+    }
   }
 }
 
@@ -99,7 +118,9 @@ bool ThreadPool::do_tasks(int worker) {
   return true;
 }
 
+// What a worker leaves when it goes to rest, others take.
 Tasks ThreadPool::take(int worker) {
+  if (worker >= in_use_) return {0, 0};
   Tasks tasks = ranges_[worker].take_first();
   for (int i = 1; i < threads() && tasks.count() == 0; ++i) {
     tasks = ranges_[(worker + i) % threads()].take_last_half();
@@ -113,12 +134,9 @@ void ThreadPool::next_phase(int worker) {
   for (; tasks == 1; tasks = phases_->next_phase()) phases_->run_task(0, worker);
   unfinished_ = tasks;
   if (tasks == 0) running_ = false;
-  for (int i = 0; i < threads(); ++i) {
-    const auto edge = [&](int of) {
-      return static_cast<uint32_t>(uint64_t{tasks} * of / threads());
-    };
-    ranges_[i].set({edge(i), edge(i + 1)});
-  }
+  const int shares = in_use_;
+  const auto edge = [&](int of) { return static_cast<uint32_t>(uint64_t{tasks} * of / shares); };
+  for (int i = 0; i < shares; ++i) ranges_[i].set({edge(i), edge(i + 1)});
   ++phase_;
   wake_sleepers();
 }

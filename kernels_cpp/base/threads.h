@@ -54,12 +54,15 @@ class ThreadPool {
 
   void run(Phases& phases);
   int threads() const { return static_cast<int>(ranges_.size()); }
+  // How many of them work from now on, at least one; the others sleep. From any thread.
+  void use(int threads);
 
  private:
   void stop();
   void work(int worker);
   bool do_tasks(int worker);
   Tasks take(int worker);
+  void rest(int worker);
   void next_phase(int worker);
   void wait_for_change(uint64_t seen);
   void wake_sleepers();
@@ -67,12 +70,13 @@ class ThreadPool {
   alignas(64) std::atomic<uint64_t> phase_{0};  // grows when there are tasks, or no more work
   alignas(64) std::atomic<uint32_t> unfinished_{0};
   alignas(64) std::atomic<int> sleepers_{0};
+  std::atomic<int> in_use_;  // workers below it work
   std::atomic<bool> running_{false};
   std::atomic<bool> quit_{false};
   Phases* phases_ = nullptr;
   std::vector<TaskRange> ranges_;  // [threads]
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, wanted_;
   std::vector<std::thread> workers_;
 };
 

@@ -65,6 +65,8 @@ void init_interpreter(py::module_& module) {
            }),
            py::arg("isa"), py::arg("threads"))
       .def_property_readonly("threads", &llm::Interpreter::threads)
+      .def("use", &llm::Interpreter::use, py::arg("threads"),
+           "How many of the threads work from now on; from any thread.")
       .def("add_plan", &add_plan, py::arg("tensors"), py::arg("ops"), py::arg("params"),
            "tensors: [n, 7], ops: [m, 6], params: [m, 5]; returns the plan's number.")
       .def("run", &run, py::arg("plan"), py::arg("words"), py::arg("first"), py::arg("last"),

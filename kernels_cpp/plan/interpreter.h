@@ -25,6 +25,7 @@ class Interpreter : private Phases {
              std::chrono::microseconds budget);
 
   int threads() const { return pool_.threads(); }
+  void use(int threads) { pool_.use(threads); }
 
   // Measure from now on how long threads are busy with each op, or stop measuring.
   void measure(bool wanted);

@@ -30,10 +30,15 @@ class Engine(FakeEngine):
     def __init__(self, device, wake, variants):
         assert variants.name == "variants"
         self.devices = [device]
+        self.drawing = False
         super().__init__(Engine.delay, wake)
 
     def device_lost(self, device):
         self.devices.append(device)
+
+    def frame(self, drawing):
+        assert drawing != self.drawing, "begun and ended in turn"
+        self.drawing = drawing
 
     def close(self, timeout=2.0):
         super().close(timeout)

@@ -43,6 +43,20 @@ def test_the_engine_gets_some_frames_a_second(frame):
     assert 1 / frame * 0.8 <= frames <= 1 / frame + 1
 
 
+def test_knows_when_a_change_would_be_shown_anyway():
+    pacer = Pacer(0.1)
+    assert not pacer.expects(), "nothing is planned"
+    pacer.on_change(1.0)
+    assert pacer.take(1.0)
+    assert pacer.expects(), "the frame that settles it"
+    assert pacer.take(1.1)
+    assert not pacer.expects()
+    pacer.again(1.15)
+    assert pacer.expects()
+    pacer.again(1.25)
+    assert not pacer.expects(), "a change would have one sooner"
+
+
 def test_sleeps_until_the_next_moment():
     pacer = Pacer()
     pacer.again(3.0, float("inf"))

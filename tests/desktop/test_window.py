@@ -167,7 +167,7 @@ def test_minimised_window_draws_nothing_and_comes_back(program):
 def test_framebuffer_of_no_size_is_not_drawn(program, monkeypatch):
     program.frames(2)
     monkeypatch.setattr(glfw, "get_framebuffer_size", lambda _window: (0, 0))
-    glfw.set_window_size(program.window.handle, 700, 500)
+    glfw.set_window_pos(program.window.handle, 30, 30)
     assert program.until(lambda: not program.window.drawable)
     assert program.frames(2) == 0
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -106,6 +107,38 @@ def test_busy_neighbours_do_not_stop_it(tmp_path: Path) -> None:
     expected = CpuExecutor(program, file.tensors).run(step).tobytes()
     for run in runs:
         assert run.communicate(timeout=60)[0] == expected
+
+
+def test_threads_may_come_and_go_at_any_moment(tmp_path: Path) -> None:
+    """Leaving a core to others changes no value and loses no task."""
+    file = tiny(tmp_path, width=256, ffn=512)
+    executor = CpuExecutor(program_of(file), file.tensors, threads=3)
+    expected = [executor.run(step) for step in conversation()]
+    done = threading.Event()
+
+    def flicker() -> None:
+        while not done.is_set():
+            executor.leave_a_core(True)
+            executor.leave_a_core(False)
+
+    other = threading.Thread(target=flicker)
+    other.start()
+    try:
+        for _ in range(30):
+            for step, logits in zip(conversation(), expected, strict=True):
+                np.testing.assert_array_equal(executor.run(step), logits)
+    finally:
+        done.set()
+        other.join()
+        executor.close()
+
+
+def test_a_closed_executor_leaves_nothing(tmp_path: Path) -> None:
+    file = tiny(tmp_path)
+    executor = CpuExecutor(program_of(file), file.tensors, threads=2)
+    executor.leave_a_core(True)
+    executor.close()
+    executor.leave_a_core(False)
 
 
 def test_stops_when_asked_and_goes_on_after(tmp_path: Path) -> None:
