@@ -55,7 +55,9 @@ inline void split_levels(const I32 (&words)[8], I32* levels) {
 template <bool kNibbles>
 class XWords {
  public:
-  XWords(const A8Row& x, int64_t block) {
+  XWords() = default;
+  XWords(const A8Row& x, int64_t block) { read(x, block); }
+  void read(const A8Row& x, int64_t block) {
     const int8_t* values = x.values + kA8Block * block;
     if constexpr (kInBytes<kNibbles>) {
       bytes_ = values;

@@ -45,9 +45,12 @@ static int64_t matmul_tasks(const Op& op, const Step& step) {
   return tasks < 1 ? 1 : tasks;
 }
 
-static void matmul_a32(const Op& op, int64_t tokens, Range rows, float* scratch) {
+static void matmul_a32(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
-  if (tokens >= kPanelWorthA32) return matmul_a32_by_panels(x, weight, y, tokens, rows, scratch);
+  if (tokens >= kPanelWorthA32) {
+    auto* panel = reinterpret_cast<float*>(scratch);
+    return matmul_a32_by_panels(x, weight, y, tokens, rows, panel);
+  }
   switch (weight.dtype) {
     case DType::kF32:
       return matmul_by_rows<FloatRow<F32Format::Value>>(x, weight, y, tokens, rows);
@@ -97,17 +100,15 @@ static void matmul(const Op& op, const Step& step, const Task& task) {
   const Tensor &x = *op.in[0], &weight = *op.in[1];
   const int64_t tokens = tokens_of(x, step);
   const Range rows = share(task, weight.n_rows, row_granule(op, tokens));
-  if (x.dtype == DType::kF32) {
-    return matmul_a32(op, tokens, rows, reinterpret_cast<float*>(task.scratch));
-  }
+  if (x.dtype == DType::kF32) return matmul_a32(op, tokens, rows, task.scratch);
   matmul_a8(op, tokens, rows, task.scratch);
 }
 
 static size_t matmul_scratch(const Op& op) {
   const Tensor& x = *op.in[0];
   if (x.dtype == DType::kA8) return panel_bytes(x.n_cols);
-  const size_t sums = kTileTokens * static_cast<size_t>(x.n_cols / 32) * sizeof(float);
-  return sums > kPanelBytesA32 ? sums : kPanelBytesA32;
+  const size_t blocks = kTileTokens * static_cast<size_t>(x.n_cols / 32) * kDigitScratch;
+  return blocks > kPanelBytesA32 ? blocks : kPanelBytesA32;
 }
 
 const Kernel kMatmul = {matmul_tasks, matmul, matmul_scratch};

@@ -2,6 +2,7 @@
 // there.
 #pragma once
 
+#include "ops/digits.h"
 #include "ops/groups.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
@@ -14,6 +15,11 @@ namespace LLM_ISA {
 
 constexpr int kParts = kTileRows / kWidth;  // registers that the rows of a tile take
 constexpr int kTileTokens = 4;              // at most, that share a pass over the tiles
+
+// Floats meet nibbles as digits where there are products of bytes.
+template <typename Format>
+constexpr bool kByDigits = Format::kNibbles && kInBytes<true>;
+constexpr size_t kDigitScratch = 2 * sizeof(float) + kDigitBytes;  // of a block of a token
 
 // Lanes of every part and token, for the 16 rows of a row of tiles.
 template <int kTokens>
@@ -122,6 +128,18 @@ inline void add_tile_a32(const uint8_t* tile, int64_t b, const FloatX (&x)[kToke
   }
 }
 
+template <typename Format>
+inline void add_tile_digits(const uint8_t* tile, int64_t b, const DigitsX& x,
+                            F32 (&totals)[kParts]) {
+  F32 dots[kParts];
+  digit_dots(tile + Format::kHeader, x.digits + kDigitBytes * b, dots);
+  for (int part = 0; part < kParts; ++part) {
+    const LaneScales scales = Format::scales(tile, part);
+    totals[part] += dots[part] * (scales.d * x.steps[b]);
+    totals[part] += scales.m * x.sums[b];
+  }
+}
+
 template <int kTokens>
 inline void store_tile_sums(const TileSums<kTokens>& totals, const Tensor& y, int64_t token,
                             int64_t first, int64_t count) {
@@ -170,6 +188,32 @@ inline void sum_blocks(const float* x, int64_t n, float* sums) {
   }
 }
 
+// scratch: kDigitScratch bytes a block and token
+template <typename Format, int kTokens>
+inline void tiles_times_digits(const Tensor& x, const Tensor& weight, const Tensor& y,
+                               int64_t token, Range rows, uint8_t* scratch) {
+  const int64_t blocks = x.n_cols / 32;
+  DigitsX values[kTokens];
+  for (int t = 0; t < kTokens; ++t) {
+    const float* from = row<const float>(x, token + t);
+    auto* sums = reinterpret_cast<float*>(scratch + t * blocks * kDigitScratch);
+    float* steps = sums + blocks;
+    auto* digits = reinterpret_cast<int8_t*>(steps + blocks);
+    sum_blocks(from, x.n_cols, sums);
+    for (int64_t b = 0; b < blocks; ++b) {
+      steps[b] = digit_step(from + b * 32);
+      split_digits(from + b * 32, steps[b], digits + b * kDigitBytes);
+    }
+    values[t] = {digits, steps, sums};
+  }
+  over_tiles<Format, kTokens>(weight, y, token, rows,
+                              [&](const uint8_t* tile, int64_t b, TileSums<kTokens>& totals) {
+                                for (int t = 0; t < kTokens; ++t) {
+                                  add_tile_digits<Format>(tile, b, values[t], totals.of[t]);
+                                }
+                              });
+}
+
 // scratch: float [K / 32] a token
 template <typename Format, int kTokens>
 inline void tiles_times_a32(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t token,
@@ -195,9 +239,14 @@ inline void matmul_a8_by_tiles(const Tensor& x, const Tensor& weight, const Tens
 
 template <typename Format>
 inline void matmul_a32_by_tiles(const Tensor& x, const Tensor& weight, const Tensor& y,
-                                int64_t tokens, Range rows, float* scratch) {
+                                int64_t tokens, Range rows, uint8_t* scratch) {
   in_groups<kTileTokens>(tokens, [&](int64_t token, auto count) {
-    tiles_times_a32<Format, count()>(x, weight, y, token, rows, scratch);
+    if constexpr (kByDigits<Format>) {
+      tiles_times_digits<Format, count()>(x, weight, y, token, rows, scratch);
+    } else {
+      auto* sums = reinterpret_cast<float*>(scratch);
+      tiles_times_a32<Format, count()>(x, weight, y, token, rows, sums);
+    }
   });
 }
 

@@ -13,7 +13,7 @@ namespace llm {
 namespace LLM_ISA {
 
 // What broadcasts of activations are shared by: registers of rows.
-constexpr int kPanelParts = kWidth == 16 ? 2 : 1;
+constexpr int kPanelParts = kWidth == 4 ? 1 : 2;
 constexpr int kPanelRowsA8 = kPanelParts * kWidth;
 constexpr int kPanelTokensA8 = kWidth == 16 ? 6 : 4;  // two registers each and part
 
@@ -99,11 +99,14 @@ inline void panel_times_a8(const PanelBlock<kNibbles>* block, const Tensor& x, i
         }
       }
     } else {
-      for (int t = 0; t < kTokens; ++t) {
-        const XWords<kNibbles> words(a8_row(x, token + t), b);
-        for (int i = 0; i < 16; ++i) {
+      XWords<kNibbles> words[kTokens];
+      for (int t = 0; t < kTokens; ++t) words[t].read(a8_row(x, token + t), b);
+      asm("" : "+m"(words));  // broadcasts from memory cost less than from lanes of a register
+#pragma GCC unroll 1          // else compilers keep products back, more than there are registers
+      for (int i = 0; i < 16; ++i) {
+        for (int t = 0; t < kTokens; ++t) {
           for (int p = 0; p < kPanelParts; ++p) {
-            sums[t][p] = add_products<kNibbles>(sums[t][p], block[p].levels[i], words.at(i));
+            sums[t][p] = add_products<kNibbles>(sums[t][p], block[p].levels[i], words[t].at(i));
           }
         }
       }

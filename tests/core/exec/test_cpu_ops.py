@@ -183,6 +183,30 @@ def test_products_with_one_hot_rows_are_the_weights(isa: str, dtype: str, tokens
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("size", [1e-25, 1.0, 1e30])
+@pytest.mark.parametrize("dtype", TILES)
+def test_products_of_floats_of_any_size(isa: str, dtype: str, size: float) -> None:
+    """As exact as sums of float32; what is no number stays none, in its own row."""
+    rng = np.random.default_rng(1)
+    x = (rng.normal(0, size, (VOCABULARY, 96)) ** 3 / size**2).astype(np.float32)
+    case = OneOp()
+    case.weights["x"] = weight("x", "f32", x)
+    case.random("w", 37, 96, dtype=dtype)
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
+    cpu = CpuExecutor(case.program(outputs=17), case.weights, isa=isa)
+    levels = case.weights["w"].dequantize().astype(np.float64)
+    found = cpu.run(Step(np.arange(2, dtype=np.int32), 0, 2))
+    most = (np.abs(x[:2].astype(np.float64)) @ np.abs(levels).T).max()
+    np.testing.assert_allclose(found, x[:2] @ levels.T, atol=1e-6 * most)
+    for bad in (np.nan, np.inf, -np.inf):
+        x[0, 50] = bad
+        case.weights["x"] = weight("x", "f32", x)
+        cpu = CpuExecutor(case.program(outputs=17), case.weights, isa=isa)
+        again = cpu.run(Step(np.arange(2, dtype=np.int32), 0, 2))
+        assert not np.isfinite(again[0]).any()
+        np.testing.assert_array_equal(again[1], found[1])
+
+
 def extreme_inputs() -> TensorData:
     """Rows whose int8 and zero points are at either end: all high, all low, and 31 against 1."""
     values = np.full((VOCABULARY, 64), 127.0)
