@@ -2,6 +2,7 @@
 # make test   set up what is missing and pass the tests
 # make check  everything a change must pass: format, lint, types, layers, tests
 # make bench  measure us and llama.cpp in turns and write the table of the README
+# make bench-avx2    the same with instructions up to AVX2
 # make bench-vulkan  the same on Vulkan's device; building llama.cpp for it takes glslc
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +13,7 @@ SOURCES := CMakeLists.txt $(shell find kernels_cpp kernels_glsl -type f)
 PYTHON_FILES := core desktop tests tools assets
 CPP_FILES := $(shell find kernels_cpp -name '*.cpp' -o -name '*.h')
 
-.PHONY: run setup setup-test test check lint format tour fuzz bench bench-vulkan clean
+.PHONY: run setup setup-test test check lint format tour fuzz bench bench-avx2 bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -58,6 +59,10 @@ bench: setup-test
 	$(BIN)/python -m tests.bench.peers
 	$(BIN)/python -m tests.bench.compare --json tests/bench/results/cpu.json --readme README.md
 	$(BIN)/python -m tests.bench.gemma3n --json tests/bench/results/gemma3n.json
+
+bench-avx2: setup-test
+	$(BIN)/python -m tests.bench.peers --avx2
+	$(BIN)/python -m tests.bench.compare --isa avx2 --repeat 3 --json tests/bench/results/avx2.json --readme README.md
 
 bench-vulkan: setup-test
 	$(BIN)/python -m tests.bench.peers --vulkan

@@ -1,10 +1,12 @@
 """llama.cpp and llm-lite on one machine in one run, in turns; the table is written by script.
 
-    python -m tests.bench.compare [--backend vulkan] [--repeat 5] [--readme README.md] [--json FILE]
+    python -m tests.bench.compare [--backend vulkan | --isa avx2] [--repeat 5] [--readme README.md]
+        [--json FILE]
 
 Every round measures the memory, the peer and us, one after the other, with the same numbers of
 tokens and threads; the ratio is taken within a round. `tests.bench.peers` makes the peer's files.
 With `--backend vulkan` both run on the same device, on a software driver with few tokens.
+With `--isa avx2` neither uses instructions above AVX2, whatever the processor has.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from core.messages import EngineOptions, Mode
 from core.messages.options import Backend
 from core.metrics.bench import Spread, read_bytes_per_token, read_gb_s, run_once
 from tests.bench import peers
-from tests.bench.table import MARKERS, VULKAN_MARKERS, insert, markdown
+from tests.bench.table import insert, markdown, markers_of
 
 PAIRS: tuple[tuple[Mode, str], ...] = (
     ("int4", "Q4_0"),
@@ -81,11 +83,12 @@ class Peer:
         threads: int,
         sizes: Sizes = USUAL,
         device: DeviceInfo | None = None,
+        build: str = "cpu",
     ) -> None:
-        """On the processor, or with a device on that one."""
+        """Of that build of `peers`; with a device on that one, else on the processor."""
         self._sizes = sizes
         worker = Path(peers.__file__).with_name("llama_cpp_worker.py")
-        python = peers.python_of(folder, "vulkan" if device else "cpu")
+        python = peers.python_of(folder, build)
         numbers = [str(threads), str(_ALL_LAYERS if device else 0)]
         chosen = {"GGML_VK_VISIBLE_DEVICES": str(device.index)} if device else {}
         self._process = subprocess.Popen(
@@ -96,7 +99,8 @@ class Peer:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self.version = str(self._read()["version"])
+        about = self._read()
+        self.version, self.system = str(about["version"]), str(about["system"])
 
     def rates(self, depth: int) -> tuple[float, float]:
         assert self._process.stdin is not None
@@ -198,6 +202,7 @@ class _Found:
     sizes: Sizes = USUAL
     device: str = ""  # "": the processor
     version: str = ""  # of the peer
+    system: str = ""  # the peer's line about its build
     memory: list[float] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
 
@@ -205,6 +210,7 @@ class _Found:
 def _measure(arguments: argparse.Namespace, model: Path) -> _Found:
     found = _Found()
     files = peers.files_of(arguments.folder, model)
+    build = arguments.isa or arguments.backend
     for mode, name in PAIRS:
         if mode not in (arguments.only or MODES[arguments.backend]):
             continue
@@ -213,8 +219,11 @@ def _measure(arguments: argparse.Namespace, model: Path) -> _Found:
             if device:
                 found.device = device.name
                 found.sizes = SHORT if device.kind == "software" else USUAL
-            peer = Peer(arguments.folder, files[name], arguments.threads, found.sizes, device)
-            found.version = peer.version
+            file, threads = files[name], arguments.threads
+            peer = Peer(arguments.folder, file, threads, found.sizes, device, build)
+            found.version, found.system = peer.version, peer.system
+            if arguments.isa == "avx2":
+                peers.check_avx2(peer.system)
             found.results.append(compare(runner, peer, mode, name, arguments.repeat, found.sizes))
             found.memory.append(read_gb_s(runner))
             peer.close()
@@ -223,6 +232,8 @@ def _measure(arguments: argparse.Namespace, model: Path) -> _Found:
 
 def main() -> int:
     arguments = _arguments()
+    if arguments.isa:
+        os.environ["LLM_LITE_ISA"] = arguments.isa
     model = catalog.resolve(None)
     about = machine(arguments.threads)
     found = _measure(arguments, model)
@@ -230,8 +241,10 @@ def main() -> int:
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": about,
         "device": found.device,
+        "isa": arguments.isa,
         "model": model.stem,
         "peer": f"llama.cpp of llama-cpp-python {found.version}",
+        "peer_system": found.system,
         "tokens": asdict(found.sizes),
         "repeat": arguments.repeat,
         "read_gb_s": asdict(Spread.of(found.memory)),
@@ -242,8 +255,8 @@ def main() -> int:
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
     if arguments.readme:
-        markers = VULKAN_MARKERS if found.device else MARKERS
-        arguments.readme.write_text(insert(arguments.readme.read_text(), table, markers))
+        page = insert(arguments.readme.read_text(), table, markers_of(report))
+        arguments.readme.write_text(page)
     return 0
 
 
@@ -252,11 +265,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=peers.FOLDER)
     parser.add_argument("--threads", type=int, default=default_threads())
     parser.add_argument("--backend", choices=("cpu", "vulkan"), default="cpu")
+    parser.add_argument("--isa", choices=("avx2",), default="", help="the highest to use")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", nargs="*", help="modes of ours; all are left out")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--readme", type=Path, help="replace the table between its markers")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.isa and arguments.backend != "cpu":
+        parser.error("--isa is of the backend cpu")
+    return arguments
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """llama.cpp through its C interface. Run by the peer's own interpreter, so it imports none of ours.
 
+llama_cpp_worker.py system
+    the instructions that the library was built for
 llama_cpp_worker.py quantize SOURCE DESTINATION TYPE
 llama_cpp_worker.py measure MODEL THREADS [LAYERS]
     JSON lines in (tokens to run), JSON lines out; so many layers on the GPU, none if left out
@@ -88,11 +90,15 @@ def main(arguments: list[str]) -> int:
     silent = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
     llama.llama_log_set(silent, None)
     llama.llama_backend_init()
+    system = llama.llama_print_system_info().decode()
+    if arguments[0] == "system":
+        print(system)
+        return 0
     if arguments[0] == "quantize":
         return quantize(*arguments[1:])
     runner = Runner(arguments[1], *map(int, arguments[2:]))
     runner.measure(32, 4, 0)
-    print(json.dumps({"version": llama.__version__}), flush=True)
+    print(json.dumps({"version": llama.__version__, "system": system}), flush=True)
     for line in sys.stdin:
         print(json.dumps(runner.measure(**json.loads(line))), flush=True)
     return 0

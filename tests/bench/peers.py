@@ -1,17 +1,18 @@
 """Set up what we are measured against: llama.cpp, built for this machine, and its model files.
 
-    python -m tests.bench.peers [--folder build/peers] [--model MODEL.gguf] [--vulkan]
+    python -m tests.bench.peers [--folder build/peers] [--model MODEL.gguf] [--vulkan | --avx2]
 
 Builds the source package llama-cpp-python with native flags in a virtual environment of its own
 (minutes; needs a C++ compiler; with its Vulkan backend in a second environment, which needs the
-Vulkan headers and glslc too), then lets llama.cpp's own quantizer write the model in F32, F16,
-Q8_0 and Q4_0. What is there already is kept.
+Vulkan headers and glslc too; for AVX2 and nothing above it in a third), then lets llama.cpp's own
+quantizer write the model in F32, F16, Q8_0 and Q4_0. What is there already is kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -22,14 +23,24 @@ from core import catalog
 FOLDER = Path("build/peers")
 _PACKAGE = "llama-cpp-python"
 _WORKER = Path(__file__).with_name("llama_cpp_worker.py")
-_ENVIRONMENTS = {"cpu": "llama.cpp", "vulkan": "llama.cpp-vulkan"}
-_FLAGS = {"cpu": "-DGGML_NATIVE=ON", "vulkan": "-DGGML_NATIVE=ON -DGGML_VULKAN=ON"}
+_ENVIRONMENTS = {"cpu": "llama.cpp", "vulkan": "llama.cpp-vulkan", "avx2": "llama.cpp-avx2"}
+_AVX2 = ("AVX", "AVX2", "FMA", "F16C", "BMI2")  # as ggml's options and its system line call them
+_ABOVE_AVX2 = ("AVX_VNNI", "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16", "AMX_INT8")
+_FLAGS = {
+    "cpu": "-DGGML_NATIVE=ON",
+    "vulkan": "-DGGML_NATIVE=ON -DGGML_VULKAN=ON",
+    "avx2": " ".join(
+        ["-DGGML_NATIVE=OFF"]
+        + [f"-DGGML_{name}=ON" for name in _AVX2]
+        + [f"-DGGML_{name}=OFF" for name in _ABOVE_AVX2]
+    ),
+}
 FILES = {"F32": "f32.gguf", "F16": "f16.gguf", "Q8_0": "q8_0.gguf", "Q4_0": "q4_0.gguf"}
 
 
-def python_of(folder: Path, backend: str = "cpu") -> Path:
-    """The interpreter of the peer's environment for a backend of ours."""
-    return folder / _ENVIRONMENTS[backend] / "bin" / "python"
+def python_of(folder: Path, build: str = "cpu") -> Path:
+    """The interpreter of the environment of a build of the peer: "cpu", "vulkan" or "avx2"."""
+    return folder / _ENVIRONMENTS[build] / "bin" / "python"
 
 
 def files_of(folder: Path, model: Path) -> dict[str, Path]:
@@ -37,23 +48,38 @@ def files_of(folder: Path, model: Path) -> dict[str, Path]:
     return {"Q4_1": model, **{name: folder / "models" / file for name, file in FILES.items()}}
 
 
-def set_up(folder: Path, model: Path, backend: str = "cpu") -> None:
-    """subprocess.CalledProcessError where the build or the quantizer fails."""
-    _build(folder, backend)
-    _write_models(folder, model, python_of(folder, backend))
+def set_up(folder: Path, model: Path, build: str = "cpu") -> None:
+    """subprocess.CalledProcessError where the build or the quantizer fails; ValueError where the
+    library was built for other instructions than were asked for."""
+    python = python_of(folder, build)
+    _build(python, _FLAGS[build])
+    system = subprocess.check_output([python, _WORKER, "system"], text=True).strip()
+    print(system, flush=True)
+    if build == "avx2":
+        check_avx2(system)
+    _write_models(folder, model, python)
 
 
-def _build(folder: Path, backend: str) -> None:
-    python = python_of(folder, backend)
+def _build(python: Path, flags: str) -> None:
     if not python.exists():
         venv.create(python.parents[1], with_pip=True)
     if subprocess.run([python, "-c", "import llama_cpp"], capture_output=True).returncode:
-        print(f"building {_PACKAGE} for this machine: some minutes", flush=True)
+        print(f"building {_PACKAGE} with {flags}: some minutes", flush=True)
+        # pip would take a wheel that it built before, with whatever flags, from its cache
+        options = ["--quiet", "--no-cache-dir", "--no-binary", _PACKAGE]
         subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--no-binary", _PACKAGE, _PACKAGE],
-            env={**os.environ, "CMAKE_ARGS": f"{_FLAGS[backend]} -DLLAVA_BUILD=OFF"},
+            [python, "-m", "pip", "install", *options, _PACKAGE],
+            env={**os.environ, "CMAKE_ARGS": f"{flags} -DLLAVA_BUILD=OFF"},
             check=True,
         )
+
+
+def check_avx2(system: str) -> None:
+    """ValueError where llama.cpp's line about its own build has more than AVX2, or less."""
+    found = set(re.findall(r"(\w+) = 1\b", system))
+    missing, extra = set(_AVX2) - found, found & set(_ABOVE_AVX2)
+    if missing or extra:
+        raise ValueError(f"expected {' '.join(_AVX2)} and nothing above, found: {system}")
 
 
 def _write_models(folder: Path, model: Path, python: Path) -> None:
@@ -73,12 +99,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--model", help="a GGUF file; the default model is left out")
-    parser.add_argument("--vulkan", action="store_true", help="build its Vulkan backend")
+    builds = parser.add_mutually_exclusive_group()
+    parser.set_defaults(build="cpu")
+    for name, what in (("vulkan", "its Vulkan backend"), ("avx2", "it for AVX2 at most")):
+        builds.add_argument(
+            f"--{name}", dest="build", action="store_const", const=name, help=f"build {what}"
+        )
     arguments = parser.parse_args()
     try:
-        backend = "vulkan" if arguments.vulkan else "cpu"
-        set_up(arguments.folder, catalog.resolve(arguments.model), backend)
-    except subprocess.CalledProcessError as error:
+        set_up(arguments.folder, catalog.resolve(arguments.model), arguments.build)
+    except (subprocess.CalledProcessError, ValueError) as error:
         print(f"the peer cannot be set up: {error}", file=sys.stderr)
         return 1
     return 0

@@ -6,6 +6,7 @@ from typing import Any
 
 MARKERS = "<!-- bench: begin -->", "<!-- bench: end -->"
 VULKAN_MARKERS = "<!-- bench vulkan: begin -->", "<!-- bench vulkan: end -->"
+AVX2_MARKERS = "<!-- bench avx2: begin -->", "<!-- bench avx2: end -->"
 _COLUMNS = (("decode", "decode {new}"), ("prefill", "prefill {prompt}"), ("deep", "at {depth}"))
 
 
@@ -28,15 +29,23 @@ def markdown(report: dict[str, Any]) -> str:
 
 
 def _where(report: dict[str, Any]) -> str:
-    """The device, if there is one, and its processor."""
-    device = report.get("device", "")
-    return (
-        f"both on Vulkan's {device}, " if device else ""
-    ) + f"{report['machine']['processor']}, "
+    """The device or the limit, if there is one, and the processor."""
+    device, isa = report.get("device", ""), report.get("isa", "")
+    both = f"both on Vulkan's {device}, " if device else f"both limited to {isa}, " if isa else ""
+    return both + f"{report['machine']['processor']}, "
 
 
 def _command(report: dict[str, Any]) -> str:
-    return "`make bench-vulkan`" if report.get("device", "") else "`make bench`"
+    if report.get("device", ""):
+        return "`make bench-vulkan`"
+    return "`make bench-avx2`" if report.get("isa", "") else "`make bench`"
+
+
+def markers_of(report: dict[str, Any]) -> tuple[str, str]:
+    """Between which its table stands."""
+    if report.get("device", ""):
+        return VULKAN_MARKERS
+    return AVX2_MARKERS if report.get("isa", "") else MARKERS
 
 
 def _row(result: dict[str, Any]) -> str:

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from tests.bench.table import MARKERS, VULKAN_MARKERS, insert, markdown
+from tests.bench.peers import check_avx2
+from tests.bench.table import (
+    AVX2_MARKERS,
+    MARKERS,
+    VULKAN_MARKERS,
+    insert,
+    markdown,
+    markers_of,
+)
+
+RESULTS = Path(__file__).with_name("results")
+README = Path(__file__).parents[2] / "README.md"
 
 
 def spread(*values: float) -> dict[str, float]:
@@ -56,7 +70,32 @@ def test_a_report_of_a_device_names_it_and_gives_slow_rates_a_digit() -> None:
     assert "Vulkan" not in markdown(REPORT)
 
 
-@pytest.mark.parametrize("markers", [MARKERS, VULKAN_MARKERS])
+def test_a_report_of_a_limit_names_it() -> None:
+    page = markdown({**REPORT, "isa": "avx2"})
+    assert "both limited to avx2, P, 2 threads, avx2" in page
+    assert "make bench-avx2" in page
+    assert "limited" not in markdown(REPORT)
+
+
+def test_each_kind_of_report_has_a_place_of_its_own() -> None:
+    reports = (REPORT, {**REPORT, "isa": "avx2"}, {**REPORT, "device": "D", "isa": ""})
+    assert [markers_of(r) for r in reports] == [MARKERS, AVX2_MARKERS, VULKAN_MARKERS]
+
+
+@pytest.mark.parametrize("name", ["cpu", "avx2", "vulkan"])
+def test_the_readme_shows_the_stored_report(name: str) -> None:
+    report = json.loads((RESULTS / f"{name}.json").read_text())
+    page = README.read_text()
+    assert insert(page, markdown(report), markers_of(report)) == page
+
+
+def test_the_report_of_avx2_is_of_avx2_on_both_sides() -> None:
+    report = json.loads((RESULTS / "avx2.json").read_text())
+    assert report["isa"] == report["machine"]["instructions"] == "avx2"
+    check_avx2(report["peer_system"])
+
+
+@pytest.mark.parametrize("markers", [MARKERS, VULKAN_MARKERS, AVX2_MARKERS])
 def test_the_table_replaces_only_what_is_between_the_markers(markers: tuple[str, str]) -> None:
     begin, end = markers
     page = f"before\n{begin}\nold\n{end}\nafter\n"
