@@ -60,6 +60,7 @@ WRONG_USAGE = (
     ["logits", "model.gguf", "--out", "x.npy"],
     ["logits", "model.gguf", "--text", "a", "--tokens", "1", "--out", "x.npy"],
     ["logits", "model.gguf", "--text", "a"],
+    ["bench", "--temperature", "0"],
     ["models"],
     ["tour"],
 )
@@ -79,6 +80,21 @@ def test_help_and_version(capsys, words):
         main(words)
     assert caught.value.code == 0
     assert "llm-lite" in capsys.readouterr().out
+
+
+ANSWERING = ("desktop", "tour", "chat")
+MEASURING = ("logits", "attention", "bench", "perplexity", "doctor")
+
+
+@pytest.mark.parametrize("command", ANSWERING + MEASURING)
+def test_sampling_is_offered_where_tokens_are_chosen(capsys, command):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    assert "--backend" in shown
+    sampling = ("--seed", "--temperature", "--top-k", "--top-p", "--min-p")
+    sampling = (*sampling, "--repetition-penalty", "--max-new-tokens")
+    assert [option in shown for option in sampling] == [command in ANSWERING] * len(sampling)
 
 
 def test_models_list(capsys):
