@@ -8,6 +8,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TOUR := build/tour
+# Files of tests, spread over all cores.
+IN_PARALLEL := -n auto --dist loadfile
 
 SOURCES := CMakeLists.txt $(shell find kernels_cpp kernels_glsl -type f)
 PYTHON_FILES := core desktop tests tools assets
@@ -32,10 +34,10 @@ setup: $(VENV)/.built
 setup-test: setup $(VENV)/.test
 
 test: setup-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(IN_PARALLEL)
 
 check: setup-test lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(IN_PARALLEL)
 
 lint: setup-test
 	$(BIN)/ruff format --check $(PYTHON_FILES)

@@ -29,7 +29,7 @@ from core.messages import (
     StopReason,
     TokenDecoded,
 )
-from core.metrics.bench import read_bytes_per_token
+from core.plan.traffic import token_read_bytes
 from core.sampling import Choice
 from core.session import PLAIN, Reading, Session
 from core.tokenizer import StreamDecoder, Tokenizer
@@ -190,6 +190,7 @@ class Generation:
     def _stats(self, runner: Runner) -> GenerationStats:
         decode_seconds = self._last_token - self._first_token
         after_first = self._timed - 1
+        context_used = runner.session.context_used
         return GenerationStats(
             prompt_tokens=self._prompt_tokens,
             reused_tokens=self._reused,
@@ -197,9 +198,9 @@ class Generation:
             prefill_tok_s=self._fed / self._prefill_seconds if self._prefill_seconds else 0.0,
             decode_tok_s=after_first / decode_seconds if decode_seconds > 0 else 0.0,
             ttft_ms=1e3 * (self._first_token - self.requested) if self._first_token else 0.0,
-            context_used=runner.session.context_used,
+            context_used=context_used,
             peak_rss_bytes=peak_rss_bytes(),
-            read_bytes=read_bytes_per_token(runner, runner.session.context_used),
+            read_bytes=token_read_bytes(runner.executor.program.plans[0], context_used),
         )
 
 

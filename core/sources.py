@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from core.chat_template import ChatTemplate
 from core.errors import FileError, UnsupportedError
@@ -20,6 +20,7 @@ from core.formats.tensor import TensorData
 from core.formats.variant import MANIFEST_FILE, VariantFolder, open_variant, was_variant
 from core.tokenizer import Tokenizer
 
+_Folder = TypeVar("_Folder", HuggingFaceFolder, VariantFolder)
 SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/slicing_view.py
 
 
@@ -126,9 +127,8 @@ class GgufSource:
 
 
 @dataclass(frozen=True, slots=True)
-class HuggingFaceSource:
-    folder: HuggingFaceFolder
-    checked: bool = False
+class _FolderSource(Generic[_Folder]):
+    folder: _Folder
 
     @property
     def path(self) -> Path:
@@ -145,6 +145,14 @@ class HuggingFaceSource:
     @property
     def nbytes(self) -> int:
         return self.folder.nbytes
+
+    def close(self) -> None:
+        self.folder.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HuggingFaceSource(_FolderSource[HuggingFaceFolder]):
+    checked: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -156,33 +164,13 @@ class HuggingFaceSource:
     def template(self, tokenizer: Tokenizer) -> ChatTemplate:
         return _folder_template(self.path, tokenizer)
 
-    def close(self) -> None:
-        self.folder.close()
-
 
 @dataclass(frozen=True, slots=True)
-class VariantSource:
+class VariantSource(_FolderSource[VariantFolder]):
     """Has the vocabulary of a GGUF file in its metadata, or a Hugging Face tokenizer's files."""
 
-    folder: VariantFolder
     notes: tuple[str, ...] = ()
     checked: bool = True
-
-    @property
-    def path(self) -> Path:
-        return self.folder.path
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        return self.folder.metadata
-
-    @property
-    def tensors(self) -> Mapping[str, TensorData]:
-        return self.folder.tensors
-
-    @property
-    def nbytes(self) -> int:
-        return self.folder.nbytes
 
     def tokenizer(self, rows: int) -> Tokenizer:
         if "tokenizer.ggml.model" in self.metadata:
@@ -202,9 +190,6 @@ class VariantSource:
         if "tokenizer.ggml.model" in self.metadata:
             return _gguf_template(self.metadata, self.path, tokenizer)
         return _folder_template(self.path, tokenizer)
-
-    def close(self) -> None:
-        self.folder.close()
 
 
 def _gguf_tokenizer(metadata: Mapping[str, Any], path: Path, rows: int) -> Tokenizer:

@@ -126,19 +126,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    common = _common()
+    engine = _engine_parent()
+    answering = [engine, _sampling_parent()]
 
-    desktop = commands.add_parser("desktop", parents=[common], help="open the window")
+    desktop = commands.add_parser("desktop", parents=answering, help="open the window")
     desktop.add_argument("model", nargs="?", metavar="MODEL")
 
     tour = commands.add_parser(
-        "tour", parents=[common], help="drive the real interface offscreen and write its pictures"
+        "tour", parents=answering, help="drive the real interface offscreen and write its pictures"
     )
     tour.add_argument("directory", type=Path, metavar="DIR")
     tour.add_argument("--prompt", help="what to ask the model")
     tour.add_argument("--model", metavar="MODEL")
 
-    chat = commands.add_parser("chat", parents=[common], help="talk in the terminal")
+    chat = commands.add_parser("chat", parents=answering, help="talk in the terminal")
     chat.add_argument("model", nargs="?", metavar="MODEL")
     chat.add_argument(
         "-p", "--prompt", metavar="TEXT", help="ask once; else read from the terminal"
@@ -154,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
     attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
 
-    bench = commands.add_parser("bench", parents=[common], help="measure speed")
+    bench = commands.add_parser("bench", parents=[engine], help="measure speed")
     bench.add_argument("model", nargs="?", metavar="MODEL")
     bench.add_argument("--prompt-tokens", type=int, default=512)
     bench.add_argument("--new-tokens", type=int, default=128)
@@ -195,7 +196,7 @@ def _parser() -> argparse.ArgumentParser:
     models.add_argument("action", choices=["list"])
     models.add_argument("--json", action="store_true")
 
-    doctor = commands.add_parser("doctor", parents=[common], help="what this machine offers")
+    doctor = commands.add_parser("doctor", parents=[engine], help="what this machine offers")
     doctor.add_argument("--json", action="store_true")
     doctor.add_argument(
         "--benchmark-modes",
@@ -211,7 +212,9 @@ def _instrument(
 ) -> argparse.ArgumentParser:
     """A command that runs a model exactly over a text and writes an array."""
     # set_defaults below changes the parent's own actions, hence a parent of its own.
-    parser = commands.add_parser(name, parents=[_common()], help=f"the exact instrument: {what}")
+    parser = commands.add_parser(
+        name, parents=[_engine_parent()], help=f"the exact instrument: {what}"
+    )
     parser.add_argument("model", metavar="MODEL")
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--text", metavar="T")
@@ -225,7 +228,7 @@ def _instrument(
 
 def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     what = "the exact instrument: perplexity of a text, and divergence from another weight mode"
-    parser = commands.add_parser("perplexity", parents=[_common()], help=what)
+    parser = commands.add_parser("perplexity", parents=[_engine_parent()], help=what)
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("--file", type=Path, required=True, metavar="F", help="a text, UTF-8")
     parser.add_argument("--reference-mode", choices=MODES, default="fp32")
@@ -257,9 +260,10 @@ def _quantize(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("--json", action="store_true", help="the report as one object")
 
 
-def _common() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    engine = common.add_argument_group("engine")
+def _engine_parent() -> argparse.ArgumentParser:
+    """Of every command that runs a model."""
+    parent = argparse.ArgumentParser(add_help=False)
+    engine = parent.add_argument_group("engine")
     engine.add_argument("--backend", choices=BACKENDS, default="auto")
     engine.add_argument("--device", type=_at_least(0), metavar="N", help="see `llm-lite doctor`")
     engine.add_argument("--mode", choices=MODES, default="as-stored", help="how weights are kept")
@@ -275,7 +279,13 @@ def _common() -> argparse.ArgumentParser:
     engine.add_argument(
         "--ctx", type=_at_least(0), default=0, metavar="TOKENS", help="context size"
     )
-    sampling = common.add_argument_group("sampling")
+    return parent
+
+
+def _sampling_parent() -> argparse.ArgumentParser:
+    """Of commands that let it answer."""
+    parent = argparse.ArgumentParser(add_help=False)
+    sampling = parent.add_argument_group("sampling")
     sampling.add_argument("--seed", type=_at_least(0))
     sampling.add_argument("--temperature", type=float, help="0: greedy")
     sampling.add_argument("--top-k", type=int)
@@ -283,7 +293,7 @@ def _common() -> argparse.ArgumentParser:
     sampling.add_argument("--min-p", type=float)
     sampling.add_argument("--repetition-penalty", type=float)
     sampling.add_argument("--max-new-tokens", type=_at_least(1), metavar="N")
-    return common
+    return parent
 
 
 def _kv_types(text: str) -> tuple[KvType, KvType]:

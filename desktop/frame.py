@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from imgui_bundle import imgui
 
 from core.gpu.commands import CommandPool
 from core.gpu.device import Device
+from desktop.frame_times import FrameTimes
 from desktop.imgui_renderer import BLACK, Color, ImguiRenderer
 from desktop.retired import finish
 from desktop.surface import Frame, Surface
-
-DEFAULT_HISTORY = 600
-
-
-class FrameTimes:
-    """Milliseconds of the last `history` frames on the CPU, waits for the device included."""
-
-    def __init__(self, history: int = DEFAULT_HISTORY) -> None:
-        self.ms: deque[float] = deque(maxlen=history)
-
-    def percentiles(self) -> dict[str, float]:
-        """p50, p95 and p99 in milliseconds; empty before the first frame."""
-        if not self.ms:
-            return {}
-        values = np.percentile(np.fromiter(self.ms, float), (50, 95, 99))
-        return {name: float(v) for name, v in zip(("p50", "p95", "p99"), values, strict=True)}
 
 
 class FrameLoop:
@@ -54,7 +37,7 @@ class FrameLoop:
         self.prepare: Callable[[Any], None] = lambda commands: None
         self.submitted: Callable[[], None] = lambda: None
         self.frames = 0
-        self.times = FrameTimes()
+        self.times = FrameTimes()  # on the CPU, waits for the device included
 
     @property
     def recorded(self) -> int:
@@ -75,7 +58,7 @@ class FrameLoop:
         value = self._submit(frame)
         self.frames += 1
         self._surface.end_frame(frame, value)
-        self.times.ms.append((time.perf_counter() - start) * 1e3)
+        self.times.add(time.perf_counter() - start)
         return True
 
     def _build(self, draw: Callable[[], None]) -> None:

@@ -30,6 +30,8 @@ from desktop.ui import Face, Ui
 from desktop.views import VIEWS, rail, status_bar
 from desktop.widgets import button, icon_button
 
+DOCKED = imgui.WindowFlags_.no_collapse
+MIDDLE = DOCKED | imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
 FIXED = (
     imgui.WindowFlags_.no_decoration
     | imgui.WindowFlags_.no_docking
@@ -155,9 +157,7 @@ class Interface:
         ui = self.ui
         for view in VIEWS:
             pad = (ui.u(2), ui.u(1)) if view.place == "middle" else (ui.u(4), ui.u(4))
-            flags = imgui.WindowFlags_.no_collapse
-            if view.place == "middle":
-                flags |= imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
+            flags = MIDDLE if view.place == "middle" else DOCKED
             with ui.styled(window_padding=pad):
                 shown = imgui.begin(view.window, None, flags)[0]
             low, size = imgui.get_window_pos(), imgui.get_window_size()

@@ -7,6 +7,7 @@ denser screen enlarges the whole interface and keeps its proportions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from imgui_bundle import ImVec2, ImVec4, imgui, implot
@@ -99,7 +100,7 @@ class Theme:
 
     def u(self, units: float) -> float:
         """`units` of the spacing unit in whole pixels, at least one."""
-        return float(max(1, round(units * UNIT * self.text))) if units else 0.0
+        return _pixels(units, self.text)
 
     def size(self, style: str) -> float:
         return float(round(SIZES[style] * self.text))
@@ -113,6 +114,11 @@ class Theme:
         return self.u(2)
 
 
+@lru_cache(maxsize=1024)
+def _pixels(units: float, text: float) -> float:
+    return float(max(1, round(units * UNIT * text))) if units else 0.0
+
+
 def make_theme(name: ThemeName, font_size: float, scale: float) -> Theme:
     return Theme(name, DARK if name == "dark" else LIGHT, float(round(font_size * scale)))
 
@@ -121,6 +127,7 @@ def vec(color: int, alpha: float = 1.0) -> ImVec4:
     return ImVec4((color >> 16) / 255, (color >> 8 & 255) / 255, (color & 255) / 255, alpha)
 
 
+@lru_cache(maxsize=4096)
 def u32(color: int, alpha: float = 1.0) -> int:
     """`color` as Dear ImGui packs it: ABGR."""
     red, green, blue = color >> 16, color >> 8 & 255, color & 255

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from desktop.attention_maps import AttentionMaps
 
 Face = Literal["regular", "bold", "mono"]
+_COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}
+_STYLES = {name: getattr(imgui.StyleVar_, name) for name in imgui.StyleVar_.__members__}
 Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
 
 
@@ -59,32 +60,42 @@ class Ui:
         low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
         self.rects[name] = (low.x, low.y, high.x, high.y)
 
-    @contextmanager
-    def font(self, face: Face = "regular", style: str = "body") -> Iterator[None]:
+    def font(self, face: Face = "regular", style: str = "body") -> _Pushed:
         imgui.push_font(self.fonts[face], self.theme.size(style))
-        try:
-            yield
-        finally:
-            imgui.pop_font()
+        return _Pushed(1, _pop_fonts)
 
-    @contextmanager
-    def colored(self, **colors: str) -> Iterator[None]:
+    def colored(self, **colors: str) -> _Pushed:
         """ImGui colours by name of the palette, `-` for transparent."""
         for slot, name in colors.items():
             clear = name == "-"
             value = self.theme.palette.base if clear else getattr(self.theme.palette, name)
-            imgui.push_style_color(getattr(imgui.Col_, slot), vec(value, 0.0 if clear else 1.0))
-        try:
-            yield
-        finally:
-            imgui.pop_style_color(len(colors))
+            imgui.push_style_color(_COLORS[slot], vec(value, 0.0 if clear else 1.0))
+        return _Pushed(len(colors), imgui.pop_style_color)
 
-    @contextmanager
-    def styled(self, **values: float | tuple[float, float]) -> Iterator[None]:
+    def styled(self, **values: float | tuple[float, float]) -> _Pushed:
         for slot, value in values.items():
             pushed = ImVec2(*value) if isinstance(value, tuple) else value
-            imgui.push_style_var(getattr(imgui.StyleVar_, slot), pushed)
-        try:
-            yield
-        finally:
-            imgui.pop_style_var(len(values))
+            imgui.push_style_var(_STYLES[slot], pushed)
+        return _Pushed(len(values), imgui.pop_style_var)
+
+
+class _Pushed:
+    """What was pushed is popped at the end of a `with`. There are hundreds a frame, so it is no
+    generator."""
+
+    __slots__ = ("_count", "_pop")
+
+    def __init__(self, count: int, pop: Callable[[int], None]) -> None:
+        self._count, self._pop = count, pop
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        if self._count:
+            self._pop(self._count)
+
+
+def _pop_fonts(count: int) -> None:
+    for _ in range(count):
+        imgui.pop_font()

@@ -12,12 +12,12 @@ from imgui_bundle import ImVec2, imgui
 from desktop.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
 from desktop.ui import Ui
 
+_RESTED_ON = int(imgui.HoveredFlags_.delay_normal | imgui.HoveredFlags_.allow_when_disabled)
+
 
 def tip(ui: Ui, words: str) -> None:
     """A tooltip for the last item, wrapped at a comfortable width."""
-    if not words or not imgui.is_item_hovered(
-        imgui.HoveredFlags_.delay_normal | imgui.HoveredFlags_.allow_when_disabled
-    ):
+    if not words or not imgui.is_item_hovered(_RESTED_ON):
         return
     with ui.styled(window_padding=(ui.u(3), ui.u(2))), ui.font(style="small"):
         if imgui.begin_tooltip():

@@ -237,7 +237,7 @@ class VulkanExecutor:
             self._closing.pop().close()
         self._recordings.clear()
 
-    # What the kernels ask for (vulkan_kernels.Binder).
+    # What the kernels ask for (vulkan_dispatch.Binder).
 
     def tensor(self, tensor: Tensor) -> BufferRange:
         if tensor.kind is Kind.STATE:

@@ -8,109 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core.exec.vulkan_dispatch import ELEMENT_WORK, Binder, Call, Dispatch
 from core.exec.vulkan_memory import WeightPart
-from core.exec.vulkan_tuning import VECTOR, Tuning
+from core.exec.vulkan_tuning import VECTOR
 from core.gpu.pipelines import BufferRange
 from core.plan.plan import Op, Tensor
-from core.plan.step import N_OUTPUTS, N_TOKENS
 
 MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
 TILE = 8  # lanes along each side of a matmul workgroup
 TILE_N = 4  # outputs of one lane of matmul, for each of up to 4 tokens
 VECTOR_ROWS = 4  # outputs of one of its lanes for a token
 MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
-LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
-ELEMENT_WORK = 8  # an element of an elementwise op, likewise
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatch:
-    """A shader variant with its specialization constants, buffers by name and workgroups.
-
-    `work` estimates the multiply-adds of the largest step.
-    """
-
-    variant: str
-    constants: Mapping[str, int | float]
-    buffers: Mapping[str, BufferRange]
-    groups: tuple[int, int]
-    work: int
-
-
-class Binder(Protocol):
-    """What the kernels need of the executor: where tensors lie."""
-
-    tuning: Tuning
-    step_buffer: BufferRange
-
-    def tensor(self, tensor: Tensor) -> BufferRange: ...
-    def matrix(self, name: str) -> tuple[WeightPart, ...]: ...
-    def vector(self, name: str) -> BufferRange: ...
-    def host_rows(self, name: str) -> BufferRange: ...
-    def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange: ...
-
-
-@dataclass(frozen=True)
-class _Call:
-    """An op with its tensors in hand."""
-
-    binder: Binder
-    op: Op
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    factors: NDArray[np.float32] | None = None
-    p: Mapping[str, float] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", self.op.params)
-
-    @property
-    def rows(self) -> int:
-        """Rows of the largest step."""
-        return self.rows_tensor.shape[0]
-
-    @property
-    def rows_tensor(self) -> Tensor:
-        return self.inputs[0] if self.op.name == "store" else self.outputs[0]
-
-    def dispatch(
-        self,
-        variant: str,
-        buffers: Mapping[str, BufferRange],
-        groups: tuple[int, int],
-        work: int,
-        **constants: int | float,
-    ) -> Dispatch:
-        word = N_OUTPUTS if self.rows_tensor.rows == "outputs" else N_TOKENS
-        return Dispatch(
-            variant,
-            {"ROWS_WORD": word, **constants},
-            {"Step": self.binder.step_buffer, **buffers},
-            groups,
-            max(work, LEAST_WORK),
-        )
-
-    def elementwise(
-        self,
-        variant: str,
-        buffers: Mapping[str, BufferRange],
-        items: int,
-        **constants: int | float,
-    ) -> list[Dispatch]:
-        """A lane an item of a row."""
-        lanes = self.binder.tuning.lanes
-        groups = (-(-items // lanes), self.rows)
-        work = self.rows * items * ELEMENT_WORK
-        return [self.dispatch(variant, buffers, groups, work, LANES=lanes, **constants)]
-
-    def reducing(self, variant: str) -> str:
-        return variant + (".subgroup" if self.binder.tuning.subgroups else "")
 
 
 def dispatches(
@@ -122,10 +34,10 @@ def dispatches(
     """The dispatches of one op, independent of each other. `factors`: rope's second operand."""
     inputs = tuple(tensors[i] for i in op.inputs)
     outputs = tuple(tensors[i] for i in op.outputs)
-    return _KERNELS[op.name](_Call(binder, op, inputs, outputs, factors))
+    return _KERNELS[op.name](Call(binder, op, inputs, outputs, factors))
 
 
-def _embed(c: _Call) -> list[Dispatch]:
+def _embed(c: Call) -> list[Dispatch]:
     (table,), (y,) = c.inputs, c.outputs
     lanes, columns = c.binder.tuning.lanes, table.shape[1]
     groups = (-(-(-(-columns // 32) * 4) // lanes), c.rows)
@@ -144,7 +56,7 @@ def _embed(c: _Call) -> list[Dispatch]:
     ]
 
 
-def _table_rows(c: _Call) -> list[Dispatch]:
+def _table_rows(c: Call) -> list[Dispatch]:
     """The rows are on the host, which has written them to a buffer; here they are copied."""
     columns = c.outputs[0].shape[1]
     rows = c.binder.host_rows(c.inputs[0].name)
@@ -153,7 +65,7 @@ def _table_rows(c: _Call) -> list[Dispatch]:
     return c.elementwise("columns", buffers, columns, **sizes)
 
 
-def _rms_norm(c: _Call) -> list[Dispatch]:
+def _rms_norm(c: Call) -> list[Dispatch]:
     x, width = c.inputs[0], int(c.p["width"])
     buffers = {"X": c.binder.tensor(x), "Y": c.binder.tensor(c.outputs[0])}
     variant = "rms_norm"
@@ -165,13 +77,12 @@ def _rms_norm(c: _Call) -> list[Dispatch]:
     return [c.dispatch(c.reducing(variant), buffers, (c.rows, groups), work, **sizes)]
 
 
-def _quantize(c: _Call) -> list[Dispatch]:
+def _quantize(c: Call) -> list[Dispatch]:
     columns = c.inputs[0].shape[1]
-    buffers = {"X": c.binder.tensor(c.inputs[0]), "Y": c.binder.tensor(c.outputs[0])}
-    return c.elementwise("quantize", buffers, columns // 32, K=columns)
+    return c.elementwise("quantize", c.operands(("X", "Y")), columns // 32, K=columns)
 
 
-def _matmul(c: _Call) -> list[Dispatch]:
+def _matmul(c: Call) -> list[Dispatch]:
     x, weight = c.inputs
     suffix = weight.dtype + (".a8" if x.dtype == "a8" else "")
     tuning = c.binder.tuning
@@ -181,7 +92,7 @@ def _matmul(c: _Call) -> list[Dispatch]:
     return [make(c, suffix, part) for part in c.binder.matrix(weight.name)]
 
 
-def _matvec_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
+def _matvec_part(c: Call, suffix: str, part: WeightPart) -> Dispatch:
     tuning = c.binder.tuning
     tokens = min(4, c.rows)
     rows = tuning.matvec_rows if tokens == 1 else min(4, tuning.matvec_rows)
@@ -200,7 +111,7 @@ def _matvec_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
     )
 
 
-def _matmul_rows_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
+def _matmul_rows_part(c: Call, suffix: str, part: WeightPart) -> Dispatch:
     tokens = min(c.binder.tuning.vector_tokens, c.rows)
     return c.dispatch(
         f"matmul_rows.{suffix}",
@@ -216,7 +127,7 @@ def _matmul_rows_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
     )
 
 
-def _matmul_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
+def _matmul_part(c: Call, suffix: str, part: WeightPart) -> Dispatch:
     tile_t = min(4, 1 << max(0, math.ceil(math.log2(c.rows / TILE))))
     return c.dispatch(
         f"matmul.{suffix}",
@@ -232,11 +143,11 @@ def _matmul_part(c: _Call, suffix: str, part: WeightPart) -> Dispatch:
     )
 
 
-def _product_work(c: _Call, part: WeightPart) -> int:
+def _product_work(c: Call, part: WeightPart) -> int:
     return c.rows * part.rows * c.inputs[1].shape[1]
 
 
-def _product_buffers(c: _Call, part: WeightPart) -> dict[str, BufferRange]:
+def _product_buffers(c: Call, part: WeightPart) -> dict[str, BufferRange]:
     x, y = c.binder.tensor(c.inputs[0]), c.binder.tensor(c.outputs[0])
     return {**_planes(part), "X": x, "Y": y}
 
@@ -246,7 +157,7 @@ def _planes(part: WeightPart) -> dict[str, BufferRange]:
     return planes if part.scales is None else {**planes, "Scales": part.scales}
 
 
-def _rope(c: _Call) -> list[Dispatch]:
+def _rope(c: Call) -> list[Dispatch]:
     x = c.inputs[0]
     pairs = int(c.p["rotary_dim"]) // 2
     factors_name = c.inputs[1].name if len(c.inputs) > 1 else ""
@@ -279,7 +190,7 @@ def rope_frequencies(
     return np.array([(t & 0xFFFFFFFF, t >> 32) for t in turns], np.uint32).reshape(-1, 2)
 
 
-def _store(c: _Call) -> list[Dispatch]:
+def _store(c: Call) -> list[Dispatch]:
     """All pairs of rows and cache in one dispatch; a place that is left out has no columns."""
     pairs = list(zip(c.inputs, c.outputs, strict=True))
     buffers: dict[str, BufferRange] = {}
@@ -303,10 +214,9 @@ def _store_sizes(cache: Tensor, letter: str) -> dict[str, int]:
     return {f"{name}_{letter}": value for name, value in sizes.items()}
 
 
-def _attention(c: _Call) -> list[Dispatch]:
+def _attention(c: Call) -> list[Dispatch]:
     heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
-    names = ("Q", "KCache", "VCache", "Gains", "Y")
-    buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
+    buffers = c.operands(("Q", "KCache", "VCache", "Gains", "Y"))
     first = int(c.p["layer"]) * heads  # in a buffer, so that the layers share a pipeline
     buffers["FirstGain"] = c.binder.table(f"first gain {first}", np.array([first], np.uint32))
     variant, groups, shape = _attention_shape(c)
@@ -326,7 +236,7 @@ def _attention(c: _Call) -> list[Dispatch]:
     return [dispatch]
 
 
-def _attention_shape(c: _Call) -> tuple[str, tuple[int, int], dict[str, int]]:
+def _attention_shape(c: Call) -> tuple[str, tuple[int, int], dict[str, int]]:
     """Variant, workgroups and the constants of its own."""
     heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
     formats = f"{c.inputs[1].dtype}.{c.inputs[2].dtype}"
@@ -338,7 +248,7 @@ def _attention_shape(c: _Call) -> tuple[str, tuple[int, int], dict[str, int]]:
     return c.reducing(f"attention.{formats}"), (heads // each, -(-c.rows // tokens)), sizes
 
 
-def _attention_tile(c: _Call) -> tuple[int, int]:
+def _attention_tile(c: Call) -> tuple[int, int]:
     """Heads and tokens of one workgroup; its queries and weights must fit shared memory."""
     tuning = c.binder.tuning
     query_bytes = 4 * int(c.p["head_dim"]) + 4 * tuning.attention_lanes
@@ -348,19 +258,19 @@ def _attention_tile(c: _Call) -> tuple[int, int]:
     return each, max(1, min(c.rows, 4, queries // each))
 
 
-def _silu_mul(c: _Call) -> list[Dispatch]:
-    return _columnwise(c, "silu_mul", ("Gate", "Up", "Y"))
+def _silu_mul(c: Call) -> list[Dispatch]:
+    return c.columnwise("silu_mul", ("Gate", "Up", "Y"))
 
 
-def _add(c: _Call) -> list[Dispatch]:
-    return _columnwise(c, "add", ("A", "B", "Y"))
+def _add(c: Call) -> list[Dispatch]:
+    return c.columnwise("add", ("A", "B", "Y"))
 
 
-def _gelu_mul(c: _Call) -> list[Dispatch]:
-    return _columnwise(c, "gelu_mul", ("Gate", "Up", "Y"))
+def _gelu_mul(c: Call) -> list[Dispatch]:
+    return c.columnwise("gelu_mul", ("Gate", "Up", "Y"))
 
 
-def _scale(c: _Call) -> list[Dispatch]:
+def _scale(c: Call) -> list[Dispatch]:
     buffers = {"X": c.binder.tensor(c.inputs[0]), "Y": c.binder.tensor(c.outputs[0])}
     variant = "scale"
     if len(c.inputs) > 1:
@@ -369,68 +279,48 @@ def _scale(c: _Call) -> list[Dispatch]:
     return c.elementwise(variant, buffers, columns, COLUMNS=columns, FACTOR=float(c.p["factor"]))
 
 
-def _softcap(c: _Call) -> list[Dispatch]:
+def _softcap(c: Call) -> list[Dispatch]:
     limits = {"SCALE": float(c.p["scale"]), "CAP": float(c.p["cap"])}
-    return _columnwise(c, "softcap", ("X", "Y"), **limits)
+    return c.columnwise("softcap", ("X", "Y"), **limits)
 
 
-def _sparsify(c: _Call) -> list[Dispatch]:
-    return _rowwise(c, "sparsify", ("X", "Y"), DEVIATIONS=float(c.p["deviations"]))
+def _sparsify(c: Call) -> list[Dispatch]:
+    return c.rowwise("sparsify", ("X", "Y"), DEVIATIONS=float(c.p["deviations"]))
 
 
-def _match_rms(c: _Call) -> list[Dispatch]:
-    return _rowwise(c, "match_rms", ("X", "Target", "Y"), EPS=float(c.p["eps"]))
+def _match_rms(c: Call) -> list[Dispatch]:
+    return c.rowwise("match_rms", ("X", "Target", "Y"), EPS=float(c.p["eps"]))
 
 
-def _columns(c: _Call) -> list[Dispatch]:
+def _columns(c: Call) -> list[Dispatch]:
     sizes = {"X_COLUMNS": c.inputs[0].shape[1], "FIRST": int(c.p["first"])}
-    return _columnwise(c, "columns", ("X", "Y"), **sizes)
+    return c.columnwise("columns", ("X", "Y"), **sizes)
 
 
-def _concat(c: _Call) -> list[Dispatch]:
-    return _columnwise(c, "concat", ("A", "B", "Y"), A_COLUMNS=c.inputs[0].shape[1])
+def _concat(c: Call) -> list[Dispatch]:
+    return c.columnwise("concat", ("A", "B", "Y"), A_COLUMNS=c.inputs[0].shape[1])
 
 
-def _altup_predict(c: _Call) -> list[Dispatch]:
+def _altup_predict(c: Call) -> list[Dispatch]:
     streams = math.isqrt(c.inputs[1].shape[1])
-    return _columnwise(c, "altup_predict", ("X", "Coefs", "Y"), STREAMS=streams)
+    return c.columnwise("altup_predict", ("X", "Coefs", "Y"), STREAMS=streams)
 
 
-def _altup_correct(c: _Call) -> list[Dispatch]:
+def _altup_correct(c: Call) -> list[Dispatch]:
     sizes = {"N": c.inputs[1].shape[1], "ACTIVE": int(c.p["active"])}
-    return _columnwise(c, "altup_correct", ("X", "Activated", "Coefs", "Y"), **sizes)
+    return c.columnwise("altup_correct", ("X", "Activated", "Coefs", "Y"), **sizes)
 
 
-def _add_streams(c: _Call) -> list[Dispatch]:
+def _add_streams(c: Call) -> list[Dispatch]:
     sizes = {"N": c.inputs[1].shape[1], "FIRST": int(c.p["first"])}
-    return _columnwise(c, "add_streams", ("X", "A", "Y"), **sizes)
+    return c.columnwise("add_streams", ("X", "A", "Y"), **sizes)
 
 
-def _output_rows(c: _Call) -> list[Dispatch]:
-    return _columnwise(c, "output_rows", ("X", "Y"))
+def _output_rows(c: Call) -> list[Dispatch]:
+    return c.columnwise("output_rows", ("X", "Y"))
 
 
-def _columnwise(
-    c: _Call, variant: str, names: tuple[str, ...], **constants: int | float
-) -> list[Dispatch]:
-    """A lane a value of the output."""
-    buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
-    columns = c.outputs[0].shape[1]
-    return c.elementwise(variant, buffers, columns, COLUMNS=columns, **constants)
-
-
-def _rowwise(
-    c: _Call, variant: str, names: tuple[str, ...], **constants: int | float
-) -> list[Dispatch]:
-    """A workgroup a row, which sums over it."""
-    buffers = dict(zip(names, map(c.binder.tensor, (*c.inputs, *c.outputs)), strict=True))
-    columns, lanes = c.outputs[0].shape[1], c.binder.tuning.reduce_lanes
-    work = c.rows * columns * ELEMENT_WORK
-    sizes = {"LANES": lanes, "K": columns, **constants}
-    return [c.dispatch(c.reducing(variant), buffers, (c.rows, 1), work, **sizes)]
-
-
-_KERNELS: Mapping[str, Callable[[_Call], list[Dispatch]]] = {
+_KERNELS: Mapping[str, Callable[[Call], list[Dispatch]]] = {
     "embed": _embed,
     "table_rows": _table_rows,
     "rms_norm": _rms_norm,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.exec.vulkan_kernels import Dispatch
+from core.exec.vulkan_dispatch import Dispatch
 from core.gpu.commands import CommandPool, memory_barrier
 from core.gpu.create import vk
 from core.gpu.device import Device

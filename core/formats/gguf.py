@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from core.formats.gguf_metadata import read_value
 from core.formats.header import HeaderReader, quote
 from core.formats.mapping import map_file
 from core.formats.tensor import TensorData
+from core.formats.tensor_file import TensorFile
 from core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 
 _MAGIC = b"GGUF"
@@ -33,31 +34,10 @@ _MIN_INFO_BYTES = 8 + 4 + 8 + 4 + 8  # length of a name, n_dims, one dimension, 
 
 
 @dataclass(eq=False)
-class GgufFile:
-    """An open file. Values of metadata: int, float, bool, str, or a MetadataArray.
+class GgufFile(TensorFile):
+    """An open file. Values of metadata: int, float, bool, str, or a MetadataArray."""
 
-    Tensors handed out stay valid after `close`: the mapping goes when the last of them does.
-    """
-
-    path: Path
     version: int
-    metadata: Mapping[str, Any] = field(repr=False)
-    tensors: Mapping[str, TensorData] = field(repr=False)
-
-    def close(self) -> None:
-        self.metadata = MappingProxyType({})
-        self.tensors = MappingProxyType({})
-
-    def __enter__(self) -> GgufFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def open_gguf(path: str | Path, progress: Callable[[float], None] | None = None) -> GgufFile:
@@ -83,7 +63,7 @@ def open_gguf(path: str | Path, progress: Callable[[float], None] | None = None)
         report(pair_count + index + 1)
     data = np.frombuffer(mapping, np.uint8)
     tensors = _place(reader, data, _alignment(reader, metadata), infos)
-    return GgufFile(file, version, MappingProxyType(metadata), MappingProxyType(tensors))
+    return GgufFile(file, MappingProxyType(metadata), MappingProxyType(tensors), version)
 
 
 def _reporter(progress: Callable[[float], None] | None, steps: int) -> Callable[[int], None]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,6 +22,7 @@ from core.formats.header import HeaderReader, quote
 from core.formats.json_text import MAX_BYTES, found, parse_object, read_object
 from core.formats.mapping import map_file
 from core.formats.tensor import TensorData
+from core.formats.tensor_file import TensorFile
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -36,33 +37,15 @@ _VALUE_BYTES = {
 
 
 @dataclass(eq=False)
-class SafetensorsFile:
+class SafetensorsFile(TensorFile):
     """An open file, or several that are one model.
 
     A tensor's dtype is the file's in lower case: "f32", "f16", "bf16" are formats to compute with,
     others ("u8", "i8", ...) are raw bytes. metadata: the strings of `__metadata__`; of shards, of
-    all together. Tensors handed out stay valid after `close`.
+    all together.
     """
 
-    path: Path
-    metadata: Mapping[str, str] = field(repr=False)
-    tensors: Mapping[str, TensorData] = field(repr=False)
     nbytes: int  # of the files
-
-    def close(self) -> None:
-        self.metadata = MappingProxyType({})
-        self.tensors = MappingProxyType({})
-
-    def __enter__(self) -> SafetensorsFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def open_safetensors(path: str | Path) -> SafetensorsFile:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 from collections.abc import Callable
@@ -12,11 +11,8 @@ import numpy as np
 
 from core.errors import RequestError
 from core.loading import Runner
-from core.plan.cache_layers import cache_layers
-from core.plan.plan import Kind, Plan, Tensor, tensor_row_bytes
-from core.quant.registry import FORMATS
+from core.plan.traffic import token_read_bytes
 
-_FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 TURN_TOKENS = 24  # of a second turn: a short question in its template
 
 
@@ -134,33 +130,8 @@ def _prefill_ms(runner: Runner, tokens: list[int]) -> float:
 
 
 def read_bytes_per_token(runner: Runner, cached_tokens: int) -> int:
-    """Bytes a decoded token must read: weights once each, of tables that are looked up a row, and
-    of each cache the positions that attention reaches."""
-    plan = runner.executor.program.plans[0]
-    cached = 0
-    for layer in cache_layers(plan):
-        positions = min(cached_tokens, layer.window or cached_tokens)
-        cached += positions * sum(tensor_row_bytes(t) for t in layer.tensors)
-    return weight_bytes_per_token(plan) + cached
-
-
-def weight_bytes_per_token(plan: Plan) -> int:
-    """Of the weights alone: those of products whole, even where they are the embedding too."""
-    whole, rows = set[int](), set[int]()
-    for op in plan.ops:
-        weights = {i for i in op.inputs if i >= 0 and plan.tensors[i].kind in _FROM_FILE}
-        looked_up = op.name in ("embed", "table_rows")
-        (rows if looked_up else whole).update(weights)
-    total = sum(_bytes(plan.tensors[i], plan.tensors[i].shape) for i in whole)
-    return total + sum(
-        _bytes(plan.tensors[i], (1, plan.tensors[i].shape[-1])) for i in rows - whole
-    )
-
-
-def _bytes(weight: Tensor, shape: tuple[int, ...]) -> int:
-    """Of so many values in the weight's format; a row of a tile is its share of the tile."""
-    form = FORMATS[weight.dtype]
-    return math.prod(shape[:-1]) * form.nbytes((form.tile_rows, shape[-1])) // form.tile_rows
+    """Bytes that a token decoded behind so many positions must read."""
+    return token_read_bytes(runner.executor.program.plans[0], cached_tokens)
 
 
 def read_gb_s(runner: Runner) -> float:

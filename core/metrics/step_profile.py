@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,13 +12,12 @@ from core.exec.executor import Executor
 from core.loading import Runner
 from core.messages import OpTime, StepProfile
 from core.metrics.bench import read_gb_s
-from core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
+from core.plan.plan import Kind, Plan, Tensor
 from core.plan.step import Step
-from core.quant.registry import FORMATS
+from core.plan.traffic import op_read_bytes
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 REPEAT, REPEAT_CHUNK = 9, 3  # runs whose medians count
-BY_ROW = ("embed", "table_rows")  # ops that read a row a token of their weights
 
 
 def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile:
@@ -39,7 +37,7 @@ def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile
         executor.run(step)  # records, and wakes what sleeps
         whole, taken = _medians(executor, plan, step, progress)
     ops = tuple(
-        OpTime(op.name, op.label, seconds, _read_bytes(plan, op, step))
+        OpTime(op.name, op.label, seconds, op_read_bytes(plan, op, step))
         for op, seconds in zip(plan.ops, taken, strict=True)
     )
     return StepProfile(count, start, whole, ops, memory, runner.executor_info.device)
@@ -82,18 +80,3 @@ def _runs(tensor: Tensor, step: Step) -> Iterator[tuple[int, int]]:
     yield first, before
     if count > before:
         yield 0, count - before
-
-
-def _read_bytes(plan: Plan, op: Op, step: Step) -> int:
-    total = 0
-    for tensor in (plan.tensors[number] for number in op.inputs):
-        if tensor.kind is Kind.WEIGHT:
-            shape = tensor.shape
-            if op.name in BY_ROW:
-                shape = (min(step.count, shape[0]), *shape[1:])
-            matrix = (math.prod(shape[:-1]), shape[-1])
-            total += FORMATS[tensor.dtype].nbytes(matrix)
-        elif tensor.kind is Kind.STATE and op.name == "attention" and not tensor.fill:
-            reached = min(step.kv_length, int(op.params.get("window") or step.kv_length))
-            total += min(reached, tensor.shape[0]) * tensor_row_bytes(tensor)
-    return total

@@ -20,7 +20,7 @@ from core.errors import FileError
 from core.models.fields import Fields, KnownShape, check_shapes
 from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket, PlanBuilder, WeightSpec
-from core.plan.plan import Plan, Program, Tensor
+from core.plan.plan import Plan, Tensor
 
 PER_LAYER_TABLE = "per_layer_token_embd.weight"
 _VECTORS = (
@@ -61,7 +61,7 @@ class Config:
 
 def read(metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path) -> Model:
     config = config_of(metadata, weights, path)
-    return Model(config.shape, partial(_program, config, weights), frozenset({PER_LAYER_TABLE}))
+    return Model(config.shape, partial(_plan, config, weights), frozenset({PER_LAYER_TABLE}))
 
 
 def config_of(
@@ -86,11 +86,6 @@ def shapes_of(
         names = (f"blk.{layer}.{stem}.weight" for stem in _UNUSED)
         known |= {name: KnownShape(name, "f32", ()) for name in names}
     return _shapes(config, known)
-
-
-def _program(config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions) -> Program:
-    plans = tuple(_plan(config, weights, options, bucket) for bucket in options.buckets)
-    return Program(plans, options.context, config.shape.vocabulary)
 
 
 def _plan(

@@ -16,7 +16,7 @@ from core.errors import FileError, UnsupportedError
 from core.models.fields import Fields, KnownShape, check_shapes
 from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket, PlanBuilder, WeightSpec
-from core.plan.plan import Plan, Program, Tensor
+from core.plan.plan import Plan, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Config:
 def read(metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path) -> Model:
     config = _config(Fields(metadata, path, "llama."), weights, path)
     check_shapes("llama", _shapes(config, weights), weights, path)
-    return Model(config.shape, partial(_program, config, weights))
+    return Model(config.shape, partial(_plan, config, weights))
 
 
 def shapes_of(
@@ -41,11 +41,6 @@ def shapes_of(
     """Every tensor of a model of these fields whose head is its embedding of `rows` rows."""
     known = {"token_embd.weight": KnownShape("token_embd.weight", "f32", (rows, 1))}
     return _shapes(_config(Fields(metadata, path, "llama."), known, path), known)
-
-
-def _program(config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions) -> Program:
-    plans = tuple(_plan(config, weights, options, bucket) for bucket in options.buckets)
-    return Program(plans, options.context, config.shape.vocabulary)
 
 
 def _plan(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.plan.builder import Bucket, WeightSpec
-from core.plan.plan import Program
+from core.plan.plan import Plan, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,15 @@ class BuildOptions:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model file understood: its shape, and how to build its program."""
+    """One model file understood: its shape, and how to plan a bucket of its program."""
 
     shape: ModelShape
-    build: Callable[[BuildOptions], Program]
+    plan: Callable[[BuildOptions, Bucket], Plan]
     on_disk: frozenset[str] = frozenset()  # weights of which single rows are read where they lie
+
+    def build(self, options: BuildOptions) -> Program:
+        plans = tuple(self.plan(options, bucket) for bucket in options.buckets)
+        return Program(plans, options.context, self.shape.vocabulary)
 
 
 # A page's entry: metadata, weights by name and the file's path in, checked model out.

@@ -171,7 +171,7 @@ def _heads(choice: AttentionChoice, maps: AttentionMaps) -> list[Head]:
         for at, layer in enumerate(maps.layers)
         if choice.layer in (None, at)
         for head in range(layer.heads)
-        if choice.group in (None, group_of(maps, (at, head)))
+        if choice.group is None or choice.group == group_of(maps, (at, head))
     ]
 
 

@@ -94,11 +94,13 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     each = (room - gutter) / COLUMNS
     height = max(ui.u(5.5), min(ui.u(7.5), imgui.get_content_region_avail().y / len(result.rows)))
     height = float(int(height))
-    top = imgui.get_cursor_screen_pos()
+    top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
     final = result.rows[-1].tokens[0].token
     count = len(result.rows)
     for number, row in enumerate(result.rows):
         y = top.y + (count - 1 - number) * height
+        if y > low + imgui.get_window_height() or y + height < low:
+            continue
         _draw_layer(ui, row.layer, top.x, y, height, number >= start)
         for column, token in enumerate(row.tokens[:COLUMNS]):
             at = (top.x + gutter + column * each, y)

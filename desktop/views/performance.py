@@ -154,7 +154,7 @@ def _read_rate(state: AppState, stats: GenerationStats) -> str:
 
 
 def _draw_frames(ui: Ui) -> None:
-    values = ui.frames.values().astype(np.float64)
+    values = ui.frames.values()
     if values.size < 2:
         wrapped(ui, "No frames yet.")
         return

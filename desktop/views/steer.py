@@ -161,23 +161,26 @@ def _draw_label(ui: Ui, layer: int, at: ImVec2, size: ImVec2, gains: Gains) -> G
 def _draw_cell(ui: Ui, cell: tuple[int, int], at: ImVec2, size: ImVec2, gains: Gains) -> Gains:
     layer, head = cell
     gain = gains[layer][head]
-    drag: Drag = ui.memory.setdefault("steer.drag", Drag())
     imgui.set_cursor_screen_pos(at)
     name = f"steer.{layer}.{head}"
     clicked = imgui.invisible_button(name, size)
     ui.mark(name)
+    active, hovered = imgui.is_item_active(), imgui.is_item_hovered()
+    _paint(ui, at, size, gain, hovered or active)
+    if not (clicked or active or hovered):
+        return gains  # nearly all
+    drag: Drag = ui.memory.setdefault("steer.drag", Drag())
     if imgui.is_item_activated():
         ui.memory["steer.drag"] = drag = Drag(cell, gain)
         ui.memory["steer.layer"] = layer
-    if imgui.is_item_active() and drag.cell == cell and imgui.is_mouse_dragging(0):
+    if active and drag.cell == cell and imgui.is_mouse_dragging(0):
         delta: Any = imgui.get_mouse_drag_delta(0)
         drag.moved = True
         wanted = drag.start - delta.y * DRAG * 15 / ui.theme.text
         gain = round(min(MOST, max(0.0, wanted)), 2)
     elif clicked and not drag.moved:
         gain = 1.0 if gain != 1.0 else 0.0
-    _paint(ui, at, size, gain, imgui.is_item_hovered() or imgui.is_item_active())
-    if imgui.is_item_active() and drag.moved:
+    if active and drag.moved:
         imgui.set_tooltip(f"Layer {layer}, head {head}: {gain:.2f}")
     else:
         tip(ui, f"Layer {layer}, head {head}: gain {gain:.2f}. {CELL}")

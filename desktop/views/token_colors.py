@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +122,7 @@ def likely(ui: Ui, value: float) -> int:
     return ui.color("warning", 0.75 * share) if share > 0.02 else 0
 
 
+@lru_cache(maxsize=8192)
 def mix(low: int, high: int, share: float) -> int:
     """A colour between two, each 0xRRGGBB."""
     parts = [(low >> at & 255, high >> at & 255) for at in (16, 8, 0)]
@@ -128,6 +130,7 @@ def mix(low: int, high: int, share: float) -> int:
     return red << 16 | green << 8 | blue
 
 
+@lru_cache(maxsize=4096)
 def legible(fill: int) -> int:
     """Black or white, whichever reads better on a colour, 0xRRGGBB."""
     parts = np.array([fill >> at & 255 for at in (16, 8, 0)], np.float64)

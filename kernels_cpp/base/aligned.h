@@ -29,7 +29,18 @@ inline void give_back(void* block, size_t bytes) {
   if (block != nullptr) munmap(block, bytes);
 }
 
+// Asks for large pages, of which a processor knows the places of more memory: a stream through
+// small ones is a tenth slower. Only a wish, and only Linux hears it.
+inline void wish_for_large_pages(void* block, size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  madvise(block, bytes, MADV_HUGEPAGE);
+#endif
+  (void)block, (void)bytes;
+}
+
 #else
+
+inline void wish_for_large_pages(void*, size_t) {}
 
 inline void* take_zeroed(size_t bytes) {
   void* block = std::calloc(bytes, 1);
@@ -61,6 +72,8 @@ class AlignedBuffer {
     return reinterpret_cast<uint8_t*>((address + kCacheLine - 1) / kCacheLine * kCacheLine);
   }
   size_t size() const { return size_; }
+  // Before its first use.
+  void wish_for_large_pages() { llm::wish_for_large_pages(block_, size_ + kCacheLine); }
 
  private:
   void* block_ = nullptr;

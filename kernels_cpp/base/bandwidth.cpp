@@ -53,7 +53,8 @@ class ReadPasses : public Phases {
 
 double read_bandwidth(size_t bytes, int threads) {
   const size_t pieces = std::max<size_t>(1, bytes / kPieceBytes);
-  const AlignedBuffer memory(pieces * kPieceBytes);
+  AlignedBuffer memory(pieces * kPieceBytes);
+  memory.wish_for_large_pages();                 // as converted weights have them
   std::memset(memory.data(), 1, memory.size());  // else all pages are the one page of zeros
   ThreadPool pool(threads);
   ReadPasses passes(memory);

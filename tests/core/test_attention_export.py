@@ -9,9 +9,8 @@ from core import attention_export
 from core.attention import head_maps
 from core.attention_export import snapshot, write, write_later
 from core.errors import LlmLiteError
-from core.messages import ExportMaps, GenerationFinished, MapsExported, TokenDecoded
-from tests.core.test_engine import GREEDY, HELLO, client  # noqa: F401
-from tests.core.test_engine import Generate as Ask
+from core.messages import ExportMaps, Generate, GenerationFinished, MapsExported, TokenDecoded
+from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import exact, running
 
 HEADS = ((0, 1), (1, 3), (0, 0))
@@ -65,11 +64,11 @@ def test_what_cannot_be_exported_is_a_sentence(source, tmp_path, monkeypatch):
         snapshot(source, HEADS)
 
 
-def test_while_an_answer_is_written(client, tiny_llama, tmp_path):  # noqa: F811
+def test_while_an_answer_is_written(client, tiny_llama, tmp_path):
     client.send(ExportMaps(1, str(tmp_path / "none.npz"), HEADS))
     assert "no model" in client.until(MapsExported).message
     client.load(tiny_llama)
-    client.send(Ask(1, HELLO, GREEDY))
+    client.send(Generate(1, HELLO, GREEDY))
     client.until(TokenDecoded)
     client.send(ExportMaps(2, str(tmp_path / "maps.npz"), HEADS))
     exported = client.until(MapsExported)

@@ -18,7 +18,7 @@ from core.messages import (
     TaskProgress,
     VariantKept,
 )
-from tests.core.test_engine import Client
+from tests.core.engine_client import Client
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact
 

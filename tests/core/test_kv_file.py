@@ -10,7 +10,7 @@ from core import carrying, kv_file
 from core.errors import FileError, RequestError
 from core.messages import CacheStatus, Logged, OpenCache, SaveCache
 from core.session import Reading
-from tests.core.test_engine import Client
+from tests.core.engine_client import Client
 from tests.runners import BACKENDS, exact, running
 
 VOCABULARY = 300

@@ -21,13 +21,13 @@ from core.messages import (
     TaskFinished,
     TaskProgress,
 )
-from tests.core.test_engine import GREEDY, HELLO, client  # noqa: F401
+from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import BACKENDS, exact, running
 
 OTHER = (ChatMessage("user", "Something else"),)
 
 
-def compare(client, a, b, sampling=GREEDY, request=7, messages=HELLO):  # noqa: F811
+def compare(client, a, b, sampling=GREEDY, request=7, messages=HELLO):
     before = len(client.events)
     client.send(CompareLanes(request, messages, (a, b), sampling))
     finished = client.until(TaskFinished)
@@ -41,7 +41,7 @@ def compare(client, a, b, sampling=GREEDY, request=7, messages=HELLO):  # noqa: 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_equal_lanes_say_the_same_and_do_not_diverge(client, tiny_llama, device, backend):  # noqa: F811
+def test_equal_lanes_say_the_same_and_do_not_diverge(client, tiny_llama, device, backend):
     client.engine.device_lost(device)
     client.load(tiny_llama)
     alone = client.ask(1)[1]
@@ -60,7 +60,7 @@ def test_equal_lanes_say_the_same_and_do_not_diverge(client, tiny_llama, device,
     assert all(s.new_tokens == 12 and s.decode_tok_s > 0 and s.ttft_ms > 0 for s in told)
 
 
-def test_divergence_is_that_of_a_fresh_computation(client, tiny_llama):  # noqa: F811
+def test_divergence_is_that_of_a_fresh_computation(client, tiny_llama):
     """Of A's text, whatever B said itself."""
     client.load(tiny_llama)
     _, (a, b), forced, events = compare(client, exact(mode="fp16"), exact(mode="int4"))
@@ -86,7 +86,7 @@ def test_divergence_is_that_of_a_fresh_computation(client, tiny_llama):  # noqa:
     assert lanes[:6] == [0, 1, 0, 1, 0, 1], "a token of each in turn"
 
 
-def test_one_seed_for_both(client, tiny_llama):  # noqa: F811
+def test_one_seed_for_both(client, tiny_llama):
     client.load(tiny_llama)
     warm = dataclasses.replace(GREEDY, temperature=1.0)
     _, (a, b), *_ = compare(client, exact(), exact(), warm)
@@ -95,7 +95,7 @@ def test_one_seed_for_both(client, tiny_llama):  # noqa: F811
     assert c != a
 
 
-def test_the_chat_finds_its_cache_again(client, tiny_llama):  # noqa: F811
+def test_the_chat_finds_its_cache_again(client, tiny_llama):
     client.load(tiny_llama)
     client.ask(1)
     _, _, _, events = compare(client, exact(), exact(mode="fp16"), messages=OTHER)
@@ -106,7 +106,7 @@ def test_the_chat_finds_its_cache_again(client, tiny_llama):  # noqa: F811
     client.until(GenerationFinished)
 
 
-def test_stop_keeps_what_was_said_and_compares_it(client, tiny_llama):  # noqa: F811
+def test_stop_keeps_what_was_said_and_compares_it(client, tiny_llama):
     client.load(tiny_llama)
     long = dataclasses.replace(GREEDY, max_new_tokens=100)
     client.send(CompareLanes(7, HELLO, (exact(), exact(mode="fp16")), long))
@@ -120,7 +120,7 @@ def test_stop_keeps_what_was_said_and_compares_it(client, tiny_llama):  # noqa: 
     assert client.of(TaskProgress)
 
 
-def test_problems_are_sentences(client, tiny_llama):  # noqa: F811
+def test_problems_are_sentences(client, tiny_llama):
     assert "no model is loaded" in compare(client, exact(), exact())[0].message
     client.load(tiny_llama)
     finished, tokens, *_ = compare(

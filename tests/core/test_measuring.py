@@ -7,7 +7,7 @@ from core.attention import head_maps
 from core.errors import RequestError
 from core.measuring import Measuring
 from core.messages import CacheMeasured, MeasureCache
-from tests.core.test_engine import Client
+from tests.core.engine_client import Client
 from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running
 

@@ -21,7 +21,7 @@ from core.messages import (
 from core.models.model import BuildOptions
 from core.plan.builder import Bucket
 from core.session import Reading, Session
-from tests.core.test_engine import GREEDY, Client
+from tests.core.engine_client import GREEDY, Client
 from tests.runners import BACKENDS, exact, running
 
 CONTEXT = 32

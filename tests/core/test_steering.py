@@ -21,7 +21,7 @@ from core.messages import (
     TokenDecoded,
 )
 from core.tokenizer import Tokenizer
-from tests.core.test_engine import GREEDY, HELLO, Client, Hook
+from tests.core.engine_client import GREEDY, HELLO, Client, Hook
 from tests.make_gguf import tokenizer_metadata
 from tests.runners import exact
 

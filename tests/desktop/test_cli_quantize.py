@@ -13,6 +13,7 @@ import pytest
 
 from core.formats.variant import open_variant
 from desktop.cli import INTERRUPTED, main
+from tests.desktop.terminal_runs import sentence
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, write_tiny_llama
 from tests.make_huggingface import write_tiny_llama as write_folder
 
@@ -28,15 +29,6 @@ def source(tmp_path):
 
 def quantize(*arguments):
     return main(["quantize", *map(str, arguments)])
-
-
-def sentence(capsys):
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("llm-lite: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    return err
 
 
 def test_writes_a_variant_and_tells_what_it_lost(source, tmp_path, capsys):

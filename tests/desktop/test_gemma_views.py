@@ -14,7 +14,6 @@ from desktop.state import AppState
 from desktop.views.kv_map import label
 from desktop.views.kv_totals import alike
 from tests.desktop.test_attention_maps import pooled, values_of
-from tests.desktop.test_interface import headless  # noqa: F401
 from tests.make_huggingface import write_tall_gemma3n
 from tests.runners import exact, running
 
@@ -28,7 +27,7 @@ def tall(tmp_path_factory):
     return write_tall_gemma3n(tmp_path_factory.mktemp("tall"))
 
 
-def test_the_cache_view_has_a_row_for_each_owner(headless, tall):  # noqa: F811
+def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
     """Rows, rings, sharing and bytes are those of the caches that the session fills."""
     one = headless(AppState(sampling=SamplingOptions(seed=1, max_new_tokens=8)), size=(1400, 2600))
     one.program.start(Engine(None))

@@ -1,4 +1,4 @@
-"""The real interface without a device, clicked and typed into through ImGui's input queue."""
+"""The whole interface, clicked and typed into through ImGui's input queue."""
 
 import random
 from dataclasses import replace
@@ -8,10 +8,7 @@ from imgui_bundle import imgui
 
 from core.messages import GenerationStats, LensResult, Looked
 from desktop import actions as a
-from desktop.fonts import load_fonts
-from desktop.interface import Interface, create_context, destroy_context
-from desktop.program import Program
-from desktop.robot import Robot, RobotError
+from desktop.robot import RobotError
 from desktop.settings import Settings
 from desktop.state import (
     AppState,
@@ -31,63 +28,10 @@ from desktop.token_state import XRay
 from desktop.views import VIEWS
 from desktop.views.rail import PANELS
 from tests.desktop.fake_engine import ANSWER, EXECUTOR, KOREAN, MODEL, FakeEngine, lens
+from tests.desktop.headless import READY
 
-READY = AppState(model=MODEL, executor=EXECUTOR)
 KEY = imgui.Key
 OPENERS = [(f"rail.{p.name}", p.name) for p in PANELS] + [("status.executor", "executor")]
-
-
-class Headless:
-    """Everything but the renderer."""
-
-    def __init__(self, state, size=(1280, 720), scale=1.0, settings=None):
-        self.context = create_context()
-        io = imgui.get_io()
-        io.backend_flags |= imgui.BackendFlags_.renderer_has_textures
-        io.display_size = imgui.ImVec2(*size)
-        io.delta_time = 1 / 60
-        fonts = load_fonts(scale)
-        faces = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
-        self.program = Program(state, Interface(faces, scale, settings or Settings()))
-        self.done = []
-        self.robot = Robot(self.program, self.draw)
-        self.robot.frames(3)
-
-    @property
-    def state(self):
-        return self.program.state
-
-    @property
-    def ui(self):
-        return self.program.interface.ui
-
-    def draw(self):
-        imgui.new_frame()
-        self.done += self.program.paint()
-        imgui.render()
-
-    def did(self, kind):
-        return [action for action in self.done if isinstance(action, kind)]
-
-    def close(self):
-        if self.program.engine:
-            self.program.engine.close()
-        destroy_context(self.context)
-
-
-@pytest.fixture
-def headless(capfd):
-    """Headless(...), closed at the end; Dear ImGui must have found nothing wrong with our calls."""
-    made = []
-
-    def make(state=READY, **options):
-        made.append(Headless(state, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-    assert "imgui-error" not in capfd.readouterr().out
 
 
 def with_engine(one, delay=0.0):

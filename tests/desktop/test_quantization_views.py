@@ -20,13 +20,12 @@ from desktop.state import AppState
 from desktop.views import lanes_strip, quant_report, quant_tensors
 from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
 from tests.desktop.fake_tasks import OTHER, PARTING, SAID, TENSORS, report
-from tests.desktop.test_interface import headless  # noqa: F401
 
 REPORT = report(replace(EXECUTOR, mode="int4"), replace(EXECUTOR, mode="fp32"))
 
 
 @pytest.fixture
-def panel(headless):  # noqa: F811
+def panel(headless):
     """The Quantization view of a loaded model, with a fake engine behind it."""
 
     def make(size=(1280, 720), delay=0.0):

@@ -8,7 +8,7 @@ from core.messages import ProfileStep
 from desktop.step_flame import kinds, lay_out, shared_parts
 from desktop.views.step_profile import milliseconds
 from tests.desktop.fake_tasks import STEP
-from tests.desktop.test_quantization_views import at_rest, headless, last, panel  # noqa: F401
+from tests.desktop.test_quantization_views import at_rest, last, panel  # noqa: F401
 
 
 def test_every_row_covers_the_whole_step_without_gaps():

@@ -30,7 +30,7 @@ from desktop.views import token_colors
 from desktop.views.compare import first_difference
 from desktop.views.lens import settled
 from tests.desktop.fake_engine import ANSWER, OTHER, OTHER_ID, FakeEngine, lens, pieces_of
-from tests.desktop.test_interface import READY, headless  # noqa: F401
+from tests.desktop.headless import READY, sent
 from tests.runners import BACKENDS, exact
 
 KEY = imgui.Key
@@ -38,7 +38,7 @@ QUESTION = "Why is the sky blue?"
 
 
 @pytest.fixture
-def talk(headless):  # noqa: F811
+def talk(headless):
     """A conversation of one answer, and the engine that gave it."""
     one = headless(AppState(), size=(1400, 1700))  # all of it in sight
     engine = FakeEngine(0.0)
@@ -56,10 +56,6 @@ def ask(one, limit=10.0):
     one.robot.click("chat.send")
     one.robot.wait("the answer", lambda s: s.messages and not s.busy, limit, pace=0)
     one.robot.frames(2)
-
-
-def sent(engine, kind):
-    return [command for command in engine.commands if isinstance(command, kind)]
 
 
 def test_reading_is_unspoiled_until_asked(talk):
@@ -143,7 +139,7 @@ def test_a_version_that_the_cache_has_lost_is_read_again(talk):
     assert sent(engine, Look)[-1].position == 2 + len(pieces_of(QUESTION)) + 2 + 3
 
 
-def test_the_lens_follows_the_newest_token_at_leisure(headless):  # noqa: F811
+def test_the_lens_follows_the_newest_token_at_leisure(headless):
     one = headless(AppState(), size=(1400, 1700))
     engine = FakeEngine(0.01)
     one.program.start(engine)
@@ -305,7 +301,7 @@ def long_chat(count):
     return tuple(messages), tuple(owners), tuple(labels)
 
 
-def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):  # noqa: F811
+def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
     laid = []
     lay_out = token_text.lay_out
     monkeypatch.setattr("desktop.views.tokens.lay_out", lambda *a: laid.append(1) or lay_out(*a))
@@ -328,7 +324,7 @@ def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):  # noqa: F81
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_on_a_real_model(headless, tiny_llama, backend, request):  # noqa: F811
+def test_on_a_real_model(headless, tiny_llama, backend, request):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     one = headless(AppState(sampling=SamplingOptions(seed=3, max_new_tokens=12)))
     engine = Engine(device)

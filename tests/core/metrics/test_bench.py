@@ -4,8 +4,7 @@ import pytest
 
 from core.errors import RequestError
 from core.metrics import bench as module
-from core.metrics.bench import Spread, bench, read_bytes_per_token
-from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama
+from core.metrics.bench import Spread, bench
 from tests.runners import BACKENDS, exact, running
 
 SIZES = {"prompt_tokens": 20, "new_tokens": 6, "depth": 10, "repeat": 3}
@@ -81,30 +80,3 @@ def test_too_few_of_anything(tiny_llama, name):
 def test_a_context_too_small(tiny_llama, sizes):
     with running(tiny_llama) as runner, pytest.raises(RequestError, match="holds 128 tokens"):
         bench(runner, **SIZES | sizes)
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_a_token_reads_a_row_of_what_it_looks_up(tied, tmp_path):
-    """Products read their weights whole, the embedding too where it is the head."""
-    folder = write_tiny_llama(tmp_path, tie_word_embeddings=tied)
-    with running(folder, exact("cpu")) as runner:
-        tensors = runner.model_file.file.tensors
-        embedding = tensors["token_embd.weight"]
-        row = embedding.nbytes // embedding.shape[0]
-        whole = sum(t.nbytes for t in tensors.values())
-        unread = 0 if tied else embedding.nbytes - row
-        assert read_bytes_per_token(runner, 0) == whole - unread
-
-
-def test_a_gemma_reads_a_row_of_its_table_and_a_window_of_its_rings(tmp_path):
-    folder = write_tiny_gemma3n(tmp_path)
-    with running(folder, exact("cpu", keys="fp16", values="fp32")) as runner:
-        tensors = runner.model_file.file.tensors
-        table = tensors["per_layer_token_embd.weight"]
-        weights = sum(t.nbytes for t in tensors.values()) - table.nbytes
-        weights += table.nbytes // table.shape[0]
-        assert read_bytes_per_token(runner, 0) == weights
-        kv = runner.model_info.kv_heads * runner.model_info.head_dim
-        windows = [layer.window or 30 for layer in runner.model_info.cache.layers]
-        assert sorted(windows) == [7, 7, 7, 30]
-        assert read_bytes_per_token(runner, 30) == weights + sum(windows) * kv * (2 + 4)

@@ -1,0 +1,33 @@
+"""What open files of named tensors have in common, whatever their format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+from core.formats.tensor import TensorData
+
+
+@dataclass(eq=False)
+class TensorFile:
+    """An open file, closed at the end of a `with` block.
+
+    Tensors handed out stay valid after `close`: the mapping goes when the last of them does.
+    """
+
+    path: Path
+    metadata: Mapping[str, Any] = field(repr=False)
+    tensors: Mapping[str, TensorData] = field(repr=False)
+
+    def close(self) -> None:
+        self.metadata = MappingProxyType({})
+        self.tensors = MappingProxyType({})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

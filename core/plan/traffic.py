@@ -1,0 +1,63 @@
+"""What a step reads of memory: weights in their formats, caches as far as attention reaches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from core.plan.cache_layers import cache_layers
+from core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
+from core.plan.step import Step
+from core.quant.registry import FORMATS
+
+_FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
+_LOOKUPS = ("embed", "table_rows")  # ops that read a row a token of their weights
+
+
+def token_read_bytes(plan: Plan, cached_tokens: int) -> int:
+    """Bytes that a decoded token must read behind so many positions.
+
+    What several ops share counts once; a weight of a product counts whole, even where it is the
+    embedding too.
+    """
+    layers = cache_layers(plan)
+    cached = sum(_reached_bytes(layer.tensors, cached_tokens, layer.window) for layer in layers)
+    return _weight_bytes(plan) + cached
+
+
+def op_read_bytes(plan: Plan, op: Op, step: Step) -> int:
+    """Bytes that one op reads in a step, whoever else reads them too."""
+    total = 0
+    for weight in _weights(plan, op):
+        rows = min(step.count, weight.shape[0]) if op.name in _LOOKUPS else None
+        total += _rows_bytes(weight, rows)
+    if op.name == "attention":
+        caches = [plan.tensors[i] for i in op.inputs[1:3]]
+        total += _reached_bytes(caches, step.kv_length, int(op.params["window"]))
+    return total
+
+
+def _weight_bytes(plan: Plan) -> int:
+    whole, rows = dict[int, Tensor](), dict[int, Tensor]()
+    for op in plan.ops:
+        found = rows if op.name in _LOOKUPS else whole
+        found.update((weight.id, weight) for weight in _weights(plan, op))
+    total = sum(_rows_bytes(weight, None) for weight in whole.values())
+    return total + sum(_rows_bytes(weight, 1) for i, weight in rows.items() if i not in whole)
+
+
+def _weights(plan: Plan, op: Op) -> list[Tensor]:
+    inputs = (plan.tensors[i] for i in op.inputs)
+    return [tensor for tensor in inputs if tensor.kind in _FROM_FILE]
+
+
+def _rows_bytes(weight: Tensor, rows: int | None) -> int:
+    """Of so many rows, None: of all; a row of a tile is its share of the tile."""
+    form, columns = FORMATS[weight.dtype], weight.shape[-1]
+    count = math.prod(weight.shape[:-1]) if rows is None else rows
+    return count * form.nbytes((form.tile_rows, columns)) // form.tile_rows
+
+
+def _reached_bytes(caches: Iterable[Tensor], positions: int, window: int) -> int:
+    reached = min(positions, window or positions)
+    return reached * sum(tensor_row_bytes(cache) for cache in caches)

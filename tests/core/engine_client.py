@@ -1,0 +1,130 @@
+"""An engine in a test: what it said, and a hand in what runs its model."""
+
+import dataclasses
+import threading
+import time
+
+from core import backends
+from core.engine import Engine
+from core.messages import (
+    ChatMessage,
+    Generate,
+    GenerationFinished,
+    LoadModel,
+    ModelLoaded,
+    SamplingOptions,
+    TokenDecoded,
+)
+from tests.runners import exact
+
+PATIENCE = 20  # seconds until a test gives up
+GREEDY = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=12)
+HELLO = (ChatMessage("user", "Hello there"),)
+
+
+class Client:
+    """An engine, and all that it ever said."""
+
+    def __init__(self, device=None):
+        self.events = []
+        self.woken = 0
+        self.engine = Engine(device, self._wake)
+        self._seen = 0
+
+    def _wake(self):
+        self.woken += 1
+
+    def send(self, *commands):
+        for command in commands:
+            self.engine.send(command)
+
+    def until(self, kind):
+        """The next event of a kind; those before it are kept in `events`."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            while self._seen < len(self.events):
+                event = self.events[self._seen]
+                self._seen += 1
+                if isinstance(event, kind):
+                    return event
+            self.events += self.engine.wait(0.05)
+        raise AssertionError(f"no {kind.__name__} came; there were {self.events}")
+
+    def load(self, path, options=None):
+        self.send(LoadModel(str(path), options or exact()))
+        return self.until(ModelLoaded)
+
+    def ask(self, request=1, messages=HELLO, sampling=GREEDY, **changes):
+        """The end of an answer and its tokens."""
+        before = len(self.events)
+        self.send(Generate(request, messages, sampling, **changes))
+        finished = self.until(GenerationFinished)
+        assert finished.request == request
+        tokens = [e.token for e in self.events[before:] if isinstance(e, TokenDecoded)]
+        return finished, tokens
+
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class Hook:
+    """Stands before every step of executors made for one backend, and before their making."""
+
+    def __init__(self, monkeypatch, backend="numpy"):
+        self.steps = []
+        self.at_step = lambda step, stop: None
+        self.at_make = lambda progress: None
+        self.at_close = lambda: None
+        make = backends.make_executor
+
+        def make_hooked(choice, model, build, weights, threads, progress):
+            if choice.backend != backend:
+                return make(choice, model, build, weights, threads, progress)
+            self.at_make(progress)
+            inner = dataclasses.replace(choice, backend="numpy")
+            return self._hooked(make(inner, model, build, weights, threads, progress))
+
+        monkeypatch.setattr(backends, "make_executor", make_hooked)
+
+    def _hooked(self, executor):
+        run, close = executor.run, executor.close
+
+        def hooked_run(step, should_stop=None):
+            self.steps.append(step)
+            self.at_step(step, should_stop)
+            return run(step, should_stop)
+
+        def hooked_close():
+            close()
+            self.at_close()
+
+        executor.run, executor.close = hooked_run, hooked_close
+        return executor
+
+    def block_step(self, number):
+        """An event set when the step of this number is reached, which waits to be stopped."""
+        reached = threading.Event()
+
+        def wait(step, should_stop):
+            if len(self.steps) == number:
+                reached.set()
+                deadline = time.monotonic() + PATIENCE
+                while not should_stop() and time.monotonic() < deadline:
+                    time.sleep(0.001)
+
+        self.at_step = wait
+        return reached
+
+    def block_make(self):
+        """An event set when an executor is being made, and one that lets it go on."""
+        reached, go_on = threading.Event(), threading.Event()
+
+        def wait(progress):
+            reached.set()
+            deadline = time.monotonic() + PATIENCE
+            while not go_on.is_set() and time.monotonic() < deadline:
+                time.sleep(0.001)
+                progress(0.5)
+
+        self.at_make = wait
+        return reached, go_on

@@ -1,0 +1,120 @@
+"""Attention of the C++ executor, and what it is made of: positions and the cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.exec.cpu import CpuExecutor
+from core.exec.reference import NumpyExecutor
+from core.plan.builder import PlanBuilder
+from core.plan.plan import Kind, Tensor
+from core.plan.step import Step
+from tests.core.exec.one_op import (
+    CONTEXT,
+    EVERY_ISA,
+    VOCABULARY,
+    OneOp,
+    check,
+    max_error,
+    steps,
+    weight,
+)
+
+pytestmark = EVERY_ISA
+
+
+@pytest.mark.parametrize("half_split", [False, True])
+@pytest.mark.parametrize(("head_dim", "rotary_dim"), [(2, 2), (14, 14), (200, 200), (26, 10)])
+def test_rope(isa: str, head_dim: int, rotary_dim: int, half_split: bool) -> None:
+    case = OneOp()
+    case.inputs(3 * head_dim, "x")
+    case.weights["factors"] = weight("factors", "f32", 1 + np.arange(rotary_dim // 2) / 7)
+
+    def build(b: PlanBuilder) -> Tensor:
+        sizes = {"head_dim": head_dim, "rotary_dim": rotary_dim, "half_split": half_split}
+        x = b.rope(case.input(b, "x"), "plain", theta=1e4, **sizes)
+        return b.rope(x, "y", theta=1e6, scale=0.25, factors=b.weight("factors"), **sizes)
+
+    case.build = build
+    check(case, isa, 1e-6)
+
+
+HEADS = [(1, 1, 1), (4, 2, 13), (9, 3, 64), (2, 1, 127), (8, 8, 64), (32, 4, 8), (36, 4, 6)]
+CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
+
+
+@pytest.mark.parametrize("cache", CACHES, ids="-".join)
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), HEADS)
+@pytest.mark.parametrize(("window", "ring"), [(0, CONTEXT), (7, CONTEXT), (70, CONTEXT), (70, 89)])
+def test_attention(
+    isa: str,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    window: int,
+    ring: int,
+    cache: tuple[str, str],
+) -> None:
+    """With store: steps at 0.. fill the cache, those at 41.. and 150.. look far back."""
+    case = OneOp()
+    case.inputs(heads * head_dim, "q", scale=2)
+    case.inputs(kv_heads * head_dim, "k", "v")
+
+    def build(b: PlanBuilder) -> Tensor:
+        q, k, v = (case.input(b, name) for name in "qkv")
+        shape = (ring, kv_heads * head_dim)
+        caches = [
+            b.state(name, dtype, shape, block=head_dim)
+            for name, dtype in zip(("k_cache", "v_cache"), cache, strict=True)
+        ]
+        queries = b.state("ring", "f16", (19, heads * head_dim))
+        b.store([(k, caches[0]), (v, caches[1]), (q, queries)], "store")
+        sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+        gains = b.state("gains", "f32", (3, heads), fill=0.5)
+        return b.attention(q, *caches, gains, "y", layer=1, window=window, **sizes)
+
+    case.build = build
+    if "i8" in cache and head_dim % 4:
+        with pytest.raises(ValueError, match="blocks of"):
+            case.program()
+        return
+    program = case.program()
+    cpu = CpuExecutor(program, case.weights, 2, isa=isa)
+    reference = NumpyExecutor(program, case.weights)
+    for tensor in program.plans[0].tensors:
+        if tensor.kind is Kind.STATE and tensor.name != "ring":
+            past = case.rng.normal(0, 1, tensor.shape).astype(np.float32)
+            for executor in (cpu, reference):
+                before = executor.read(program.plans[0], tensor, Step(np.zeros(1, np.int32), 0))
+                assert (before == tensor.fill).all()
+                executor.write(program.plans[0], tensor, Step(np.zeros(1, np.int32), 0), past)
+    for step in steps(case.rng, (0, 41, 150)):
+        assert max_error(program, case.weights, step, cpu, reference) <= 5e-6
+
+
+def test_store_rounds_to_half_as_numpy(isa: str) -> None:
+    bits = np.random.default_rng(1).integers(0, 1 << 32, (VOCABULARY, 64), np.uint64)
+    values = bits.astype(np.uint32).view(np.float32)
+    values[0, :8] = [0, -0.0, 65504, 65519.99, 65520, 1e-8, 5.96e-8, 2.98e-8]
+    values[1:3] = np.random.default_rng(2).normal(0, 1e-5, (2, 64))  # subnormal halves
+    values[np.isnan(values)] = 1
+    case = OneOp()
+    case.weights["x"] = weight("x", "f32", values)
+
+    def build(b: PlanBuilder) -> Tensor:
+        x = case.input(b, "x")
+        b.store([(x, b.state("k", "f16", (CONTEXT, 64)))], "store")
+        return x
+
+    case.build = build
+    program = case.program()
+    cpu = CpuExecutor(program, case.weights, isa=isa)
+    with np.errstate(over="ignore"):
+        halves = values.astype(np.float16).astype(np.float32)
+    for start in (0, 16, VOCABULARY - 17):
+        cpu.run(Step(np.arange(start, start + 17, dtype=np.int32) % VOCABULARY, start))
+    plan = program.plans[0]
+    for tensor in (t for t in plan.tensors if t.kind is Kind.STATE):
+        stored = cpu.read(plan, tensor, Step(np.zeros(1, np.int32), 0))
+        np.testing.assert_array_equal(stored[:VOCABULARY], halves[: len(stored)])

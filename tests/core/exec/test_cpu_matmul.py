@@ -1,0 +1,192 @@
+"""Products of the C++ executor and what goes into them, at awkward sizes, in every build."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from core.exec.cpu import CpuExecutor
+from core.exec.reference import NumpyExecutor
+from core.formats.tensor import TensorData
+from core.plan.builder import PlanBuilder
+from core.plan.plan import Tensor
+from core.plan.step import Step
+from core.quant.registry import FORMATS
+from tests.core.exec.one_op import (
+    BLOCKS,
+    EVERY_ISA,
+    FLOATS,
+    TILES,
+    VOCABULARY,
+    OneOp,
+    check,
+    weight,
+)
+
+pytestmark = EVERY_ISA
+
+
+@pytest.mark.parametrize("rows", [1, 13, 127])
+@pytest.mark.parametrize("columns", [1, 13, 127])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_matmul_of_floats(isa: str, dtype: str, columns: int, rows: int) -> None:
+    case = OneOp()
+    case.inputs(columns, "x")
+    case.random("w", rows, columns, dtype=dtype)
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
+    check(case, isa, 5e-6)
+
+
+@pytest.mark.parametrize("a8", [False, True], ids=["a32", "a8"])
+@pytest.mark.parametrize("columns", [32, 96, 1056])
+@pytest.mark.parametrize("dtype", BLOCKS + TILES)
+def test_matmul_of_blocks(isa: str, dtype: str, columns: int, a8: bool) -> None:
+    for rows in (1, 13, 127):
+        case = OneOp()
+        case.inputs(columns, "x")
+        case.random("w", rows, columns, dtype=dtype)
+        case.build = lambda b, c=case: b.matmul(c.input(b, "x"), b.weight("w"), "y")
+        check(case, isa, 5e-5, a8=a8)  # minima and levels may cancel
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 5, 13])
+@pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
+def test_products_with_one_hot_rows_are_the_weights(isa: str, dtype: str, tokens: int) -> None:
+    """Every path decodes alike: 1 times a weight is that weight, bit for bit."""
+    case = OneOp()
+    case.weights["x"] = weight("x", "f32", np.eye(VOCABULARY, 576, 530, np.float32))
+    case.random("w", 37, 576, dtype=dtype)
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
+    program = case.program(outputs=17)
+    cpu = CpuExecutor(program, case.weights, isa=isa)
+    step = Step(np.arange(tokens, dtype=np.int32), 0, tokens)
+    expected = case.weights["w"].dequantize()[:, 530 : 530 + tokens].T
+    found = cpu.run(step)
+    if dtype == "q4_1" and tokens < 3:  # d * level and m are added in another order
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1.0, 1e30])
+@pytest.mark.parametrize("dtype", TILES)
+def test_products_of_floats_of_any_size(isa: str, dtype: str, size: float) -> None:
+    """As exact as sums of float32; what is no number stays none, in its own row."""
+    rng = np.random.default_rng(1)
+    x = (rng.normal(0, size, (VOCABULARY, 96)) ** 3 / size**2).astype(np.float32)
+    case = OneOp()
+    case.weights["x"] = weight("x", "f32", x)
+    case.random("w", 37, 96, dtype=dtype)
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
+    cpu = CpuExecutor(case.program(outputs=17), case.weights, isa=isa)
+    levels = case.weights["w"].dequantize().astype(np.float64)
+    found = cpu.run(Step(np.arange(2, dtype=np.int32), 0, 2))
+    most = (np.abs(x[:2].astype(np.float64)) @ np.abs(levels).T).max()
+    np.testing.assert_allclose(found, x[:2] @ levels.T, atol=1e-6 * most)
+    for bad in (np.nan, np.inf, -np.inf):
+        x[0, 50] = bad
+        case.weights["x"] = weight("x", "f32", x)
+        cpu = CpuExecutor(case.program(outputs=17), case.weights, isa=isa)
+        again = cpu.run(Step(np.arange(2, dtype=np.int32), 0, 2))
+        assert not np.isfinite(again[0]).any()
+        np.testing.assert_array_equal(again[1], found[1])
+
+
+def extreme_inputs() -> TensorData:
+    """Rows whose int8 and zero points are at either end: all high, all low, and 31 against 1."""
+    values = np.full((VOCABULARY, 64), 127.0)
+    values[1::4] *= -1
+    values[2::4, ::32] = -127
+    values[3::4, 1::32] = -127
+    values[3::4] *= -1
+    return weight("x", "f32", values)
+
+
+@pytest.mark.parametrize("a8", [False, True], ids=["a32", "a8"])
+@pytest.mark.parametrize("dtype", TILES)
+def test_matmul_of_extreme_tiles(isa: str, dtype: str, a8: bool) -> None:
+    """The largest levels everywhere, and zero points beyond them."""
+    case = OneOp()
+    case.weights["x"] = extreme_inputs()
+    form, shape = FORMATS[dtype], (19, 64)
+    headers = {"int4": (0x7800, 0x783F), "int8": (0x3C00, 0x3C00)}[dtype]  # d = 1
+    most = 0xFF if dtype == "int4" else 0x7F
+    for name, header, fill in (("high", headers[0], most), ("low", headers[1], 0x80)):
+        tiles = np.full((4, form.block_bytes * 16), fill, np.uint8)
+        tiles[:, :32].view(np.uint16)[:] = header
+        case.weights[name] = TensorData(name, dtype, shape, tiles.reshape(-1))
+
+    def build(b: PlanBuilder) -> Tensor:
+        x = case.input(b, "x")
+        return b.add(b.matmul(x, b.weight("high"), "y"), b.matmul(x, b.weight("low"), "z"), "sum")
+
+    case.build = build
+    check(case, isa, 1e-6, a8=a8)
+
+
+@pytest.mark.parametrize("a8", [False, True], ids=["a32", "a8"])
+@pytest.mark.parametrize("dtype", BLOCKS)
+def test_matmul_of_extreme_levels(isa: str, dtype: str, a8: bool) -> None:
+    """The largest levels everywhere, -128 too, which our own quantizer never writes."""
+    case = OneOp()
+    case.weights["x"] = extreme_inputs()
+    bytes_ = FORMATS[dtype].block_bytes
+    for name, fill in (("high", {"q8_0": 0x7F}.get(dtype, 0xFF)), ("low", 0x80)):
+        blocks = np.full((19, 2, bytes_), fill, np.uint8)
+        halves = 2 if dtype == "q4_1" else 1
+        blocks[:, :, : 2 * halves] = np.array([1.0] * halves, np.float16).view(np.uint8)
+        case.weights[name] = TensorData(name, dtype, (19, 64), blocks.reshape(-1))
+
+    def build(b: PlanBuilder) -> Tensor:
+        x = case.input(b, "x")
+        return b.add(b.matmul(x, b.weight("high"), "y"), b.matmul(x, b.weight("low"), "z"), "sum")
+
+    case.build = build
+    check(case, isa, 1e-6, a8=a8)
+
+
+def quantize_case(values: NDArray[np.float32]) -> OneOp:
+    case = OneOp()
+    case.weights["x"] = weight("x", "f32", values)
+    case.random("w", 1, values.shape[1], dtype="q8_0")
+    case.build = lambda b: b.matmul(case.input(b, "x"), b.weight("w"), "y")
+    return case
+
+
+@pytest.mark.parametrize("columns", [32, 96, 1056])
+def test_quantize_is_exactly_its_definition(isa: str, columns: int) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(0, 1, (VOCABULARY, columns)).astype(np.float32)
+    values[:5] *= np.array([[1e-30], [1e30], [0], [1e-40], [127]], np.float32)
+    values[5] = np.round(values[5] * 20) / 2  # many ties
+    values[5, ::32] = 127
+    values[6:9] += np.array([[5], [-5], [0]], np.float32)  # to one side of 0
+    values[8, 0] = -3e38
+    case = quantize_case(values)
+    program = case.program(a8=True)
+    cpu, reference = (
+        CpuExecutor(program, case.weights, isa=isa),
+        NumpyExecutor(program, case.weights),
+    )
+    for first in range(0, VOCABULARY, 17):
+        step = Step(np.arange(first, min(first + 17, VOCABULARY), dtype=np.int32), 0)
+        plan = program.plan_for(step.count, 1)
+        tensor = next(t for t in plan.tensors if t.dtype == "a8")
+        cpu.run_ops(plan, step, 0, 2)
+        reference.run_ops(plan, step, 0, 2)
+        np.testing.assert_array_equal(
+            cpu.read(plan, tensor, step), reference.read(plan, tensor, step)
+        )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_no_number_stays_visible_in_int8(isa: str, bad: float) -> None:
+    values = np.ones((VOCABULARY, 96), np.float32)
+    values[:, 40] = bad
+    case = quantize_case(values)
+    program = case.program(a8=True)
+    cpu = CpuExecutor(program, case.weights, isa=isa)
+    for count in (1, 17):
+        step = Step(np.zeros(count, np.int32), 0)
+        assert not np.isfinite(cpu.run(step)).any()

@@ -1,0 +1,99 @@
+"""Attention and its cache on the software driver, in every shape of its workgroups."""
+
+import numpy as np
+import pytest
+
+from core.exec.compare import compare
+from core.exec.reference import NumpyExecutor
+from core.exec.vulkan_tuning import Tuning
+from core.formats.tensor import TensorData
+from core.plan.plan import Kind
+from core.plan.step import Step
+from tests.core.exec.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
+
+pytestmark = pytest.mark.vulkan
+
+
+CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
+
+
+def check_gains(make_vulkan, built, heads):
+    """A row of gains of its own for each layer, and the initial values before."""
+    model, weights = built
+    executor, reference = make_vulkan(model, weights), NumpyExecutor(model, weights)
+    plan, step = model.plans[0], steps(13, 13)
+    gains = next(t for t in plan.tensors if t.name == "gains")
+    assert (executor.read(plan, gains, step) == 0.5).all()
+    others = [t for t in plan.tensors if t.kind is Kind.STATE and t.name != "gains"]
+    assert not any(executor.read(plan, t, step).any() for t in others)
+    values = np.random.default_rng(4).normal(0, 1, (3, heads)).astype(np.float32)
+    for each in (executor, reference):
+        each.write(plan, gains, step, values)
+    assert compare(reference, executor, step) is None
+
+
+ATTENTIONS = [
+    *(
+        Tuning(attention_lanes=16, share_heads=shared, subgroups=subgroups)
+        for shared in (False, True)
+        for subgroups in (False, True)
+    ),
+    VECTORS,
+]
+
+
+@pytest.mark.parametrize(
+    "tuning", ATTENTIONS, ids=["own", "own-sub", "shared", "shared-sub", "vec"]
+)
+@pytest.mark.parametrize("types", CACHES, ids="-".join)
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "head_dim", "window", "rows"),
+    [(1, 1, 4, 0, 64), (9, 3, 64, 0, 64), (4, 2, 26, 5, 64), (6, 3, 28, 5, 19), (6, 3, 24, 5, 19)],
+)
+def test_attention(make_vulkan, tuning, types, heads, kv_heads, head_dim, window, rows):
+    if "i8" in types and head_dim % 4:
+        pytest.skip("int8 comes in words")
+    columns = heads * head_dim
+    tensors = [
+        weight("table", (VOCABULARY, columns)),
+        weight("k", (kv_heads * head_dim, columns), seed=1, scale=columns**-0.5),
+        weight("v", (kv_heads * head_dim, columns), seed=2, scale=columns**-0.5),
+    ]
+
+    def ops(b, x):
+        caches = [
+            b.state(name, dtype, (rows, kv_heads * head_dim), block=head_dim)
+            for name, dtype in zip(("kc", "vc"), types, strict=True)
+        ]
+        k, v = (b.matmul(x, b.weight(name), f"{name}_rows") for name in ("k", "v"))
+        queries = b.state("ring", "f32" if types[0] == "f32" else "f16", (17, columns))
+        b.store([(k, caches[0]), (v, caches[1]), (x, queries)], "store")
+        sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
+        gains = b.state("gains", "f32", (3, heads), fill=0.5)
+        return b.attention(x, *caches, gains, "attention", layer=2, **sizes)
+
+    chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
+    # A value on the edge between two numbers of the cache may fall to either side.
+    tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
+    built = program(tensors, ops, tokens=13, outputs=13)
+    check_gains(make_vulkan, built, heads)
+    check(make_vulkan, built, *chunks, tuning=tuning, tolerance=tolerance)
+
+
+def test_the_cache_rounds_to_nearest_even(make_vulkan):
+    values = np.random.default_rng(0).normal(0, 1, (VOCABULARY, 128)).astype(np.float32)
+    values[0, :4] = [1 + 2**-11, 1 + 3 * 2**-11, 65504, 1e-7]
+    table = TensorData("table", "f32", values.shape, values.reshape(-1).view(np.uint8))
+
+    def ops(b, x):
+        caches = [b.state(n, "f16", (64, 128)) for n in ("kc", "vc")]
+        b.store([(x, cache) for cache in caches], "store")
+        return b.add(x, x, "end")
+
+    model, weights = program([table], ops, tokens=VOCABULARY)
+    executor = make_vulkan(model, weights)
+    plan, step = model.plans[0], Step(np.arange(VOCABULARY, dtype=np.int32), 3)
+    executor.run(step)
+    cache = next(t for t in plan.tensors if t.name == "vc")
+    stored = executor.read(plan, cache, step)[3 : step.kv_length]
+    np.testing.assert_array_equal(stored, values.astype(np.float16).astype(np.float32))

@@ -1,0 +1,188 @@
+"""Every op but attention on the software driver against NumPy, at awkward sizes, validated."""
+
+import numpy as np
+import pytest
+
+from core.exec.compare import compare
+from core.exec.reference import NumpyExecutor
+from core.exec.vulkan_tuning import Tuning
+from core.formats.tensor import TensorData
+from tests.core.exec.vulkan_program import (
+    BLOCKS,
+    VECTORS,
+    VOCABULARY,
+    check,
+    program,
+    steps,
+    weight,
+)
+
+pytestmark = pytest.mark.vulkan
+
+
+@pytest.mark.parametrize("columns", [1, 13, 127, 576])
+@pytest.mark.parametrize("tokens", [1, 13])
+def test_float_ops(make_vulkan, columns, tokens):
+    tensors = [weight("table", (VOCABULARY, columns)), weight("norm", (columns,), seed=1)]
+
+    def ops(b, x):
+        y = b.rms_norm(x, b.weight("norm"), 1e-5, "normed")
+        y = b.add(b.silu_mul(x, y, "silu"), x, "add")
+        return b.output_rows(y, "rows")
+
+    for outputs in {1, tokens}:
+        built = program(tensors, ops, tokens=tokens, outputs=outputs)
+        check(make_vulkan, built, steps(tokens, outputs), steps(max(1, tokens - 2), 1))
+
+
+# The other ways to make a product: lanes that share K, tiles
+LANES, TILES = (Tuning(matvec_tokens=tokens, subgroups=True) for tokens in (16, 0))
+MATRIX_CASES = [
+    *((dtype, k, n) for dtype in ("f32", "f16", "bf16") for k, n in [(1, 1), (13, 127), (127, 13)]),
+    *((dtype, k, n) for dtype in ("f32", *BLOCKS) for k, n in [(32, 1), (96, 127)]),
+    *((dtype, 64, 37) for dtype in ("f16", "bf16")),
+]
+
+
+@pytest.mark.parametrize(("dtype", "k", "n"), MATRIX_CASES)
+@pytest.mark.parametrize(
+    ("tokens", "how"),
+    [(1, VECTORS), (3, VECTORS), (13, VECTORS), (1, LANES), (13, LANES), (13, TILES), (45, TILES)],
+)
+def test_embed_and_matmul_of_each_format(make_vulkan, dtype, k, n, tokens, how):
+    tensors = [weight("table", (VOCABULARY, k), dtype), weight("w", (n, k), dtype, 1, k**-0.5)]
+    built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens)
+    model, weights = built
+    reference = NumpyExecutor(model, weights)
+    executor = make_vulkan(model, weights, tuning=how)
+    for count in {tokens, max(1, tokens - 7)}:
+        assert compare(reference, executor, steps(count)) is None
+
+
+@pytest.mark.parametrize("dtype", BLOCKS)
+@pytest.mark.parametrize(
+    ("tokens", "how"), [(1, VECTORS), (13, VECTORS), (1, LANES), (13, LANES), (13, TILES)]
+)
+def test_matmul_of_int8_activations(make_vulkan, dtype, tokens, how):
+    tensors = [weight("table", (VOCABULARY, 96)), weight("w", (127, 96), dtype, 1, 0.1)]
+    built = program(
+        tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens, integer=True
+    )
+    assert any(op.name == "quantize" for op in built[0].plans[0].ops)
+    model, weights = built
+    reference, executor = NumpyExecutor(model, weights), make_vulkan(model, weights, tuning=how)
+    assert compare(reference, executor, steps(tokens)) is None
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-42, np.nan, np.inf])
+def test_quantize_of_values_without_a_scale(make_vulkan, value):
+    table = weight("table", (VOCABULARY, 64))
+    values = table.dequantize()
+    values[:, 5] = value
+    if value == 0 or value == 1e-42:
+        values[:, :32] = value
+    table = TensorData("table", "f32", table.shape, values.reshape(-1).view(np.uint8))
+    tensors = [table, weight("w", (5, 64), "q8_0", 1)]
+    model, weights = program(
+        tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=3, integer=True
+    )
+    reference, executor = NumpyExecutor(model, weights), make_vulkan(model, weights)
+    plan, step = model.plans[0], steps(3)
+    quantized = next(plan.tensors[op.outputs[0]] for op in plan.ops if op.name == "quantize")
+    for each in (reference, executor):
+        each.run_ops(plan, step, 0, 2)
+    np.testing.assert_allclose(
+        executor.read(plan, quantized, step), reference.read(plan, quantized, step), rtol=1e-2
+    )
+
+
+@pytest.mark.parametrize("half_split", [False, True])
+@pytest.mark.parametrize(("head_dim", "rotary_dim"), [(2, 2), (64, 64), (26, 12)])
+@pytest.mark.parametrize("start", [0, 5, 100_003])
+def test_rope(make_vulkan, half_split, head_dim, rotary_dim, start):
+    factors = weight("factors", (rotary_dim // 2,), seed=3)
+    factors = TensorData(
+        "factors", "f32", factors.shape, (np.abs(factors.dequantize()) + 0.5).view(np.uint8)
+    )
+    tensors = [weight("table", (VOCABULARY, 3 * head_dim)), factors]
+
+    def ops(b, x):
+        shape = {"head_dim": head_dim, "rotary_dim": rotary_dim, "half_split": half_split}
+        x = b.rope(x, "plain", theta=1e4, **shape)
+        return b.rope(x, "scaled", theta=5e5, scale=0.25, factors=b.weight("factors"), **shape)
+
+    built = program(tensors, ops, tokens=13, outputs=13, context=1 << 20)
+    check(make_vulkan, built, steps(13, 13, start))
+
+
+COLUMNWISE = {
+    "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
+    "scale": lambda b, x, y: b.scale(x, "out", factor=0.3, weight=b.weight("norm")),
+    "softcap": lambda b, x, y: b.softcap(b.scale(x, "big", factor=200.0), "o", scale=0.5, cap=9.0),
+    "sparsify": lambda b, x, y: b.sparsify(x, "out", deviations=0.7),
+    "match_rms": lambda b, x, y: b.match_rms(x, y, 1e-5, "out"),
+    "match_rms of little": lambda b, x, y: b.match_rms(
+        b.scale(x, "little", factor=1e-8), y, 1e-5, "out"
+    ),
+    "concat": lambda b, x, y: b.concat(x, b.concat(y, x, "inner"), "out"),
+    "columns": lambda b, x, y: b.columns(
+        x, "out", first=x.shape[1] // 2, count=x.shape[1] - x.shape[1] // 2
+    ),
+    "add_streams": lambda b, x, y: b.add_streams(b.concat(x, y, "both"), x, "out", first=1),
+    "altup": lambda b, x, y: b.altup_correct(
+        b.altup_predict(
+            b.concat(x, y, "both"),
+            b.columns(
+                b.concat(b.concat(x, y, "f"), b.concat(y, x, "g"), "h"), "4", first=0, count=4
+            ),
+            "predicted",
+        ),
+        y,
+        b.columns(b.concat(x, y, "c"), "2", first=0, count=2),
+        "out",
+        active=1,
+    ),
+}
+
+
+@pytest.mark.parametrize("columns", [1, 13, 127, 576])
+@pytest.mark.parametrize("tokens", [1, 13])
+@pytest.mark.parametrize("op", COLUMNWISE)
+def test_columnwise_ops(make_vulkan, op, columns, tokens):
+    tensors = [weight("table", (VOCABULARY, columns)), weight("norm", (columns,), seed=1)]
+
+    def ops(b, x):
+        y = b.rms_norm(x, b.weight("norm"), 1e-5, "normed")
+        return COLUMNWISE[op](b, b.scale(x, "scaled", factor=3.0), y)
+
+    for subgroups in (True, False):
+        built = program(tensors, ops, tokens=tokens)
+        model, weights = built
+        executor = make_vulkan(model, weights, tuning=Tuning(subgroups=subgroups))
+        for count in {tokens, max(1, tokens - 2)}:
+            assert compare(NumpyExecutor(model, weights), executor, steps(count)) is None
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize(("width", "groups"), [(1, 5), (13, 3), (64, 2), (127, 2)])
+def test_rms_norm_of_groups(make_vulkan, width, groups, weighted):
+    tensors = [weight("table", (VOCABULARY, width * groups)), weight("norm", (width,), seed=1)]
+
+    def ops(b, x):
+        norm = b.weight("norm") if weighted else None
+        return b.output_rows(b.rms_norm(x, norm, 1e-5, "normed", width=width), "last")
+
+    check(make_vulkan, program(tensors, ops, tokens=13), steps(13), steps(5))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", *BLOCKS])
+def test_table_rows(make_vulkan, dtype):
+    """Only the rows of the step's tokens reach the device; tokens beyond the table read row 0."""
+    tensors = [weight("table", (VOCABULARY, 3)), weight("disk", (VOCABULARY - 11, 96), dtype, 2)]
+
+    def ops(b, x):
+        return b.output_rows(b.concat(x, b.table_rows(b.table("disk"), "rows"), "y"), "last")
+
+    built = program(tensors, ops, tokens=13)
+    check(make_vulkan, built, steps(13), steps(5), steps(1))
+    assert make_vulkan(*built).weight_bytes < 4 * 32 * VOCABULARY + 1

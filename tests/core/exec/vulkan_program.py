@@ -1,0 +1,46 @@
+"""Small programs, run on the Vulkan executor beside NumPy."""
+
+import numpy as np
+
+from core.exec.compare import compare
+from core.exec.reference import NumpyExecutor
+from core.exec.vulkan_tuning import Tuning
+from core.formats.tensor import TensorData
+from core.plan.builder import Bucket, PlanBuilder
+from core.plan.plan import Program
+from core.plan.step import Step
+from core.quant.registry import FORMATS
+
+VOCABULARY = 37
+BLOCKS = ("q4_0", "q4_1", "q8_0", "int4", "int8")
+VECTORS = Tuning(vector_tokens=4)  # lanes are elements of a processor's vectors
+
+
+def weight(name, shape, dtype="f32", seed=0, scale=1.0):
+    values = np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32)
+    return TensorData(name, dtype, shape, FORMATS[dtype].quantize(values))
+
+
+def program(tensors, ops, *, tokens, outputs=1, integer=False, context=64):
+    """`ops(builder, x)` adds ops after an embedding and returns the last tensor."""
+    weights = {tensor.name: tensor for tensor in tensors}
+    builder = PlanBuilder(weights, Bucket(tokens, outputs), integer_activations=integer)
+    x = builder.embed(builder.weight("table"), "embed")
+    last = ops(builder, x)
+    return Program((builder.finish(last),), context, last.shape[1]), weights
+
+
+def steps(count, outputs=1, start=0):
+    tokens = np.random.default_rng(count).integers(0, VOCABULARY, count).astype(np.int32)
+    return Step(tokens, start, outputs)
+
+
+def check(make, built, *all_steps, tuning=None, tolerance=2e-4):
+    """Run the steps in lockstep on both executors, then at once; nothing may differ."""
+    model, weights = built
+    reference = NumpyExecutor(model, weights)
+    executor = make(model, weights, tuning=tuning)
+    for step in all_steps:
+        assert compare(reference, executor, step) is None
+        expected = reference.run(step)
+        np.testing.assert_allclose(executor.run(step), expected, atol=tolerance, rtol=0)

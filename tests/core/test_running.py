@@ -1,0 +1,182 @@
+"""The model in use and what runs it, put in place and replaced."""
+
+import pytest
+
+from core import backends
+from core.errors import DeviceLostError, OutOfDeviceMemoryError
+from core.messages import (
+    CancelLoad,
+    ExecutorChanged,
+    GenerationStarted,
+    LoadFailed,
+    LoadModel,
+    Reconfigure,
+)
+from tests.core.engine_client import PATIENCE, Hook
+from tests.runners import exact
+
+
+def test_cancelling_a_load_keeps_the_model(client, tiny_llama, hook):
+    client.load(tiny_llama)
+    reached, _ = hook.block_make()
+    client.send(LoadModel(str(tiny_llama), exact()))
+    assert reached.wait(PATIENCE)
+    client.send(CancelLoad())
+    failed = client.until(LoadFailed)
+    assert failed.cancelled
+    assert client.ask()[0].stop_reason == "length"
+
+
+def test_a_load_that_fails_keeps_the_model(client, tiny_llama, tmp_path):
+    client.load(tiny_llama)
+    missing = tmp_path / "missing.gguf"
+    client.send(LoadModel(str(missing), exact()))
+    failed = client.until(LoadFailed)
+    assert (failed.source, failed.cancelled) == (str(missing), False)
+    assert failed.message == f"{missing}: no such file"
+    assert client.ask()[0].stop_reason == "length"
+
+
+def test_reconfigure_runs_the_same_model_otherwise(client, tiny_llama):
+    client.load(tiny_llama)
+    before = client.ask(1)[1]
+    client.send(Reconfigure(exact(mode="fp32", context=40)))
+    changed = client.until(ExecutorChanged)
+    assert (changed.executor.mode, changed.model.context) == ("fp32", 40)
+    assert client.ask(2)[1] == before, "the same numbers, decoded beforehand"
+    client.send(Reconfigure(exact(context=129)))
+    failed = client.until(LoadFailed)
+    assert "at most 128 tokens" in failed.message
+    assert client.ask(3)[1] == before
+    assert client.ask(4)[0].stats.context_used < 40
+
+
+def test_reconfigure_after_the_file_was_deleted(client, tiny_llama, tmp_path):
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(tiny_llama.read_bytes())
+    client.load(copy)
+    copy.unlink()
+    client.send(Reconfigure(exact(mode="int8")))
+    assert client.until(ExecutorChanged).model.file_bytes == tiny_llama.stat().st_size
+    assert client.ask()[0].stop_reason == "length"
+
+
+def test_a_defect_while_loading_keeps_the_model(client, tiny_llama, hook):
+    client.load(tiny_llama)
+
+    def fail(progress):
+        raise RuntimeError("planted")
+
+    hook.at_make = fail
+    client.send(LoadModel(str(tiny_llama), exact()))
+    assert "planted" in client.until(LoadFailed).message
+    client.send(Reconfigure(exact()))
+    assert "planted" in client.until(LoadFailed).message
+    assert client.ask()[0].stop_reason == "length"
+
+
+def test_too_little_memory_is_a_sentence(client, tiny_llama, hook):
+    def fail(progress):
+        raise MemoryError
+
+    hook.at_make = fail
+    client.send(LoadModel(str(tiny_llama), exact()))
+    assert "not enough memory" in client.until(LoadFailed).message
+
+
+# A Vulkan device that fails: the C++ executor takes over.
+
+
+class FakeDevice:
+    class Info:
+        name, index, kind, memory_bytes = "Fake GPU", 0, "discrete", 1 << 33
+
+    info = Info()
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    device = FakeDevice()
+    choose = backends.choose
+
+    def choose_fake(options, shared):
+        if options.backend == "vulkan":
+            return backends.Choice("vulkan", "", device, owns_device=True)
+        return choose(options, shared)
+
+    monkeypatch.setattr(backends, "choose", choose_fake)
+    hook = Hook(monkeypatch, "vulkan")
+    hook.device = device
+    return hook
+
+
+ERRORS = [DeviceLostError("the device was lost"), OutOfDeviceMemoryError("no memory is left")]
+
+
+def failing_at(number, error):
+    count = 0
+
+    def fail(step, stop):
+        nonlocal count
+        count += 1
+        if count == number:
+            raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("step", [1, 2, 7], ids=["prefill", "first decode", "decode"])
+@pytest.mark.parametrize("closes", [True, False])
+def test_the_answer_goes_on_when_the_device_fails(client, tiny_llama, gpu, error, step, closes):
+    client.load(tiny_llama)
+    expected = client.ask(1)[1]
+    client.load(tiny_llama, exact("vulkan"))
+    gpu.at_step = failing_at(step, error)
+    if not closes:
+        gpu.at_close = lambda: (_ for _ in ()).throw(DeviceLostError("not even that"))
+    finished, tokens = client.ask(2)
+    assert (finished.stop_reason, tokens) == ("length", expected)
+    assert finished.stats.new_tokens == len(expected)
+    (changed,) = client.of(ExecutorChanged)
+    assert changed.executor.backend == "cpu"
+    assert str(error) in changed.executor.reason
+    starts = [e for e in client.of(GenerationStarted) if e.request == 2]
+    assert len(starts) == 1, "one answer, whoever writes it"
+    assert client.ask(3)[1] == expected, "and it stays with the C++ executor"
+    assert len(client.of(ExecutorChanged)) == 1
+    assert not closes or gpu.device.closed == 1
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+def test_a_device_that_cannot_hold_the_model(client, tiny_llama, gpu, error):
+    def fail(progress):
+        raise error
+
+    gpu.at_make = fail
+    loaded = client.load(tiny_llama, exact("vulkan"))
+    assert loaded.executor.backend == "cpu"
+    assert str(error) in loaded.executor.reason
+    assert client.ask()[0].stop_reason == "length"
+    assert gpu.device.closed == 1
+
+
+def test_when_nothing_can_take_over(client, tiny_llama, gpu, monkeypatch):
+    client.load(tiny_llama, exact("vulkan"))
+    make = backends.make_executor
+
+    def no_cpu(choice, *rest):
+        if choice.backend == "cpu":
+            raise MemoryError
+        return make(choice, *rest)
+
+    monkeypatch.setattr(backends, "make_executor", no_cpu)
+    gpu.at_step = failing_at(1, ERRORS[0])
+    finished, _ = client.ask(1)
+    assert finished.stop_reason == "error"
+    assert "not enough memory" in finished.message
+    assert client.ask(2)[0].stop_reason == "length", "the executor is still there"

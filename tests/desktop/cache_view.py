@@ -1,0 +1,40 @@
+"""The cache's view beside a conversation: what tests do with it."""
+
+from imgui_bundle import imgui
+
+from core.messages import CacheLayer, CacheLayout
+from desktop import actions as a
+from desktop.views.kv_window import window_of
+from tests.desktop.fake_engine import ROW
+
+QUESTION = "Why is the sky blue?"
+RINGS = CacheLayout(
+    (
+        *(CacheLayer(layer, (), 256, 200, ROW, ROW) for layer in range(3)),
+        CacheLayer(3, (4, 5), 1024, 0, ROW, ROW),
+    ),
+    reserved_bytes=(3 * 256 + 1024) * 2 * ROW,
+)
+
+
+def say(one, text):
+    one.program.do(a.Send(text))
+    one.robot.wait("the answer", lambda s: s.messages and not s.busy, 10, pace=0)
+    one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used, 5)
+    one.robot.frames(3)
+
+
+def point(one, position, row=0, layers=30):
+    """At the middle of a position's column in a layer's row."""
+    x0, y0, x1, y1 = one.robot.rect("kv_cache.map")
+    window = window_of(one.state, one.ui.memory["kv.zoom"], int(x1 - x0))
+    x = x0 + window.x(position + 0.5)
+    imgui.get_io().add_mouse_pos_event(x, y0 + (row + 0.5) * (y1 - y0) / layers)
+    one.robot.frames(3)
+
+
+def click(one):
+    for down in (True, False):
+        imgui.get_io().add_mouse_button_event(0, down)
+        one.robot.frames()
+    one.robot.frames(2)

@@ -1,0 +1,30 @@
+"""Terminal commands, run in this process or as a person starts them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+NUMPY = ("--backend", "numpy")
+GREEDY = ("--temperature", "0", "--repetition-penalty", "1")
+ROOT = Path(__file__).parents[2]
+
+
+def sentence(capsys):
+    """The one line on standard error; nothing on standard output."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("llm-lite: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def spawn(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "desktop.cli", *map(str, arguments)],
+        cwd=ROOT,
+        stdout=options.pop("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE,
+        env=os.environ | options.pop("env", {}),
+        **options,
+    )

@@ -1,0 +1,68 @@
+"""A token of the cache, lit up in the text of its message."""
+
+import pytest
+from imgui_bundle import imgui
+
+from desktop.cache_actions import PointAt
+from desktop.views import highlight
+from desktop.views.highlight import character_places
+from tests.desktop.cache_view import QUESTION, point
+from tests.desktop.fake_engine import ANSWER, pieces_of
+
+
+def test_pointing_names_the_token_and_lights_it_up_in_the_chat(cache_view):
+    one, _ = cache_view()
+    start = 2 + len(pieces_of(QUESTION)) + 2
+    point(one, start + 3)
+    assert one.state.cache.pointed == start + 3
+    one.robot.frames(2)
+    x0, y0, x1, y1 = one.robot.rect("chat.pointed")
+    message = one.robot.rect("message.1")
+    assert message[0] - 8 <= x0 < x1 and message[1] <= y0 < y1 <= message[3]
+    point(one, 3)
+    assert one.state.cache.pointed == 3
+    assert one.robot.rect("chat.pointed")[3] <= one.robot.rect("message.0")[3]
+    one.robot.leave()
+    assert one.state.cache.pointed is None and not one.robot.shows("chat.pointed")
+
+
+@pytest.mark.parametrize("size", [(1400, 1700), (700, 1700), (3000, 1700)])
+def test_every_token_of_a_message_is_found_in_its_text(cache_view, size, monkeypatch):
+    one, _ = cache_view(view=size)
+    shown = []
+    calls = highlight._within
+
+    def within(ui, page, places, span):
+        runs = [run for _, laid in page.blocks for run in laid.runs]
+        parts = zip(runs, places, strict=True)
+        shown.append(
+            "".join(
+                c
+                for r, p in parts
+                for c, at in zip(r.text, p, strict=True)
+                if span[0] <= at < span[1]
+            )
+        )
+        return calls(ui, page, places, span)
+
+    monkeypatch.setattr(highlight, "_within", within)
+    start, unseen = 2 + len(pieces_of(QUESTION)) + 2, ""
+    for n, piece in enumerate(pieces_of(ANSWER)):
+        shown.clear()
+        one.program.do(PointAt(start + n))
+        imgui.new_frame()
+        one.program.interface.frame(one.state, 0.0)
+        imgui.render()
+        if shown:
+            bare = "".join(c for c in piece if c.isalnum())
+            marks = "".join(c for c in shown[0] if c.isalnum())
+            assert marks in bare, (n, piece, shown)
+            unseen += bare.replace(marks, "", 1)
+    assert unseen.rstrip("12") in ("", "python"), "only what is no text: a language, numbers"
+
+
+def test_what_is_shown_is_found_in_what_was_written():
+    text = "A *few* [words](http://a.b/words) and `more`."
+    (first, second) = character_places(text, ["A few words", " and more."])
+    shown = zip("A few words and more.", [text[at] for at in first + second], strict=True)
+    assert all(a == b for a, b in shown if a != " ")

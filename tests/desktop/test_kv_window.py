@@ -1,0 +1,56 @@
+"""Which positions of the cache are in sight."""
+
+from dataclasses import replace
+
+from imgui_bundle import imgui
+
+from desktop.views.kv_colors import Window
+from desktop.views.kv_window import Zoom, look, window_of
+from tests.desktop.cache_view import point
+from tests.desktop.fake_engine import MODEL
+from tests.desktop.headless import READY
+
+
+def test_zoom_goes_from_the_whole_context_to_single_tokens(cache_view):
+    one, _ = cache_view()
+    zoom = one.ui.memory["kv.zoom"]
+    one.robot.click("kv_cache.context")
+    assert window_of(one.state, zoom, 400) == Window(0.0, 8192.0, 400)
+    point(one, 100)
+    for _ in range(40):
+        one.robot.wheel(1.0)
+    window = window_of(one.state, zoom, 400)
+    assert window.span == 8.0 and window.first <= 100 < window.first + 8
+    one.robot.click("kv_cache.used")
+    assert window_of(one.state, zoom, 400).span >= one.state.context_used
+    _, y0, x1, y1 = one.robot.rect("kv_cache.map")
+    one.robot.click("kv_cache.in")
+    first, io = zoom.own[0], imgui.get_io()
+    io.add_mouse_pos_event(x1 - 20, (y0 + y1) / 2)
+    one.robot.frames(2)
+    io.add_mouse_button_event(0, True)
+    one.robot.frames()
+    for step in range(1, 6):
+        io.add_mouse_pos_event(x1 - 20 + step * 10, (y0 + y1) / 2)
+        one.robot.frames()
+    io.add_mouse_button_event(0, False)
+    one.robot.frames(2)
+    assert zoom.own[0] < first and one.state.attention.row is None, "a drag is no click"
+
+
+def test_a_smaller_context_is_in_sight_where_a_larger_one_was_zoomed():
+    zoom = Zoom("own", (4000.0, 100.0))
+    window = window_of(replace(READY, model=replace(MODEL, context=512)), zoom, 100)
+    assert (window.first, window.span) == (412.0, 100.0)
+    window = window_of(replace(READY, model=replace(MODEL, context=64)), zoom, 100)
+    assert (window.first, window.span) == (0.0, 64.0)
+
+
+def test_zoom_stays_within_the_context():
+    zoom = Zoom()
+    look(zoom, Window(0, 10, 10), 100, -50, 10)
+    assert zoom.own == (0, 10)
+    look(zoom, Window(0, 10, 10), 100, 99, 1000)
+    assert zoom.own == (0, 100)
+    look(zoom, Window(0, 10, 10), 100, 99, 0.1)
+    assert zoom.own == (92, 8)

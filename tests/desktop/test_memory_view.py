@@ -1,0 +1,37 @@
+"""The popover that chooses the cache's types and size, with what they cost."""
+
+from dataclasses import replace
+
+from core.messages import Reconfigure
+from desktop import actions as a
+from tests.desktop.fake_engine import MODEL
+from tests.desktop.headless import READY, sent
+
+
+def test_memory_is_chosen_with_its_cost(cache_view):
+    one, engine = cache_view(view=(1400, 900))
+    one.robot.click("rail.memory")
+    assert one.state.memory_available > 0
+    one.robot.click("memory.keys.int8")
+    assert one.state.options.keys == "fp16", "not before it is applied"
+    one.robot.click("memory.revert")
+    one.robot.click("memory.apply")
+    assert sent(engine, Reconfigure) == []
+    one.robot.click("memory.values.int8")
+    one.robot.click("memory.apply")
+    (command,) = sent(engine, Reconfigure)
+    assert (command.options.keys, command.options.values) == ("fp16", "int8")
+
+
+def test_what_does_not_fit_is_said(headless, monkeypatch):
+    import desktop.program
+
+    monkeypatch.setattr(desktop.program, "available_bytes", lambda: 1 << 20)
+    one = headless(replace(READY, model=replace(MODEL, trained_context=1 << 20)), size=(1400, 900))
+    said = []
+    monkeypatch.setattr("desktop.views.memory.wrapped", lambda ui, words, *_: said.append(words))
+    one.program.do(a.SetOptions(replace(one.state.options, context=1 << 19)))
+    one.program.state = replace(one.state, load=None)
+    one.robot.click("rail.memory")
+    one.robot.frames(3)
+    assert any(words.startswith("That does not fit: 181 MiB are free") for words in said)

@@ -1,0 +1,46 @@
+"""A context that fills up: seen coming, and what the chat shows of it."""
+
+from dataclasses import replace
+
+from imgui_bundle import imgui
+
+from desktop.cache_actions import SetOverflow
+from desktop.cache_state import with_turns
+from desktop.state import Message
+from desktop.views.overflow import fullness, headroom
+from tests.desktop.cache_view import say
+from tests.desktop.headless import READY
+
+
+def test_overflow_is_seen_coming_and_marked(cache_view):
+    one, _ = cache_view(rings=True)
+    one.robot.click("rail.sampler")
+    one.robot.click("sampler.overflow.forget-middle")
+    assert one.did(SetOverflow) and one.state.overflow == "forget-middle"
+    one.robot.press(imgui.Key.escape)
+    for n in range(5):
+        say(one, f"Number {n}?")
+    assert one.state.cache.forgotten and one.state.context_used <= 1024
+    assert len(one.state.messages) == 12, "the window keeps all"
+    marks, io = set(), imgui.get_io()
+    x0, y0, x1, y1 = one.robot.rect("view.chat")
+    io.add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
+    for _ in range(120):
+        one.robot.wheel(1.0)
+        marks |= {name for name in one.ui.rects if name.endswith(("unseen", "seen"))}
+    assert any(name.endswith(".unseen") for name in marks)
+    assert any(name.endswith(".seen") for name in marks)
+
+
+def test_the_meter_warns_at_80_and_95_percent():
+    assert [fullness(x) for x in (0.5, 0.79, 0.8, 0.94, 0.95, 1.0)] == [
+        "accent", "accent", "warning", "warning", "error", "error",
+    ]  # fmt: skip
+    said = (Message("user", "x"), Message("assistant", "y"))
+    state = with_turns(replace(READY, messages=said, owners=(0,) * 100 + (1,) * 900))
+    assert headroom(replace(state, context_used=1000)) == ("room for about 7 more turns", "muted")
+    assert headroom(replace(state, context_used=7000)) == ("room for about 1 more turn", "warning")
+    assert headroom(replace(state, context_used=8000)) == ("the next turn may not fit", "error")
+    for overflow, what in (("rolling", "oldest"), ("forget-middle", "middle")):
+        full = replace(state, context_used=8000, overflow=overflow)
+        assert headroom(full) == (f"with the next turn, the {what} is forgotten", "warning")
