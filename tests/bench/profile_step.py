@@ -31,6 +31,8 @@ def main() -> None:
     assert isinstance(executor, CpuExecutor)
     random = np.random.default_rng(0)
     tokens = random.integers(0, executor.program.vocabulary, arguments.tokens).astype(np.int32)
+    if arguments.tokens > executor.program.max_tokens:
+        raise SystemExit(f"--tokens: expected at most {executor.program.max_tokens}, a step's most")
     step = Step(tokens, arguments.depth)
     plan = executor.program.plan_for(step.count, step.outputs)
     executor.run(step)
