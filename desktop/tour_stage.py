@@ -147,6 +147,8 @@ class Stage:
         for view in VIEWS[1:]:
             robot.click(f"tab.{view.name}")
             robot.leave()
+            if view.name == "lens":
+                robot.wait("the lens", lambda s: s.lens.result is not None, ANSWER_LIMIT)
             self._picture(f"04-{view.name}")
         self._look_at_a_step()
         self._look_at_attention()
