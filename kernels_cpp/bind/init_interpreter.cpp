@@ -68,7 +68,7 @@ void init_interpreter(py::module_& module) {
       .def("use", &llm::Interpreter::use, py::arg("threads"),
            "How many of the threads work from now on; from any thread.")
       .def("add_plan", &add_plan, py::arg("tensors"), py::arg("ops"), py::arg("params"),
-           "tensors: [n, 7], ops: [m, 6], params: [m, 5]; returns the plan's number.")
+           "tensors: [n, 7], ops: [m, 8], params: [m, 6]; returns the plan's number.")
       .def("run", &run, py::arg("plan"), py::arg("words"), py::arg("first"), py::arg("last"),
            py::arg("budget_us"),
            "Run ops first..last-1 until the time is over; returns the op to go on with.")

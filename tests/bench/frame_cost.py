@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from imgui_bundle import ImVec2, imgui
 
@@ -44,7 +45,6 @@ QUESTION = "Explain **attention** in a few sentences, with a list and `code`."
 
 def main() -> None:
     arguments = _arguments()
-    layout.build_layout = tiled  # type: ignore[assignment]
     device = Device.open()
     target = OffscreenTarget(device, *SIZE)
     context = create_context()
@@ -58,7 +58,8 @@ def main() -> None:
     )
     engine = Engine(device, lambda: None)
     try:
-        report = measure(arguments, program, screen, engine)
+        with mock.patch.object(layout, "build_layout", tiled):
+            report = measure(arguments, program, screen, engine)
         if arguments.picture:
             screen.loop.wait()
             write_png(arguments.picture, target.read_rgba())
