@@ -139,10 +139,6 @@ def test_behind_a_load_it_changes_the_new_model(client, tiny_llama, pace):
     assert client.of(GenerationFinished)[0].stats.new_tokens == LONG
 
 
-# A page goes back to the system when nothing of it is in use, so sizes differ by a model or two
-# from one switch to the next: the least of two rounds of modes tells what is left behind.
-
-
 def test_twenty_switches_leave_no_memory_behind(client, tmp_path):
     from tests.make_gguf import write_tiny_llama
 
@@ -154,7 +150,7 @@ def test_twenty_switches_leave_no_memory_behind(client, tmp_path):
         client.until(ExecutorChanged)
         give_back()
         sizes.append(resident_bytes())
-    assert min(sizes[-6:]) <= 1.1 * max(sizes[:6])
+    assert max(sizes[-3:]) <= 1.05 * max(sizes[:3])
 
 
 @pytest.mark.parametrize("backends", [("cpu", "cpu"), ("cpu", "vulkan")])
@@ -187,4 +183,4 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
     pace.let(1)
     finished = client.until(GenerationFinished)
     assert finished.stop_reason == "stopped" and finished.stats.new_tokens > 20
-    assert min(sizes[-6:]) <= 1.05 * min(sizes[6:12])  # each has been there once before
+    assert max(sizes[12:]) <= 1.05 * max(sizes[6:12])  # each has been there once before
