@@ -76,6 +76,7 @@ class XWords {
     std::memcpy(&word, bytes_ + 4 * index, sizeof word);
     return word;
   }
+  void write(int32_t* pairs) const { std::memcpy(pairs, pairs_, sizeof pairs_); }
 
  private:
   const int8_t* bytes_ = nullptr;

@@ -72,25 +72,25 @@ static void matmul_a32(const Op& op, int64_t tokens, Range rows, uint8_t* scratc
 }
 
 template <typename Format>
-static void tiles_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
+static void tiles_a8(const Op& op, int64_t tokens, Range rows, const Task& task) {
   const Tensor &x = *op.in[0], &weight = *op.in[1], &y = *op.out[0];
   if (tokens >= kPanelWorthA8) {
-    matmul_a8_by_panels<Format>(x, weight, y, tokens, rows, scratch);
+    matmul_a8_by_panels<Format>(x, weight, y, tokens, rows, task);
   } else {
     matmul_a8_by_tiles<Format>(x, weight, y, tokens, rows);
   }
 }
 
-static void matmul_a8(const Op& op, int64_t tokens, Range rows, uint8_t* scratch) {
+static void matmul_a8(const Op& op, int64_t tokens, Range rows, const Task& task) {
   switch (op.in[1]->dtype) {
     case DType::kInt4:
-      return tiles_a8<Int4>(op, tokens, rows, scratch);
+      return tiles_a8<Int4>(op, tokens, rows, task);
     case DType::kInt8:
-      return tiles_a8<Int8>(op, tokens, rows, scratch);
+      return tiles_a8<Int8>(op, tokens, rows, task);
     case DType::kQ4_0Tiles:
-      return tiles_a8<Q4_0Tiles>(op, tokens, rows, scratch);
+      return tiles_a8<Q4_0Tiles>(op, tokens, rows, task);
     case DType::kQ4_1Tiles:
-      return tiles_a8<Q4_1Tiles>(op, tokens, rows, scratch);
+      return tiles_a8<Q4_1Tiles>(op, tokens, rows, task);
     default:
       return;  // no others are multiplied with int8
   }
@@ -101,12 +101,12 @@ static void matmul(const Op& op, const Step& step, const Task& task) {
   const int64_t tokens = tokens_of(x, step);
   const Range rows = share(task, weight.n_rows, row_granule(op, tokens));
   if (x.dtype == DType::kF32) return matmul_a32(op, tokens, rows, task.scratch);
-  matmul_a8(op, tokens, rows, task.scratch);
+  matmul_a8(op, tokens, rows, task);
 }
 
 static size_t matmul_scratch(const Op& op) {
   const Tensor& x = *op.in[0];
-  if (x.dtype == DType::kA8) return panel_bytes(x.n_cols);
+  if (x.dtype == DType::kA8) return PanelScratch::bytes(x);
   const size_t blocks = kTileTokens * static_cast<size_t>(x.n_cols / 32) * kDigitScratch;
   return blocks > kPanelBytesA32 ? blocks : kPanelBytesA32;
 }

@@ -2,6 +2,8 @@
 // the cache, a row a lane, and meet all tokens.
 #pragma once
 
+#include "base/aligned.h"
+#include "ops/ahead.h"
 #include "ops/groups.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
@@ -71,6 +73,14 @@ inline void fill_panel_a8(const Tensor& weight, int64_t first, int64_t count,
   }
 }
 
+// Of a level that several products take: loads are what there is least of.
+inline I32 in_register(I32 levels) {
+#if defined(__AVX2__)
+  asm("" : "+x"(levels));
+#endif
+  return levels;
+}
+
 // An index that the compiler adds where it is used: folded into the addresses of all rows, it would
 // take more registers than there are.
 inline int64_t kept_apart(int64_t index) {
@@ -78,45 +88,73 @@ inline int64_t kept_apart(int64_t index) {
   return index;
 }
 
+// The activations of all tokens. In bytes rows are read as they are; pairs are made once for all
+// panels, in groups of kPanelTokensA8 or fewer tokens: int32 [K / 32][tokens of the group][16].
+struct PanelX {
+  const uint8_t* rows;
+  int64_t stride;  // bytes
+  const int32_t* pairs;
+};
+
+template <bool kNibbles, int kTokens>
+class GroupX {
+ public:
+  GroupX(const PanelX& x, int64_t token, int64_t n) : pairs_(x.pairs + token * n / 2) {
+    for (int t = 0; t < kTokens; ++t) rows_[t] = x.rows + (token + t) * x.stride;
+  }
+  int32_t word(int64_t block, int token, int index) const {
+    if constexpr (!kInBytes<kNibbles>) return pairs_[(block * kTokens + token) * 16 + index];
+    return of_block<int32_t>(token, kA8Block * block + 4 * index);
+  }
+  template <typename T>
+  T of_block(int token, int64_t offset) const {
+    T value;
+    std::memcpy(&value, rows_[token] + offset, sizeof value);
+    return value;
+  }
+
+ private:
+  const int32_t* pairs_;
+  const uint8_t* rows_[kTokens];
+};
+
+// pairs: int32 [tokens][K / 2]
+template <bool kNibbles>
+inline void make_pairs(const Tensor& x, int64_t tokens, int32_t* pairs) {
+  const int64_t blocks = x.n_cols / kA8Block;
+  in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
+    for (int t = 0; t < group(); ++t) {
+      const A8Row values = a8_row(x, token + t);
+      for (int64_t b = 0; b < blocks; ++b) {
+        XWords<kNibbles>(values, b).write(pairs + (token * blocks + b * group() + t) * 16);
+      }
+    }
+  });
+}
+
 // kMinima: of the scales, m counts
 template <bool kNibbles, bool kMinima, int kTokens>
-inline void panel_times_a8(const PanelBlock<kNibbles>* block, const Tensor& x, int64_t token,
+inline void panel_times_a8(const PanelBlock<kNibbles>* block, int64_t n,
+                           const GroupX<kNibbles, kTokens>& x,
                            F32 (&result)[kTokens][kPanelParts]) {
-  const uint8_t* rows[kTokens];
-  for (int t = 0; t < kTokens; ++t) rows[t] = row<const uint8_t>(x, token + t);
   F32 totals[kTokens][kPanelParts] = {};
-  const int64_t n = x.n_cols;
   for (int64_t b = 0; b < n / 32; ++b, block += kPanelParts) {
     I32 sums[kTokens][kPanelParts] = {};
-    if constexpr (kInBytes<kNibbles>) {
-      for (int i = 0; i < 8; ++i) {
-        for (int t = 0; t < kTokens; ++t) {
-          int32_t word;
-          std::memcpy(&word, rows[t] + 32 * b + 4 * i, sizeof word);
-          for (int p = 0; p < kPanelParts; ++p) {
-            sums[t][p] = add_products<kNibbles>(sums[t][p], block[p].levels[i], word);
-          }
-        }
-      }
-    } else {
-      XWords<kNibbles> words[kTokens];
-      for (int t = 0; t < kTokens; ++t) words[t].read(a8_row(x, token + t), b);
-      asm("" : "+m"(words));  // broadcasts from memory cost less than from lanes of a register
-#pragma GCC unroll 1          // else compilers keep products back, more than there are registers
-      for (int i = 0; i < 16; ++i) {
-        for (int t = 0; t < kTokens; ++t) {
-          for (int p = 0; p < kPanelParts; ++p) {
-            sums[t][p] = add_products<kNibbles>(sums[t][p], block[p].levels[i], words[t].at(i));
-          }
+#pragma GCC unroll 16
+    for (int i = 0; i < kBlockWords<kNibbles>; ++i) {
+      I32 levels[kPanelParts];
+      for (int p = 0; p < kPanelParts; ++p) levels[p] = in_register(block[p].levels[i]);
+      for (int t = 0; t < kTokens; ++t) {
+        const int32_t word = x.word(b, t, i);
+        for (int p = 0; p < kPanelParts; ++p) {
+          sums[t][p] = in_register(add_products<kNibbles>(sums[t][p], levels[p], word));
         }
       }
     }
     const int64_t at = kept_apart(n + 8 * b), offset_at = kept_apart(n + n / 4 + 4 * b);
     for (int t = 0; t < kTokens; ++t) {
-      A8Scale of_block;
-      A8Offset offset;
-      std::memcpy(&of_block, rows[t] + at, sizeof of_block);
-      std::memcpy(&offset, rows[t] + offset_at, sizeof offset);
+      const auto of_block = x.template of_block<A8Scale>(t, at);
+      const auto offset = x.template of_block<A8Offset>(t, offset_at);
       for (int p = 0; p < kPanelParts; ++p) {
         I32 products = widen_sums<kNibbles, 4>(sums[t][p]);
         if constexpr (kInBytes<kNibbles>) products = add_offset(products, block[p].pairs, offset);
@@ -130,28 +168,66 @@ inline void panel_times_a8(const PanelBlock<kNibbles>* block, const Tensor& x, i
   }
 }
 
+// y: of the first of the panel's rows and the group's tokens; count: of rows
 template <bool kNibbles, bool kMinima, int kTokens>
-inline void panel_tile_a8(const PanelBlock<kNibbles>* panel, const Tensor& x, int64_t token,
-                          const Tensor& y, int64_t first, int64_t count) {
+inline void panel_tile_a8(const PanelBlock<kNibbles>* panel, int64_t n,
+                          const GroupX<kNibbles, kTokens>& x, float* y, int64_t y_stride,
+                          int64_t count) {
   F32 totals[kTokens][kPanelParts];
-  panel_times_a8<kNibbles, kMinima, kTokens>(panel, x, token, totals);
-  for (int t = 0; t < kTokens; ++t) {
-    std::memcpy(row<float>(y, token + t) + first, totals[t], count * sizeof(float));
+  panel_times_a8<kNibbles, kMinima, kTokens>(panel, n, x, totals);
+  for (int t = 0; t < kTokens; ++t, y += y_stride) {
+    if (count == kPanelRowsA8) {
+      std::memcpy(y, totals[t], sizeof totals[t]);
+    } else {
+      std::memcpy(y, totals[t], count * sizeof(float));
+    }
   }
 }
 
+// What a worker keeps from one task to the next: activations as pairs, until Task::kept changes,
+// and a panel.
+struct PanelScratch {
+  uint64_t& kept;
+  int32_t* pairs;  // [tokens][K / 2]
+  uint8_t* panel;
+
+  static size_t pair_bytes(const Tensor& x) {
+    return kHasByteDot ? 0 : static_cast<size_t>(2 * x.n_rows * x.n_cols);
+  }
+  static size_t bytes(const Tensor& x) {
+    return kCacheLine + pair_bytes(x) + panel_bytes(x.n_cols);
+  }
+  PanelScratch(const Tensor& x, uint8_t* scratch)
+      : kept(*reinterpret_cast<uint64_t*>(scratch)),
+        pairs(reinterpret_cast<int32_t*>(scratch + kCacheLine)),
+        panel(scratch + kCacheLine + pair_bytes(x)) {}
+};
+
 template <typename Format>
 inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Tensor& y,
-                                int64_t tokens, Range rows, uint8_t* scratch) {
+                                int64_t tokens, Range rows, const Task& task) {
   constexpr bool kNibbles = Format::kNibbles;
   constexpr bool kMinima = kInBytes<kNibbles> ? Format::kHasMinimum : kNibbles;
-  auto* panel = reinterpret_cast<PanelBlock<kNibbles>*>(scratch);
-  std::memset(scratch, 0, panel_bytes(x.n_cols));
+  const int64_t n = x.n_cols;
+  PanelScratch scratch(x, task.scratch);
+  if (!kInBytes<kNibbles> && scratch.kept != task.kept) {
+    make_pairs<kNibbles>(x, tokens, scratch.pairs);
+    scratch.kept = task.kept;
+  }
+  auto* panel = reinterpret_cast<PanelBlock<kNibbles>*>(scratch.panel);
+  std::memset(scratch.panel, 0, panel_bytes(n));
+  const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), scratch.pairs};
+  const int64_t groups = (tokens + kPanelTokensA8 - 1) / kPanelTokensA8;
+  const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {
     const int64_t left = rows.end - first, count = left < kPanelRowsA8 ? left : kPanelRowsA8;
     fill_panel_a8<Format>(weight, first, count, panel);
+    Ahead next(tile_row(weight, first + kPanelRowsA8), bytes, groups);
     in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
-      panel_tile_a8<kNibbles, kMinima, group()>(panel, x, token, y, first, count);
+      next.ask();
+      const GroupX<kNibbles, group()> of_group(values, token, n);
+      panel_tile_a8<kNibbles, kMinima, group()>(panel, n, of_group, row<float>(y, token) + first,
+                                                y.n_cols, count);
     });
   }
 }

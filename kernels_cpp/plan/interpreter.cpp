@@ -5,7 +5,7 @@
 namespace llm {
 
 Interpreter::Interpreter(const KernelTable& kernels, int threads)
-    : kernels_(kernels), pool_(threads), scratch_(threads) {}
+    : kernels_(kernels), pool_(threads), workers_(threads) {}
 
 size_t Interpreter::add_plan(Plan plan) {
   size_t needed = 0, shared = shared_.size();
@@ -15,8 +15,8 @@ size_t Interpreter::add_plan(Plan plan) {
     if (kernel.finish != nullptr) shared = std::max(shared, kernel.shared_bytes(op));
   }
   if (shared > shared_.size()) shared_ = AlignedBuffer(shared);
-  if (needed > scratch_[0].size()) {
-    for (AlignedBuffer& scratch : scratch_) scratch = AlignedBuffer(needed);
+  if (needed > workers_[0].scratch.size()) {
+    for (Worker& worker : workers_) worker.scratch = AlignedBuffer(needed);
   }
   plans_.push_back(std::make_unique<Plan>(std::move(plan)));
   return plans_.size() - 1;
@@ -58,6 +58,7 @@ uint32_t Interpreter::next_phase() noexcept {
   const bool begun = n_shares_ > 0;
   finish_phase();
   if (next_ == last_ || (begun && std::chrono::steady_clock::now() > deadline_)) return 0;
+  ++phase_;
   first_ = next_;
   n_shares_ = 0;
   int64_t tasks = tasks_of(next_);
@@ -78,23 +79,33 @@ uint32_t Interpreter::next_phase() noexcept {
   return total;
 }
 
+uint64_t Interpreter::Worker::still_kept(uint64_t now, const Op& op) {
+  if (phase != now || code != op.code || input != op.in[0]) ++kept;
+  phase = now;
+  code = op.code;
+  input = op.in[0];
+  return kept;
+}
+
 void Interpreter::run_task(uint32_t task, int worker) noexcept {
-  uint8_t* scratch = scratch_[worker].data();
   if (serial_) {
-    for (size_t op = first_; op < next_; ++op) run_op(op, {0, 1, scratch, shared_.data()}, worker);
+    for (size_t op = first_; op < next_; ++op, ++phase_) run_op(op, 0, 1, worker);
     return;
   }
   const Share* share = shares_;
   for (; task >= share->n_tasks; ++share) task -= share->n_tasks;
-  run_op(share->op, {task, share->n_tasks, scratch, shared_.data()}, worker);
+  run_op(share->op, task, share->n_tasks, worker);
 }
 
-void Interpreter::run_op(size_t index, const Task& task, int worker) {
+void Interpreter::run_op(size_t index, uint32_t task, uint32_t n_tasks, int worker) {
   const Op& op = plan_->ops()[index];
   const auto run = kernels_.kernels[static_cast<int>(op.code)].run;
-  if (!measuring_) return run(op, step_, task);
+  Worker& own = workers_[worker];
+  const uint64_t kept = own.still_kept(phase_, op);
+  const Task piece = {task, n_tasks, own.scratch.data(), shared_.data(), kept};
+  if (!measuring_) return run(op, step_, piece);
   const auto began = std::chrono::steady_clock::now();
-  run(op, step_, task);
+  run(op, step_, piece);
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
   busy_[plan_number_][worker][index] += taken.count();
 }

@@ -38,8 +38,16 @@ class Interpreter : private Phases {
   int64_t tasks_of(size_t op) const;
   const Kernel& kernel_of(size_t op) const;
   void finish_phase() noexcept;
-  void run_op(size_t op, const Task& task, int worker);
+  void run_op(size_t op, uint32_t task, uint32_t n_tasks, int worker);
 
+  struct alignas(kCacheLine) Worker {
+    AlignedBuffer scratch{0};
+    uint64_t phase = 0;  // of its last task
+    OpCode code = OpCode::kCount;
+    const Tensor* input = nullptr;
+    uint64_t kept = 0;
+    uint64_t still_kept(uint64_t phase, const Op& op);  // see Task
+  };
   struct Share {  // the tasks of one op within the phase
     size_t op;
     uint32_t n_tasks;
@@ -49,13 +57,14 @@ class Interpreter : private Phases {
   KernelTable kernels_;
   ThreadPool pool_;
   std::vector<std::unique_ptr<Plan>> plans_;
-  std::vector<AlignedBuffer> scratch_;  // one a worker
-  AlignedBuffer shared_{0};             // of the op with a finish, alone in its phase
+  std::vector<Worker> workers_;
+  AlignedBuffer shared_{0};  // of the op with a finish, alone in its phase
   Plan* plan_ = nullptr;
   size_t plan_number_ = 0;
   Step step_ = {};
   std::chrono::steady_clock::time_point deadline_;
   size_t first_ = 0, next_ = 0, last_ = 0;  // first_, next_: ops of the phase; last_: of the run
+  uint64_t phase_ = 0;                      // counts those of all runs
   bool serial_ = false;                     // the phase is a run of small ops for one thread
   Share shares_[kMaxShares];
   size_t n_shares_ = 0;

@@ -82,6 +82,9 @@ struct Task {
   int64_t count;
   uint8_t* scratch;
   uint8_t* shared;
+  // As long as it stays the same, and is not 0, all tasks of this worker have been of one kernel
+  // and one first input, whose values have not changed.
+  uint64_t kept;
 };
 
 struct Kernel {
