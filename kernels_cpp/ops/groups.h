@@ -14,9 +14,14 @@ constexpr int smaller_group(int size) { return size > 8 ? 8 : size > 4 ? 4 : siz
 // Calls pass(first token, size of the group as a constant) for all tokens from `token` on.
 template <int kSize, typename Pass>
 inline void in_groups(int64_t tokens, const Pass& pass, int64_t token = 0) {
-  for (; token + kSize <= tokens; token += kSize) pass(token, std::integral_constant<int, kSize>());
+  constexpr int kSmaller = smaller_group(kSize);
+  for (; token + kSize <= tokens; token += kSize) {
+    if (2 * kSmaller > kSize && tokens - token == 2 * kSmaller)
+      break;  // two alike, not a small one
+    pass(token, std::integral_constant<int, kSize>());
+  }
   if constexpr (kSize > 1) {
-    if (token < tokens) in_groups<smaller_group(kSize)>(tokens, pass, token);
+    if (token < tokens) in_groups<kSmaller>(tokens, pass, token);
   }
 }
 

@@ -17,11 +17,6 @@ constexpr int64_t kTaskBytes = 24 << 10;  // of weights: a microsecond of memory
 constexpr int64_t kTasksPerWorker = 16;      // of one token
 constexpr int64_t kPanelTasksPerWorker = 8;  // of many
 
-static bool in_tiles(const Tensor& weight) {
-  return weight.dtype == DType::kInt4 || weight.dtype == DType::kInt8 ||
-         weight.dtype == DType::kQ4_0Tiles || weight.dtype == DType::kQ4_1Tiles;
-}
-
 // Rows that one task must take whole.
 static int64_t row_granule(const Op& op, int64_t tokens) {
   const bool floats = op.in[0]->dtype == DType::kF32;

@@ -2,6 +2,7 @@
 // cache, a row a lane, and meets all tokens; each activation is spread over the lanes.
 #pragma once
 
+#include "ops/ahead.h"
 #include "ops/matmul_tiles.h"
 #include "quant/dequantize.h"
 
@@ -12,31 +13,30 @@ constexpr int kPanelVectors = 2;
 constexpr int kPanelRows = kPanelVectors * kWidth;
 constexpr int kPanelColumns = 768;                      // at most at a time: the panel stays in L2
 constexpr int kPanelTokensA32 = kWidth == 16 ? 12 : 6;  // two accumulators each
+constexpr int kColumnsPerAsk =
+    64;  // of the panel in use, between those of the next that are asked for
 constexpr size_t kPanelBytesA32 = sizeof(float) * kPanelRows * kPanelColumns;
-
-// lanes[i]: column i of kWidth rows -> to [n][kPanelRows]
-inline void store_columns(const F32 (&lanes)[kWidth], int64_t n, float* to) {
-  if (n >= kWidth) {
-    for (int j = 0; j < kWidth; ++j) store(to + j * kPanelRows, lanes[j]);
-  } else {
-    for (int64_t j = 0; j < n; ++j) store(to + j * kPanelRows, lanes[j]);
-  }
-}
 
 // `count` rows of a float format, columns from..from+n-1 -> lanes of `to` [n][kPanelRows]
 template <typename Value>
 inline void fill_lanes_from_values(const Tensor& weight, int64_t first, int64_t count, int64_t from,
                                    int64_t n, float* to) {
   const Value* rows = row<const Value>(weight, first) + from;
-  for (int64_t k = 0; k < n; k += kWidth) {
-    F32 lanes[kWidth] = {};
-    const int64_t left = n - k;
-    for (int64_t r = 0; r < count; ++r) {
-      const Value* values = rows + r * weight.n_cols + k;
-      lanes[r] = left >= kWidth ? load(values) : load_part(values, left);
+  int64_t k = 0;
+  if (count == kWidth) {
+    for (; k + kWidth <= n; k += kWidth) {
+      F32 lanes[kWidth];
+      for (int r = 0; r < kWidth; ++r) lanes[r] = load(rows + r * weight.n_cols + k);
+      transpose(lanes);
+      for (int j = 0; j < kWidth; ++j) store(to + (k + j) * kPanelRows, lanes[j]);
     }
+  }
+  for (; k < n; k += kWidth) {
+    F32 lanes[kWidth] = {};
+    const int64_t left = n - k < kWidth ? n - k : kWidth;
+    for (int64_t r = 0; r < count; ++r) lanes[r] = load_part(rows + r * weight.n_cols + k, left);
     transpose(lanes);
-    store_columns(lanes, left, to + k * kPanelRows);
+    for (int64_t j = 0; j < left; ++j) store(to + (k + j) * kPanelRows, lanes[j]);
   }
 }
 
@@ -95,29 +95,61 @@ inline void fill_panel(const Tensor& weight, int64_t first, int64_t count, int64
   }
 }
 
+// Weights of a panel, as they lie in memory; see fill_panel.
+inline Ahead ahead_of_panel(const Tensor& weight, int64_t first, int64_t from, int64_t n,
+                            int64_t calls) {
+  const int64_t stride = row_bytes(weight.dtype, weight.n_cols);
+  const int64_t before = row_bytes(weight.dtype, from), bytes = row_bytes(weight.dtype, n);
+  if (!in_tiles(weight)) {
+    return Ahead(weight.data + first * stride + before, kPanelRows, bytes, stride, calls);
+  }
+  return Ahead(tile_row(weight, first) + kTileRows * before,
+               (kPanelRows + kTileRows - 1) / kTileRows, kTileRows * bytes, kTileRows * stride,
+               calls);
+}
+
+// Rows of floats, `stride` floats apart
+struct FloatRows {
+  float* data;
+  int64_t stride;
+  float* at(int64_t row, int64_t column) const { return data + row * stride + column; }
+};
+
+inline void store_panel_row(const F32 (&totals)[kPanelVectors], bool first, int64_t count,
+                            float* out) {
+  if (count == kPanelRows) {
+    for (int v = 0; v < kPanelVectors; ++v, out += kWidth) {
+      store(out, first ? totals[v] : load(out) + totals[v]);
+    }
+    return;
+  }
+  float lanes[kPanelRows];
+  for (int v = 0; v < kPanelVectors; ++v) store(lanes + v * kWidth, totals[v]);
+  for (int64_t i = 0; i < count; ++i) out[i] = first ? lanes[i] : out[i] + lanes[i];
+}
+
 // y[token..][first..] (+)= panel [n][kPanelRows] . x[token..][from..from+n-1]
 template <int kTokens>
-inline void panel_times_a32(const float* panel, const Tensor& x, int64_t token, int64_t from,
-                            int64_t n, const Tensor& y, int64_t first, int64_t count) {
+inline void panel_times_a32(const float* panel, const FloatRows& x, int64_t token, int64_t from,
+                            int64_t n, const FloatRows& y, int64_t first, int64_t count,
+                            Ahead& next) {
   const float* values[kTokens];
-  for (int t = 0; t < kTokens; ++t) values[t] = row<const float>(x, token + t) + from;
+  for (int t = 0; t < kTokens; ++t) values[t] = x.at(token + t, from);
   F32 totals[kTokens][kPanelVectors] = {};
-  for (int64_t k = 0; k < n; ++k, panel += kPanelRows) {
-    F32 weights[kPanelVectors];
-    for (int v = 0; v < kPanelVectors; ++v) weights[v] = load(panel + v * kWidth);
-    for (int t = 0; t < kTokens; ++t) {
-      for (int v = 0; v < kPanelVectors; ++v) totals[t][v] += weights[v] * values[t][k];
+  for (int64_t k = 0; k < n;) {
+    next.ask();
+    const int64_t until = n - k < kColumnsPerAsk ? n : k + kColumnsPerAsk;
+    for (; k < until; ++k, panel += kPanelRows) {
+      F32 weights[kPanelVectors];
+      for (int v = 0; v < kPanelVectors; ++v) weights[v] = load(panel + v * kWidth);
+      for (int t = 0; t < kTokens; ++t) {
+        for (int v = 0; v < kPanelVectors; ++v) totals[t][v] += weights[v] * values[t][k];
+      }
     }
   }
+#pragma GCC unroll 16
   for (int t = 0; t < kTokens; ++t) {
-    float lanes[kPanelRows];
-    float* out = row<float>(y, token + t) + first;
-    for (int v = 0; v < kPanelVectors; ++v) store(lanes + v * kWidth, totals[t][v]);
-    if (from > 0) {
-      for (int64_t i = 0; i < count; ++i) out[i] += lanes[i];
-    } else {
-      std::memcpy(out, lanes, count * sizeof(float));
-    }
+    store_panel_row(totals[t], from == 0, count, y.at(token + t, first));
   }
 }
 
@@ -126,13 +158,18 @@ inline void matmul_a32_by_panels(const Tensor& x, const Tensor& weight, const Te
                                  int64_t tokens, Range rows, float* panel) {
   const int64_t pieces = (x.n_cols + kPanelColumns - 1) / kPanelColumns;
   const int64_t piece = (x.n_cols / pieces + 31) / 32 * 32;  // whole blocks, about equal
+  const int64_t groups = (tokens + kPanelTokensA32 - 1) / kPanelTokensA32;
+  const FloatRows from_x = {row<float>(x, 0), x.n_cols}, to_y = {row<float>(y, 0), y.n_cols};
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRows) {
     const int64_t left = rows.end - first, count = left < kPanelRows ? left : kPanelRows;
     for (int64_t from = 0; from < x.n_cols; from += piece) {
       const int64_t n = x.n_cols - from < piece ? x.n_cols - from : piece;
       fill_panel(weight, first, count, from, n, panel);
+      const bool last = from + n == x.n_cols;
+      Ahead next = ahead_of_panel(weight, first + (last ? kPanelRows : 0), last ? 0 : from + n, n,
+                                  groups * ((n + kColumnsPerAsk - 1) / kColumnsPerAsk));
       in_groups<kPanelTokensA32>(tokens, [&](int64_t token, auto group) {
-        panel_times_a32<group()>(panel, x, token, from, n, y, first, count);
+        panel_times_a32<group()>(panel, from_x, token, from, n, to_y, first, count, next);
       });
     }
   }

@@ -222,7 +222,7 @@ inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Ten
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRowsA8) {
     const int64_t left = rows.end - first, count = left < kPanelRowsA8 ? left : kPanelRowsA8;
     fill_panel_a8<Format>(weight, first, count, panel);
-    Ahead next(tile_row(weight, first + kPanelRowsA8), bytes, groups);
+    Ahead next(tile_row(weight, first + kPanelRowsA8), 1, bytes, 0, groups);
     in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
       next.ask();
       const GroupX<kNibbles, group()> of_group(values, token, n);

@@ -153,6 +153,11 @@ static inline T* row(const Tensor& tensor, int64_t index) {
   return reinterpret_cast<T*>(tensor.data + index * row_bytes(tensor));
 }
 
+static inline bool in_tiles(const Tensor& weight) {
+  return weight.dtype == DType::kInt4 || weight.dtype == DType::kInt8 ||
+         weight.dtype == DType::kQ4_0Tiles || weight.dtype == DType::kQ4_1Tiles;
+}
+
 // Where the tile of a row begins, the first of those along its columns.
 static inline const uint8_t* tile_row(const Tensor& tensor, int64_t index) {
   return tensor.data + index / kTileRows * kTileRows * row_bytes(tensor.dtype, tensor.n_cols);
