@@ -23,7 +23,7 @@ constexpr int kPanelTokensA8 = kWidth == 16 ? 6 : 4;  // two registers each and 
 template <bool kNibbles>
 struct PanelBlock {
   I32 levels[kBlockWords<kNibbles>];
-  I32 pairs;  // see offset_pairs; while the panel is filled, the levels that stand for 0
+  I32 pairs;  // see offset_pairs
   LaneScales scales;
 };
 
@@ -32,35 +32,32 @@ inline size_t panel_bytes(int64_t n) {
   return n / 32 * kPanelParts * (17 * sizeof(I32) + sizeof(LaneScales));
 }
 
-// Words of bytes become what products take. Zero points meet the sums of levels in bytes, and those
-// of 4 bits are made to count in quarters as their zero points do; where products take 16 bits,
-// widen_sums does that.
-template <bool kNibbles>
-inline void finish_block(PanelBlock<kNibbles>& block) {
+// A block of a part of a tile becomes what products take. Zero points meet the sums of levels in
+// bytes, and those of 4 bits are made to count in quarters as their zero points do; where products
+// take 16 bits, widen_sums does that.
+template <typename Format>
+inline void fill_block(const uint8_t* tile, int part, PanelBlock<Format::kNibbles>& block) {
+  constexpr bool kNibbles = Format::kNibbles;
+  I32 words[8];
+  Format::levels(tile, part, words);
+  block.scales = Format::scales(tile, part);
   if constexpr (kInBytes<kNibbles>) {
     constexpr int kTimes = kNibbles ? 4 : 1;
-    block.pairs = offset_pairs(level_sums<kNibbles>(block.levels) * kTimes, block.pairs);
+    const I32 sums = level_sums<kNibbles>(words) * kTimes;
+    block.pairs = offset_pairs(sums, Format::zeros(tile, part));
     if constexpr (kNibbles) block.scales.d *= 1.0f / kTimes;
     if constexpr (kNibbles && kHasByteDot) {
-      for (I32& words : block.levels) words *= kTimes;
+      for (I32& word : words) word *= kTimes;
     }
-  } else {
-    I32 words[8];
-    std::memcpy(words, block.levels, sizeof words);
-    split_levels<kNibbles>(words, block.levels);
   }
+  split_levels<kNibbles>(words, block.levels);
 }
 
 template <typename Format>
 inline void fill_part(const uint8_t* tile, int part, int64_t n,
                       PanelBlock<Format::kNibbles>* block) {
   for (int64_t b = 0; b < n / 32; ++b, tile += Format::kTileBytes, block += kPanelParts) {
-    I32 words[8];
-    Format::levels(tile, part, words);
-    std::memcpy(block->levels, words, sizeof words);
-    block->scales = Format::scales(tile, part);
-    block->pairs = Format::zeros(tile, part);
-    finish_block(*block);
+    fill_block<Format>(tile, part, *block);
   }
 }
 
@@ -215,7 +212,6 @@ inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Ten
     scratch.kept = task.kept;
   }
   auto* panel = reinterpret_cast<PanelBlock<kNibbles>*>(scratch.panel);
-  std::memset(scratch.panel, 0, panel_bytes(n));
   const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), scratch.pairs};
   const int64_t groups = (tokens + kPanelTokensA8 - 1) / kPanelTokensA8;
   const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);

@@ -25,23 +25,32 @@ static void quantize_non_finite(const float* x, const Target& to) {
   *to.offset = {};
 }
 
-static void store_int8(int8_t* q, I32 levels) {
+// A block of levels that fit int8
+static void store_int8(int8_t* q, const I32 (&levels)[kA8Block / kWidth]) {
 #if defined(__AVX512F__)
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8((__m512i)levels));
+  for (int i = 0; i < 2; ++i) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(q) + i, _mm512_cvtepi32_epi8((__m512i)levels[i]));
+  }
+#elif defined(__AVX2__)
+  const __m256i low = _mm256_packs_epi32((__m256i)levels[0], (__m256i)levels[1]);
+  const __m256i high = _mm256_packs_epi32((__m256i)levels[2], (__m256i)levels[3]);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // packs keeps halves apart
+  const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), bytes);
 #else
-  for (int i = 0; i < kWidth; ++i) q[i] = static_cast<int8_t>(levels[i]);
+  for (int i = 0; i < kA8Block; ++i) q[i] = static_cast<int8_t>(levels[i / kWidth][i % kWidth]);
 #endif
 }
 
 // Returns the sum of the levels, still to be summed over lanes. None is below -127: x >= low.
 static F32 quantize_values(const float* x, float inverse, float zero, int8_t* q) {
-  I32 total = {};
-  for (int i = 0; i < kA8Block; i += kWidth) {
-    const F32 level = round_nearest(load(x + i) * inverse) - zero;
-    const I32 whole = to_i32(min(level, broadcast(127.0f)));
-    total += whole;
-    store_int8(q + i, whole);
+  I32 levels[kA8Block / kWidth], total = {};
+  for (int i = 0; i < kA8Block / kWidth; ++i) {
+    const F32 level = round_nearest(load(x + i * kWidth) * inverse) - zero;
+    levels[i] = to_i32(min(level, broadcast(127.0f)));
+    total += levels[i];
   }
+  store_int8(q, levels);
   return to_f32(total);
 }
 
