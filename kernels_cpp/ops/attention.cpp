@@ -102,7 +102,14 @@ static size_t shared_bytes(const Op& op) {
 }
 
 static void finish_query(const Query& query, int64_t d) {
-  for (int64_t i = 0; i < d; ++i) query.out[i] = query.sum[i] / query.weight * query.gain;
+  for (int64_t i = 0; i < d; i += kWidth) {
+    const F32 values = load(query.sum + i) / query.weight * query.gain;
+    if (d - i >= kWidth) {
+      store(query.out + i, values);
+    } else {
+      store_part(query.out + i, values, d - i);
+    }
+  }
 }
 
 // Calls run with a value of the type that a cache's values have.

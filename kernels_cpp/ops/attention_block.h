@@ -93,8 +93,8 @@ inline void multiply(const float* a, int64_t row_stride, int64_t k_stride, const
 template <typename T>
 inline void unpack(const HeadRows<T>& rows, int64_t ring, int64_t p, int64_t n, int64_t d,
                    int64_t stride, float* out) {
-  for (int64_t i = 0; i < n; ++i, out += stride) {
-    const int64_t r = (p + i) % ring;
+  int64_t r = p % ring;
+  for (int64_t i = 0; i < n; ++i, r = r + 1 < ring ? r + 1 : 0, out += stride) {
     const T* row = rows.at(r);
     const float scale = rows.scale(r);
     int64_t c = 0;
@@ -164,12 +164,16 @@ inline void attend_block(const Block& block, int64_t n_queries, int64_t n, int64
 
 // Queries become columns.
 inline void gather_queries(const Block& block, const Query* queries, int64_t n, int64_t d) {
-  std::memset(block.queries, 0, d * kMaxQueries * sizeof(float));
   std::memset(block.sums, 0, padded(d) * kMaxQueries * sizeof(float));
-  for (int64_t r = 0; r < kMaxQueries; ++r) {
-    block.most[r] = kLowest;
-    block.weight[r] = 0;
-    for (int64_t c = 0; c < d && r < n; ++c) block.queries[c * kMaxQueries + r] = queries[r].q[c];
+  for (int64_t r = 0; r < kMaxQueries; r += kWidth) {
+    store(block.most + r, broadcast(kLowest));
+    store(block.weight + r, F32{});
+    for (int64_t c = 0; c < d; c += kWidth) {
+      F32 tile[kWidth];
+      for (int i = 0; i < kWidth; ++i) tile[i] = r + i < n ? load(queries[r + i].q + c) : F32{};
+      transpose(tile);
+      for (int i = 0; i < kWidth; ++i) store(block.queries + (c + i) * kMaxQueries + r, tile[i]);
+    }
   }
 }
 
@@ -177,21 +181,42 @@ inline void scatter_sums(const Block& block, Query* queries, int64_t n, int64_t 
   for (int64_t r = 0; r < n; ++r) {
     queries[r].most = block.most[r];
     queries[r].weight = block.weight[r];
-    for (int64_t c = 0; c < d; ++c) queries[r].sum[c] = block.sums[c * kMaxQueries + r];
+  }
+  for (int64_t r = 0; r < n; r += kWidth) {
+    for (int64_t c = 0; c < d; c += kWidth) {
+      F32 tile[kWidth];
+      for (int i = 0; i < kWidth; ++i) tile[i] = load(block.sums + (c + i) * kMaxQueries + r);
+      transpose(tile);
+      for (int64_t i = 0; i < kWidth && r + i < n; ++i) store(queries[r + i].sum + c, tile[i]);
+    }
   }
 }
 
-// What each query sees of positions p .. p + n; whether some does not see all of them.
-inline bool place(const Block& block, const Query* queries, int64_t n_queries, int64_t p,
+// Of all queries of a task
+struct Seen {
+  int64_t begin, end;          // what some query sees
+  int64_t all_begin, all_end;  // and what all of them do
+};
+
+inline Seen seen_by(const Query* queries, int64_t n) {
+  Seen seen = {queries[0].begin, queries[0].end, queries[0].begin, queries[0].end};
+  for (int64_t r = 1; r < n; ++r) {
+    seen.begin = queries[r].begin < seen.begin ? queries[r].begin : seen.begin;
+    seen.end = queries[r].end > seen.end ? queries[r].end : seen.end;
+    seen.all_begin = queries[r].begin > seen.all_begin ? queries[r].begin : seen.all_begin;
+    seen.all_end = queries[r].end < seen.all_end ? queries[r].end : seen.all_end;
+  }
+  return seen;
+}
+
+// What each query sees of positions p .. p + n, which not all of them see whole.
+inline void place(const Block& block, const Query* queries, int64_t n_queries, int64_t p,
                   int64_t n) {
-  bool masked = false;
   for (int64_t r = 0; r < n_queries; ++r) {
     const int64_t begin = queries[r].begin - p, end = queries[r].end - p;
     block.begin[r] = static_cast<int32_t>(begin < 0 ? 0 : begin < n ? begin : n);
     block.end[r] = static_cast<int32_t>(end < 0 ? 0 : end < n ? end : n);
-    masked = masked || begin > 0 || end < n;
   }
-  return masked;
 }
 
 template <typename K, typename V>
@@ -199,17 +224,14 @@ inline void attend_blocks(Query* queries, int64_t n_queries, float* memory, cons
                           const HeadRows<V>& values, int64_t ring, int64_t d) {
   const Block block = block_in(memory, d);
   gather_queries(block, queries, n_queries, d);
-  int64_t begin = queries[0].begin, end = queries[0].end;
-  for (int64_t r = 1; r < n_queries; ++r) {
-    begin = queries[r].begin < begin ? queries[r].begin : begin;
-    end = queries[r].end > end ? queries[r].end : end;
-  }
-  begin -= begin % kBlock;  // a row's result is the same whichever rows stand beside it
-  for (int64_t p = begin; p < end; p += kBlock) {
-    const int64_t n = end - p < kBlock ? end - p : kBlock;
+  const Seen seen = seen_by(queries, n_queries);
+  // a row's result is the same whichever rows stand beside it
+  for (int64_t p = seen.begin - seen.begin % kBlock; p < seen.end; p += kBlock) {
+    const int64_t n = seen.end - p < kBlock ? seen.end - p : kBlock;
     unpack(keys, ring, p, n, d, d, block.keys);
     unpack(values, ring, p, n, d, padded(d), block.values);
-    const bool masked = place(block, queries, n_queries, p, n);
+    const bool masked = p < seen.all_begin || p + n > seen.all_end;
+    if (masked) place(block, queries, n_queries, p, n);
     attend_block(block, n_queries, n, d, masked);
   }
   scatter_sums(block, queries, n_queries, d);
