@@ -1,6 +1,7 @@
 // y = x[T,H*d] turned by its position; half_split pairs (i, i + dim/2), else (2i, 2i + 1)
 #include <string.h>
 
+#include "base/simd.h"
 #include "ops/kernels.h"
 
 namespace llm {
@@ -18,14 +19,47 @@ static RopeShape rope_shape(const Op& op) {
   return {static_cast<int64_t>(op.params[0]), pairs, half_split ? pairs : 1, half_split ? 1 : 2};
 }
 
+// Two vectors of pairs side by side -> their firsts and seconds, and back
+template <int... i>
+static void unzip(F32& a, F32& b, std::integer_sequence<int, i...>) {
+  const F32 first = shuffle<2 * i...>(a, b);
+  b = shuffle<2 * i + 1 ...>(a, b);
+  a = first;
+}
+template <int... i>
+static void zip(F32& a, F32& b, std::integer_sequence<int, i...>) {
+  const F32 low = shuffle<i % 2 * kWidth + i / 2 ...>(a, b);
+  b = shuffle<i % 2 * kWidth + kWidth / 2 + i / 2 ...>(a, b);
+  a = low;
+}
+
+// Pairs i .. i + kWidth of a head
+static void rope_pairs(const float* x, const float* cosine, const float* sine, int64_t i,
+                       const RopeShape& shape, float* y) {
+  const std::make_integer_sequence<int, kWidth> lanes;
+  const bool apart = shape.to_next == 1;
+  const int64_t first = i * shape.to_next, second = first + (apart ? shape.to_second : kWidth);
+  F32 a = load(x + first), b = load(x + second);
+  if (!apart) unzip(a, b, lanes);
+  const F32 c = load(cosine + i), s = load(sine + i);
+  F32 turned_a = a * c - b * s, turned_b = a * s + b * c;
+  if (!apart) zip(turned_a, turned_b, lanes);
+  store(y + first, turned_a);
+  store(y + second, turned_b);
+}
+
 static void rope_head(const float* x, const float* cosine, const float* sine,
                       const RopeShape& shape, float* y) {
-  memcpy(y, x, shape.head_dim * sizeof(float));
-  for (int64_t i = 0; i < shape.pairs; ++i) {
+  const int64_t turned = 2 * shape.pairs;
+  int64_t i = 0;
+  for (; i + kWidth <= shape.pairs; i += kWidth) rope_pairs(x, cosine, sine, i, shape, y);
+  for (; i < shape.pairs; ++i) {
     const int64_t first = i * shape.to_next, second = first + shape.to_second;
-    y[first] = x[first] * cosine[i] - x[second] * sine[i];
-    y[second] = x[first] * sine[i] + x[second] * cosine[i];
+    const float a = x[first], b = x[second];
+    y[first] = a * cosine[i] - b * sine[i];
+    y[second] = a * sine[i] + b * cosine[i];
   }
+  memcpy(y + turned, x + turned, (shape.head_dim - turned) * sizeof(float));
 }
 
 static void rope(const Op& op, const Step& step, const Task& task) {
