@@ -75,7 +75,7 @@ class Stage:
         self._phase = ""
         self.measured = Measured()
         self.answer: Message | None = None
-        self.device = Device.open()
+        self.device = Device.open(options.device)
         width, height, scale = SMALL
         self._target = OffscreenTarget(self.device, width, height, ui_scale=scale)
         self._context = create_context()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SETS_PER_POOL = 256
-BINDINGS_PER_SET = 8
+BINDINGS_PER_SET = 9  # the most of any shader
 DISPATCH_BASE = 0x10  # VK_PIPELINE_CREATE_DISPATCH_BASE_BIT, unknown to the package
 
 BufferRange = tuple["Buffer", int, int]  # buffer, offset in bytes, size in bytes

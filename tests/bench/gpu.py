@@ -1,11 +1,13 @@
 """What a graphics processor does with the Vulkan executor: rates, share of its bandwidth, frames.
 
-    python -m tests.bench.gpu [--device N] [--large gemma-3n-e4b] [--json FILE]
+    python -m tests.bench.gpu [--parts rates,tour] [--device N] [--large gemma-3n-e2b] [--json FILE]
 
-Needs the repository and its build alone. The default model shows what a step costs beside its
-bytes; `--large` writes random weights of a model's real shapes in int4, which fill a device as it
-is filled in use. Then the tour runs and tells how long frames took while the same device answered;
-with `--validate` it runs under the validation layers, which make it slower.
+Needs the repository and its build alone. The part `rates` shows what a step of the default model
+costs beside its bytes, or, where that is not installed, of its shapes with random weights. `large`
+writes random weights of a larger model's shapes in int4, which fill a device as it is filled in
+use. `tour` tells how long frames took while the same device answered; with `--validate` it runs
+under the validation layers, which make it slower. What is done is written at once: what fails or
+does not fit in `--minutes` is named as left out, and the rest stays.
 """
 
 from __future__ import annotations
@@ -13,99 +15,233 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from core import catalog
+from core.errors import FileError
 from core.synthetic import write_synthetic
-from tests.bench.quantization_memory import run_command
 
+ROOT = Path(__file__).parents[2]
+PARTS = ("rates", "large", "tour")
 MODES = ("as-stored", "int4", "int8", "fp16")
 SHARE = 0.70  # of the device's bandwidth, int4 of a model that fills it
 FRAME_MS = 16.7  # 95 % of the frames while a prompt is read and an answer written
+PROSE = "the light of the morning comes over the hills and asks for nothing"
+STILL_S = 30.0  # between two signs of life of a long command
+_COMMAND = "import sys; from desktop.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+class LeftOutError(RuntimeError):
+    """A command failed or there was no time for it."""
+
+
+@dataclass
+class Run:
+    """What is measured so far, and until when more may be (seconds of time.monotonic)."""
+
+    arguments: argparse.Namespace
+    folder: Path
+    until: float
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def command(self, words: list[str]) -> str:
+        """What `llm-lite WORDS` prints; LeftOutError."""
+        on = [] if self.arguments.device is None else ["--device", str(self.arguments.device)]
+        words = [*words, "--backend", "vulkan", *on]
+        return run([sys.executable, "-c", _COMMAND, *words], self.until)
+
+    def measured(self, results: Iterator[dict[str, Any]], name: str) -> None:
+        """Add what a part yields as it comes, or why no more does."""
+        try:
+            for found in results:
+                self.report.update(found)
+                self.write()
+        except (LeftOutError, OSError) as error:
+            say(f"left out of {name}: {error}")
+            self.report.setdefault("left_out", []).append(f"{name}: {error}")
+        self.write()
+
+    def write(self) -> None:
+        if self.arguments.json:
+            self.arguments.json.write_text(json.dumps(self.report, indent=1) + "\n")
 
 
 def main() -> int:
+    """0, or 1 where something was left out."""
     arguments = _arguments()
+    until = time.monotonic() + 60 * arguments.minutes
     with tempfile.TemporaryDirectory(prefix="llm-lite-gpu-") as folder:
-        report = _measure(arguments, Path(folder))
-    _print(report)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
-    return 0
+        done = Run(arguments, Path(folder), until)
+        done.report["date"] = datetime.now(UTC).strftime("%Y-%m-%d")
+        for name in arguments.parts:
+            done.measured(_MEASURES[name](done), name)
+    _print(done.report)
+    return 1 if "left_out" in done.report else 0
 
 
-def _measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    rates = [_bench(arguments, None, mode) for mode in MODES]
-    if arguments.large:
-        print(f"writing {arguments.large} with random weights", file=sys.stderr, flush=True)
-        write_synthetic(arguments.large, folder / arguments.large, form="variant", seed=1)
-        rates.append(_bench(arguments, folder / arguments.large, "as-stored"))
-    return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "rates": rates} | _tour(
-        arguments, folder / "tour"
-    )
+def run(command: list[str], until: float) -> str:
+    """What it prints; its errors are shown. LeftOutError where it fails or is too slow."""
+    say(" ".join(word if len(word) < 60 else word[:57] + "..." for word in command[3:]))
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        began = time.monotonic()
+        while True:
+            left = until - time.monotonic()
+            try:
+                output, _ = process.communicate(timeout=max(0.0, min(STILL_S, left)))
+                break
+            except subprocess.TimeoutExpired:
+                if left <= STILL_S:
+                    process.kill()
+                    process.communicate()
+                    raise LeftOutError("no time was left") from None
+                say(f"... {time.monotonic() - began:.0f} s")
+    if process.returncode:
+        raise LeftOutError(f"{command[3]} ended with code {process.returncode}")
+    return output
 
 
-def _bench(arguments: argparse.Namespace, model: Path | None, mode: str) -> dict[str, Any]:
-    words = ["bench", "--mode", mode, "--json", "--repeat", str(arguments.repeat)]
-    words += ["--prompt-tokens", str(arguments.prompt), "--new-tokens", str(arguments.new)]
-    words += ["--conversation", "0", *_on(arguments), *([str(model)] if model else [])]
-    found = json.loads(_run(words))
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _rates(done: Run) -> Iterator[dict[str, Any]]:
+    model = _default(done)
+    for mode in done.arguments.modes:
+        yield _with(done, _bench(done, model, mode))
+
+
+def _large(done: Run) -> Iterator[dict[str, Any]]:
+    name = done.arguments.large
+    target = done.folder / name
+    say(f"writing {name} with random weights")
+    write_synthetic(name, target, form="variant", seed=1)
+    yield _with(done, _bench(done, target, "as-stored"))
+
+
+def _with(done: Run, row: dict[str, Any]) -> dict[str, Any]:
+    return {"rates": [*done.report.get("rates", []), row]}
+
+
+def _bench(done: Run, model: Path | None, mode: str) -> dict[str, Any]:
+    sizes = {"repeat": done.arguments.repeat, "conversation": 0}
+    sizes |= {"prompt-tokens": done.arguments.prompt, "new-tokens": done.arguments.new}
+    words = ["bench", *([str(model)] if model else []), "--mode", mode, "--json"]
+    found = json.loads(done.command(words + [w for k, v in sizes.items() for w in _option(k, v)]))
     kept = ("prefill_tok_s", "decode_tok_s", "bandwidth_share", "read_gb_s_measured")
-    name = model.name if model else catalog.DEFAULT
-    return {"model": name, "mode": mode} | {key: found[key] for key in kept}
+    row = {"model": model.stem if model else catalog.DEFAULT, "mode": mode}
+    row |= {key: found[key] for key in kept}
+    say(_line(row))
+    return row
 
 
-def _tour(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def _tour(done: Run) -> Iterator[dict[str, Any]]:
+    arguments, folder = done.arguments, done.folder / "tour"
     if arguments.validate:
         os.environ["LLM_LITE_VALIDATION"] = "1"
-    _run(["tour", str(folder), *_on(arguments)])
+    model = _default(done)
+    words = ["tour", str(folder), *(["--model", str(model)] if model else [])]
+    if arguments.tour_words:
+        words += _option("prompt", _long_prompt(arguments.tour_words))
+    done.command(words + _option("max-new-tokens", arguments.tour_tokens))
     report = json.loads((folder / "report.json").read_text("utf-8"))
-    kept = ("device", "executor", "frame_ms", "startup", "validation_messages")
-    return {key: report[key] for key in kept}
+    kept = ("device", "executor", "stats", "frame_ms", "startup", "validation_messages")
+    yield {key: report[key] for key in kept}
 
 
-def _on(arguments: argparse.Namespace) -> list[str]:
-    device = [] if arguments.device is None else ["--device", str(arguments.device)]
-    return ["--backend", "vulkan", *device]
+_MEASURES: dict[str, Callable[[Run], Iterator[dict[str, Any]]]] = {
+    "rates": _rates,
+    "large": _large,
+    "tour": _tour,
+}
 
 
-def _run(words: list[str]) -> str:
-    print("llm-lite", *words, file=sys.stderr, flush=True)
-    return run_command(words).output
+def _default(done: Run) -> Path | None:
+    """None: the default model, which is installed; else its shapes with random weights."""
+    try:
+        catalog.resolve(None)
+    except FileError:
+        target = done.folder / "smollm2-135m-random.gguf"
+        if not target.exists():
+            say(f"writing {target.name}: {catalog.DEFAULT} is not installed")
+            write_synthetic("smollm2-135m", target, form="gguf", seed=1)
+        return target
+    return None
+
+
+def _long_prompt(words: int) -> str:
+    text = PROSE.split()
+    return "What is this about? " + " ".join(text[i % len(text)] for i in range(words))
+
+
+def _option(name: str, value: object) -> list[str]:
+    return [f"--{name}", str(value)]
 
 
 def _print(report: dict[str, Any]) -> None:
-    print(f"{report['device']['name']}, {report['device']['driver']}")
-    for row in report["rates"]:
-        print(
-            f"{row['model']:24} {row['mode']:10} prefill {row['prefill_tok_s']['median']:9.1f} "
-            f"decode {row['decode_tok_s']['median']:7.1f} tok/s, "
-            f"{row['bandwidth_share']:.0%} of {row['read_gb_s_measured']:.0f} GB/s"
-        )
-    for phase, frames in report["frame_ms"].items():
+    device = report.get("device")
+    if device:
+        print(f"{device['name']}, {device['driver']}")
+    for row in report.get("rates", []):
+        print(_line(row))
+    for phase, frames in report.get("frame_ms", {}).items():
         print(f"frames, {phase:8} p50 {frames['p50']:6.1f} ms, p95 {frames['p95']:6.1f} ms")
-    slowest = max(report["frame_ms"][phase]["p95"] for phase in ("prefill", "decode"))
-    print(
-        f"slowest frames {slowest:.1f} ms, aim {FRAME_MS}; "
-        f"share of bandwidth, aim {SHARE} with --large"
+    if "frame_ms" in report:
+        slowest = max(report["frame_ms"][phase]["p95"] for phase in ("prefill", "decode"))
+        print(f"slowest frames {slowest:.1f} ms, aim {FRAME_MS}")
+        print(f"{len(report['validation_messages'])} messages of the validation layers")
+    print(f"share of bandwidth, aim {SHARE} of a model that fills the device")
+    for text in report.get("left_out", []):
+        print(f"left out: {text}")
+
+
+def _line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['model']:24} {row['mode']:10} prefill {row['prefill_tok_s']['median']:9.1f} "
+        f"decode {row['decode_tok_s']['median']:7.1f} tok/s, "
+        f"{row['bandwidth_share']:.0%} of {row['read_gb_s_measured']:.0f} GB/s"
     )
-    print(f"{len(report['validation_messages'])} messages of the validation layers")
+
+
+def _some_of(known: Iterable[str]) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
+        found = [name for name in known if name in text.split(",")]
+        if len(found) != len(text.split(",")):
+            problem = f"expected some of {','.join(known)}, found {text!r}"
+            raise argparse.ArgumentTypeError(problem)
+        return found
+
+    return parse
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", type=int, help="see `llm-lite doctor`")
-    parser.add_argument("--large", help="a model of `llm-lite synth`")
+    parser.add_argument("--parts", type=_some_of(PARTS), help=f"of {','.join(PARTS)}")
+    parser.add_argument("--modes", type=_some_of(MODES), default=list(MODES))
+    parser.add_argument("--large", help="a model of `llm-lite synth`; adds the part `large`")
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--new", type=int, default=128)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument(
+        "--tour-words", type=int, default=0, help="of its first prompt; 0: a short question"
+    )
+    parser.add_argument("--tour-tokens", type=int, default=160, help="of its answers")
+    parser.add_argument("--minutes", type=float, default=9.5, help="for all of it")
     parser.add_argument("--validate", action="store_true", help="with the validation layers")
     parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.parts is None:
+        arguments.parts = [name for name in PARTS if name != "large" or arguments.large]
+    arguments.large = arguments.large or "gemma-3n-e2b"
+    return arguments
 
 
 if __name__ == "__main__":
