@@ -1,13 +1,14 @@
 """What a graphics processor does with the Vulkan executor: rates, share of its bandwidth, frames.
 
-    python -m tests.bench.gpu [--parts rates,tour] [--device N] [--large gemma-3n-e2b] [--json FILE]
+    python -m tests.bench.gpu [--parts rates,frames] [--device N] [--large NAME] [--json FILE]
 
 Needs the repository and its build alone. The part `rates` shows what a step of the default model
 costs beside its bytes, or, where that is not installed, of its shapes with random weights. `large`
 writes random weights of a larger model's shapes in int4, which fill a device as it is filled in
-use. `tour` tells how long frames took while the same device answered; with `--validate` it runs
-under the validation layers, which make it slower. What is done is written at once: what fails or
-does not fit in `--minutes` is named as left out, and the rest stays.
+use. `frames` tells how long frames took while the same device read a long prompt and answered, and
+`tour` opens all views, with `--validate` under the validation layers, which make it slower. What is
+done is written at once: what fails or does not fit in `--minutes` is named as left out, and the
+rest stays.
 """
 
 from __future__ import annotations
@@ -30,11 +31,10 @@ from core.errors import FileError
 from core.synthetic import write_synthetic
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("rates", "large", "tour")
+PARTS = ("rates", "large", "frames", "tour")
 MODES = ("as-stored", "int4", "int8", "fp16")
 SHARE = 0.70  # of the device's bandwidth, int4 of a model that fills it
 FRAME_MS = 16.7  # 95 % of the frames while a prompt is read and an answer written
-PROSE = "the light of the morning comes over the hills and asks for nothing"
 STILL_S = 30.0  # between two signs of life of a long command
 _COMMAND = "import sys; from desktop.cli import main; sys.exit(main(sys.argv[1:]))"
 
@@ -53,10 +53,10 @@ class Run:
     report: dict[str, Any] = field(default_factory=dict)
 
     def command(self, words: list[str]) -> str:
-        """What `llm-lite WORDS` prints; LeftOutError."""
+        """What `llm-lite WORDS` prints, or a module of ours; LeftOutError."""
         on = [] if self.arguments.device is None else ["--device", str(self.arguments.device)]
-        words = [*words, "--backend", "vulkan", *on]
-        return run([sys.executable, "-c", _COMMAND, *words], self.until)
+        how = [] if words[0] == "-m" else ["-c", _COMMAND]
+        return run([*how, *words, "--backend", "vulkan", *on], self.until)
 
     def measured(self, results: Iterator[dict[str, Any]], name: str) -> None:
         """Add what a part yields as it comes, or why no more does."""
@@ -88,9 +88,11 @@ def main() -> int:
 
 
 def run(command: list[str], until: float) -> str:
-    """What it prints; its errors are shown. LeftOutError where it fails or is too slow."""
-    say(" ".join(word if len(word) < 60 else word[:57] + "..." for word in command[3:]))
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    """What Python prints; its errors are shown. LeftOutError where it fails or is too slow."""
+    what = " ".join(word for word in command if word != _COMMAND)
+    say(what)
+    whole = [sys.executable, *command]
+    with subprocess.Popen(whole, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         began = time.monotonic()
         while True:
             left = until - time.monotonic()
@@ -104,7 +106,7 @@ def run(command: list[str], until: float) -> str:
                     raise LeftOutError("no time was left") from None
                 say(f"... {time.monotonic() - began:.0f} s")
     if process.returncode:
-        raise LeftOutError(f"{command[3]} ended with code {process.returncode}")
+        raise LeftOutError(f"{what} ended with code {process.returncode}")
     return output
 
 
@@ -142,23 +144,30 @@ def _bench(done: Run, model: Path | None, mode: str) -> dict[str, Any]:
     return row
 
 
+def _frames(done: Run) -> Iterator[dict[str, Any]]:
+    model = _default(done)
+    words = ["-m", "tests.bench.prompt_frames", *(_option("model", model) if model else [])]
+    words += [*_option("words", done.arguments.words), *_option("tokens", done.arguments.new)]
+    found = json.loads(done.command(words))
+    yield {"device": found.pop("device"), "frames": found}
+
+
 def _tour(done: Run) -> Iterator[dict[str, Any]]:
     arguments, folder = done.arguments, done.folder / "tour"
     if arguments.validate:
         os.environ["LLM_LITE_VALIDATION"] = "1"
     model = _default(done)
     words = ["tour", str(folder), *(["--model", str(model)] if model else [])]
-    if arguments.tour_words:
-        words += _option("prompt", _long_prompt(arguments.tour_words))
-    done.command(words + _option("max-new-tokens", arguments.tour_tokens))
+    done.command(words)
     report = json.loads((folder / "report.json").read_text("utf-8"))
-    kept = ("device", "executor", "stats", "frame_ms", "startup", "validation_messages")
-    yield {key: report[key] for key in kept}
+    kept = ("executor", "stats", "frame_ms", "startup", "validation_messages")
+    yield {"device": report["device"], "tour": {key: report[key] for key in kept}}
 
 
 _MEASURES: dict[str, Callable[[Run], Iterator[dict[str, Any]]]] = {
     "rates": _rates,
     "large": _large,
+    "frames": _frames,
     "tour": _tour,
 }
 
@@ -176,11 +185,6 @@ def _default(done: Run) -> Path | None:
     return None
 
 
-def _long_prompt(words: int) -> str:
-    text = PROSE.split()
-    return "What is this about? " + " ".join(text[i % len(text)] for i in range(words))
-
-
 def _option(name: str, value: object) -> list[str]:
     return [f"--{name}", str(value)]
 
@@ -191,15 +195,19 @@ def _print(report: dict[str, Any]) -> None:
         print(f"{device['name']}, {device['driver']}")
     for row in report.get("rates", []):
         print(_line(row))
-    for phase, frames in report.get("frame_ms", {}).items():
-        print(f"frames, {phase:8} p50 {frames['p50']:6.1f} ms, p95 {frames['p95']:6.1f} ms")
-    if "frame_ms" in report:
-        slowest = max(report["frame_ms"][phase]["p95"] for phase in ("prefill", "decode"))
-        print(f"slowest frames {slowest:.1f} ms, aim {FRAME_MS}")
-        print(f"{len(report['validation_messages'])} messages of the validation layers")
+    for part in ("frames", "tour"):
+        if part in report:
+            _print_frames(part, report[part])
     print(f"share of bandwidth, aim {SHARE} of a model that fills the device")
     for text in report.get("left_out", []):
         print(f"left out: {text}")
+
+
+def _print_frames(part: str, found: dict[str, Any]) -> None:
+    for phase, frames in found["frame_ms"].items():
+        times = f"p50 {frames['p50']:6.1f} ms, p95 {frames['p95']:6.1f} ms"
+        print(f"{part:6} {phase:8} {times} of {frames['frames']} frames, aim {FRAME_MS}")
+    print(f"{part:6} {len(found['validation_messages'])} messages of the validation layers")
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -230,10 +238,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--new", type=int, default=128)
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument(
-        "--tour-words", type=int, default=0, help="of its first prompt; 0: a short question"
-    )
-    parser.add_argument("--tour-tokens", type=int, default=160, help="of its answers")
+    parser.add_argument("--words", type=int, default=2000, help="of the prompt of `frames`")
     parser.add_argument("--minutes", type=float, default=9.5, help="for all of it")
     parser.add_argument("--validate", action="store_true", help="with the validation layers")
     parser.add_argument("--json", type=Path)
