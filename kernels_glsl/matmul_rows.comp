@@ -84,7 +84,7 @@ void main() {
     [[unroll]] for (uint r = 0; r < 4; ++r) {
       uint at = (first_token + t) * Y_COLUMNS + FIRST_ROW + quad * 4 + r;
       float value = sums[t][r] / root;
-      if (HALVES == 2) value = silu_mul(value, sums[TOKENS + t][r] / root);
+      if (HALVES == 2) value = gated(value, sums[TOKENS + t][r] / root);
       if (first_token + t <= last_token && quad * 4 + r < OUTPUTS) y[at] = added(value, at);
     }
   }

@@ -70,7 +70,7 @@ void main() {
   for (uint i = 0; i < ROWS * TOKENS; ++i) {
     float value = workgroup_sum(sums[i]) / roots[i % TOKENS];
     if (HALVES == 2)
-      value = silu_mul(value, workgroup_sum(sums[ROWS * TOKENS + i]) / roots[i % TOKENS]);
+      value = gated(value, workgroup_sum(sums[ROWS * TOKENS + i]) / roots[i % TOKENS]);
     uint row = first + i / TOKENS, token = first_token + i % TOKENS;
     uint at = token * Y_COLUMNS + FIRST_ROW + row;
     if (lane == 0 && row < OUTPUTS && token < rows_in_use()) y[at] = added(value, at);

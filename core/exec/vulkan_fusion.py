@@ -2,7 +2,7 @@
 
 Of a small model a dispatch and the barrier before it take longer than what they compute. So a
 product takes over the residual's addition behind it; of a step of one token also the norm before
-it, and q, k and v, or gate and up with their silu_mul, are one product of a taller matrix. `store`
+it, and q, k and v, or gate and up with what gates, are one product of a taller matrix. `store`
 turns the keys and queries that it keeps.
 """
 
@@ -21,6 +21,7 @@ from core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
 # Weights of a product that makes its own norm: every workgroup makes it again, which in larger ones
 # costs more than the dispatch that it saves.
 MOST_NORMED = 1 << 23
+GATES = ("silu_mul", "gelu_mul")
 
 
 class Stacks(Protocol):
@@ -50,7 +51,7 @@ class Group:
     @property
     def stacked(self) -> tuple[int, ...]:
         """Tensors that its product writes one behind the other."""
-        written = () if self.one("silu_mul") else self.named("matmul")
+        written = () if self.ops[-1].name in GATES else self.named("matmul")
         return tuple(op.outputs[0] for op in written) if len(written) > 1 else ()
 
 
@@ -150,7 +151,7 @@ class _Grouping:
     def _gates(self, products: Sequence[Op], tail: Op) -> bool:
         results = tuple(op.outputs[0] for op in products)
         even = self._tensor(products[0].inputs[1]).shape[0] % 4 == 0
-        gates = tail.name == "silu_mul" and tail.inputs == results and even
+        gates = tail.name in GATES and tail.inputs == results and even
         return gates and all(self._only(y, [tail]) for y in results)
 
     def _adds(self, product: Op, tail: Op) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.exec.vulkan_dispatch import ELEMENT_WORK, Binder, Call, Dispatch
-from core.exec.vulkan_fusion import Group
+from core.exec.vulkan_fusion import GATES, Group
 from core.exec.vulkan_products import Norm, Product, planes
 from core.exec.vulkan_tuning import VECTOR
 from core.gpu.pipelines import BufferRange
@@ -118,7 +118,7 @@ def _product(c: Call) -> Product:
 def _fused_product(
     group: Group, calls: Sequence[Call], tensors: tuple[Tensor, ...]
 ) -> list[Dispatch]:
-    """Products of one tensor, its norm before them, silu_mul or the residual behind."""
+    """Products of one tensor, its norm before them, a gate or the residual behind."""
     products = [call for call in calls if call.op.name == "matmul"]
     tail, binder = calls[-1], calls[-1].binder
     made = _product(products[0])
@@ -128,7 +128,9 @@ def _fused_product(
         x, weight = (tensors[i] for i in group.norm.inputs)
         made = replace(made, x=x, norm=Norm(weight.name, group.norm.params["eps"]))
     if tail.op.name != "matmul":
-        made = replace(made, y=binder.tensor(tail.outputs[0]), gated=tail.op.name == "silu_mul")
+        made = replace(made, y=binder.tensor(tail.outputs[0]))
+    if tail.op.name in GATES:
+        made = replace(made, gate=tail.op.name)
     if tail.op.name == "add":
         others = [t for t in tail.inputs if t.id != products[0].outputs[0].id]
         made = replace(made, residual=binder.tensor(others[0]))

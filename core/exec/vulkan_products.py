@@ -40,7 +40,7 @@ class Product:
     columns: int  # of a row of y
     norm: Norm | None = None
     residual: BufferRange | None = None  # is added
-    gated: bool = False  # the upper half of the rows gates the lower
+    gate: str = ""  # the op by which the upper half of the rows gates the lower
 
     def dispatches(self) -> list[Dispatch]:
         tuning = self.call.binder.tuning
@@ -53,7 +53,7 @@ class Product:
         tuning = self.call.binder.tuning
         tokens = min(4, self.call.rows)
         rows = tuning.matvec_rows if tokens == 1 else min(4, tuning.matvec_rows)
-        if self.gated:
+        if self.gate:
             rows = max(2, rows // 2)
         groups = -(-self._outputs(part) // rows), -(-self.call.rows // tokens)
         variant = self.call.reducing(f"matvec.{self._format}")
@@ -101,14 +101,14 @@ class Product:
     def _beside(self) -> dict[str, int | float]:
         """The constants of what the dispatch does beside; those of nothing are the shader's own."""
         sizes: dict[str, int | float] = {"ADDED": 1} if self.residual else {}
-        if self.gated:
-            sizes["HALVES"] = 2
+        if self.gate:
+            sizes |= {"HALVES": 2, "GELU": int(self.gate == "gelu_mul")}
         if self.norm:
             sizes |= {"NORMED": 1, "EPS": float(self.norm.eps)}
         return sizes
 
     def _outputs(self, part: WeightPart) -> int:
-        return part.rows // 2 if self.gated else part.rows
+        return part.rows // 2 if self.gate else part.rows
 
     @property
     def _format(self) -> str:

@@ -22,7 +22,15 @@ HOW = pytest.mark.parametrize("tuning", [VECTORS, LANES, PLAIN])
 
 
 def layer(
-    dtypes, *, width=64, head_dim=64, hidden=128, kv="f16", half_split=False, norm_twice=False
+    dtypes,
+    *,
+    width=64,
+    head_dim=64,
+    hidden=128,
+    kv="f16",
+    half_split=False,
+    norm_twice=False,
+    gate="silu_mul",
 ):
     """Weights and ops of a decoder layer; `dtypes` of q, k, v, output, gate, up, down."""
     q, kv_columns = HEADS * head_dim, KV_HEADS * head_dim
@@ -54,7 +62,7 @@ def layer(
         y = b.attention(q, keys, values, gains, "heads", layer=0, **shape)
         x = b.add(x, product(y, "o"), "residual")
         h = b.rms_norm(x, norm, 1e-5, "ffn norm")
-        y = b.silu_mul(product(h, "gate"), product(h, "up"), "silu_mul")
+        y = getattr(b, gate)(product(h, "gate"), product(h, "up"), "gated")
         x = b.add(product(y, "down"), h if norm_twice else x, "out")
         return b.output_rows(x, "rows")
 
@@ -94,6 +102,7 @@ def test_a_decoded_token_takes_six_dispatches_a_layer(make_vulkan, dtype, half_s
         # 40 columns of keys and values: their rows would not begin where buffers can be bound
         (["f32"] * 7, {"head_dim": 20, "hidden": 52}, ["rms_norm matmul", "matmul", "matmul"]),
         (["q4_0", "q4_0", "f32", *["q4_0"] * 4], {"width": 32}, ["rms_norm matmul matmul"]),
+        (["int8"] * 7, {"gate": "gelu_mul"}, ["rms_norm matmul matmul gelu_mul", "matmul add"]),
         (["f32"] * 7, {"kv": "i8"}, ["rope", "rope", "store"]),
         (["f32"] * 7, {"norm_twice": True}, ["rms_norm", "matmul matmul silu_mul", "matmul add"]),
         (["f32"] * 7, {"hidden": 37}, ["rms_norm matmul", "matmul", "silu_mul", "matmul add"]),
@@ -194,7 +203,7 @@ def test_the_time_of_a_dispatch_is_shared_by_its_ops(make_vulkan):
     whole, taken = executor.measure(plan, steps(1), times=3)
     by_label = {op.label: seconds for op, seconds in zip(plan.ops, taken, strict=True)}
     assert whole > 0 and min(taken) >= 0
-    assert by_label["gate product"] == by_label["up product"] > by_label["silu_mul"] == 0
+    assert by_label["gate product"] == by_label["up product"] > by_label["gated"] == 0
     assert by_label["q_rope"] == by_label["k_rope"] == by_label["store"] > 0
     assert by_label["down product"] > 0 and by_label["out"] == 0
 
