@@ -6,9 +6,9 @@ Needs the repository and its build alone. The part `rates` shows what a step of 
 costs beside its bytes, or, where that is not installed, of its shapes with random weights. `large`
 writes random weights of a larger model's shapes in int4, which fill a device as it is filled in
 use. `frames` tells how long frames took while the same device read a long prompt and answered, and
-`tour` opens all views, with `--validate` under the validation layers, which make it slower. What is
-done is written at once: what fails or does not fit in `--minutes` is named as left out, and the
-rest stays.
+`tour` opens all views. `--validate` puts all under the validation layers, which make it slower.
+What is done is written at once: what fails or does not fit in `--minutes` is named as left out, and
+the rest stays.
 """
 
 from __future__ import annotations
@@ -77,10 +77,13 @@ class Run:
 def main() -> int:
     """0, or 1 where something was left out."""
     arguments = _arguments()
+    if arguments.validate:
+        os.environ["LLM_LITE_VALIDATION"] = "1"
     until = time.monotonic() + 60 * arguments.minutes
     with tempfile.TemporaryDirectory(prefix="llm-lite-gpu-") as folder:
         done = Run(arguments, Path(folder), until)
         done.report["date"] = datetime.now(UTC).strftime("%Y-%m-%d")
+        done.report["validated"] = arguments.validate
         for name in arguments.parts:
             done.measured(_MEASURES[name](done), name)
     _print(done.report)
@@ -153,9 +156,7 @@ def _frames(done: Run) -> Iterator[dict[str, Any]]:
 
 
 def _tour(done: Run) -> Iterator[dict[str, Any]]:
-    arguments, folder = done.arguments, done.folder / "tour"
-    if arguments.validate:
-        os.environ["LLM_LITE_VALIDATION"] = "1"
+    folder = done.folder / "tour"
     model = _default(done)
     words = ["tour", str(folder), *(["--model", str(model)] if model else [])]
     done.command(words)
@@ -197,17 +198,18 @@ def _print(report: dict[str, Any]) -> None:
         print(_line(row))
     for part in ("frames", "tour"):
         if part in report:
-            _print_frames(part, report[part])
+            _print_frames(part, report[part], report["validated"])
     print(f"share of bandwidth, aim {SHARE} of a model that fills the device")
     for text in report.get("left_out", []):
         print(f"left out: {text}")
 
 
-def _print_frames(part: str, found: dict[str, Any]) -> None:
+def _print_frames(part: str, found: dict[str, Any], validated: bool) -> None:
     for phase, frames in found["frame_ms"].items():
         times = f"p50 {frames['p50']:6.1f} ms, p95 {frames['p95']:6.1f} ms"
         print(f"{part:6} {phase:8} {times} of {frames['frames']} frames, aim {FRAME_MS}")
-    print(f"{part:6} {len(found['validation_messages'])} messages of the validation layers")
+    if validated:
+        print(f"{part:6} {len(found['validation_messages'])} messages of the validation layers")
 
 
 def _line(row: dict[str, Any]) -> str:
