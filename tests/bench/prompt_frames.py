@@ -15,7 +15,8 @@ from core.messages import EngineOptions, SamplingOptions
 from desktop.clock import process_start
 from desktop.tour_stage import Stage
 
-PROSE = "the light of the morning comes over the hills and asks for nothing"  # a token a word
+PROSE = "the light of the morning comes over the hills and asks for nothing"
+WORD_TOKENS = 2  # at most: one, but two of a vocabulary of random pieces
 SPARE = 256  # positions for the template
 
 
@@ -56,7 +57,7 @@ def main() -> None:
     parser.add_argument("--device", type=int)
     parser.add_argument("--model")
     a = parser.parse_args()
-    context = a.words + a.tokens + SPARE
+    context = WORD_TOKENS * a.words + a.tokens + SPARE
     options = EngineOptions(backend=a.backend, device=a.device, context=context)
     print(json.dumps(measure(options, a.model, a.words, a.tokens)))
 
