@@ -123,7 +123,7 @@ class App:
         self._listening = True
         self._look()
         if self._pacer.take(time.monotonic()):
-            self._draw()
+            self._draw(following=self._pacer.following)
         self._listening = not self._pacer.expects()
 
     def _heard(self) -> None:
@@ -158,13 +158,13 @@ class App:
             self._title = title
             self.window.set_title(title)
 
-    def _draw(self) -> None:
+    def _draw(self, *, following: bool = False) -> None:
         interface = self.program.interface
         interface.scale = self.window.ui_scale
         interface.ui.maps = self.screen.maps
         acted: list[object] = []
         try:
-            shown = self._picture(acted)
+            shown = self._picture(acted, following)
         except DeviceLostError as error:
             self._rebuild(error)
             return
@@ -177,13 +177,17 @@ class App:
         ends = (notice.until for notice in self.program.state.notices)
         self._pacer.again(interface.ui.redraw_at, *ends)
 
-    def _picture(self, acted: list[object]) -> bool:
+    def _picture(self, acted: list[object], following: bool) -> bool:
         """One frame, beside which the engine leaves a core free; what the person did in it."""
         engine, palette = self.engine, self.program.interface.ui.theme.palette
+
+        def paint() -> None:
+            acted.extend(self.program.paint(following=following))
+
         if engine is not None:
             engine.frame(True)
         try:
-            return self.screen.draw(lambda: acted.extend(self.program.paint()), palette)
+            return self.screen.draw(paint, palette)
         finally:
             if engine is not None:
                 engine.frame(False)

@@ -46,6 +46,7 @@ class ImguiRenderer:
     ) -> None:  # fmt: skip
         self._device = device
         self.retired = Retired(device.queue)
+        self.vanished = 0  # images that were unregistered so far
         self._pipeline = ImguiPipeline(device, color_format)
         self._textures = Textures(device, self._pipeline, self.retired)
         self._slots = deque(_Slot(device, self.retired) for _ in range(frames_in_flight))
@@ -81,6 +82,7 @@ class ImguiRenderer:
 
     def unregister_image(self, texture: int) -> None:
         """Forget a number once the frame that is being built, which may draw it, is done."""
+        self.vanished += 1
         self.retire(lambda: self._textures.unregister(texture))
 
     def retire(self, close: Callable[[], None]) -> None:

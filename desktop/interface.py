@@ -26,6 +26,7 @@ from desktop.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
 from desktop.settings import Settings
 from desktop.state import AppState, Notice, ThemeName
 from desktop.theme import apply_theme, make_theme
+from desktop.turns import Turns
 from desktop.ui import Face, Ui
 from desktop.views import VIEWS, rail, status_bar
 from desktop.widgets import button, icon_button
@@ -71,6 +72,7 @@ class Interface:
         self.scale = scale
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
         self._applied: tuple[ThemeName, float, float] | None = None
+        self._turns = Turns(VIEWS)
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
@@ -80,10 +82,13 @@ class Interface:
     def frames(self) -> FrameTimes:
         return self.ui.frames
 
-    def frame(self, state: AppState, now: float) -> list[Action]:
-        """Draw `state`; what the person did."""
+    def frame(self, state: AppState, now: float, *, following: bool = False) -> list[Action]:
+        """Draw `state`; what the person did. `following`: only the engine asked for the frame, and
+        views may keep their pictures until it is their turn."""
         self._use_theme(state)
         ui = self.ui
+        at = ("attention",) if state.attention.large else ()
+        self._turns.begin(following and not self._build_layout, self._relies_on(), at)
         ui.now, ui.redraw_at = now, math.inf
         ui.rects.clear()
         size = imgui.get_main_viewport().size
@@ -159,14 +164,23 @@ class Interface:
             pad = (ui.u(2), ui.u(1)) if view.place == "middle" else (ui.u(4), ui.u(4))
             flags = MIDDLE if view.place == "middle" else DOCKED
             with ui.styled(window_padding=pad):
-                shown = imgui.begin(view.window, None, flags)[0]
-            low, size = imgui.get_window_pos(), imgui.get_window_size()
-            self._mark_tab(view.name)
+                shown = self._turns.open(view, ui, flags)
             if shown:
+                low, size = imgui.get_window_pos(), imgui.get_window_size()
                 ui.rects[f"view.{view.name}"] = (low.x, low.y, low.x + size.x, low.y + size.y)
                 actions += view.draw(state, ui)
-            imgui.end()
+            self._mark_tab(view.name)
+            self._turns.close(view, ui)
+        if ui.maps is not None:
+            ui.maps.asks("")
         return actions
+
+    def _relies_on(self) -> tuple[object, ...]:
+        """What changes every view's picture: theme, room, and textures that may be gone."""
+        size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
+        return (
+            self._applied, size.x, size.y, atlas and atlas.unique_id, maps and maps.vanished, maps
+        )  # fmt: skip
 
     def _mark_tab(self, name: str) -> None:
         window: Any = imgui.internal.get_current_window()

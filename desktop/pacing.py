@@ -17,6 +17,7 @@ class Pacer:
         self._due: list[float] = []
         self._change = self._settle = self._again = math.inf
         self._last = -math.inf
+        self.following = False  # the frame that was taken shows a change, and nothing settles in it
 
     def on_input(self, now: float) -> None:
         self._due = [now + delay for delay in SETTLE]
@@ -31,8 +32,9 @@ class Pacer:
 
     def again(self, *moments: float) -> None:
         """When the frame that was just drawn wants to be drawn again; what the one before wanted
-        no longer counts, or each frame would bring forth another."""
-        self._again = min(moments)
+        no longer counts, or each frame would bring forth another. A frame that follows the engine
+        left views as they were: what they want is not due before the next one."""
+        self._again = max(min(moments), self._last + self.frame if self.following else -math.inf)
 
     def wait(self, now: float, longest: float) -> float:
         """How long to sleep, in seconds; 0 when a frame is due."""
@@ -46,6 +48,8 @@ class Pacer:
         """Whether a frame is due now; it counts as drawn."""
         if self._next() > now:
             return False
+        others = min([self._settle, *self._due])
+        self.following = self._change <= now < others
         self._due = [when for when in self._due if when > now]
         if self._change <= now:
             self._change = math.inf

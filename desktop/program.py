@@ -66,12 +66,13 @@ class Program:
         self._send(commands)
         return self.state is not before
 
-    def paint(self) -> list[Action]:
-        """Draw the interface and do what the person did; within a frame."""
+    def paint(self, *, following: bool = False) -> list[Action]:
+        """Draw the interface and do what the person did; within a frame, which may be one that only
+        follows the engine."""
         maps = self.interface.ui.maps
         if maps is not None:
             maps.begin(self.engine.attention() if self.engine else None, self.state.busy)
-        actions = self.interface.frame(self.state, time.monotonic())
+        actions = self.interface.frame(self.state, time.monotonic(), following=following)
         for action in actions:
             self.do(action)
         self._say(self.exporter.draw(self.state, self.interface.ui))

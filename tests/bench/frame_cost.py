@@ -106,9 +106,11 @@ def measure(
 ) -> dict[str, Any]:
     ui = program.interface.ui
 
+    following = False  # nothing but the answer asks for a frame
+
     def draw() -> None:
         ui.maps = screen.maps
-        screen.draw(program.paint, ui.theme.palette)
+        screen.draw(lambda: program.paint(following=following), ui.theme.palette)
 
     robot = Robot(program, draw)
     open_first_model(program, None)
@@ -121,7 +123,7 @@ def measure(
     robot.leave()
     program.state = grown(program.state, arguments.messages)
     robot.frames(30)
-    times = _timed(program, screen)
+    times, following = _timed(program, screen), True
     for _ in range(arguments.frames):
         program.state = written(program.state)
         robot.frames()
@@ -167,10 +169,10 @@ def _time(owner: Any, name: str, into: list[float]) -> None:
 
 
 def _clocked(call: Callable[..., Any], into: list[float]) -> Callable[..., Any]:
-    def clocked(*arguments: Any) -> Any:
+    def clocked(*arguments: Any, **options: Any) -> Any:
         began = time.thread_time()
         try:
-            return call(*arguments)
+            return call(*arguments, **options)
         finally:
             into.append(1e3 * (time.thread_time() - began))
 

@@ -217,7 +217,7 @@ def test_pictures_of_any_part(rig, dtype, window, side):
         maps.picture("one", 0, 3, window, window, side)
 
     one.until_complete(paint)
-    surface = one.maps._pictures["one"]
+    surface = one.maps._asked.pictures["one"]
     pool = 1 << surface.cells[0].shift
     assert pool == 2 ** max(0, int(np.ceil(np.log2(len(window) / surface.size[0]))))
     part = expected(one.source, 0, 3)[window.start :, window.start :]
