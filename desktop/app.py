@@ -37,6 +37,7 @@ TITLE = "llm-lite"
 # the engine loses the time of a token or two to every frame.
 SWITCH = 0.0005
 LONGEST_SLEEP = 0.5  # seconds; Ctrl-C is noticed between two sleeps
+LOOK_PERIOD = 0.25  # seconds between two looks for settings that changed
 DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
 CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
@@ -79,6 +80,7 @@ class App:
         self._rebuilt_at = -math.inf
         self._lost: list[Device] = []
         self._title = TITLE
+        self._saved_at = -math.inf
         self._dialog = FileDialog()
         self._pacer = Pacer()
         self._listening = True  # to the engine: what it says ends the sleep
@@ -236,6 +238,9 @@ class App:
         self._pacer.on_input(time.monotonic())
 
     def _save(self, now: float, at_once: bool = False) -> None:
+        if now - self._saved_at < LOOK_PERIOD and not at_once:
+            return
+        self._saved_at = now
         state, asked, old = self.program.state, self._asked, self._keeper.settings
         if state.options == asked.options:
             state = replace(state, options=old.options)
