@@ -300,9 +300,8 @@ class AttentionMaps:
         if self.length < 2:
             return [], 0.0
         assert self._source is not None
-        asked = self._asked
-        panels = [surface.cells[0] for surface in asked.pictures.values()]
-        thumbnails = [asked.thumbnails[number] for number in sorted(asked.thumbnails)]
+        panels = [surface.cells[0] for surface in self._asked.pictures.values()]
+        thumbnails = [cell for _, cell in sorted(self._asked.thumbnails.items())]
         pairs = self._budget.pairs(self._busy)
         if not pairs:
             return [], 0.0

@@ -28,11 +28,11 @@ from desktop.state import AppState, Notice, ThemeName
 from desktop.theme import apply_theme, make_theme
 from desktop.turns import Turns
 from desktop.ui import Face, Ui
-from desktop.views import VIEWS, rail, status_bar
+from desktop.views import VIEWS, View, rail, status_bar
 from desktop.widgets import button, icon_button
 
-DOCKED = imgui.WindowFlags_.no_collapse
-MIDDLE = DOCKED | imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
+STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
+DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
 FIXED = (
     imgui.WindowFlags_.no_decoration
     | imgui.WindowFlags_.no_docking
@@ -161,18 +161,29 @@ class Interface:
         actions: list[Action] = []
         ui = self.ui
         for view in VIEWS:
-            pad = (ui.u(2), ui.u(1)) if view.place == "middle" else (ui.u(4), ui.u(4))
-            flags = MIDDLE if view.place == "middle" else DOCKED
-            with ui.styled(window_padding=pad):
-                shown = self._turns.open(view, ui, flags)
+            with ui.styled(window_padding=(0.0, 0.0)):
+                shown = self._turns.open(view, ui, DOCKED)
             if shown:
                 low, size = imgui.get_window_pos(), imgui.get_window_size()
                 ui.rects[f"view.{view.name}"] = (low.x, low.y, low.x + size.x, low.y + size.y)
-                actions += view.draw(state, ui)
+                actions += self._draw_view(view, state)
             self._mark_tab(view.name)
             self._turns.close(view, ui)
         if ui.maps is not None:
             ui.maps.asks("")
+        return actions
+
+    def _draw_view(self, view: View, state: AppState) -> list[Action]:
+        """In a window of its own: ground and scrollbar of the docked one are painted by its host,
+        and would be gone while the view rests."""
+        ui, middle = self.ui, view.place == "middle"
+        pad = (ui.u(2), ui.u(1)) if middle else (ui.u(4), ui.u(4))
+        flags = STILL if middle else 0
+        with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
+            padded = imgui.ChildFlags_.always_use_window_padding
+            imgui.begin_child("view", ImVec2(0, 0), padded, flags)
+        actions = view.draw(state, ui)
+        imgui.end_child()
         return actions
 
     def _relies_on(self) -> tuple[object, ...]:

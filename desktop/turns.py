@@ -72,10 +72,7 @@ class Turns:
                 ui.maps.asks(view.name)
             return shown
         if window.flags & imgui.WindowFlags_.child_window:
-            # A docked window: its host has forgotten it, as it does in every frame.
-            beside = window.parent_window.dc.child_windows
-            window.begin_order_within_parent = len(beside)
-            beside.push_back(window)
+            _hold_docked(window)
         return False
 
     def close(self, view: View, ui: Ui) -> None:
@@ -88,3 +85,12 @@ class Turns:
         ui.rects.update(kept.rects)
         ui.redraw_at = min(ui.redraw_at, kept.redraw_at)
         imgui.end()
+
+
+def _hold_docked(window: Any) -> None:
+    """A docked window that rests stands among those of its host, which begins anew in every frame
+    and would not know of it. A view has its own ground, so the host paints none in its place."""
+    beside = window.parent_window.dc.child_windows
+    window.begin_order_within_parent = len(beside)
+    beside.push_back(window)
+    window.dock_node.last_bg_color = 0

@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from imgui_bundle import ImVec2, imgui
-
 from core.engine import Engine
 from core.gpu.device import Device
 from core.messages import EngineOptions, SamplingOptions
@@ -36,10 +34,10 @@ from desktop.screen import Screen
 from desktop.settings import Settings
 from desktop.state import AppState, Message, Running, Token
 from desktop.views import VIEWS
+from tests.desktop.tiled import tiled
 
 AIM_MS = 3.0  # the views' own cost
 SIZE = (2560, 1600)
-COLUMNS = 3
 QUESTION = "Explain **attention** in a few sentences, with a list and `code`."
 
 
@@ -74,31 +72,6 @@ def main() -> None:
     print(f"aim: views in {AIM_MS} ms a frame")
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
-
-
-def tiled(root: int, size: ImVec2, _text: float) -> None:
-    """Every view in a place of its own, so that all are seen at once."""
-    dock: Any = imgui.internal
-    dock.dock_builder_remove_node(root)
-    dock.dock_builder_add_node(root, dock.DockNodeFlagsPrivate_.dock_space)
-    dock.dock_builder_set_node_size(root, size)
-    rows = -(-len(VIEWS) // COLUMNS)
-    left = root
-    for column in range(COLUMNS):
-        views = VIEWS[column * rows : (column + 1) * rows]
-        node, left = _cut(left, imgui.Dir.left, COLUMNS - column)
-        for index, view in enumerate(views):
-            here, node = _cut(node, imgui.Dir.up, len(views) - index)
-            dock.dock_builder_dock_window(view.window, here)
-    dock.dock_builder_finish(root)
-
-
-def _cut(node: int, side: Any, parts: int) -> tuple[int, int]:
-    """A node's first part of so many equal ones, and the rest."""
-    if parts == 1:
-        return node, node
-    found: Any = imgui.internal.dock_builder_split_node(node, side, 1 / parts)
-    return found.id_at_dir, found.id_at_opposite_dir
 
 
 def measure(

@@ -76,3 +76,28 @@ def test_frames_that_want_another_do_not_multiply():
             pacer.again(now + 0.1)
     assert frames <= 1 / FRAME + 1
     assert drawn(pacer, 1.0, 5.0) <= 3, "and the last of them ends"
+
+
+def test_frames_that_only_follow_the_engine():
+    pacer = Pacer(0.1)
+    pacer.on_change(1.0)
+    assert pacer.take(1.0) and pacer.following
+    pacer.on_change(1.05)
+    assert pacer.take(1.1) and pacer.following, "as long as the engine goes on"
+    assert pacer.take(1.21) and not pacer.following, "the last one settles"
+    pacer.on_change(2.0)
+    pacer.on_input(2.0)
+    assert pacer.take(2.0) and not pacer.following
+    pacer.on_change(2.01)
+    assert pacer.take(2.016) and not pacer.following, "what input settles, and no change yet"
+
+
+def test_what_a_resting_view_wants_waits_for_the_next_frame():
+    pacer = Pacer(0.1)
+    pacer.on_change(1.0)
+    assert pacer.take(1.0) and pacer.following
+    pacer.again(0.5)
+    assert pacer.wait(1.0, 60.0) == pytest.approx(0.1)
+    assert pacer.take(1.1) and not pacer.following
+    pacer.again(1.1)
+    assert pacer.wait(1.1, 60.0) == 0.0
