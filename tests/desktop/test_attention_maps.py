@@ -248,7 +248,6 @@ def test_maps_of_a_view_that_rests_go_on(rig, monkeypatch):
     want = pooled(expected(one.source, 0, 3), 1 << surface.cells[0].shift)[:128, :128]
     np.testing.assert_allclose(values_of(surface, 0)[: len(want), : len(want)], want, atol=2e-5)
 
-    one.source.grow(420)
     one.frame(lambda maps, draw_list: maps.asks("head"))
     assert not one.maps._asked.cells()
 
