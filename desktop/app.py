@@ -30,7 +30,7 @@ from desktop.program import Program, open_first_model, with_lists
 from desktop.screen import Screen
 from desktop.settings import WindowPlace, restore, settings_path, variants_folder
 from desktop.state import AppState
-from desktop.window import Geometry, Window
+from desktop.window import Geometry, Window, has_input
 
 TITLE = "llm-lite"
 # Seconds that a thread may keep Python to itself while another one waits: with Python's own 0.005
@@ -275,11 +275,6 @@ class App:
     def _close_screen(self) -> None:
         self.screen.close()
         self.window.detach()
-
-
-def has_input() -> bool:
-    """Whether Dear ImGui has been told anything since the last frame."""
-    return len(imgui.get_current_context().input_events_queue) > 0
 
 
 def _geometry(place: WindowPlace) -> Geometry:
