@@ -69,7 +69,7 @@ class Program:
 
     def paint(self, *, following: bool = False) -> list[Action]:
         """Draw the interface and do what the person did; within a frame, which may be one that only
-        follows the engine."""
+        follows the engine or the pointer."""
         maps = self.interface.ui.maps
         if maps is not None:
             maps.begin(self.engine.attention() if self.engine else None, self.state.busy)

@@ -1,9 +1,9 @@
 """Which views a frame draws anew, and the pictures of the others.
 
-A frame that only follows the engine does not ask every view: what the person is at is drawn in
-each, the other views in turn, so that such a frame costs about the same however many are open.
-Between its turns a view keeps the picture that Dear ImGui made of it, with its windows. Input, and
-the last frame after a change, draw everything.
+A frame that only follows the engine, or the pointer, does not ask every view: what the person is at
+is drawn in each, the other views in turn, so that such a frame costs about the same however many
+are open. Between its turns a view keeps the picture that Dear ImGui made of it, with its windows.
+Clicks, and the last frames after a change or any input, draw everything.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ class Turns:
         self._kept = {view.name: _Kept() for view in views}
         self._frame = 0
         self._whole = True
-        self._at: set[str] = set()  # windows that the person is at
+        self._near: set[str] = set()  # windows under the pointer and the keyboard
+        self._at: set[str] = set()  # windows and views that the person is at, or was
         self._relied: object = None
         self._others: tuple[dict[str, Rect], float] = ({}, math.inf)
 
     def begin(self, following: bool, relies_on: object, at: Iterable[str] = ()) -> None:
-        """`following`: nothing but the engine asked for this frame. Pictures are kept only while
+        """`following`: only the engine or the pointer asked for this frame. Pictures are kept while
         what they rely on is the same as in the frame before. `at`: views that the person is at,
         beside those that Dear ImGui knows of."""
         context: Any = imgui.get_current_context()
@@ -50,8 +51,8 @@ class Turns:
         self._relied = relies_on
         self._frame += 1
         windows = (context.hovered_window, context.nav_window, context.active_id_window)
-        self._at = {window.root_window.name for window in windows if window is not None}
-        self._at.update(at)
+        left, self._near = self._near, {w.root_window.name for w in windows if w is not None}
+        self._at = {*self._near, *left, *at}
 
     def rests(self, view: View) -> bool:
         """Whether the view's last picture does for this frame."""

@@ -100,7 +100,8 @@ def measure(
     program.state = grown(program.state, arguments.messages)
     robot.frames(30)
     times, report = _timed(program), {}
-    for kind, following in (("following", True), ("whole", False)):
+    for kind in ("following", "whole"):
+        following = kind == "following"
         for values in times.values():
             values.clear()
         for _ in range(arguments.frames):

@@ -136,6 +136,15 @@ def test_the_view_under_the_pointer_is_drawn_in_each(following):
         assert "log" in one.frame()
 
 
+def test_the_view_that_the_pointer_left_is_drawn_once_more(following):
+    one = following()
+    one.one.robot.point("view.log")
+    imgui.get_io().add_mouse_pos_event(-1e6, -1e6)
+    drawn = ["log" in one.frame() for _ in range(TURNS + 1)]
+    assert drawn[0]
+    assert sum(drawn) <= 2
+
+
 def test_the_view_with_the_keyboard_is_drawn_in_each(following):
     one = following()
     one.one.robot.click("view.steer")
