@@ -20,54 +20,39 @@ from typing import Any
 from unittest import mock
 
 from core.engine import Engine
-from core.gpu.device import Device
 from core.messages import EngineOptions, SamplingOptions
 from desktop import layout
-from desktop.fonts import load_fonts
+from desktop.backstage import Backstage
 from desktop.frame import FrameLoop
 from desktop.frame_times import percentiles
-from desktop.interface import Interface, create_context, destroy_context
-from desktop.offscreen import OffscreenTarget
 from desktop.png import write_png
 from desktop.program import Program, open_first_model
 from desktop.robot import Robot
-from desktop.screen import Screen
 from desktop.settings import Settings
 from desktop.state import AppState, Message, Running, Token
 from desktop.views import VIEWS
 from tests.desktop.tiled import tiled
 
 AIM_MS = 3.0  # the views' own cost
-SIZE = (2560, 1600)
+SIZE = (2560, 1600, 1.0)
 QUESTION = "Explain **attention** in a few sentences, with a list and `code`."
 
 
 def main() -> None:
     arguments = _arguments()
-    device = Device.open()
-    target = OffscreenTarget(device, *SIZE)
-    context = create_context()
-    fonts = load_fonts(1.0)
-    faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
-    screen = Screen.make(device, target)
-    options = EngineOptions(backend="cpu")
     sampling = SamplingOptions(seed=1, max_new_tokens=120)
-    program = Program(
-        AppState(options=options, sampling=sampling), Interface(faces, 1.0, Settings())
-    )
-    engine = Engine(device, lambda: None)
+    state = AppState(options=EngineOptions(backend="cpu"), sampling=sampling)
+    stage = Backstage(state, Settings(), size=SIZE)
+    engine = Engine(stage.device, lambda: None)
     try:
         with mock.patch.object(layout, "build_layout", tiled):
-            report = measure(arguments, program, screen, engine)
+            report = measure(arguments, stage, engine)
         if arguments.picture:
-            screen.loop.wait()
-            write_png(arguments.picture, target.read_rgba())
+            stage.screen.loop.wait()
+            write_png(arguments.picture, stage.target.read_rgba())
     finally:
         engine.close(5.0)
-        screen.close()
-        target.close()
-        destroy_context(context)
-        device.close()
+        stage.close()
     for kind, times in report["ms"].items():
         print(f"{kind} frames")
         for name, spread in times.items():
@@ -77,18 +62,9 @@ def main() -> None:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
-def measure(
-    arguments: argparse.Namespace, program: Program, screen: Screen, engine: Engine
-) -> dict[str, Any]:
-    ui = program.interface.ui
-
-    following = False  # nothing but the answer asks for a frame
-
-    def draw() -> None:
-        ui.maps = screen.maps
-        screen.draw(lambda: program.paint(following=following), ui.theme.palette)
-
-    robot = Robot(program, draw)
+def measure(arguments: argparse.Namespace, stage: Backstage, engine: Engine) -> dict[str, Any]:
+    program, following = stage.program, False
+    robot = Robot(program, lambda: stage.draw(following=following))
     open_first_model(program, None)
     program.start(engine)
     robot.wait("the model", lambda s: s.load is None and s.model is not None, 120.0)

@@ -133,8 +133,10 @@ def test_the_program_while_it_is_used(stage):
     seen = spy(screen.renderer)
 
     def check():
-        got = stage._target.read_rgba()
-        want = whole_frame(stage.device, screen.renderer, stage._target, screen.loop.clear)
+        got = stage._backstage.target.read_rgba()
+        want = whole_frame(
+            stage.device, screen.renderer, stage._backstage.target, screen.loop.clear
+        )
         np.testing.assert_array_equal(got, want)
         boxes = seen[-1]
         shares.append(1.0 if boxes is None else area(boxes) / got[..., 0].size)
