@@ -30,13 +30,14 @@ from desktop.program import Program, open_first_model, with_lists
 from desktop.screen import Screen
 from desktop.settings import WindowPlace, restore, settings_path, variants_folder
 from desktop.state import AppState
-from desktop.window import Geometry, Window
+from desktop.window import Geometry, Window, has_clicks, has_input
 
 TITLE = "llm-lite"
 # Seconds that a thread may keep Python to itself while another one waits: with Python's own 0.005
 # the engine loses the time of a token or two to every frame.
 SWITCH = 0.0005
 LONGEST_SLEEP = 0.5  # seconds; Ctrl-C is noticed between two sleeps
+LOOK_PERIOD = 0.25  # seconds between two looks for settings that changed
 DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
 CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
@@ -79,6 +80,7 @@ class App:
         self._rebuilt_at = -math.inf
         self._lost: list[Device] = []
         self._title = TITLE
+        self._saved_at = -math.inf
         self._dialog = FileDialog()
         self._pacer = Pacer()
         self._listening = True  # to the engine: what it says ends the sleep
@@ -123,7 +125,7 @@ class App:
         self._listening = True
         self._look()
         if self._pacer.take(time.monotonic()):
-            self._draw()
+            self._draw(following=self._pacer.following)
         self._listening = not self._pacer.expects()
 
     def _heard(self) -> None:
@@ -143,7 +145,7 @@ class App:
         """What has happened since the last time: input, events, an answered dialog, settings."""
         now = time.monotonic()
         if self.window.drawable and has_input():
-            self._pacer.on_input(now)
+            self._pacer.on_input(now, light=not has_clicks())
         if self.program.update():
             self._pacer.on_change(now)
             self._name_window()
@@ -158,13 +160,13 @@ class App:
             self._title = title
             self.window.set_title(title)
 
-    def _draw(self) -> None:
+    def _draw(self, *, following: bool = False) -> None:
         interface = self.program.interface
         interface.scale = self.window.ui_scale
         interface.ui.maps = self.screen.maps
         acted: list[object] = []
         try:
-            shown = self._picture(acted)
+            shown = self._picture(acted, following)
         except DeviceLostError as error:
             self._rebuild(error)
             return
@@ -177,13 +179,17 @@ class App:
         ends = (notice.until for notice in self.program.state.notices)
         self._pacer.again(interface.ui.redraw_at, *ends)
 
-    def _picture(self, acted: list[object]) -> bool:
+    def _picture(self, acted: list[object], following: bool) -> bool:
         """One frame, beside which the engine leaves a core free; what the person did in it."""
         engine, palette = self.engine, self.program.interface.ui.theme.palette
+
+        def paint() -> None:
+            acted.extend(self.program.paint(following=following))
+
         if engine is not None:
             engine.frame(True)
         try:
-            return self.screen.draw(lambda: acted.extend(self.program.paint()), palette)
+            return self.screen.draw(paint, palette)
         finally:
             if engine is not None:
                 engine.frame(False)
@@ -232,6 +238,9 @@ class App:
         self._pacer.on_input(time.monotonic())
 
     def _save(self, now: float, at_once: bool = False) -> None:
+        if now - self._saved_at < LOOK_PERIOD and not at_once:
+            return
+        self._saved_at = now
         state, asked, old = self.program.state, self._asked, self._keeper.settings
         if state.options == asked.options:
             state = replace(state, options=old.options)
@@ -266,11 +275,6 @@ class App:
     def _close_screen(self) -> None:
         self.screen.close()
         self.window.detach()
-
-
-def has_input() -> bool:
-    """Whether Dear ImGui has been told anything since the last frame."""
-    return len(imgui.get_current_context().input_events_queue) > 0
 
 
 def _geometry(place: WindowPlace) -> Geometry:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import singledispatch
+from itertools import groupby
 
 from core.messages import (
     CacheMeasured,
@@ -51,6 +53,22 @@ from desktop.token_state import SYSTEM, TEMPLATE
 def apply(event: Event, state: AppState, now: float) -> AppState:
     """The state after `event`, which came at `now`; those of a dropped request change nothing."""
     return _apply(event, state, now)
+
+
+def fold(events: Iterable[Event], state: AppState, now: float) -> AppState:
+    """The state after `events`, which were heard together at `now`. Tokens of an answer that follow
+    each other become part of it at once: each alone would copy all that was said before it."""
+    for request, together in groupby(events, _request):
+        if request is None:
+            for event in together:
+                state = apply(event, state, now)
+        else:
+            state = _decoded([e for e in together if isinstance(e, TokenDecoded)], state, now)
+    return state
+
+
+def _request(event: Event) -> int | None:
+    return event.request if isinstance(event, TokenDecoded) else None
 
 
 def add_log(state: AppState, line: LogLine) -> AppState:
@@ -180,26 +198,34 @@ def _(event: ConversationRead, state: AppState, now: float) -> AppState:
 
 @_apply.register
 def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
-    running = state.running
-    if running is None or running.request != event.request:
+    return _decoded([event], state, now)
+
+
+def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> AppState:
+    """Tokens of one request, one after the other."""
+    running, newest, count = state.running, events[-1], len(events)
+    if running is None or running.request != newest.request:
         return state
-    arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), now)
+    arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), *[now] * count)
     first = running.first_token if running.first_token is not None else now
     running = replace(running, phase="decode", arrivals=arrivals, first_token=first)
     last = _answer(state)
-    token = _judged(event, running, len(last.tokens))
-    last = replace(last, text=last.text + event.text, tokens=(*last.tokens, token))
+    tokens = [_judged(e, running, at) for at, e in enumerate(events, len(last.tokens))]
+    texts = [event.text for event in events]
+    last = replace(last, text=last.text + "".join(texts), tokens=(*last.tokens, *tokens))
+    state = _with_answer(state, last)
+    owner = len(state.messages) - 1
     state = replace(
-        _with_answer(state, last),
+        state,
         running=running,
-        context_used=event.context_used,
-        positions=(*state.positions, event.text),
-        owners=(*state.owners, len(state.messages) - 1),
-        cache=cache_state.decoded(state.cache, len(state.owners), len(state.messages) - 1),
+        context_used=newest.context_used,
+        positions=(*state.positions, *texts),
+        owners=(*state.owners, *[owner] * count),
+        cache=cache_state.decoded(state.cache, len(state.owners), owner, count),
     )
     if not running.rate:
         return state
-    return _sample(state, RateSample(now, running.rate, "decode", event.step_ms))
+    return _sample(state, RateSample(now, running.rate, "decode", newest.step_ms))
 
 
 @_apply.register

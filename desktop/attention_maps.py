@@ -20,6 +20,7 @@ from core.attention_scores import SCORES, repeats
 from core.gpu.device import Device
 from core.gpu.pipelines import BufferRange
 from core.plan.attention_layers import AttentionLayer
+from desktop.attention_asked import Asked
 from desktop.attention_cells import Cell
 from desktop.attention_frame import SCORES_EACH, FrameRecorder, Look, Slot
 from desktop.attention_readings import Readings
@@ -67,8 +68,7 @@ class AttentionMaps:
         self._tokens: tuple[int, ...] = ()
         self._version, self._era = -1, 0
         self._rows = range(0)
-        self._thumbnails: dict[int, Cell] = {}  # of this frame, by number
-        self._pictures: dict[str, Surface] = {}
+        self._asked = Asked()
         self._readings = Readings()
         self._busy, self._background = False, False
         self._shown, self._shown_at = 0, 0.0  # tokens that thumbnails show, since when
@@ -131,7 +131,7 @@ class AttentionMaps:
     @property
     def pending(self) -> bool:
         """Whether something that is shown is not complete yet."""
-        cells = self._cells()
+        cells = self._asked.cells()
         if self._background and self._store:
             cells += [c for c in self._store.atlas.cells if c.seen < self.length or c.todo]
             return any(c.seen < self.length or c.todo for c in cells)
@@ -150,7 +150,7 @@ class AttentionMaps:
         assert self._store is not None
         number = self._store.thumbnail(layer, head, self.length)
         atlas = self._store.atlas
-        self._thumbnails[number] = atlas.cells[number]
+        self._asked.thumbnail(number, atlas.cells[number])
         return _picture(atlas, number, self._shown, self._shown)
 
     def picture(
@@ -160,13 +160,13 @@ class AttentionMaps:
         pixels. `name` tells large maps apart; a few are kept. Only where there is no `problem`."""
         assert self._store is not None
         surface = self._store.panel(name, layer, head, rows, columns, side, self.length)
-        self._pictures[name] = surface
+        self._asked.picture(name, surface)
         return _picture(surface, 0, len(columns), len(rows))
 
     def value(self, name: str, row: int, column: int) -> float | None:
         """The value of a picture at a pair of positions, a few frames after it was first asked
         for; None before, and where the map holds nothing."""
-        surface = self._pictures.get(name)
+        surface = self._asked.pictures.get(name)
         if surface is None:
             return None
         cell = surface.cells[0]
@@ -191,14 +191,25 @@ class AttentionMaps:
 
     def drop(self, name: str) -> None:
         """Keep a picture no longer; no frame draws it from now on."""
+        self._asked.drop(name)
         if self._store:
             self._store.drop(name)
 
     # What the program calls.
 
+    def asks(self, view: str) -> None:
+        """`view` is drawn anew and asks for what it shows; a view that is not asked again shows
+        what it asked for before."""
+        self._asked.begin(view)
+
+    @property
+    def vanished(self) -> int:
+        """Textures that pictures of earlier frames may show and that are gone, counted."""
+        return self._renderer.vanished
+
     def begin(self, source: AttentionSource | None, busy: bool) -> None:
         """A frame is about to be built; `busy` while the model is writing."""
-        self._thumbnails, self._pictures = {}, {}
+        self._asked.begin("")
         self._readings.begin()
         self._busy, self._background = busy, False
         if source is not self._source:
@@ -247,7 +258,7 @@ class AttentionMaps:
                 part.retire()
         self._store = self._recorder = self._uploads = None
         self._tokens, self._version, self._rows = (), -1, range(0)
-        self._source = source
+        self._source, self._asked = source, Asked()
         self._readings.forget()
         if source is None or not source.ring_rows or not source.layers:
             return
@@ -285,15 +296,12 @@ class AttentionMaps:
         self._recorder.tokens.array(np.uint32)[kept : len(tokens)] = ids[kept:]
         self._tokens, self._rows = tokens, source.rows
 
-    def _cells(self) -> list[Cell]:
-        return [*(s.cells[0] for s in self._pictures.values()), *self._thumbnails.values()]
-
     def _plan(self, recorder: FrameRecorder) -> tuple[list[Job], float]:
         if self.length < 2:
             return [], 0.0
         assert self._source is not None
-        panels = [surface.cells[0] for surface in self._pictures.values()]
-        thumbnails = [self._thumbnails[number] for number in sorted(self._thumbnails)]
+        panels = [surface.cells[0] for surface in self._asked.pictures.values()]
+        thumbnails = [cell for _, cell in sorted(self._asked.thumbnails.items())]
         pairs = self._budget.pairs(self._busy)
         if not pairs:
             return [], 0.0
@@ -340,9 +348,9 @@ class AttentionMaps:
         exclude = self._look.exclude_first
         recorder.rows(commands, jobs, self.ring_rows, self.length, exclude, self._buffers)
         recorder.colors(commands, self._look)
-        if probe and probe[0] in self._pictures:
+        if probe and probe[0] in self._asked.pictures:
             name, y, x = slot.probed = probe
-            recorder.probe(commands, self._pictures[name], y, x)
+            recorder.probe(commands, self._asked.pictures[name], y, x)
         if scores:
             recorder.sum_scores(commands, self.length)
         recorder.finish(commands)
@@ -357,11 +365,11 @@ class AttentionMaps:
 
     def _recolor(self, store: Store) -> None:
         """Pictures of this frame that were coloured with another look."""
-        for number, cell in self._thumbnails.items():
+        for number, cell in self._asked.thumbnails.items():
             if cell.look != self._looks:
                 store.atlas.recolor(number, 0, cell.height)
                 cell.look = self._looks
-        for surface in self._pictures.values():
+        for surface in self._asked.pictures.values():
             if surface.cells[0].look != self._looks:
                 surface.recolor(0, 0, surface.size[1])
                 surface.cells[0].look = self._looks

@@ -88,13 +88,13 @@ def started(
     )
 
 
-def decoded(cache: CacheState, position: int, owner: int) -> CacheState:
-    """A token was computed at `position`."""
+def decoded(cache: CacheState, position: int, owner: int, count: int = 1) -> CacheState:
+    """So many tokens were computed from `position` on."""
     made, token = cache.made, position + _gone(cache)
     if not made or made[-1][1] + token - made[-1][0] != cache.computed:
         made = (*made, (token, cache.computed))
-    told = (*cache.told, owner) if cache.forgotten else ()
-    return replace(cache, made=made, computed=cache.computed + 1, told=told)
+    told = (*cache.told, *[owner] * count) if cache.forgotten else ()
+    return replace(cache, made=made, computed=cache.computed + count, told=told)
 
 
 def rewritten(

@@ -14,12 +14,13 @@ import numpy as np
 from imgui_bundle import imgui
 from numpy.typing import NDArray
 
+from desktop.draw_lists import Box, DrawCommand, DrawList
+
 MOST = 6  # boxes a frame: each is a pass of its own
-WASTE = 1.25  # boxes are joined where that adds no more than this to their area
+PASS = 50_000  # pixels that are drawn in the time that another pass takes
 NEAR = 48  # triangles between two that differ: some twenty letters
 VERTEX_WORDS = 5  # x, y, u, v, colour
 
-Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels
 Words = NDArray[np.uint32]
 
 
@@ -27,6 +28,7 @@ Words = NDArray[np.uint32]
 class _Painted:
     """A draw list as it was: commands as (clip box, texture), their triangles, words of each."""
 
+    source: tuple[DrawCommand, ...]
     commands: tuple[tuple[Box, int], ...]
     raw: bytes
     triangles: Words  # [triangles, 3, VERTEX_WORDS]
@@ -45,12 +47,11 @@ class Damage:
         self._extent = (0, 0)
 
     def of(
-        self, data: imgui.ImDrawData, extent: tuple[int, int], touched: set[int]
+        self, lists: Sequence[DrawList], extent: tuple[int, int], touched: set[int]
     ) -> list[Box] | None:
         """Boxes in which this frame differs from the last; None: everywhere. `touched` textures
         show something else than before."""
-        lists = {f"{at}.{one._owner_name}": one for at, one in enumerate(data.cmd_lists)}
-        now = {name: _painted(one, self._before.get(name)) for name, one in lists.items()}
+        now = {one.name: _painted(one, self._before.get(one.name)) for one in lists}
         before, self._before = self._before, now
         known, self._extent = self._extent == extent, extent
         if not known or list(before) != list(now):
@@ -63,27 +64,22 @@ class Damage:
         return joined([box for box in (clipped(box, whole) for box in found) if box is not None])
 
 
-def _painted(one: imgui.ImDrawList, before: _Painted | None) -> _Painted:
+def _painted(one: DrawList, before: _Painted | None) -> _Painted:
     """What a list paints; that of before, where it is the same."""
-    vertices, indices = one.vtx_buffer, one.idx_buffer
-    raw = ctypes.string_at(vertices.data_address(), 4 * VERTEX_WORDS * vertices.size())
+    raw = ctypes.string_at(one.vertices, 4 * VERTEX_WORDS * one.vertex_count)
     wide = imgui.INDEX_SIZE
-    order = ctypes.string_at(indices.data_address(), wide * indices.size())
-    commands = tuple(
-        (_box(command.clip_rect), command.get_tex_id(), command.elem_count, command.vtx_offset)
-        for command in one.cmd_buffer
-    )
-    clips = tuple((box, texture) for box, texture, _, _ in commands)
+    order = ctypes.string_at(one.indices, wide * one.index_count)
     raw += order
-    if before is not None and before.raw == raw and before.commands == clips:
+    if before is not None and before.raw == raw and before.source == one.commands:
         return before
-    words = np.frombuffer(raw, np.uint32, VERTEX_WORDS * vertices.size())
+    words = np.frombuffer(raw, np.uint32, VERTEX_WORDS * one.vertex_count)
     index = np.frombuffer(order, np.uint32 if wide == 4 else np.uint16).astype(np.intp)
-    counts = [count for _, _, count, _ in commands]
-    owners = np.repeat(np.arange(len(commands)), counts)[: len(index)]
-    index = index[: len(owners)] + np.array([c[3] for c in commands], np.intp)[owners]
+    commands = one.commands
+    owners = np.repeat(np.arange(len(commands)), [c.indices for c in commands])[: len(index)]
+    index = index[: len(owners)] + np.array([c.first_vertex for c in commands], np.intp)[owners]
     triangles = words.reshape(-1, VERTEX_WORDS)[index].reshape(-1, 3, VERTEX_WORDS)
-    return _Painted(clips, raw, triangles, owners[::3])
+    clips = tuple((_box(command.clip), command.texture) for command in commands)
+    return _Painted(commands, clips, raw, triangles, owners[::3])
 
 
 def _differences(old: _Painted, new: _Painted) -> list[Box]:
@@ -131,9 +127,10 @@ def _bounds(one: _Painted, rows: NDArray[np.intp]) -> list[Box]:
     return [] if box is None else [box]
 
 
-def _box(rect: imgui.ImVec4) -> Box:
+def _box(clip: tuple[float, float, float, float]) -> Box:
     """Clip rectangles lie on whole pixels or are drawn as if they did; a pixel more is no harm."""
-    return int(rect.x) - 1, int(rect.y) - 1, int(rect.z) + 1, int(rect.w) + 1
+    x0, y0, x1, y1 = map(int, clip)
+    return x0 - 1, y0 - 1, x1 + 1, y1 + 1
 
 
 def clipped(box: Box, to: Sequence[int]) -> Box | None:
@@ -144,10 +141,9 @@ def clipped(box: Box, to: Sequence[int]) -> Box | None:
 def joined(boxes: list[Box]) -> list[Box]:
     """Fewer boxes that cover these: neighbours together, and never more than MOST."""
     done: list[Box] = []
-    for box in boxes:
-        while (near := next((o for o in done if _worth(o, box)), None)) is not None:
-            done.remove(near)
-            box = _around(near, box)
+    for box in dict.fromkeys(boxes):
+        while (near := _near(done, box)) >= 0:
+            box = _around(done.pop(near), box)
         done.append(box)
     while len(done) > MOST:
         pairs = ((a, b) for i, a in enumerate(done) for b in done[i + 1 :])
@@ -156,8 +152,18 @@ def joined(boxes: list[Box]) -> list[Box]:
     return done
 
 
-def _worth(a: Box, b: Box) -> bool:
-    return _area(_around(a, b)) <= WASTE * (_area(a) + _area(b))
+def _near(boxes: list[Box], box: Box) -> int:
+    """The first that is better drawn together with `box` than apart; -1: none. Plain comparisons:
+    there are a hundred of these a frame."""
+    x0, y0, x1, y1 = box
+    spare = (x1 - x0) * (y1 - y0) + PASS
+    for at, (left, top, right, bottom) in enumerate(boxes):
+        own = (right - left) * (bottom - top)
+        width = (right if right > x1 else x1) - (left if left < x0 else x0)
+        height = (bottom if bottom > y1 else y1) - (top if top < y0 else y0)
+        if width * height <= own + spare:
+            return at
+    return -1
 
 
 def _around(a: Box, b: Box) -> Box:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from imgui_bundle import imgui
 from core.gpu.create import vk
 from core.gpu.device import Device
 from core.gpu.memory import Buffer
-from desktop.damage import Box, Damage, clipped
+from desktop.damage import Damage
+from desktop.draw_lists import Box, DrawList, Draws, read
 from desktop.imgui_pipeline import PUSH_BYTES, VERTEX_BYTES, ImguiPipeline
 from desktop.imgui_textures import StagingArea, Textures, staging_bytes
 from desktop.kept_image import KeptImage
@@ -29,8 +30,6 @@ Color = tuple[float, float, float, float]  # sRGB, straight alpha, 0..1
 BLACK: Color = (0.0, 0.0, 0.0, 1.0)
 FIRST_BYTES = 1 << 18
 MAX_ATLAS_SIDE = 8192
-
-_Draw = tuple[Box, int, int, int, int]  # clip box, texture, indices, first index, first vertex
 
 
 class ImguiRenderer:
@@ -46,6 +45,7 @@ class ImguiRenderer:
     ) -> None:  # fmt: skip
         self._device = device
         self.retired = Retired(device.queue)
+        self.vanished = 0  # images that were unregistered so far
         self._pipeline = ImguiPipeline(device, color_format)
         self._textures = Textures(device, self._pipeline, self.retired)
         self._slots = deque(_Slot(device, self.retired) for _ in range(frames_in_flight))
@@ -81,6 +81,7 @@ class ImguiRenderer:
 
     def unregister_image(self, texture: int) -> None:
         """Forget a number once the frame that is being built, which may draw it, is done."""
+        self.vanished += 1
         self.retire(lambda: self._textures.unregister(texture))
 
     def retire(self, close: Callable[[], None]) -> None:
@@ -105,37 +106,38 @@ class ImguiRenderer:
         if pending:
             slot.staging.begin(max(staging_bytes(pending), 1), self._last_value)
             self._textures.serve(command_buffer, pending, slot.staging, self._last_value)
-        slot.fill(draw_data, self._last_value)
-        commands = tuple(_commands(draw_data, frame.extent))
+        lists = read(draw_data)
+        slot.fill(lists, self._last_value)
+        draws = Draws(lists, draw_data, frame.extent)
         if self._kept is None or frame.image is None or aside:
             whole, target = (0, 0, *frame.extent), (frame.render_pass, frame.framebuffer)
-            self._pass(command_buffer, draw_data, commands, frame.extent, target, whole, clear)
+            self._pass(command_buffer, draw_data, draws, frame.extent, target, whole, clear)
             return
-        for box, target in self._changes(self._kept, draw_data, frame.extent, clear):
-            self._pass(command_buffer, draw_data, commands, frame.extent, target, box, clear)
+        for box, target in self._changes(self._kept, lists, frame.extent, clear):
+            self._pass(command_buffer, draw_data, draws, frame.extent, target, box, clear)
         self._kept.copy_to(command_buffer, frame)
 
     def _changes(
-        self, kept: KeptImage, draw_data: imgui.ImDrawData, extent: tuple[int, int], clear: Color
+        self, kept: KeptImage, lists: list[DrawList], extent: tuple[int, int], clear: Color
     ) -> list[tuple[Box, tuple[Any, Any]]]:
         """Boxes to draw anew, with render pass and framebuffer for each."""
         if not kept.fit(extent, self._last_value) or clear != self._clear:
             self._damage.forget()
         self._clear = clear
-        boxes = self._damage.of(draw_data, extent, self._touched)
+        boxes = self._damage.of(lists, extent, self._touched)
         self._touched.clear()
         if boxes is None:
             return [((0, 0, *extent), (kept.whole, kept.framebuffer))]
         return [(box, (kept.part, kept.framebuffer)) for box in boxes]
 
     def _pass(
-        self, command_buffer: Any, draw_data: imgui.ImDrawData, commands: tuple[_Draw, ...],
+        self, command_buffer: Any, draw_data: imgui.ImDrawData, draws: Draws,
         extent: tuple[int, int], target: tuple[Any, Any], box: Box, clear: Color,
     ) -> None:  # fmt: skip
         self._begin_pass(command_buffer, target, box, clear)
-        if commands:
+        if draws.commands:
             self._bind(command_buffer, draw_data, self._slots[0], extent)
-            self._draw(command_buffer, commands, box)
+            self._draw(command_buffer, draws, box)
         vk.lib.vkCmdEndRenderPass(command_buffer)
 
     def submitted(self, value: int) -> None:
@@ -149,16 +151,11 @@ class ImguiRenderer:
     def _begin_pass(
         self, command_buffer: Any, target: tuple[Any, Any], box: Box, clear: Color
     ) -> None:
-        value = vk.VkClearValue(color=vk.VkClearColorValue(float32=list(clear)))
-        size = vk.VkExtent2D(box[2] - box[0], box[3] - box[1])
-        area = vk.VkRect2D(vk.VkOffset2D(box[0], box[1]), size)
-        info = vk.VkRenderPassBeginInfo(
-            renderPass=target[0],
-            framebuffer=target[1],
-            renderArea=area,
-            pClearValues=[value],
-        )
-        vk.vkCmdBeginRenderPass(command_buffer, info, vk.VK_SUBPASS_CONTENTS_INLINE)
+        info = self._structs.render_pass
+        info.renderPass, info.framebuffer = target
+        _set_box(info.renderArea, box)
+        self._structs.clear[0].color.float32 = clear
+        vk.lib.vkCmdBeginRenderPass(command_buffer, info, vk.VK_SUBPASS_CONTENTS_INLINE)
 
     def _bind(
         self, command_buffer: Any, draw_data: imgui.ImDrawData, slot: _Slot,
@@ -178,14 +175,12 @@ class ImguiRenderer:
             0, PUSH_BYTES, structs.projection,
         )  # fmt: skip
 
-    def _draw(self, command_buffer: Any, commands: tuple[_Draw, ...], area: Box) -> None:
+    def _draw(self, command_buffer: Any, draws: Draws, area: Box) -> None:
         lib, scissor, layout = vk.lib, self._structs.scissor, self._pipeline.layout
         graphics = vk.VK_PIPELINE_BIND_POINT_GRAPHICS
         texture, clip = 0, None
-        for whole, number, count, first, vertex in commands:
-            box = clipped(whole, area)
-            if box is None:
-                continue
+        for at, box in draws.within(area):
+            number, count, first, vertex = draws.commands[at]
             if number != texture:
                 descriptor = self._textures.descriptor(number)
                 lib.vkCmdBindDescriptorSets(
@@ -193,8 +188,7 @@ class ImguiRenderer:
                 )
                 texture = number
             if box != clip:
-                scissor.offset.x, scissor.offset.y = box[0], box[1]
-                scissor.extent.width, scissor.extent.height = box[2] - box[0], box[3] - box[1]
+                _set_box(scissor, box)
                 lib.vkCmdSetScissor(command_buffer, 0, 1, scissor)
                 clip = box
             lib.vkCmdDrawIndexed(command_buffer, count, 1, first, vertex, 0)
@@ -217,30 +211,6 @@ class ImguiRenderer:
         self._pipeline.close()
 
 
-def _commands(draw_data: imgui.ImDrawData, extent: tuple[int, int]) -> Iterator[_Draw]:
-    """Visible draws: (clip box x0 y0 x1 y1 in pixels, texture, indices, first index, first
-    vertex), the last two counted over all lists."""
-    left, top = draw_data.display_pos.x, draw_data.display_pos.y
-    scale_x, scale_y = draw_data.framebuffer_scale.x, draw_data.framebuffer_scale.y
-    first_index = first_vertex = 0
-    for draw_list in draw_data.cmd_lists:
-        for command in draw_list.cmd_buffer:
-            rect = command.clip_rect
-            box = (
-                max(int((rect.x - left) * scale_x), 0),
-                max(int((rect.y - top) * scale_y), 0),
-                min(int((rect.z - left) * scale_x), extent[0]),
-                min(int((rect.w - top) * scale_y), extent[1]),
-            )
-            if command.elem_count and box[2] > box[0] and box[3] > box[1]:
-                yield (
-                    box, command.get_tex_id(), command.elem_count,
-                    first_index + command.idx_offset, first_vertex + command.vtx_offset,
-                )  # fmt: skip
-        first_index += draw_list.idx_buffer.size()
-        first_vertex += draw_list.vtx_buffer.size()
-
-
 class _Structs:
     """C structs that live as long as the renderer and are refilled for each call."""
 
@@ -251,6 +221,12 @@ class _Structs:
         self.buffer = new("VkBuffer[1]")
         self.zero = new("VkDeviceSize[1]", [0])
         self.projection = new("float[4]")
+        self.clear = new("VkClearValue[1]")
+        begin = vk.VK_STRUCTURE_TYPE_RENDER_PASS_BEGIN_INFO
+        self.render_pass = new(
+            "VkRenderPassBeginInfo*",
+            {"sType": begin, "clearValueCount": 1, "pClearValues": self.clear},
+        )
 
     def set_projection(self, draw_data: imgui.ImDrawData) -> None:
         """Display pixels to clip space: x * scale + translate."""
@@ -274,26 +250,25 @@ class _Slot:
     def _buffer(self, size: int, usage: int) -> Buffer:
         return Buffer(self._device, size, usage, host=True)
 
-    def fill(self, draw_data: imgui.ImDrawData, after: int) -> None:
+    def fill(self, lists: list[DrawList], after: int) -> None:
         """Copy all lists, one move each for vertices and indices."""
-        self._reserve(draw_data, after)
+        self._reserve(lists, after)
         vertex, index = _address(self.vertices), _address(self.indices)
-        for draw_list in draw_data.cmd_lists:
-            vertices, indices = draw_list.vtx_buffer, draw_list.idx_buffer
-            size = vertices.size() * VERTEX_BYTES
-            ctypes.memmove(vertex, vertices.data_address(), size)
+        for one in lists:
+            size = one.vertex_count * VERTEX_BYTES
+            ctypes.memmove(vertex, one.vertices, size)
             vertex += size
-            size = indices.size() * imgui.INDEX_SIZE
-            ctypes.memmove(index, indices.data_address(), size)
+            size = one.index_count * imgui.INDEX_SIZE
+            ctypes.memmove(index, one.indices, size)
             index += size
 
-    def _reserve(self, draw_data: imgui.ImDrawData, after: int) -> None:
-        needed = draw_data.total_vtx_count * VERTEX_BYTES
+    def _reserve(self, lists: list[DrawList], after: int) -> None:
+        needed = sum(one.vertex_count for one in lists) * VERTEX_BYTES
         if needed > self.vertices.size:
             self._retired.add(after, self.vertices.close)
             usage = vk.VK_BUFFER_USAGE_VERTEX_BUFFER_BIT
             self.vertices = self._buffer(1 << needed.bit_length(), usage)
-        needed = draw_data.total_idx_count * imgui.INDEX_SIZE
+        needed = sum(one.index_count for one in lists) * imgui.INDEX_SIZE
         if needed > self.indices.size:
             self._retired.add(after, self.indices.close)
             usage = vk.VK_BUFFER_USAGE_INDEX_BUFFER_BIT
@@ -303,6 +278,12 @@ class _Slot:
         self.staging.close()
         self.vertices.close()
         self.indices.close()
+
+
+def _set_box(rect: Any, box: Box) -> None:
+    """A box as a VkRect2D."""
+    rect.offset.x, rect.offset.y = box[0], box[1]
+    rect.extent.width, rect.extent.height = box[2] - box[0], box[3] - box[1]
 
 
 def _address(buffer: Buffer) -> int:

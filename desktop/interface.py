@@ -26,12 +26,13 @@ from desktop.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
 from desktop.settings import Settings
 from desktop.state import AppState, Notice, ThemeName
 from desktop.theme import apply_theme, make_theme
+from desktop.turns import Turns
 from desktop.ui import Face, Ui
-from desktop.views import VIEWS, rail, status_bar
+from desktop.views import VIEWS, View, rail, status_bar
 from desktop.widgets import button, icon_button
 
-DOCKED = imgui.WindowFlags_.no_collapse
-MIDDLE = DOCKED | imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
+STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
+DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
 FIXED = (
     imgui.WindowFlags_.no_decoration
     | imgui.WindowFlags_.no_docking
@@ -71,6 +72,7 @@ class Interface:
         self.scale = scale
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
         self._applied: tuple[ThemeName, float, float] | None = None
+        self._turns = Turns(VIEWS)
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
@@ -80,10 +82,13 @@ class Interface:
     def frames(self) -> FrameTimes:
         return self.ui.frames
 
-    def frame(self, state: AppState, now: float) -> list[Action]:
-        """Draw `state`; what the person did."""
+    def frame(self, state: AppState, now: float, *, following: bool = False) -> list[Action]:
+        """Draw `state`; what the person did. `following`: only the engine or the
+        pointer asked for the frame, and views may keep their pictures until it is their turn."""
         self._use_theme(state)
         ui = self.ui
+        at = ("attention",) if state.attention.large else ()
+        self._turns.begin(following and not self._build_layout, self._relies_on(), at)
         ui.now, ui.redraw_at = now, math.inf
         ui.rects.clear()
         size = imgui.get_main_viewport().size
@@ -156,17 +161,37 @@ class Interface:
         actions: list[Action] = []
         ui = self.ui
         for view in VIEWS:
-            pad = (ui.u(2), ui.u(1)) if view.place == "middle" else (ui.u(4), ui.u(4))
-            flags = MIDDLE if view.place == "middle" else DOCKED
-            with ui.styled(window_padding=pad):
-                shown = imgui.begin(view.window, None, flags)[0]
-            low, size = imgui.get_window_pos(), imgui.get_window_size()
-            self._mark_tab(view.name)
+            with ui.styled(window_padding=(0.0, 0.0)):
+                shown = self._turns.open(view, ui, DOCKED)
             if shown:
+                low, size = imgui.get_window_pos(), imgui.get_window_size()
                 ui.rects[f"view.{view.name}"] = (low.x, low.y, low.x + size.x, low.y + size.y)
-                actions += view.draw(state, ui)
-            imgui.end()
+                actions += self._draw_view(view, state)
+            self._mark_tab(view.name)
+            self._turns.close(view, ui)
+        if ui.maps is not None:
+            ui.maps.asks("")
         return actions
+
+    def _draw_view(self, view: View, state: AppState) -> list[Action]:
+        """In a window of its own: ground and scrollbar of the docked one are painted by its host,
+        and would be gone while the view rests."""
+        ui, middle = self.ui, view.place == "middle"
+        pad = (ui.u(2), ui.u(1)) if middle else (ui.u(4), ui.u(4))
+        flags = STILL if middle else 0
+        with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
+            padded = imgui.ChildFlags_.always_use_window_padding
+            imgui.begin_child("view", ImVec2(0, 0), padded, flags)
+        actions = view.draw(state, ui)
+        imgui.end_child()
+        return actions
+
+    def _relies_on(self) -> tuple[object, ...]:
+        """What changes every view's picture: theme, room, and textures that may be gone."""
+        size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
+        return (
+            self._applied, size.x, size.y, atlas and atlas.unique_id, maps and maps.vanished, maps
+        )  # fmt: skip
 
     def _mark_tab(self, name: str) -> None:
         window: Any = imgui.internal.get_current_window()

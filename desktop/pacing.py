@@ -7,6 +7,8 @@ import math
 FRAME = 1 / 30  # seconds between two frames that only the engine asked for
 SOFTWARE_FRAME = 1 / 10  # the same where frames are drawn by the processor that answers
 SETTLE = (0.0, 0.016, 0.05, 0.2, 0.45, 0.8)  # frames after input: hover, tooltips, popovers
+LATE = 0.2  # from here on they draw every view
+OWED = 3  # frames that draw every view after a click
 
 
 class Pacer:
@@ -14,12 +16,17 @@ class Pacer:
 
     def __init__(self, frame: float = FRAME) -> None:
         self.frame = frame
-        self._due: list[float] = []
+        self._due: list[tuple[float, bool]] = []  # when, and whether every view is drawn
+        self._owed = 0  # frames that draw every view
         self._change = self._settle = self._again = math.inf
         self._last = -math.inf
+        self.following = False  # most views may keep their pictures in the frame that was taken
 
-    def on_input(self, now: float) -> None:
-        self._due = [now + delay for delay in SETTLE]
+    def on_input(self, now: float, *, light: bool = False) -> None:
+        """`light`: it concerns only where the person is, as a movement or a key does."""
+        self._due = [(now + delay, delay >= LATE) for delay in SETTLE]
+        if not light:
+            self._owed = OWED
 
     def on_change(self, now: float) -> None:
         """The state is another one: draw it soon, but not sooner than a frame after the last.
@@ -31,8 +38,9 @@ class Pacer:
 
     def again(self, *moments: float) -> None:
         """When the frame that was just drawn wants to be drawn again; what the one before wanted
-        no longer counts, or each frame would bring forth another."""
-        self._again = min(moments)
+        no longer counts, or each frame would bring forth another. A frame that leaves views as they
+        were does not bring forth one for them at once."""
+        self._again = max(min(moments), self._last + self.frame if self.following else -math.inf)
 
     def wait(self, now: float, longest: float) -> float:
         """How long to sleep, in seconds; 0 when a frame is due."""
@@ -46,7 +54,11 @@ class Pacer:
         """Whether a frame is due now; it counts as drawn."""
         if self._next() > now:
             return False
-        self._due = [when for when in self._due if when > now]
+        passed = [whole for when, whole in self._due if when <= now]
+        settles = self._settle <= now or any(passed)
+        self.following = (self._change <= now or bool(passed)) and not (settles or self._owed)
+        self._owed = max(0, self._owed - 1)
+        self._due = [(when, whole) for when, whole in self._due if when > now]
         if self._change <= now:
             self._change = math.inf
         if self._again <= now:
@@ -56,4 +68,5 @@ class Pacer:
         return True
 
     def _next(self) -> float:
-        return min([self._change, self._settle, self._again, *self._due])
+        due = (when for when, _ in self._due)
+        return min([self._change, self._settle, self._again, *due])

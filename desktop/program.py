@@ -19,7 +19,7 @@ from core.attention import AttentionSource
 from core.messages import Command, Event
 from core.metrics.memory import available_bytes
 from desktop.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
-from desktop.apply import add_log, apply
+from desktop.apply import add_log, fold
 from desktop.attention_export import Exporter, Outcome
 from desktop.cache_actions import LookAtMemory
 from desktop.figure import Figure
@@ -58,20 +58,22 @@ class Program:
     def update(self) -> bool:
         """Fold what the engine said; whether the picture is another one now."""
         before, now = self.state, time.monotonic()
-        for event in self.engine.poll() if self.engine else ():
-            self.state = apply(event, self.state, now)
+        events = self.engine.poll() if self.engine else []
+        self.state = fold(events, self.state, now)
+        for event in events:
             self.on_event(event, now)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
         return self.state is not before
 
-    def paint(self) -> list[Action]:
-        """Draw the interface and do what the person did; within a frame."""
+    def paint(self, *, following: bool = False) -> list[Action]:
+        """Draw the interface and do what the person did; within a frame, which may be one that only
+        follows the engine or the pointer."""
         maps = self.interface.ui.maps
         if maps is not None:
             maps.begin(self.engine.attention() if self.engine else None, self.state.busy)
-        actions = self.interface.frame(self.state, time.monotonic())
+        actions = self.interface.frame(self.state, time.monotonic(), following=following)
         for action in actions:
             self.do(action)
         self._say(self.exporter.draw(self.state, self.interface.ui))

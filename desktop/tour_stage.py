@@ -12,7 +12,6 @@ from typing import Any
 
 from core.errors import LlmLiteError
 from core.gpu.commands import CommandPool
-from core.gpu.device import Device
 from core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
 from desktop.actions import (
     DismissNotice,
@@ -24,15 +23,12 @@ from desktop.actions import (
 )
 from desktop.attention_maps import AttentionMaps
 from desktop.attention_state import FigureName, Head
-from desktop.fonts import load_fonts
+from desktop.backstage import Backstage
 from desktop.frame_times import percentiles
-from desktop.interface import Interface, create_context, destroy_context
-from desktop.offscreen import OffscreenTarget
 from desktop.png import read_png, write_png
-from desktop.program import Program, open_first_model, with_lists
+from desktop.program import open_first_model, with_lists
 from desktop.quantizing import ShowLanes
 from desktop.robot import Robot
-from desktop.screen import Screen
 from desktop.settings import DEFAULTS, Settings, parse, restore
 from desktop.state import AppState, Message
 from desktop.tour_cache import look_at_cache
@@ -43,7 +39,7 @@ from desktop.views.rail import PANELS
 
 PROMPT = "Why is the sky blue? Answer in three sentences."
 KOREAN = "Please repeat this Korean greeting exactly: 안녕하세요! 하늘이 파랗습니다."
-SMALL, LARGE = (1280, 720, 1.0), (3840, 2160, 2.0)  # width, height, scale
+LARGE = (3840, 2160, 2.0)  # width, height, scale
 SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
 EXACT = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=48)
 LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
@@ -75,16 +71,11 @@ class Stage:
         self._phase = ""
         self.measured = Measured()
         self.answer: Message | None = None
-        self.device = Device.open()
-        width, height, scale = SMALL
-        self._target = OffscreenTarget(self.device, width, height, ui_scale=scale)
-        self._context = create_context()
-        fonts = load_fonts(scale)
-        faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
         settings = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
         state = replace(restore(settings, AppState()), options=options, sampling=sampling)
-        self._screen = Screen.make(self.device, self._target)
-        self.program = Program(state, Interface(faces, scale, settings))
+        self._backstage = Backstage(state, settings, device=options.device)
+        self.program, self.device = self._backstage.program, self._backstage.device
+        self._screen = self._backstage.screen
         self.program.on_event = self._note
         self.robot = Robot(self.program, self._draw)
 
@@ -275,10 +266,7 @@ class Stage:
 
     def _large(self) -> None:
         """The same on a dense screen: 26 pixels."""
-        width, height, scale = LARGE
-        self._screen.loop.wait()
-        self._target.resize(width, height)
-        self.program.interface.scale = scale
+        self._backstage.resize(*LARGE)
         self.robot.frames(3)
         self._picture("10-korean-26px-dark")
         self.program.do(SetTheme("light"))
@@ -304,12 +292,7 @@ class Stage:
         self.robot.click("tab.attention")
 
     def _draw(self) -> None:
-        interface = self.program.interface
-        interface.ui.maps = self._screen.maps
-        if self._screen.draw(self.program.paint, interface.ui.theme.palette):
-            self.program.drawn(self._screen.render)
-        took = self._screen.loop.times.ms[-1]
-        interface.frames.add(took / 1e3)
+        took = self._backstage.draw()
         running = self.program.state.running
         phase = running.phase if running else self._phase
         if phase in self.measured.frames:
@@ -319,7 +302,7 @@ class Stage:
         while name in self._pictures:
             name += "-large"
         self.robot.frames(2)
-        self._pictures[name] = self._target.read_rgba()
+        self._pictures[name] = self._backstage.target.read_rgba()
 
     def _note(self, event: Event, now: float) -> None:
         if isinstance(event, ModelLoaded):
@@ -368,10 +351,7 @@ class Stage:
         """The engine first: it uses the device."""
         if self._engine is not None:
             self._engine.close(5.0)
-        self._screen.close()
-        self._target.close()
-        destroy_context(self._context)
-        self.device.close()
+        self._backstage.close()
 
 
 def _has_tokens(count: int) -> Callable[[AppState], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,9 @@ class Window:
         self._presenter: Presenter | None = None
         self._imgui_connected = False
         self._known: _Measured | None = None
+        self._news = True  # of the window, since the last frame
+        self._cursor: Any = None  # that Dear ImGui wanted then
+        self._frame_at = time.perf_counter()
         self._shown = False
         self.on_drop: Callable[[list[Path]], None] | None = None
         self.on_refresh: Callable[[], None] | None = None
@@ -136,7 +140,7 @@ class Window:
             changes(self.handle, self._forget)
 
     def _forget(self, *_: Any) -> None:
-        self._known = None
+        self._known, self._news = None, True
 
     @property
     def _measured(self) -> _Measured:
@@ -253,7 +257,14 @@ class Window:
         glfw.post_empty_event()
 
     def new_frame(self) -> None:
-        imgui.backends.glfw_new_frame()
+        """Tell Dear ImGui of the window and the time. Its own part asks the window system a dozen
+        questions, whose answers are the same until something happens."""
+        cursor, now = imgui.get_mouse_cursor(), time.perf_counter()
+        if self._news or cursor != self._cursor or has_input():
+            imgui.backends.glfw_new_frame()
+        self._news, self._cursor = False, cursor
+        imgui.get_io().delta_time = max(now - self._frame_at, 1e-6)
+        self._frame_at = now
 
     def begin_frame(self) -> Frame | None:
         if self._presenter is None:
@@ -280,6 +291,18 @@ class Window:
             glfw.terminate()
 
 
+def has_input() -> bool:
+    """Whether Dear ImGui has been told anything since the last frame."""
+    return len(imgui.get_current_context().input_events_queue) > 0
+
+
+def has_clicks() -> bool:
+    """Whether that was more than movements and keys."""
+    kinds = imgui.internal.InputEventType
+    heavy = (kinds.mouse_button, kinds.focus)
+    return any(event.type in heavy for event in imgui.get_current_context().input_events_queue)
+
+
 def end_frame_of_input() -> None:
     """Let what follows in Dear ImGui's input queue wait for the next frame.
 
@@ -289,7 +312,7 @@ def end_frame_of_input() -> None:
     """
     if imgui.get_current_context() is None:
         return
-    if len(imgui.get_current_context().input_events_queue) > 0:
+    if has_input():
         imgui.get_io().add_key_event(imgui.Key.f24, True)
         imgui.get_io().add_key_event(imgui.Key.f24, False)
 

@@ -12,6 +12,7 @@ layout(constant_id = 6) const uint TILE_T = 4;
 layout(constant_id = 7) const uint TILE_N = 4;
 #include "common/weights.glsl"
 #include "common/activations.glsl"
+#include "common/product.glsl"
 layout(binding = 4) writeonly buffer Y { float y[]; };
 
 const uint LANES = 64;
@@ -65,8 +66,8 @@ void main() {
     uint token = first_token + t + 8 * i;
     for (uint j = 0; j < TILE_N; ++j) {
       uint output_row = first_output + n + 8 * j;
-      if (token < rows_in_use() && output_row < N)
-        y[token * Y_COLUMNS + FIRST_ROW + output_row] = sums[i * TILE_N + j];
+      uint at = token * Y_COLUMNS + FIRST_ROW + output_row;
+      if (token < rows_in_use() && output_row < N) y[at] = added(sums[i * TILE_N + j], at);
     }
   }
 }

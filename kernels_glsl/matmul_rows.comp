@@ -19,7 +19,11 @@ layout(constant_id = 5) const uint TOKENS = 1;
 layout(constant_id = 6) const uint Y_COLUMNS = 1;
 #include "common/weight_texels.glsl"
 #include "common/activation_texels.glsl"
+#include "common/product.glsl"
 layout(binding = 4) writeonly buffer Y { float y[]; };
+layout(binding = 6, rgba32f) uniform readonly imageBuffer NormWeight;
+
+const uint OUTPUTS = N / HALVES;
 
 float from_lane_apart(float value, uint apart) {
   return subgroupShuffle(value, gl_SubgroupInvocationID ^ apart);
@@ -31,38 +35,57 @@ float sum_of_lanes(float value) {
   return value + from_lane_apart(value, 4);
 }
 
+vec4 own_x[TOKENS];  // a lane's eighth of a block
+float x_sums[TOKENS];
+vec4 sums[HALVES * TOKENS];
+
+// Adds the products of 4 rows with a block of x to sums[first ..].
+void add_block(uint quad, uint block, uint first) {
+  vec4 levels[TOKENS], steps, minimums;
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) levels[t] = vec4(0.0);
+  [[unroll]] for (uint group = 0; group < GROUPS; ++group) {
+    uvec4 words[4];
+    words4(quad, block, group, words);
+    [[unroll]] for (uint i = 0; i < GROUP_VALUES; i += 4) {
+      vec4 w[4];
+      [[unroll]] for (uint j = 0; j < 4; ++j) w[j] = value4(words, i + j);
+      [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+        [[unroll]] for (uint j = 0; j < 4; ++j)
+          levels[t] += w[j] * subgroupShuffle(own_x[t][j], (group * GROUP_VALUES + i) / 4);
+      }
+    }
+  }
+  scales4(quad, block, steps, minimums);
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t)
+    sums[first + t] += levels[t] * steps + x_sums[t] * minimums;
+}
+
 void main() {
   uint first_token = gl_WorkGroupID.y * TOKENS, last_token = rows_in_use() - 1;
   if (first_token >= rows_in_use()) return;
-  uint quad = min(gl_GlobalInvocationID.x, (N - 1) / 4);
-  vec4 sums[TOKENS];
-  [[unroll]] for (uint t = 0; t < TOKENS; ++t) sums[t] = vec4(0.0);
+  uint quad = min(gl_GlobalInvocationID.x, (OUTPUTS - 1) / 4);
+  float squares[TOKENS];
+  [[unroll]] for (uint i = 0; i < HALVES * TOKENS; ++i) sums[i] = vec4(0.0);
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) squares[t] = 0.0;
   for (uint block = 0; block < BLOCKS; ++block) {
-    vec4 levels[TOKENS], own_x[TOKENS], steps, minimums;
     [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-      levels[t] = vec4(0.0);
       own_x[t] = activation4(min(first_token + t, last_token), block, gl_SubgroupInvocationID);
-    }
-    [[unroll]] for (uint group = 0; group < GROUPS; ++group) {
-      uvec4 words[4];
-      words4(quad, block, group, words);
-      [[unroll]] for (uint i = 0; i < GROUP_VALUES; i += 4) {
-        vec4 w[4];
-        [[unroll]] for (uint j = 0; j < 4; ++j) w[j] = value4(words, i + j);
-        [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-          [[unroll]] for (uint j = 0; j < 4; ++j)
-            levels[t] += w[j] * subgroupShuffle(own_x[t][j], (group * GROUP_VALUES + i) / 4);
-        }
+      if (NORMED != 0) {
+        squares[t] += dot(own_x[t], own_x[t]);
+        own_x[t] *= imageLoad(NormWeight, int(block * 8 + gl_SubgroupInvocationID));
       }
+      x_sums[t] = sum_of_lanes(own_x[t].x + own_x[t].y + own_x[t].z + own_x[t].w);
     }
-    scales4(quad, block, steps, minimums);
-    [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-      float x_sum = sum_of_lanes(own_x[t].x + own_x[t].y + own_x[t].z + own_x[t].w);
-      sums[t] += levels[t] * steps + x_sum * minimums;
+    [[unroll]] for (uint part = 0; part < HALVES; ++part)
+      add_block(quad + part * (OUTPUTS / 4), block, part * TOKENS);
+  }
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+    float root = NORMED != 0 ? sqrt(sum_of_lanes(squares[t]) / float(K) + EPS) : 1.0;
+    [[unroll]] for (uint r = 0; r < 4; ++r) {
+      uint at = (first_token + t) * Y_COLUMNS + FIRST_ROW + quad * 4 + r;
+      float value = sums[t][r] / root;
+      if (HALVES == 2) value = gated(value, sums[TOKENS + t][r] / root);
+      if (first_token + t <= last_token && quad * 4 + r < OUTPUTS) y[at] = added(value, at);
     }
   }
-  [[unroll]] for (uint t = 0; t < TOKENS; ++t)
-    [[unroll]] for (uint r = 0; r < 4; ++r)
-      if (first_token + t <= last_token && quad * 4 + r < N)
-        y[(first_token + t) * Y_COLUMNS + FIRST_ROW + quad * 4 + r] = sums[t][r];
 }

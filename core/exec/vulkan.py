@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from core.errors import DeviceError, DeviceLostError, UnsupportedError
 from core.exec.executor import Progress, StopCheck
 from core.exec.reference import table_rows
-from core.exec.vulkan_kernels import dispatches
+from core.exec.vulkan_dispatch import Dispatch
+from core.exec.vulkan_fusion import Group, groups_of, placed
+from core.exec.vulkan_kernels import dispatches, group_dispatches
 from core.exec.vulkan_memory import STORAGE, Arena, FixedArena, WeightPart, Weights
 from core.exec.vulkan_pacing import Pacer
 from core.exec.vulkan_record import Pipelines, Recorder
@@ -27,6 +29,7 @@ from core.gpu.pipelines import BufferRange, DescriptorSets
 from core.gpu.timing import Timestamps
 from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from core.plan.step import HEADER_WORDS, Step
+from core.plan.traffic import op_read_bytes
 from core.quant import a8, rows
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,7 @@ READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
 
 @dataclass(frozen=True)
 class Recording:
+    plan: Plan  # with scratch as the recording uses it
     segments: list[Any]  # command buffers
     pacer: Pacer
     reads_back: bool  # the last segment copies the logits to the host
@@ -78,7 +82,10 @@ class VulkanExecutor:
         kept = [t for t in tensors if t.kind is Kind.WEIGHT]
         self._weights = self._own(Weights(device, kept, self._data, progress))
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
-        scratch_bytes = max(plan.scratch_bytes for plan in plans)
+        self._groups = {id(plan): groups_of(plan, self) for plan in plans}
+        fused = [placed(plan, self._groups[id(plan)]) for plan in plans]
+        self._fused = {id(plan): each for plan, each in zip(plans, fused, strict=True)}
+        scratch_bytes = max(plan.scratch_bytes for plan in (*plans, *fused))
         self._scratch = self._own(Buffer(device, max(4, scratch_bytes), STORAGE, host=False))
         words = HEADER_WORDS + self.program.max_tokens
         self._host_rows = {
@@ -132,6 +139,16 @@ class VulkanExecutor:
         return int(self._pool.recorded) + self._device.staging.recorded
 
     @property
+    def dispatches(self) -> int:
+        """Recorded so far for replays."""
+        return int(self._recorder.dispatches)
+
+    @property
+    def barriers(self) -> int:
+        """Likewise, between dispatches of a command buffer."""
+        return int(self._recorder.barriers)
+
+    @property
     def submits(self) -> int:
         return sum(recording.pacer.submits for recording in self._recordings.values())
 
@@ -140,11 +157,11 @@ class VulkanExecutor:
         recording = self._recording(plan)
         self._write_step(step)
         recording.pacer.run(recording.segments, should_stop)
-        logits = plan.tensors[plan.logits]
+        logits = recording.plan.tensors[plan.logits]
         if recording.reads_back:
             values = self._readback.array(np.float32)[: step.outputs * logits.shape[1]]
             return values.reshape(step.outputs, -1).copy()
-        return self.read(plan, logits, step)
+        return self.read(recording.plan, logits, step)
 
     def prepare(self) -> None:
         """Record every plan and compile its kernels now, not at the first step that needs it."""
@@ -168,7 +185,8 @@ class VulkanExecutor:
 
     def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
         """As `Executor.measure`: the whole as replayed, the ops by the device's clock, one behind
-        the other; those that run side by side in the replay add up to more than it."""
+        the other; those that run side by side in the replay add up to more than it. Ops that are
+        done at once share their time as they share what is read."""
         families = self._device.info.queue_families
         if not families[self._device.family].timestamp_bits:
             raise UnsupportedError(f"{self._device.info.name} has no clock to measure ops with")
@@ -177,14 +195,17 @@ class VulkanExecutor:
         for _ in range(times):
             self.run(step)
         whole = (time.perf_counter() - began) / times
-        return whole, self._measure_ops(plan, times)
+        groups = self._groups[id(plan)]
+        taken = self._measure_groups(plan, times)
+        shares = [_shared(g, t, plan, step) for g, t in zip(groups, taken, strict=True)]
+        return whole, [seconds for each in shares for seconds in each]
 
-    def _measure_ops(self, plan: Plan, times: int) -> list[float]:
-        sets, clock = DescriptorSets(self._device), Timestamps(self._device, len(plan.ops) + 1)
-        queue, taken = self._device.compute, np.zeros(len(plan.ops))
+    def _measure_groups(self, plan: Plan, times: int) -> list[float]:
+        calls = self._calls(plan)
+        sets, clock = DescriptorSets(self._device), Timestamps(self._device, len(calls) + 1)
+        queue, taken = self._device.compute, np.zeros(len(calls))
         try:
             recorder = Recorder(self._pool, self._pipelines, sets)
-            calls = [self._dispatches(plan, op) for op in plan.ops]
             segments = recorder.timed(calls, self.tuning.segment_work, clock)
             for _ in range(times):
                 queue.wait(queue.submit(segments))
@@ -247,6 +268,9 @@ class VulkanExecutor:
     def matrix(self, name: str) -> tuple[WeightPart, ...]:
         return self._weights.matrix(name)
 
+    def stack(self, names: Sequence[str]) -> WeightPart | None:
+        return self._weights.stack(names)
+
     def vector(self, name: str) -> BufferRange:
         return self._weights.vector(name)
 
@@ -265,21 +289,30 @@ class VulkanExecutor:
 
     def _recording(self, plan: Plan) -> Recording:
         if id(plan) not in self._recordings:
-            calls = [self._dispatches(plan, op) for op in plan.ops]
+            fused = self._fused[id(plan)]
+            calls = self._calls(plan)
             segments = self._recorder.segments(calls, self.tuning.segment_work)
-            logits = self.tensor(plan.tensors[plan.logits])
+            logits = self.tensor(fused.tensors[plan.logits])
             reads_back = logits[2] <= self._readback.size
             if reads_back:
                 segments.append(self._recorder.readback(logits, (self._readback, 0, logits[2])))
             pacer = Pacer(self._device.compute, len(segments))
-            self._recordings[id(plan)] = Recording(segments, pacer, reads_back)
+            self._recordings[id(plan)] = Recording(fused, segments, pacer, reads_back)
         return self._recordings[id(plan)]
 
-    def _dispatches(self, plan: Plan, op: Op) -> list[Any]:
-        factors = None
-        if op.name == "rope" and len(op.inputs) > 1:
-            factors = self._data[plan.tensors[op.inputs[1]].name].dequantize()
-        return dispatches(self, op, plan.tensors, factors)
+    def _calls(self, plan: Plan) -> list[list[Dispatch]]:
+        """What a replay does for each group."""
+        tensors = self._fused[id(plan)].tensors
+        groups = self._groups[id(plan)]
+        return [group_dispatches(self, g, tensors, self._factors(plan, g.ops[0])) for g in groups]
+
+    def _dispatches(self, plan: Plan, op: Op) -> list[Dispatch]:
+        return dispatches(self, op, plan.tensors, self._factors(plan, op))
+
+    def _factors(self, plan: Plan, op: Op) -> F32 | None:
+        if op.name != "rope" or len(op.inputs) == 1:
+            return None
+        return self._data[plan.tensors[op.inputs[1]].name].dequantize()
 
     def _write_step(self, step: Step) -> None:
         if step.kv_length > self.program.context:
@@ -292,6 +325,13 @@ class VulkanExecutor:
 
     def _rows_bytes(self, table: Tensor) -> int:
         return 4 * self.program.max_tokens * table.shape[1]
+
+
+def _shared(group: Group, seconds: float, plan: Plan, step: Step) -> list[float]:
+    """A group's time by the bytes of weights and caches that its ops read; alike if none do."""
+    read = [op_read_bytes(plan, op, step) for op in group.ops]
+    shares = read if any(read) else [1] * len(read)
+    return [seconds * share / sum(shares) for share in shares]
 
 
 def _tensor_bytes(tensor: Tensor) -> int:

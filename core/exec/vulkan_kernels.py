@@ -7,21 +7,21 @@ shaders skip rows that the step does not use.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.exec.vulkan_dispatch import ELEMENT_WORK, Binder, Call, Dispatch
-from core.exec.vulkan_memory import WeightPart
+from core.exec.vulkan_fusion import GATES, Group
+from core.exec.vulkan_products import Norm, Product, planes
 from core.exec.vulkan_tuning import VECTOR
 from core.gpu.pipelines import BufferRange
 from core.plan.plan import Op, Tensor
 
 MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
-TILE = 8  # lanes along each side of a matmul workgroup
-TILE_N = 4  # outputs of one lane of matmul, for each of up to 4 tokens
-VECTOR_ROWS = 4  # outputs of one of its lanes for a token
 MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
 
 
@@ -32,9 +32,32 @@ def dispatches(
     factors: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
     """The dispatches of one op, independent of each other. `factors`: rope's second operand."""
+    return _KERNELS[op.name](_call(binder, op, tensors, factors))
+
+
+def group_dispatches(
+    binder: Binder,
+    group: Group,
+    tensors: tuple[Tensor, ...],
+    factors: NDArray[np.float32] | None = None,
+) -> list[Dispatch]:
+    """As `dispatches`, of ops that are done at once."""
+    if len(group.ops) == 1 and group.norm is None:
+        return dispatches(binder, group.ops[0], tensors, factors)
+    calls = [_call(binder, op, tensors, factors) for op in group.ops]
+    if group.one("store"):
+        return _store(calls[-1], {call.outputs[0].id: call for call in calls[:-1]})
+    return _fused_product(group, calls, tensors)
+
+
+def _call(
+    binder: Binder,
+    op: Op,
+    tensors: tuple[Tensor, ...],
+    factors: NDArray[np.float32] | None,
+) -> Call:
     inputs = tuple(tensors[i] for i in op.inputs)
-    outputs = tuple(tensors[i] for i in op.outputs)
-    return _KERNELS[op.name](Call(binder, op, inputs, outputs, factors))
+    return Call(binder, op, inputs, tuple(tensors[i] for i in op.outputs), factors)
 
 
 def _embed(c: Call) -> list[Dispatch]:
@@ -44,7 +67,7 @@ def _embed(c: Call) -> list[Dispatch]:
     return [
         c.dispatch(
             f"embed.{table.dtype}",
-            {**_planes(part), "Y": c.binder.tensor(y)},
+            {**planes(part), "Y": c.binder.tensor(y)},
             groups,
             c.rows * columns * ELEMENT_WORK,
             LANES=lanes,
@@ -83,100 +106,67 @@ def _quantize(c: Call) -> list[Dispatch]:
 
 
 def _matmul(c: Call) -> list[Dispatch]:
-    x, weight = c.inputs
-    suffix = weight.dtype + (".a8" if x.dtype == "a8" else "")
-    tuning = c.binder.tuning
-    if tuning.vector_tokens and weight.shape[1] % 32 == 0:
-        return [_matmul_rows_part(c, suffix, part) for part in c.binder.matrix(weight.name)]
-    make = _matvec_part if c.rows <= tuning.matvec_tokens else _matmul_part
-    return [make(c, suffix, part) for part in c.binder.matrix(weight.name)]
+    return _product(c).dispatches()
 
 
-def _matvec_part(c: Call, suffix: str, part: WeightPart) -> Dispatch:
-    tuning = c.binder.tuning
-    tokens = min(4, c.rows)
-    rows = tuning.matvec_rows if tokens == 1 else min(4, tuning.matvec_rows)
-    return c.dispatch(
-        c.reducing(f"matvec.{suffix}"),
-        _product_buffers(c, part),
-        (-(-part.rows // rows), -(-c.rows // tokens)),
-        _product_work(c, part),
-        LANES=tuning.matvec_lanes,
-        K=c.inputs[1].shape[1],
-        N=part.rows,
-        FIRST_ROW=part.first,
-        Y_COLUMNS=c.outputs[0].shape[1],
-        ROWS=rows,
-        TOKENS=tokens,
-    )
+def _product(c: Call) -> Product:
+    (x, weight), (y,) = c.inputs, c.outputs
+    parts = c.binder.matrix(weight.name)
+    return Product(c, x, weight, parts, c.binder.tensor(y), y.shape[1])
 
 
-def _matmul_rows_part(c: Call, suffix: str, part: WeightPart) -> Dispatch:
-    tokens = min(c.binder.tuning.vector_tokens, c.rows)
-    return c.dispatch(
-        f"matmul_rows.{suffix}",
-        _product_buffers(c, part),
-        (-(-part.rows // (VECTOR * VECTOR_ROWS)), -(-c.rows // tokens)),
-        _product_work(c, part),
-        LANES=VECTOR,
-        K=c.inputs[1].shape[1],
-        N=part.rows,
-        FIRST_ROW=part.first,
-        Y_COLUMNS=c.outputs[0].shape[1],
-        TOKENS=tokens,
-    )
+def _fused_product(
+    group: Group, calls: Sequence[Call], tensors: tuple[Tensor, ...]
+) -> list[Dispatch]:
+    """Products of one tensor, its norm before them, a gate or the residual behind."""
+    products = [call for call in calls if call.op.name == "matmul"]
+    tail, binder = calls[-1], calls[-1].binder
+    made = _product(products[0])
+    if len(products) > 1:
+        made = _stacked(made, products)
+    if group.norm:
+        x, weight = (tensors[i] for i in group.norm.inputs)
+        made = replace(made, x=x, norm=Norm(weight.name, group.norm.params["eps"]))
+    if tail.op.name != "matmul":
+        made = replace(made, y=binder.tensor(tail.outputs[0]))
+    if tail.op.name in GATES:
+        made = replace(made, gate=tail.op.name)
+    if tail.op.name == "add":
+        others = [t for t in tail.inputs if t.id != products[0].outputs[0].id]
+        made = replace(made, residual=binder.tensor(others[0]))
+    return made.dispatches()
 
 
-def _matmul_part(c: Call, suffix: str, part: WeightPart) -> Dispatch:
-    tile_t = min(4, 1 << max(0, math.ceil(math.log2(c.rows / TILE))))
-    return c.dispatch(
-        f"matmul.{suffix}",
-        _product_buffers(c, part),
-        (-(-part.rows // (TILE * TILE_N)), -(-c.rows // (TILE * tile_t))),
-        _product_work(c, part),
-        K=c.inputs[1].shape[1],
-        N=part.rows,
-        FIRST_ROW=part.first,
-        Y_COLUMNS=c.outputs[0].shape[1],
-        TILE_T=tile_t,
-        TILE_N=TILE_N,
-    )
-
-
-def _product_work(c: Call, part: WeightPart) -> int:
-    return c.rows * part.rows * c.inputs[1].shape[1]
-
-
-def _product_buffers(c: Call, part: WeightPart) -> dict[str, BufferRange]:
-    x, y = c.binder.tensor(c.inputs[0]), c.binder.tensor(c.outputs[0])
-    return {**_planes(part), "X": x, "Y": y}
-
-
-def _planes(part: WeightPart) -> dict[str, BufferRange]:
-    planes = {"Weight": part.levels}
-    return planes if part.scales is None else {**planes, "Scales": part.scales}
+def _stacked(made: Product, products: Sequence[Call]) -> Product:
+    """Matrices that lie together as one; so do their results, where these are wanted at all."""
+    part = made.call.binder.stack([call.inputs[1].name for call in products])
+    if part is None:
+        raise ValueError(f"{made.weight.name} and what it is grouped with do not lie together")
+    results = [made.call.binder.tensor(call.outputs[0]) for call in products]
+    buffer, offset, _ = results[0]
+    return replace(made, parts=[part], y=(buffer, offset, sum(size for *_, size in results)))
 
 
 def _rope(c: Call) -> list[Dispatch]:
     x = c.inputs[0]
+    buffers = {
+        "X": c.binder.tensor(x),
+        "Frequencies": _frequencies(c),
+        "Y": c.binder.tensor(c.outputs[0]),
+    }
+    return c.elementwise("rope", buffers, x.shape[1] // 2, COLUMNS=x.shape[1], **_rotary(c))
+
+
+def _rotary(c: Call) -> dict[str, int]:
+    names = ("head_dim", "rotary_dim", "half_split")
+    return {name.upper(): int(c.p[name]) for name in names}
+
+
+def _frequencies(c: Call) -> BufferRange:
     pairs = int(c.p["rotary_dim"]) // 2
     factors_name = c.inputs[1].name if len(c.inputs) > 1 else ""
     key = f"rope {pairs} {c.p['theta']} {c.p['scale']} {factors_name}"
-    frequencies = rope_frequencies(pairs, c.p["theta"], c.p["scale"], c.factors)
-    buffers = {
-        "X": c.binder.tensor(x),
-        "Frequencies": c.binder.table(key, frequencies),
-        "Y": c.binder.tensor(c.outputs[0]),
-    }
-    return c.elementwise(
-        "rope",
-        buffers,
-        x.shape[1] // 2,
-        COLUMNS=x.shape[1],
-        HEAD_DIM=int(c.p["head_dim"]),
-        ROTARY_DIM=int(c.p["rotary_dim"]),
-        HALF_SPLIT=int(c.p["half_split"]),
-    )
+    return c.binder.table(key, rope_frequencies(pairs, c.p["theta"], c.p["scale"], c.factors))
 
 
 def rope_frequencies(
@@ -190,18 +180,27 @@ def rope_frequencies(
     return np.array([(t & 0xFFFFFFFF, t >> 32) for t in turns], np.uint32).reshape(-1, 2)
 
 
-def _store(c: Call) -> list[Dispatch]:
-    """All pairs of rows and cache in one dispatch; a place that is left out has no columns."""
+def _store(c: Call, ropes: Mapping[int, Call] = MappingProxyType({})) -> list[Dispatch]:
+    """All pairs of rows and cache in one dispatch; a place that is left out has no columns.
+    `ropes`: by the rows that they make, those not yet done."""
     pairs = list(zip(c.inputs, c.outputs, strict=True))
     buffers: dict[str, BufferRange] = {}
     sizes: dict[str, int] = {}
     items = 0
     for place, letter in enumerate("ABC"):
         x, cache = pairs[place] if place < len(pairs) else pairs[0]
-        buffers |= {f"Rows{letter}": c.binder.tensor(x), f"Cache{letter}": c.binder.tensor(cache)}
+        rope = ropes.get(x.id)
+        rows = rope.inputs[0] if rope else x
+        buffers[f"Rows{letter}"] = c.binder.tensor(rows)
+        buffers[f"Cache{letter}"] = c.binder.tensor(cache)
         if place < len(pairs):
             sizes |= _store_sizes(cache, letter)
             items += -(-cache.shape[1] // max(2, 2 * cache.block))
+            sizes |= {f"TURN_{letter}": 1} if rope else {}
+    any_rope = next(iter(ropes.values()), None)
+    sizes |= _rotary(any_rope) if any_rope else {}
+    buffers["Frequencies"] = _frequencies(any_rope) if any_rope else buffers["RowsA"]
+    buffers["Turned"] = c.binder.tensor(c.inputs[2]) if "TURN_C" in sizes else buffers["CacheA"]
     return c.elementwise("store", buffers, items, **sizes)
 
 

@@ -7,7 +7,7 @@ and cut into parts where a plane would exceed maxStorageBufferRange. Tiles lie a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,7 +148,10 @@ class Weights:
         unique = {tensor.name: tensor for tensor in tensors}
         sources = {name: data[name] for name in unique}
         self.nbytes = sum(size for source in sources.values() for size in _sizes(source))
-        self._arena = FixedArena(device, (s for d in sources.values() for s in self._pieces(d)))
+        # Each plane in an arena of its own, so that matrices of one shape lie as one.
+        pieces = [self._pieces(source) for source in sources.values()]
+        self._arena = FixedArena(device, (levels for each in pieces for levels, _ in each))
+        self._scales = FixedArena(device, (scales for each in pieces for _, scales in each))
         done, whole = 0, max(1, sum(source.nbytes for source in sources.values()))
         try:
             for name, source in sources.items():
@@ -163,12 +166,26 @@ class Weights:
     def matrix(self, name: str) -> tuple[WeightPart, ...]:
         return self._parts[name]
 
+    def stack(self, names: Sequence[str]) -> WeightPart | None:
+        """Matrices of one format and width as one of all their rows; None unless they lie so."""
+        parts = [self._parts[name] for name in names]
+        if any(len(each) > 1 for each in parts):
+            return None
+        whole: WeightPart | None = parts[0][0]
+        for (part,) in parts[1:]:
+            whole = whole and _joined(whole, part)
+        limit = self._device.info.max_storage_buffer_range
+        if whole is None or whole.levels[2] > limit or whole.rows > MOST_PART_ROWS:
+            return None
+        return whole
+
     def vector(self, name: str) -> BufferRange:
         """A one-dimensional weight, float32."""
         return self._vectors[name]
 
     def close(self) -> None:
         self._arena.close()
+        self._scales.close()
 
     def _upload(self, name: str, source: TensorData) -> None:
         if len(source.shape) == 1:
@@ -184,7 +201,7 @@ class Weights:
         columns = source.shape[1]
         level_bytes, scale_bytes = plane_bytes(source.dtype, rows, columns)
         levels = self._arena.reserve(level_bytes)
-        scales = self._arena.reserve(scale_bytes) if scale_bytes else None
+        scales = self._scales.reserve(scale_bytes) if scale_bytes else None
         unit = _unit_rows(source.dtype)
         unit_bytes = source.nbytes // -(-source.shape[0] // unit)
         step = max(1, UPLOAD_BYTES // unit_bytes) * unit
@@ -212,13 +229,26 @@ class Weights:
         step = min(limit // unit_bytes * unit, MOST_PART_ROWS)
         return [(first, min(step, rows - first)) for first in range(0, rows, step)]
 
-    def _pieces(self, source: TensorData) -> list[int]:
+    def _pieces(self, source: TensorData) -> list[tuple[int, int]]:
+        """Bytes in either arena."""
         if len(source.shape) == 1:
-            return [4 * source.shape[0]]
-        cuts = self._cuts(source)
-        return [
-            size for _, rows in cuts for size in plane_bytes(source.dtype, rows, source.shape[1])
-        ]
+            return [(4 * source.shape[0], 0)]
+        return [plane_bytes(source.dtype, rows, source.shape[1]) for _, rows in self._cuts(source)]
+
+
+def _joined(upper: WeightPart, lower: WeightPart) -> WeightPart | None:
+    """Two parts as one, if the lower's rows begin where the upper's end."""
+    if upper.rows % tiles.ROWS:  # a tile's last rows would be padding
+        return None
+    levels = _end_to_end(upper.levels, lower.levels)
+    if levels is None or upper.scales is None or lower.scales is None:
+        return levels and WeightPart(upper.first, upper.rows + lower.rows, levels, None)
+    scales = _end_to_end(upper.scales, lower.scales)
+    return scales and WeightPart(upper.first, upper.rows + lower.rows, levels, scales)
+
+
+def _end_to_end(a: BufferRange, b: BufferRange) -> BufferRange | None:
+    return (a[0], a[1], a[2] + b[2]) if a[0] is b[0] and a[1] + a[2] == b[1] else None
 
 
 def _unit_rows(dtype: str) -> int:

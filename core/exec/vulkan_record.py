@@ -104,6 +104,8 @@ class Recorder:
         self._pipelines = pipelines
         self._sets = sets
         self._last: _Bound | None = None
+        self.dispatches = 0
+        self.barriers = 0  # between dispatches of a segment; each segment begins with one too
 
     def segments(self, ops: Sequence[Sequence[Dispatch]], budget: int) -> list[Any]:
         """Command buffers of about `budget` work each, to be submitted in order, any number at a
@@ -139,10 +141,12 @@ class Recorder:
             writes = [part for b in bound for part in b.writes]
             if hazards.conflict(reads, writes):
                 compute_barrier(command_buffer)
+                self.barriers += 1
                 hazards.clear()
             hazards.add(reads, writes)
             for b, (_, first, groups) in zip(bound, op, strict=True):
                 b.pipeline.dispatch(command_buffer, b.descriptor_set, groups, first)
+                self.dispatches += 1
 
     def _bound(self, dispatch: Dispatch) -> _Bound:
         """Pieces of one dispatch, which lie side by side, share its descriptor set."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from core.gpu.create import create, vk, vulkan_errors
@@ -77,7 +78,15 @@ def memory_barrier(
     command_buffer: Any, source: tuple[int, int], destination: tuple[int, int]
 ) -> None:
     """A global memory barrier; source and destination are (pipeline stages, accesses)."""
-    barrier = vk.VkMemoryBarrier(srcAccessMask=source[1], dstAccessMask=destination[1])
-    vk.vkCmdPipelineBarrier(
-        command_buffer, source[0], destination[0], 0, 1, [barrier], 0, None, 0, None
+    null = vk.ffi.NULL
+    barrier = _accesses(source[1], destination[1])
+    vk.lib.vkCmdPipelineBarrier(
+        command_buffer, source[0], destination[0], 0, 1, barrier, 0, null, 0, null
     )
+
+
+@cache
+def _accesses(source: int, destination: int) -> Any:
+    """A VkMemoryBarrier to point to: there are few kinds, and dozens a recording."""
+    kind = vk.VK_STRUCTURE_TYPE_MEMORY_BARRIER
+    return vk.ffi.new("VkMemoryBarrier*", (kind, vk.ffi.NULL, source, destination))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
-from core.plan.memory import Lifetime, place
+from core.plan.memory import lifetimes, place
 from core.plan.ops import OPS
-from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Rows, Tensor, tensor_row_bytes
+from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Rows, Tensor
 
 
 class WeightSpec(Protocol):
@@ -261,8 +261,8 @@ class PlanBuilder:
 
     def finish(self, logits: Tensor) -> Plan:
         """Place the scratch tensors and freeze. `logits` stays readable after the step."""
-        lifetimes = self._lifetimes(logits)
-        offsets, arena = place(lifetimes)
+        lives = lifetimes(self._tensors, [(op,) for op in self._ops], logits.id)
+        offsets, arena = place(lives)
         tensors = tuple(replace(t, offset=offsets.get(t.id, 0)) for t in self._tensors)
         return Plan(
             max_tokens=self._bucket.max_tokens,
@@ -282,19 +282,6 @@ class PlanBuilder:
             y = self._scratch(f"{x.name}.a8", x.shape[1], dtype="a8", rows=x.rows)
             self._quantized[x.id] = self._op("quantize", (x,), y, y.name)
         return self._quantized[x.id]
-
-    def _lifetimes(self, logits: Tensor) -> dict[int, Lifetime]:
-        lives: dict[int, Lifetime] = {}
-        for index, op in enumerate(self._ops):
-            for tensor_id in op.outputs + op.inputs:
-                tensor = self._tensors[tensor_id]
-                if tensor.kind is not Kind.SCRATCH:
-                    continue
-                size = tensor.shape[0] * tensor_row_bytes(tensor)
-                first = lives[tensor_id].first if tensor_id in lives else index
-                lives[tensor_id] = Lifetime(size, first, index)
-        lives[logits.id] = replace(lives[logits.id], last=len(self._ops))
-        return lives
 
     def _tensor(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from core.plan.plan import Kind, Op, Tensor, tensor_row_bytes
 
 _Span = tuple[int, int]  # bytes, from and to
 ALIGNMENT = 256  # bytes; the largest minStorageBufferOffsetAlignment that Vulkan allows
@@ -16,6 +18,23 @@ class Lifetime:
     size: int
     first: int
     last: int
+
+
+def lifetimes(
+    tensors: Sequence[Tensor], groups: Sequence[Sequence[Op]], kept: int
+) -> dict[int, Lifetime]:
+    """Of scratch tensors by id, in groups of ops that run at once; `kept` lives to the end."""
+    lives: dict[int, Lifetime] = {}
+    for index, group in enumerate(groups):
+        for tensor_id in (i for op in group for i in op.outputs + op.inputs):
+            tensor = tensors[tensor_id]
+            if tensor.kind is not Kind.SCRATCH:
+                continue
+            size = tensor.shape[0] * tensor_row_bytes(tensor)
+            first = lives[tensor_id].first if tensor_id in lives else index
+            lives[tensor_id] = Lifetime(size, first, index)
+    lives[kept] = replace(lives[kept], last=len(groups))
+    return lives
 
 
 def place(lifetimes: Mapping[int, Lifetime]) -> tuple[dict[int, int], int]:

@@ -35,6 +35,8 @@ from desktop.views import (
     steer,
 )
 
+TURNS = 4  # frames; dear views have different ones
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -45,6 +47,7 @@ class View:
     icon: str
     place: Literal["middle", "upper right", "lower right"]
     draw: Callable[[AppState, Ui], list[Action]]
+    turn: int | None  # the one of TURNS frames that draws it while the engine works; None: each
 
     @property
     def window(self) -> str:
@@ -52,13 +55,13 @@ class View:
 
 
 VIEWS = (
-    View("chat", "Chat", ICON_CHAT, "middle", chat.draw),
-    View("attention", "Attention", ICON_EYE, "upper right", attention.draw),
-    View("lens", "Lens", ICON_LAYERS, "upper right", lens.draw),
-    View("kv_cache", "KV cache", ICON_DATABASE, "upper right", kv_cache.draw),
-    View("quantization", "Quantization", ICON_SCALE, "upper right", quantization.draw),
-    View("performance", "Performance", ICON_CHART, "lower right", performance.draw),
-    View("head", "Head", ICON_GRID, "lower right", attention_head.draw),
-    View("steer", "Steer", ICON_SLIDERS, "lower right", steer.draw),
-    View("log", "Log", ICON_LOG, "lower right", log.draw),
+    View("chat", "Chat", ICON_CHAT, "middle", chat.draw, None),
+    View("attention", "Attention", ICON_EYE, "upper right", attention.draw, 0),
+    View("lens", "Lens", ICON_LAYERS, "upper right", lens.draw, 1),
+    View("kv_cache", "KV cache", ICON_DATABASE, "upper right", kv_cache.draw, 2),
+    View("quantization", "Quantization", ICON_SCALE, "upper right", quantization.draw, 3),
+    View("performance", "Performance", ICON_CHART, "lower right", performance.draw, 1),
+    View("head", "Head", ICON_GRID, "lower right", attention_head.draw, 0),
+    View("steer", "Steer", ICON_SLIDERS, "lower right", steer.draw, 3),
+    View("log", "Log", ICON_LOG, "lower right", log.draw, 2),
 )

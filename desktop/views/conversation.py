@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,20 +65,18 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
     with ui.styled(window_padding=(0.0, 0.0)):
         imgui.begin_child("conversation", ImVec2(0, height), 0, flags)
         scroll = _scroll(state, ui)
-        y = gap = ui.u(4)
         marks = Unseen(state, ui)
-        for index, message in enumerate(state.messages):
-            y += marks.draw(index, offset, y, width)
-            height = _height(state, ui, index, message, width)
-            show_message(ui, scroll, index, y, height)
-            if _visible(y, height):
-                marks.shade(index, offset, y, width, height)
-                imgui.set_cursor_pos(ImVec2(offset, y))
-                imgui.push_id(index)
-                actions += _item(state, ui, index, message, width).draw()
-                imgui.pop_id()
-            y += height + gap
-        imgui.set_cursor_pos(ImVec2(0, y))
+        tops, ends = _places(state, ui, marks, width)
+        show_message(ui, scroll, tops, ends)
+        for index in _in_sight(tops, ends):
+            y, height = tops[index], ends[index] - tops[index]
+            marks.draw(index, offset, y, width)
+            marks.shade(index, offset, y, width, height)
+            imgui.set_cursor_pos(ImVec2(offset, y))
+            imgui.push_id(index)
+            actions += _item(state, ui, index, state.messages[index], width).draw()
+            imgui.pop_id()
+        imgui.set_cursor_pos(ImVec2(0, _below(ends, ui)))
         imgui.dummy(ImVec2(1, ui.u(2)))
         if scroll.follow:
             imgui.set_scroll_here_y(1.0)
@@ -119,6 +118,47 @@ def _scroll(state: AppState, ui: Ui) -> Scroll:
     return scroll
 
 
+def _places(
+    state: AppState, ui: Ui, marks: Unseen, width: float
+) -> tuple[list[float], list[float]]:
+    """Where each message begins and ends, in pixels from the top of the list. Those before the last
+    are found again only when one of them, or what they depend on, is another."""
+    before = state.messages[:-1]
+    key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown)
+    held = ui.memory.get("stack")
+    if state.xray.shown or held is None or held[0] != key or held[1] != before:
+        held = ui.memory["stack"] = (key, before, *_stacked(state, ui, marks, width))
+    tops, ends = list(held[2]), list(held[3])
+    if state.messages:
+        last = len(before)
+        tops.append(_below(ends, ui) + marks.height(last))
+        ends.append(tops[-1] + _height(state, ui, last, state.messages[last], width))
+    return tops, ends
+
+
+def _stacked(
+    state: AppState, ui: Ui, marks: Unseen, width: float
+) -> tuple[list[float], list[float]]:
+    """All messages but the last."""
+    tops: list[float] = []
+    ends: list[float] = []
+    for index, message in enumerate(state.messages[:-1]):
+        tops.append(_below(ends, ui) + marks.height(index))
+        ends.append(tops[-1] + _height(state, ui, index, message, width))
+    return tops, ends
+
+
+def _below(ends: list[float], ui: Ui) -> float:
+    return (ends[-1] if ends else 0.0) + ui.u(4)
+
+
+def _in_sight(tops: list[float], ends: list[float]) -> range:
+    """The messages of which something is seen, or the line above them."""
+    low = imgui.get_scroll_y()
+    first, last = bisect_left(ends, low), bisect_right(tops, low + imgui.get_window_height())
+    return range(first, min(last + 1, len(tops)))  # one whose line alone is in sight
+
+
 def _height(state: AppState, ui: Ui, index: int, message: Message, width: float) -> float:
     """Of one message; measured again only when it, the width or the text size changes."""
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
@@ -130,11 +170,6 @@ def _height(state: AppState, ui: Ui, index: int, message: Message, width: float)
         height = _item(state, ui, index, message, width).height
         held = known[index] = (message, key, height)
     return float(held[2])
-
-
-def _visible(top: float, height: float) -> bool:
-    at = top - imgui.get_scroll_y()
-    return at + height >= 0 and at <= imgui.get_window_height()
 
 
 def _jump_button(ui: Ui, scroll: Scroll) -> None:

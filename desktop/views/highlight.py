@@ -97,11 +97,14 @@ def _within(ui: Ui, page: Page, runs: Any, span: tuple[int, int]) -> list[Mark]:
     return marks
 
 
-def show_message(ui: Ui, scroll: Any, index: int, y: float, height: float) -> None:
-    """Bring the message that was asked for into sight, if it is not there."""
-    if ui.memory.get("chat.show") != index:
+def show_message(ui: Ui, scroll: Any, tops: Sequence[float], ends: Sequence[float]) -> None:
+    """Bring the message that was asked for into sight, if it is not there; they lie from `tops` to
+    `ends`."""
+    index: int | None = ui.memory.get("chat.show")
+    if index is None or not 0 <= index < len(tops):
         return
     ui.memory.pop("chat.show")
+    y, height = tops[index], ends[index] - tops[index]
     top, room = imgui.get_scroll_y(), imgui.get_window_height()
     if y < top or y + min(height, room / 2) > top + room:
         scroll.follow = False

@@ -19,29 +19,29 @@ class Unseen:
     """Lines where the model's sight ends or begins, and bars beside what it lost."""
 
     def __init__(self, state: AppState, ui: Ui) -> None:
-        self._ui, self._lost = ui, _lost(state, ui)
-        self._count = len(state.messages)
+        self._ui, self.lost = ui, _lost(state, ui)
 
-    def draw(self, index: int, x: float, y: float, width: float) -> float:
-        """The line above message `index`, at a place in the window; returns its height."""
-        words, icon = self._words(index), ICON_EYE_OFF if index in self._lost else ICON_EYE
-        if not words:
-            return 0.0
-        ui, height = self._ui, self._ui.theme.size("small") + self._ui.u(3)
+    def height(self, index: int) -> float:
+        """Of the line above message `index`; 0 where there is none."""
+        return self._ui.theme.size("small") + self._ui.u(3) if self._words(index) else 0.0
+
+    def draw(self, index: int, x: float, y: float, width: float) -> None:
+        """The line above message `index`, which begins at a place in the window."""
+        words, icon = self._words(index), ICON_EYE_OFF if index in self.lost else ICON_EYE
+        ui, height = self._ui, self.height(index)
         corner = imgui.get_window_pos()
-        at = ImVec2(corner.x + x, corner.y + y - imgui.get_scroll_y())
-        if at.y + height < corner.y or at.y > corner.y + imgui.get_window_height():
-            return height
-        _line(ui, at, width, f"{icon}  {words}", "warning" if index in self._lost else "muted")
-        name = f"message.{index}.{'unseen' if index in self._lost else 'seen'}"
+        at = ImVec2(corner.x + x, corner.y + y - height - imgui.get_scroll_y())
+        if not words or at.y + height < corner.y or at.y > corner.y + imgui.get_window_height():
+            return
+        _line(ui, at, width, f"{icon}  {words}", "warning" if index in self.lost else "muted")
+        name = f"message.{index}.{'unseen' if index in self.lost else 'seen'}"
         ui.rects[name] = (at.x, at.y, at.x + width, at.y + height)
-        return height
 
     def shade(self, index: int, x: float, y: float, width: float, height: float) -> None:
         """A bar at the left of a message of which something was forgotten."""
-        if index not in self._lost:
+        if index not in self.lost:
             return
-        lost, whole = self._lost[index]
+        lost, whole = self.lost[index]
         ui, corner = self._ui, imgui.get_window_pos()
         low = ImVec2(corner.x + x - ui.u(3), corner.y + y - imgui.get_scroll_y())
         high = ImVec2(low.x + ui.u(0.75), low.y + height)
@@ -49,10 +49,10 @@ class Unseen:
         imgui.get_window_draw_list().add_rect_filled(low, high, color, ui.u(0.4))
 
     def _words(self, index: int) -> str:
-        before = self._lost.get(index - 1)
-        if index not in self._lost:
+        before = self.lost.get(index - 1)
+        if index not in self.lost:
             return BACK if before else ""
-        lost, whole = self._lost[index]
+        lost, whole = self.lost[index]
         if lost < whole:
             return f"The model no longer sees {tokens(lost)} of the {whole} that follow"
         return "" if before and before[0] == before[1] else GONE

@@ -1,14 +1,31 @@
-// Defines STORE(t, item), which stores an item of row t of X in CACHE, and undefines its names:
-// X and CACHE are arrays of buffers, which functions do not take.
+// Defines STORE(t, item), which stores an item of row t of X in CACHE, turned where TURN says so and
+// then in KEPT too, if that is defined; undefines its names: X, CACHE and KEPT are arrays of buffers,
+// which functions do not take.
+float VALUE(uint t, uint column) {
+  float own = X[t * COLUMNS + column];
+  if (TURN == 0) return own;
+  uint other;
+  bool second;
+  vec2 turn = turn_of(t, column, other, second);
+  return turned_value(turn, second, own, X[t * COLUMNS + other]);
+}
+
 void STORE(uint t, uint item) {
-  uint row = (start_position() + t) % CACHE_ROWS, from = t * COLUMNS + 2 * item;
-  if (TYPE == TYPE_F16) {
-    CACHE[row * (COLUMNS / 2) + item] = packHalf2x16(vec2(X[from], X[from + 1]));
-    return;
-  }
-  if (TYPE == TYPE_F32) {
-    CACHE[row * COLUMNS + 2 * item] = floatBitsToUint(X[from]);
-    CACHE[row * COLUMNS + 2 * item + 1] = floatBitsToUint(X[from + 1]);
+  uint row = (start_position() + t) % CACHE_ROWS;
+  if (TYPE != TYPE_I8) {
+    vec2 pair = vec2(VALUE(t, 2 * item), VALUE(t, 2 * item + 1));
+#ifdef KEPT
+    if (TURN != 0) {
+      KEPT[t * COLUMNS + 2 * item] = pair.x;
+      KEPT[t * COLUMNS + 2 * item + 1] = pair.y;
+    }
+#endif
+    if (TYPE == TYPE_F16) {
+      CACHE[row * (COLUMNS / 2) + item] = packHalf2x16(pair);
+    } else {
+      CACHE[row * COLUMNS + 2 * item] = floatBitsToUint(pair.x);
+      CACHE[row * COLUMNS + 2 * item + 1] = floatBitsToUint(pair.y);
+    }
     return;
   }
   uint blocks = COLUMNS / BLOCK, to = row * ((COLUMNS + 2 * blocks + 3) / 4);
@@ -41,3 +58,5 @@ void STORE(uint t, uint item) {
 #undef COLUMNS
 #undef CACHE_ROWS
 #undef BLOCK
+#undef VALUE
+#undef TURN

@@ -13,15 +13,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from core.gpu.device import Device
 from desktop.attention_state import AttentionChoice
-from desktop.fonts import load_fonts
+from desktop.backstage import Backstage
 from desktop.frame_times import percentiles
-from desktop.interface import Interface, create_context, destroy_context
-from desktop.offscreen import OffscreenTarget
-from desktop.program import Program
 from desktop.robot import Robot
-from desktop.screen import Screen
 from desktop.settings import Settings
 from desktop.state import AppState, Running
 from tests.desktop.attention_fake import FakeSource
@@ -32,12 +27,6 @@ LENGTH, TOKENS = 4096, 150
 
 def main() -> None:
     length = int(sys.argv[1]) if len(sys.argv) > 1 else LENGTH
-    device = Device.open()
-    target = OffscreenTarget(device, 1280, 720)
-    context = create_context()
-    fonts = load_fonts(1.0)
-    faces = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
-    screen = Screen.make(device, target)
     source = FakeSource(
         layers=30, heads=9, kv_heads=3, head_dim=64, context=length + 256, dtype="f16"
     )
@@ -45,16 +34,15 @@ def main() -> None:
     chosen = AttentionChoice(locked=((0, 0), (3, 2)))
     busy = Running(1, 0.0, "decode")
     state = AppState(model=MODEL, executor=EXECUTOR, attention=chosen, running=busy)
-    program = Program(state, Interface(faces, 1.0, Settings()))
+    stage, took = Backstage(state, Settings()), []
+    program, screen = stage.program, stage.screen
     program.engine = SimpleNamespace(
         poll=list, attention=lambda: source, send=lambda c: None, close=lambda t=0: None
     )
-    ui, took = program.interface.ui, []
 
     def draw() -> None:
-        ui.maps = screen.maps
         start = time.perf_counter()
-        screen.draw(program.paint, ui.theme.palette)
+        stage.draw()
         screen.loop.wait()
         took.append((time.perf_counter() - start) * 1e3)
 
@@ -80,10 +68,7 @@ def main() -> None:
     print("at rest:", _line(took))
     print("memory:", {k: f"{v / 2**20:.0f} MiB" for k, v in screen.maps.memory.items()})
     print("bytes read back:", screen.maps.read_back)
-    screen.close()
-    target.close()
-    destroy_context(context)
-    device.close()
+    stage.close()
 
 
 def _line(times: list[float]) -> str:

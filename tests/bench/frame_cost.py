@@ -3,8 +3,9 @@
     python -m tests.bench.frame_cost [--messages 200] [--frames 200] [--json FILE] [--picture FILE]
 
 The default model answers first, so that maps, cache and profile are real; the answer is then said
-again and again, and a token is added in every frame, as while an answer is written. Seconds are of
-the thread's own processor time: the time of the device does not count.
+again and again, and a token is added in every frame, as while an answer is written. Some frames
+follow the engine, and views are drawn in turn; others have input, and draw everything. Seconds are
+of the thread's own processor time: the time of the device does not count.
 """
 
 from __future__ import annotations
@@ -18,99 +19,52 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from imgui_bundle import ImVec2, imgui
-
 from core.engine import Engine
-from core.gpu.device import Device
 from core.messages import EngineOptions, SamplingOptions
 from desktop import layout
-from desktop.fonts import load_fonts
+from desktop.backstage import Backstage
 from desktop.frame import FrameLoop
 from desktop.frame_times import percentiles
-from desktop.interface import Interface, create_context, destroy_context
-from desktop.offscreen import OffscreenTarget
 from desktop.png import write_png
 from desktop.program import Program, open_first_model
 from desktop.robot import Robot
-from desktop.screen import Screen
 from desktop.settings import Settings
 from desktop.state import AppState, Message, Running, Token
 from desktop.views import VIEWS
+from tests.desktop.tiled import tiled
 
 AIM_MS = 3.0  # the views' own cost
-SIZE = (2560, 1600)
-COLUMNS = 3
+SIZE = (2560, 1600, 1.0)
 QUESTION = "Explain **attention** in a few sentences, with a list and `code`."
 
 
 def main() -> None:
     arguments = _arguments()
-    device = Device.open()
-    target = OffscreenTarget(device, *SIZE)
-    context = create_context()
-    fonts = load_fonts(1.0)
-    faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
-    screen = Screen.make(device, target)
-    options = EngineOptions(backend="cpu")
     sampling = SamplingOptions(seed=1, max_new_tokens=120)
-    program = Program(
-        AppState(options=options, sampling=sampling), Interface(faces, 1.0, Settings())
-    )
-    engine = Engine(device, lambda: None)
+    state = AppState(options=EngineOptions(backend="cpu"), sampling=sampling)
+    stage = Backstage(state, Settings(), size=SIZE)
+    engine = Engine(stage.device, lambda: None)
     try:
         with mock.patch.object(layout, "build_layout", tiled):
-            report = measure(arguments, program, screen, engine)
+            report = measure(arguments, stage, engine)
         if arguments.picture:
-            screen.loop.wait()
-            write_png(arguments.picture, target.read_rgba())
+            stage.screen.loop.wait()
+            write_png(arguments.picture, stage.target.read_rgba())
     finally:
         engine.close(5.0)
-        screen.close()
-        target.close()
-        destroy_context(context)
-        device.close()
-    for name, times in report["ms"].items():
-        print(f"{name:16} {times}")
+        stage.close()
+    for kind, times in report["ms"].items():
+        print(f"{kind} frames")
+        for name, spread in times.items():
+            print(f"  {name:14} p50 {spread['p50']:.2f} ms, p95 {spread['p95']:.2f} ms")
     print(f"aim: views in {AIM_MS} ms a frame")
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
-def tiled(root: int, size: ImVec2, _text: float) -> None:
-    """Every view in a place of its own, so that all are seen at once."""
-    dock: Any = imgui.internal
-    dock.dock_builder_remove_node(root)
-    dock.dock_builder_add_node(root, dock.DockNodeFlagsPrivate_.dock_space)
-    dock.dock_builder_set_node_size(root, size)
-    rows = -(-len(VIEWS) // COLUMNS)
-    left = root
-    for column in range(COLUMNS):
-        views = VIEWS[column * rows : (column + 1) * rows]
-        node, left = _cut(left, imgui.Dir.left, COLUMNS - column)
-        for index, view in enumerate(views):
-            here, node = _cut(node, imgui.Dir.up, len(views) - index)
-            dock.dock_builder_dock_window(view.window, here)
-    dock.dock_builder_finish(root)
-
-
-def _cut(node: int, side: Any, parts: int) -> tuple[int, int]:
-    """A node's first part of so many equal ones, and the rest."""
-    if parts == 1:
-        return node, node
-    found: Any = imgui.internal.dock_builder_split_node(node, side, 1 / parts)
-    return found.id_at_dir, found.id_at_opposite_dir
-
-
-def measure(
-    arguments: argparse.Namespace, program: Program, screen: Screen, engine: Engine
-) -> dict[str, Any]:
-    ui = program.interface.ui
-
-    def draw() -> None:
-        ui.maps = screen.maps
-        screen.draw(program.paint, ui.theme.palette)
-
-    robot = Robot(program, draw)
+def measure(arguments: argparse.Namespace, stage: Backstage, engine: Engine) -> dict[str, Any]:
+    program, following = stage.program, False
+    robot = Robot(program, lambda: stage.draw(following=following))
     open_first_model(program, None)
     program.start(engine)
     robot.wait("the model", lambda s: s.load is None and s.model is not None, 120.0)
@@ -121,11 +75,15 @@ def measure(
     robot.leave()
     program.state = grown(program.state, arguments.messages)
     robot.frames(30)
-    times = _timed(program, screen)
-    for _ in range(arguments.frames):
-        program.state = written(program.state)
-        robot.frames()
-    report = {name: percentiles(values) for name, values in times.items()}
+    times, report = _timed(program), {}
+    for kind in ("following", "whole"):
+        following = kind == "following"
+        for values in times.values():
+            values.clear()
+        for _ in range(arguments.frames):
+            program.state = written(program.state)
+            robot.frames()
+        report[kind] = {name: percentiles(values) for name, values in times.items()}
     return {"messages": arguments.messages, "views": len(VIEWS), "ms": report}
 
 
@@ -151,7 +109,7 @@ def written(state: AppState) -> AppState:
     )
 
 
-def _timed(program: Program, screen: Screen) -> dict[str, list[float]]:
+def _timed(program: Program) -> dict[str, list[float]]:
     """Milliseconds of the thread's time in the whole frame, in all views and in each."""
     times: dict[str, list[float]] = {"frame": [], "views": []}
     _time(FrameLoop, "run", times["frame"])
@@ -167,10 +125,10 @@ def _time(owner: Any, name: str, into: list[float]) -> None:
 
 
 def _clocked(call: Callable[..., Any], into: list[float]) -> Callable[..., Any]:
-    def clocked(*arguments: Any) -> Any:
+    def clocked(*arguments: Any, **options: Any) -> Any:
         began = time.thread_time()
         try:
-            return call(*arguments)
+            return call(*arguments, **options)
         finally:
             into.append(1e3 * (time.thread_time() - began))
 

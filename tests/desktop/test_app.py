@@ -120,6 +120,29 @@ def test_an_answer_draws_at_most_thirty_frames_a_second(app, monkeypatch):
     assert one.screen.loop.frames - frames <= 30 * seconds + 10
 
 
+def test_which_frames_leave_views_their_pictures(app, monkeypatch):
+    """Movements do, clicks do not; all is drawn again when they settle."""
+    one, seen = ready(app()), []
+    paint = one.program.paint
+    monkeypatch.setattr(
+        one.program, "paint", lambda *, following: seen.append(following) or paint()
+    )
+    end = time.monotonic() + 1.5
+    turn(one, lambda s: time.monotonic() > end)
+    seen.clear()
+    imgui.get_io().add_mouse_pos_event(300.0, 300.0)
+    turn(one, lambda s: len(seen) == 1)
+    assert seen == [True]
+    end = time.monotonic() + 1.0
+    turn(one, lambda s: time.monotonic() > end)
+    assert seen[-1] is False
+    seen.clear()
+    imgui.get_io().add_mouse_button_event(1, True)
+    imgui.get_io().add_mouse_button_event(1, False)
+    turn(one, lambda s: len(seen) == 2)
+    assert seen == [False, False]
+
+
 @pytest.mark.parametrize("moment", ["loading", "generating"])
 def test_closing_takes_less_than_two_seconds(app, monkeypatch, moment):
     monkeypatch.setattr(Engine, "delay", 0.2)

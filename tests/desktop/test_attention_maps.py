@@ -217,7 +217,7 @@ def test_pictures_of_any_part(rig, dtype, window, side):
         maps.picture("one", 0, 3, window, window, side)
 
     one.until_complete(paint)
-    surface = one.maps._pictures["one"]
+    surface = one.maps._asked.pictures["one"]
     pool = 1 << surface.cells[0].shift
     assert pool == 2 ** max(0, int(np.ceil(np.log2(len(window) / surface.size[0]))))
     part = expected(one.source, 0, 3)[window.start :, window.start :]
@@ -225,6 +225,42 @@ def test_pictures_of_any_part(rig, dtype, window, side):
     size = min(surface.size[0], len(window) // pool)
     want = pooled(part, pool)[:size, :size]
     np.testing.assert_allclose(got[:size, :size], want, atol=DTYPES[dtype])
+
+
+def test_maps_of_a_view_that_rests_go_on(rig, monkeypatch):
+    """What it asked for counts until it is drawn again, and no longer."""
+    one = rig(context=512, layers=1)
+    one.source.grow(400)
+    monkeypatch.setattr(attention_work, "SOFTWARE_IDLE_MS", 0.2)  # not all in one frame
+
+    def drawn(maps, draw_list):
+        maps.asks("head")
+        maps.picture("one", 0, 3, range(400), range(400), 128)
+        maps.asks("attention")
+
+    def resting(maps, draw_list):
+        pass
+
+    one.frame(drawn)
+    assert one.maps.pending
+    one.until_complete(resting)
+    surface = one.maps._asked.pictures["one"]
+    want = pooled(expected(one.source, 0, 3), 1 << surface.cells[0].shift)[:128, :128]
+    np.testing.assert_allclose(values_of(surface, 0)[: len(want), : len(want)], want, atol=2e-5)
+
+    one.frame(lambda maps, draw_list: maps.asks("head"))
+    assert not one.maps._asked.cells()
+
+
+def test_maps_that_go_are_counted(rig):
+    one = rig(context=512, layers=1)
+    one.source.grow(100)
+    paint = lambda maps, draw_list: maps.picture("one", 0, 3, range(100), range(100), 128)  # noqa: E731
+    one.until_complete(paint)
+    before = one.maps.vanished
+    one.frame(lambda maps, draw_list: maps.drop("one"))
+    assert one.maps.vanished == before + 1
+    assert not one.maps._asked.cells()
 
 
 def test_what_the_screen_shows(rig):

@@ -95,7 +95,7 @@ def test_heads_are_arranged_as_large_as_they_can_be():
 class NoRows:
     """Maps of a text whose queries are not kept, as after a change of the executor."""
 
-    problem, pending, length = "", False, 40
+    problem, pending, length, vanished = "", False, 40, 0
     rows = range(40, 40)
     memory = {"queries": 64 << 20, "maps": 0, "copies": 0}  # noqa: RUF012
     layers = (SimpleNamespace(heads=9, kv_heads=3),) * 2
@@ -104,6 +104,9 @@ class NoRows:
         pass
 
     def begin(self, source, busy):
+        pass
+
+    def asks(self, view):
         pass
 
 

@@ -8,6 +8,7 @@ from imgui_bundle import ImVec2, imgui
 
 from core.gpu.commands import CommandPool
 from core.messages import EngineOptions, LoadModel, SamplingOptions
+from desktop import damage
 from desktop.actions import Send, SetAttention, SetTheme
 from desktop.attention_state import AttentionChoice
 from desktop.damage import MOST, joined
@@ -23,8 +24,9 @@ def area(boxes):
     return sum((x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in boxes)
 
 
+@pytest.mark.parametrize("spare", [0, 200, 5000])
 @pytest.mark.parametrize("seed", range(20))
-def test_joined_boxes_cover_all_and_are_few(seed):
+def test_joined_boxes_cover_all_and_are_few(seed, spare, monkeypatch):
     rng = np.random.default_rng(seed)
     low = rng.integers(0, 90, (40, 2))
     boxes = [
@@ -32,6 +34,7 @@ def test_joined_boxes_cover_all_and_are_few(seed):
         for (x, y), (w, h) in zip(low, rng.integers(1, 30, (40, 2)), strict=True)
     ]
     boxes = [tuple(map(int, box)) for box in boxes]
+    monkeypatch.setattr(damage, "PASS", spare)
     found = joined(boxes)
     assert 0 < len(found) <= MOST
     covered = np.zeros((130, 130), bool)
@@ -42,7 +45,8 @@ def test_joined_boxes_cover_all_and_are_few(seed):
 
 
 def test_far_corners_stay_apart():
-    assert len(joined([(0, 0, 4, 4), (90, 90, 99, 99), (2, 0, 6, 4)])) == 2
+    assert len(joined([(0, 0, 4, 4), (900, 900, 990, 990), (2, 0, 6, 4)])) == 2
+    assert joined([(0, 0, 90, 90), (90, 90, 99, 99)]) == [(0, 0, 99, 99)], "not worth a pass"
     assert joined([]) == []
 
 
@@ -79,6 +83,7 @@ def test_random_pictures(scene, device, monkeypatch):
     monkeypatch.setattr(
         "tests.desktop.conftest.ImguiRenderer", lambda d, f: ImguiRenderer(d, f, partial=True)
     )
+    monkeypatch.setattr(damage, "PASS", 0)  # as parts of a large picture
     one = scene(160, 120)
     seen, rng = spy(one.renderer), np.random.default_rng(3)
     things = []
@@ -128,8 +133,10 @@ def test_the_program_while_it_is_used(stage):
     seen = spy(screen.renderer)
 
     def check():
-        got = stage._target.read_rgba()
-        want = whole_frame(stage.device, screen.renderer, stage._target, screen.loop.clear)
+        got = stage._backstage.target.read_rgba()
+        want = whole_frame(
+            stage.device, screen.renderer, stage._backstage.target, screen.loop.clear
+        )
         np.testing.assert_array_equal(got, want)
         boxes = seen[-1]
         shares.append(1.0 if boxes is None else area(boxes) / got[..., 0].size)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from desktop.pacing import FRAME, SETTLE, SOFTWARE_FRAME, Pacer
+from desktop.pacing import FRAME, OWED, SETTLE, SOFTWARE_FRAME, Pacer
 
 
 def drawn(pacer, start, seconds, step=0.001):
@@ -76,3 +76,41 @@ def test_frames_that_want_another_do_not_multiply():
             pacer.again(now + 0.1)
     assert frames <= 1 / FRAME + 1
     assert drawn(pacer, 1.0, 5.0) <= 3, "and the last of them ends"
+
+
+def test_frames_that_only_follow_the_engine():
+    pacer = Pacer(0.1)
+    pacer.on_change(1.0)
+    assert pacer.take(1.0) and pacer.following
+    pacer.on_change(1.05)
+    assert pacer.take(1.1) and pacer.following, "as long as the engine goes on"
+    assert pacer.take(1.21) and not pacer.following, "the last one settles"
+
+
+def test_clicks_draw_everything_and_movements_when_they_settle():
+    pacer = Pacer(0.1)
+    pacer.on_change(2.0)
+    pacer.on_input(2.0)
+    seen = []
+    for millisecond in range(100):
+        if pacer.take(2.0 + millisecond / 1000):
+            seen.append(pacer.following)
+            pacer.on_input(2.0 + millisecond / 1000, light=True)
+    assert seen[:OWED] == [False] * OWED
+    assert len(seen) > 5 and all(seen[OWED:])
+    late = []
+    for millisecond in range(100, 3000):
+        if pacer.take(2.0 + millisecond / 1000):
+            late.append(pacer.following)
+    assert not any(late[-3:]), "all of it is as it should be in the end"
+
+
+def test_what_a_resting_view_wants_waits_for_the_next_frame():
+    pacer = Pacer(0.1)
+    pacer.on_change(1.0)
+    assert pacer.take(1.0) and pacer.following
+    pacer.again(0.5)
+    assert pacer.wait(1.0, 60.0) == pytest.approx(0.1)
+    assert pacer.take(1.1) and not pacer.following
+    pacer.again(1.1)
+    assert pacer.wait(1.1, 60.0) == 0.0

@@ -1,5 +1,6 @@
 """The pure middle: events and actions folded into the state."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,7 @@ from core.messages import (
     Looked,
     ModelLoaded,
     PrefillProgress,
+    PromptToken,
     Reconfigure,
     SamplingOptions,
     Stop,
@@ -33,7 +35,7 @@ from core.messages import (
 )
 from desktop import actions as a
 from desktop.actions import act, due
-from desktop.apply import apply
+from desktop.apply import apply, fold
 from desktop.asking import versions
 from desktop.inside import (
     AnswerSteered,
@@ -45,7 +47,7 @@ from desktop.inside import (
     SwitchVersion,
 )
 from desktop.notices import expire
-from desktop.state import LOG_LINES, NOTICES, RATE_SAMPLES, RECENT_FILES, AppState, Message
+from desktop.state import LOG_LINES, NOTICES, RATE_SAMPLES, RECENT_FILES, AppState, Message, Token
 from desktop.token_state import XRay
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
@@ -289,6 +291,27 @@ def test_tokens_of_one_batch_make_no_rate():
         state = apply(TokenDecoded(1, number, "x", 1.0, number), state, 10.0)
     assert state.decode_rate == 0.0
     assert state.rates == ()
+
+
+def test_tokens_heard_together_are_the_same_as_one_by_one():
+    """Whatever comes between them; `forced` tokens keep what was judged before."""
+    forced = (Token(0, "a", 0.5), Token(1, "b", 0.25))
+    state = asked()
+    state = replace(state, running=replace(state.running, forced=forced))
+    heard = [
+        GenerationStarted(1, 3, 0, (PromptToken(5, "hi", 0),)),
+        *(TokenDecoded(1, n, chr(97 + n), math.nan if n < 2 else 0.9, 2 + n) for n in range(4)),
+        Logged("info", "between", 0.0),
+        TokenDecoded(7, 9, "?", 1.0, 9),  # of a request that was dropped
+        *(TokenDecoded(1, n, chr(97 + n), 0.8, 2 + n) for n in range(4, 6)),
+        GenerationFinished(1, "end", STATS, ""),
+    ]
+    together, alone = fold(heard, state, 2.0), state
+    for event in heard:
+        alone = apply(event, alone, 2.0)
+    assert together == alone
+    assert together.messages[-1].text == "abcdef"
+    assert [token.probability for token in together.messages[-1].tokens[:3]] == [0.5, 0.25, 0.9]
 
 
 def test_rings_are_bounded():

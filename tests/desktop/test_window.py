@@ -102,6 +102,31 @@ def test_imgui_sees_the_window(program):
     assert program.window.ui_scale == pytest.approx(1.0, abs=0.05)
 
 
+def test_frames_without_news_ask_the_window_system_nothing(program, monkeypatch):
+    asked, ask = [], imgui.backends.glfw_new_frame
+    monkeypatch.setattr(imgui.backends, "glfw_new_frame", lambda: asked.append(1) or ask())
+    program.until(lambda: asked and not asked.clear() and program.frames(3) and not asked)
+    asked.clear()
+    assert program.frames(5) == 5
+    assert asked == []
+    start, ticked = time.perf_counter(), imgui.get_time()
+    time.sleep(0.05)
+    program.frames()
+    assert imgui.get_time() - ticked <= time.perf_counter() - start + 0.1, "no time counts twice"
+
+    x11.move_mouse(program.display, program.x_window, 50, 60)
+    assert program.until(lambda: asked)
+    asked.clear()
+    program.frames(1, lambda: imgui.set_mouse_cursor(imgui.MouseCursor_.hand))
+    program.frames(1, lambda: imgui.set_mouse_cursor(imgui.MouseCursor_.hand))
+    assert asked, "another cursor is shown"
+    program.frames(2)
+    asked.clear()
+    glfw.set_window_size(program.window.handle, 640, 480)
+    assert program.until(lambda: imgui.get_io().display_size.x == 640)
+    assert asked
+
+
 @pytest.mark.parametrize("modifier", ["Shift_L", "Control_R"])
 def test_a_chord_within_one_frame_keeps_its_modifier(program, modifier):
     program.frames(3)

@@ -1,0 +1,120 @@
+"""Products as dispatches: which kernel for how many tokens, and what it does beside (product.glsl).
+
+`matmul_rows` is for software drivers, `matvec` for few tokens, `matmul` makes tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.exec.vulkan_dispatch import Call, Dispatch
+from core.exec.vulkan_memory import WeightPart
+from core.exec.vulkan_tuning import VECTOR
+from core.gpu.pipelines import BufferRange
+from core.plan.plan import Tensor
+
+TILE = 8  # lanes along each side of a matmul workgroup
+TILE_N = 4  # outputs of one lane of matmul, for each of up to 4 tokens
+VECTOR_ROWS = 4  # outputs of one of matmul_rows' lanes for a token
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Of the left operand: y = x / sqrt(mean(x^2) + eps) * weight."""
+
+    weight: str
+    eps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """x[T,K] . weight[N,K]^T into `y`. `call` is of an op `matmul` among those that it does."""
+
+    call: Call
+    x: Tensor
+    weight: Tensor  # one of those stacked: their format and K
+    parts: Sequence[WeightPart]
+    y: BufferRange
+    columns: int  # of a row of y
+    norm: Norm | None = None
+    residual: BufferRange | None = None  # is added
+    gate: str = ""  # the op by which the upper half of the rows gates the lower
+
+    def dispatches(self) -> list[Dispatch]:
+        tuning = self.call.binder.tuning
+        if tuning.vector_tokens and self.weight.shape[1] % 32 == 0:
+            return list(map(self._matmul_rows, self.parts))
+        few = self.call.rows <= tuning.matvec_tokens
+        return [self._matvec(part) if few else self._matmul(part) for part in self.parts]
+
+    def _matvec(self, part: WeightPart) -> Dispatch:
+        tuning = self.call.binder.tuning
+        tokens = min(4, self.call.rows)
+        rows = tuning.matvec_rows if tokens == 1 else min(4, tuning.matvec_rows)
+        if self.gate:
+            rows = max(2, rows // 2)
+        groups = -(-self._outputs(part) // rows), -(-self.call.rows // tokens)
+        variant = self.call.reducing(f"matvec.{self._format}")
+        sizes = {"LANES": tuning.matvec_lanes, "ROWS": rows, "TOKENS": tokens}
+        return self._dispatch(variant, part, groups, **sizes, **self._beside())
+
+    def _matmul_rows(self, part: WeightPart) -> Dispatch:
+        tokens = min(self.call.binder.tuning.vector_tokens, self.call.rows)
+        groups = -(-self._outputs(part) // (VECTOR * VECTOR_ROWS)), -(-self.call.rows // tokens)
+        sizes = {"LANES": VECTOR, "TOKENS": tokens}
+        return self._dispatch(
+            f"matmul_rows.{self._format}", part, groups, **sizes, **self._beside()
+        )
+
+    def _matmul(self, part: WeightPart) -> Dispatch:
+        rows = self.call.rows
+        tile_t = min(4, 1 << max(0, math.ceil(math.log2(rows / TILE))))
+        groups = -(-part.rows // (TILE * TILE_N)), -(-rows // (TILE * tile_t))
+        sizes = {"TILE_T": tile_t, "TILE_N": TILE_N, "ADDED": int(self.residual is not None)}
+        return self._dispatch(f"matmul.{self._format}", part, groups, **sizes)
+
+    def _dispatch(
+        self, variant: str, part: WeightPart, groups: tuple[int, int], **sizes: int | float
+    ) -> Dispatch:
+        inputs = self.weight.shape[1]
+        return self.call.dispatch(
+            variant,
+            self._buffers(part),
+            groups,
+            self.call.rows * part.rows * inputs,
+            K=inputs,
+            N=part.rows,
+            FIRST_ROW=part.first,
+            Y_COLUMNS=self.columns,
+            **sizes,
+        )
+
+    def _buffers(self, part: WeightPart) -> dict[str, BufferRange]:
+        """What is left out is bound to what is read anyhow, in whole texels of 16 bytes."""
+        binder, x = self.call.binder, self.call.binder.tensor(self.x)
+        norm = binder.vector(self.norm.weight) if self.norm else part.levels
+        beside = {"Residual": self.residual or x, "NormWeight": norm}
+        return {**planes(part), "X": x, "Y": self.y, **beside}
+
+    def _beside(self) -> dict[str, int | float]:
+        """The constants of what the dispatch does beside; those of nothing are the shader's own."""
+        sizes: dict[str, int | float] = {"ADDED": 1} if self.residual else {}
+        if self.gate:
+            sizes |= {"HALVES": 2, "GELU": int(self.gate == "gelu_mul")}
+        if self.norm:
+            sizes |= {"NORMED": 1, "EPS": float(self.norm.eps)}
+        return sizes
+
+    def _outputs(self, part: WeightPart) -> int:
+        return part.rows // 2 if self.gate else part.rows
+
+    @property
+    def _format(self) -> str:
+        return self.weight.dtype + (".a8" if self.x.dtype == "a8" else "")
+
+
+def planes(part: WeightPart) -> dict[str, BufferRange]:
+    found = {"Weight": part.levels}
+    return found if part.scales is None else {**found, "Scales": part.scales}

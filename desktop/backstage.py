@@ -1,0 +1,55 @@
+"""The program on an offscreen surface: for the tour, for tests and for measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.gpu.device import Device
+from desktop.fonts import load_fonts
+from desktop.interface import Interface, create_context, destroy_context
+from desktop.offscreen import OffscreenTarget
+from desktop.program import Program
+from desktop.screen import Screen
+from desktop.settings import Settings
+from desktop.state import AppState
+
+SMALL = (1280, 720, 1.0)  # width and height in pixels, scale
+
+
+class Backstage:
+    """Everything but the engine, which its user gives to `program` and closes first."""
+
+    def __init__(
+        self, state: AppState, settings: Settings, *, size: tuple[int, int, float] = SMALL,
+        device: int | None = None,
+    ) -> None:  # fmt: skip
+        width, height, scale = size
+        self.device = Device.open(device)
+        self.target = OffscreenTarget(self.device, width, height, ui_scale=scale)
+        self._context = create_context()
+        fonts = load_fonts(scale)
+        faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
+        self.screen = Screen.make(self.device, self.target)
+        self.program = Program(state, Interface(faces, scale, settings))
+
+    def draw(self, *, following: bool = False) -> float:
+        """One frame, and the pictures to be saved; milliseconds on the processor."""
+        interface = self.program.interface
+        interface.ui.maps = self.screen.maps
+        paint = self.program.paint
+        if self.screen.draw(lambda: paint(following=following), interface.ui.theme.palette):
+            self.program.drawn(self.screen.render)
+        took = self.screen.loop.times.ms[-1]
+        interface.frames.add(took / 1e3)
+        return float(took)
+
+    def resize(self, width: int, height: int, scale: float) -> None:
+        self.screen.loop.wait()
+        self.target.resize(width, height)
+        self.program.interface.scale = scale
+
+    def close(self) -> None:
+        self.screen.close()
+        self.target.close()
+        destroy_context(self._context)
+        self.device.close()
