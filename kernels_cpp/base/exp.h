@@ -9,8 +9,7 @@ namespace LLM_ISA {
 // x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by its Taylor polynomial of degree 7: the first term
 // left out, r^8 / 40320, is below 6e-9. Results saturate at e^-87 and e^88; NaN stays NaN.
 inline F32 exp(F32 x) {
-  x = choose(x < -87.0f, broadcast(-87.0f), x);
-  x = choose(x > 88.0f, broadcast(88.0f), x);
+  x = min(broadcast(88.0f), max(broadcast(-87.0f), x));
   const F32 n = round_nearest(x * 1.44269504f);
   F32 r = x - n * 0.693359375f;  // ln 2 in two parts, the first with zeros at its end
   r = r - n * -2.12194440e-4f;
