@@ -93,6 +93,23 @@ def test_products_of_floats_of_any_size(isa: str, dtype: str, size: float) -> No
         np.testing.assert_array_equal(again[1], found[1])
 
 
+@pytest.mark.parametrize("dtype", TILES)
+def test_products_of_one_input_and_then_of_another(isa: str, dtype: str) -> None:
+    """What workers keep of an input is for its phase only: two products share it, two do not."""
+    case = OneOp()
+    case.inputs(96, "x", "other")
+    for name in ("a", "b", "c"):
+        case.random(name, 127, 96, dtype=dtype)
+
+    def build(b: PlanBuilder) -> Tensor:
+        x, other = case.input(b, "x"), case.input(b, "other")
+        both = b.add(b.matmul(x, b.weight("a"), "y"), b.matmul(x, b.weight("b"), "z"), "both")
+        return b.add(both, b.matmul(other, b.weight("c"), "w"), "sum")
+
+    case.build = build
+    check(case, isa, 5e-5, a8=True)
+
+
 def extreme_inputs() -> TensorData:
     """Rows whose int8 and zero points are at either end: all high, all low, and 31 against 1."""
     values = np.full((VOCABULARY, 64), 127.0)
