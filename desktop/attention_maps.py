@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +22,9 @@ from core.plan.attention_layers import AttentionLayer
 from desktop.attention_asked import Asked
 from desktop.attention_cells import Cell
 from desktop.attention_frame import SCORES_EACH, FrameRecorder, Look, Slot
+from desktop.attention_picture import Picture, picture_of
 from desktop.attention_readings import Readings
 from desktop.attention_store import Store
-from desktop.attention_surface import Surface
 from desktop.attention_upload import Uploads
 from desktop.attention_work import Budget, Job, Planner
 from desktop.imgui_renderer import ImguiRenderer
@@ -37,17 +36,6 @@ SCORE_BYTES = 48 << 20
 GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the model writes
 
 __all__ = ["AttentionMaps", "Look", "Picture"]
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """The part of a texture that shows a map."""
-
-    texture: int
-    low: tuple[float, float]  # texture coordinates of the upper left corner
-    high: tuple[float, float]
-    pool: int  # a pixel is the largest of pool x pool token pairs
-    waiting: int  # rows that are still to be computed
 
 
 class AttentionMaps:
@@ -151,7 +139,7 @@ class AttentionMaps:
         number = self._store.thumbnail(layer, head, self.length)
         atlas = self._store.atlas
         self._asked.thumbnail(number, atlas.cells[number])
-        return _picture(atlas, number, self._shown, self._shown)
+        return picture_of(atlas, number, self._shown, self._shown)
 
     def picture(
         self, name: str, layer: int, head: int, rows: range, columns: range, side: float
@@ -161,7 +149,7 @@ class AttentionMaps:
         assert self._store is not None
         surface = self._store.panel(name, layer, head, rows, columns, side, self.length)
         self._asked.picture(name, surface)
-        return _picture(surface, 0, len(columns), len(rows))
+        return picture_of(surface, 0, len(columns), len(rows))
 
     def value(self, name: str, row: int, column: int) -> float | None:
         """The value of a picture at a pair of positions, a few frames after it was first asked
@@ -220,12 +208,17 @@ class AttentionMaps:
         if not busy or now - self._shown_at >= GRID_PERIOD or self._shown > self.length:
             self._shown, self._shown_at = self.length, now
 
-    def record(self, commands: Any) -> None:
-        """Record what the pictures of this frame need. The frame that was submitted
-        `frames_in_flight` frames ago is done on the device."""
+    def prepare(self, commands: Any) -> None:
+        """Record what lets images be drawn that have never been written."""
+        for surface in self._store.surfaces() if self._store else ():
+            surface.prepare(commands)
+
+    def record(self, commands: Any) -> bool:
+        """Record what the pictures of this frame need; whether that is anything. The frame that was
+        submitted `frames_in_flight` frames ago is done on the device."""
         recorder, source = self._recorder, self._source
         if recorder is None or source is None:
-            return
+            return False
         slot = recorder.begin(self._frame)
         self._read(slot)
         if self._uploads:
@@ -234,10 +227,11 @@ class AttentionMaps:
         self._held.close()
         slot.cost, slot.probed, slot.summed = -1.0, None, False
         if not self._held.enter_context(source.hold()):
-            return
-        self._record(recorder, commands, slot)
+            return False
+        recorded = self._record(recorder, commands, slot)
         if self._uploads:
             self._held.close()  # all that was needed has been copied
+        return recorded
 
     def submitted(self) -> None:
         """The recorded frame has been submitted: whoever frees its memory waits for the device."""
@@ -330,7 +324,7 @@ class AttentionMaps:
         assert queries is not None and keys is not None
         return queries, keys
 
-    def _record(self, recorder: FrameRecorder, commands: Any, slot: Slot) -> None:
+    def _record(self, recorder: FrameRecorder, commands: Any, slot: Slot) -> bool:
         store = self._store
         assert store is not None
         jobs, cost = self._plan(recorder)
@@ -339,7 +333,7 @@ class AttentionMaps:
         probe = self._readings.probe
         quiet = not (jobs or store.steps or probe or scores)
         if quiet and not any(s.spans or s.fresh for s in store.surfaces()):
-            return
+            return False
         slot.cost, slot.summed = cost, scores
         recorder.prepare(commands)
         recorder.steps(commands)
@@ -354,6 +348,7 @@ class AttentionMaps:
         if scores:
             recorder.sum_scores(commands, self.length)
         recorder.finish(commands)
+        return True
 
     def _upload(
         self, recorder: FrameRecorder, uploads: Uploads, commands: Any, jobs: list[Job]
@@ -380,16 +375,6 @@ class AttentionMaps:
             self.milliseconds = float(slot.times.read()[1])
             self._budget.measured(slot.cost, self.milliseconds)
         self._readings.read(slot)
-
-
-def _picture(surface: Surface, number: int, columns: int, rows: int) -> Picture:
-    cell = surface.cells[number]
-    left, top = surface.place(number)
-    width, height = surface.image.width, surface.image.height
-    shown = (columns / (1 << cell.shift), rows / (1 << cell.shift))
-    high = ((left + shown[0]) / width, (top + shown[1]) / height)
-    low = (left / width, top / height)
-    return Picture(surface.texture, low, high, 1 << cell.shift, cell.waiting)
 
 
 def _common(old: tuple[int, ...], new: tuple[int, ...]) -> int:

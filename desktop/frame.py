@@ -20,7 +20,9 @@ class FrameLoop:
     """Draws one frame a call of `run`. The ImGui context of the renderer must be current.
 
     `frames` counts frames submitted, `recorded` command buffers recorded for them. `prepare`
-    records what must be done before Dear ImGui's pass; `submitted` hears of every submit.
+    records what must be done before Dear ImGui's pass; `follow`, what is done for the next picture
+    when this one is on its way, and tells whether that is anything. `submitted` hears of every
+    submit.
     """
 
     def __init__(
@@ -32,9 +34,11 @@ class FrameLoop:
         self._renderer = renderer
         self._pool = CommandPool(device, device.queue)
         self._commands = self._pool.allocate(frames_in_flight)
+        self._later = self._pool.allocate(frames_in_flight)
         self._values = [0] * frames_in_flight  # timeline value of each slot's last submit
         self.clear = clear
-        self.prepare: Callable[[Any], None] = lambda commands: None
+        self.prepare: Callable[[Any], object] = lambda commands: None
+        self.follow: Callable[[Any], bool] | None = None
         self.submitted: Callable[[], None] = lambda: None
         self.frames = 0
         self.times = FrameTimes()  # on the CPU, waits for the device included
@@ -59,6 +63,8 @@ class FrameLoop:
         self.frames += 1
         self._surface.end_frame(frame, value)
         self.times.add(time.perf_counter() - start)
+        if self.follow is not None:
+            self._submit_later(self.follow)
         return True
 
     def _build(self, draw: Callable[[], None]) -> None:
@@ -84,6 +90,16 @@ class FrameLoop:
         self.submitted()
         self._renderer.submitted(value)
         return value
+
+    def _submit_later(self, record: Callable[[Any], bool]) -> None:
+        """In the slot of the frame that is on its way to the screen."""
+        slot = (self.frames - 1) % len(self._later)
+        commands = self._later[slot]
+        with self._pool.record(commands, once=True):
+            wanted = record(commands)
+        if wanted:
+            self._values[slot] = self._device.queue.submit([commands])
+        self.submitted()
 
     def wait(self) -> None:
         """Block until every submitted frame is done."""

@@ -34,7 +34,11 @@ class Screen:
         slow = device.info.kind == "software"
         renderer = ImguiRenderer(device, surface.color_format, partial=slow)
         loop, maps = FrameLoop(device, surface, renderer), AttentionMaps(device, renderer)
-        loop.prepare, loop.submitted = maps.record, maps.submitted
+        loop.submitted = maps.submitted
+        if slow:  # the picture does not wait for what the processor computes too
+            loop.prepare, loop.follow = maps.prepare, maps.record
+        else:
+            loop.prepare = maps.record
         return cls(device, surface, renderer, loop, maps)
 
     def draw(self, paint: Callable[[], object], palette: Palette) -> bool:

@@ -252,6 +252,18 @@ def test_maps_of_a_view_that_rests_go_on(rig, monkeypatch):
     assert not one.maps._asked.cells()
 
 
+def test_maps_computed_behind_the_picture(rig):
+    one = rig(context=256, layers=2)
+    loop = one.scene.loop
+    loop.prepare, loop.follow = one.maps.prepare, one.maps.record
+    one.source.grow(100)
+    one.until_complete(thumbnails)
+    assert_thumbnails(one, 2e-5)
+    recorded = loop.recorded
+    one.frame(lambda maps, draw_list: None)
+    assert loop.recorded == recorded + 2, "the frame, and what would have followed"
+
+
 def test_maps_that_go_are_counted(rig):
     one = rig(context=512, layers=1)
     one.source.grow(100)
