@@ -13,8 +13,8 @@ constexpr int kPanelVectors = 2;
 constexpr int kPanelRows = kPanelVectors * kWidth;
 constexpr int kPanelColumns = 768;                      // at most at a time: the panel stays in L2
 constexpr int kPanelTokensA32 = kWidth == 16 ? 12 : 6;  // two accumulators each
-constexpr int kColumnsPerAsk =
-    64;  // of the panel in use, between those of the next that are asked for
+// Of the panel in use, between those of the next that are asked for.
+constexpr int kColumnsPerAsk = 64;
 constexpr size_t kPanelBytesA32 = sizeof(float) * kPanelRows * kPanelColumns;
 
 // `count` rows of a float format, columns from..from+n-1 -> lanes of `to` [n][kPanelRows]
