@@ -46,8 +46,9 @@ class Turns:
         what they rely on is the same as in the frame before. `at`: views that the person is at,
         beside those that Dear ImGui knows of."""
         context: Any = imgui.get_current_context()
+        held = any(imgui.get_io().mouse_down)  # views may be moved and resized by it
         popups = len(context.open_popup_stack) > 0
-        self._whole = not following or popups or relies_on != self._relied
+        self._whole = not following or held or popups or relies_on != self._relied
         self._relied = relies_on
         self._frame += 1
         windows = (context.hovered_window, context.nav_window, context.active_id_window)

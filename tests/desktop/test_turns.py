@@ -163,6 +163,27 @@ def test_a_click_reaches_a_view_that_rested(following):
     assert "performance" in one.frame()
 
 
+def test_a_drag_draws_everything(following):
+    """Of the line between two views, which both have another size in every frame."""
+    one = following()
+    one.whole()
+    x0, _, x1, y1 = one.one.robot.rect("view.chat")
+    imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, y1)
+    one.frame()
+    imgui.get_io().add_mouse_button_event(0, True)
+    for step in range(1, 5):
+        one.frame()
+        imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, y1 + 10 * step)
+        assert one.frame() == [view.name for view in VIEWS]
+        got = picture()
+        imgui.new_frame()
+        one.one.program.paint()
+        imgui.render()
+        assert picture() == got, "as if no view had rested"
+    assert one.one.robot.rect("view.chat")[3] > y1 + 20
+    imgui.get_io().add_mouse_button_event(0, False)
+
+
 def test_an_open_popup_draws_everything(following):
     one = following()
     one.one.robot.click("rail.sampler")
