@@ -89,8 +89,7 @@ class App:
             self.device = self._open_device()
             self._context = create_context()
             self.window.connect_imgui()
-            fonts = load_fonts(self.window.ui_scale)
-            faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
+            faces = load_fonts(self.window.ui_scale).faces
             interface = Interface(faces, self.window.ui_scale, keeper.settings)
             self.screen = Screen.make(self.device, self.window)
         except BaseException:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SCORE_BYTES = 48 << 20
 GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the model writes
 
-__all__ = ["AttentionMaps", "Look", "Picture"]
+__all__ = ["AttentionMaps", "Look"]
 
 
 class AttentionMaps:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from core.gpu.device import Device
 from desktop.fonts import load_fonts
 from desktop.interface import Interface, create_context, destroy_context
@@ -27,8 +25,7 @@ class Backstage:
         self.device = Device.open(device)
         self.target = OffscreenTarget(self.device, width, height, ui_scale=scale)
         self._context = create_context()
-        fonts = load_fonts(scale)
-        faces: Any = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
+        faces = load_fonts(scale).faces
         self.screen = Screen.make(self.device, self.target)
         self.program = Program(state, Interface(faces, scale, settings))
 

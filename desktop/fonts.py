@@ -15,6 +15,7 @@ from typing import Literal
 from imgui_bundle import imgui
 
 from core.errors import FileError
+from desktop.ui import Face
 
 FONT_FOLDER = Path(__file__).resolve().parent.parent / "assets" / "fonts"
 BASE_SIZE = 16.0  # display pixels of body text at scale 1
@@ -41,6 +42,11 @@ class Fonts:
     bold: imgui.ImFont
     mono: imgui.ImFont
     size: float
+
+    @property
+    def faces(self) -> dict[Face, imgui.ImFont]:
+        """By the names that views push them with."""
+        return {"regular": self.ui, "bold": self.bold, "mono": self.mono}
 
     def __iter__(self) -> Iterator[imgui.ImFont]:
         return iter((self.ui, self.bold, self.mono))

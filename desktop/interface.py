@@ -83,8 +83,8 @@ class Interface:
         return self.ui.frames
 
     def frame(self, state: AppState, now: float, *, following: bool = False) -> list[Action]:
-        """Draw `state`; what the person did. `following`: only the engine or the
-        pointer asked for the frame, and views may keep their pictures until it is their turn."""
+        """Draw `state`; what the person did. `following`: only the engine or the pointer asked for
+        the frame, and views may keep their pictures until it is their turn."""
         self._use_theme(state)
         ui = self.ui
         at = ("attention",) if state.attention.large else ()

@@ -40,7 +40,6 @@ READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
 
 @dataclass(frozen=True)
 class Recording:
-    plan: Plan  # with scratch as the recording uses it
     segments: list[Any]  # command buffers
     pacer: Pacer
     reads_back: bool  # the last segment copies the logits to the host
@@ -84,6 +83,7 @@ class VulkanExecutor:
         self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
         self._groups = {id(plan): groups_of(plan, self) for plan in plans}
         fused = [placed(plan, self._groups[id(plan)]) for plan in plans]
+        # The plans with scratch as recordings use it.
         self._fused = {id(plan): each for plan, each in zip(plans, fused, strict=True)}
         scratch_bytes = max(plan.scratch_bytes for plan in (*plans, *fused))
         self._scratch = self._own(Buffer(device, max(4, scratch_bytes), STORAGE, host=False))
@@ -157,11 +157,12 @@ class VulkanExecutor:
         recording = self._recording(plan)
         self._write_step(step)
         recording.pacer.run(recording.segments, should_stop)
-        logits = recording.plan.tensors[plan.logits]
+        fused = self._fused[id(plan)]
+        logits = fused.tensors[plan.logits]
         if recording.reads_back:
             values = self._readback.array(np.float32)[: step.outputs * logits.shape[1]]
             return values.reshape(step.outputs, -1).copy()
-        return self.read(recording.plan, logits, step)
+        return self.read(fused, logits, step)
 
     def prepare(self) -> None:
         """Record every plan and compile its kernels now, not at the first step that needs it."""
@@ -297,7 +298,7 @@ class VulkanExecutor:
             if reads_back:
                 segments.append(self._recorder.readback(logits, (self._readback, 0, logits[2])))
             pacer = Pacer(self._device.compute, len(segments))
-            self._recordings[id(plan)] = Recording(fused, segments, pacer, reads_back)
+            self._recordings[id(plan)] = Recording(segments, pacer, reads_back)
         return self._recordings[id(plan)]
 
     def _calls(self, plan: Plan) -> list[list[Dispatch]]:

@@ -8,7 +8,8 @@ from imgui_bundle import ImVec2, imgui
 
 from core.attention_scores import SCORES
 from core.errors import LlmLiteError
-from desktop.attention_maps import AttentionMaps, Picture
+from desktop.attention_maps import AttentionMaps
+from desktop.attention_picture import Picture
 from desktop.attention_state import AttentionChoice, FigureName, Head
 from desktop.figure import LARGE_TEXT, TEXT, Figure
 from desktop.state import AppState

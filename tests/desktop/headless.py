@@ -22,9 +22,9 @@ class Headless:
         io.backend_flags |= imgui.BackendFlags_.renderer_has_textures
         io.display_size = imgui.ImVec2(*size)
         io.delta_time = 1 / 60
-        fonts = load_fonts(scale)
-        faces = {"regular": fonts.ui, "bold": fonts.bold, "mono": fonts.mono}
-        self.program = Program(state, Interface(faces, scale, settings or Settings()))
+        self.program = Program(
+            state, Interface(load_fonts(scale).faces, scale, settings or Settings())
+        )
         self.done = []
         self.robot = Robot(self.program, self.draw)
         self.robot.frames(3)
