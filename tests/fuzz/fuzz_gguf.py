@@ -28,6 +28,7 @@ from core.quant.registry import GGUF_FORMATS
 from tests.make_gguf import Typed, build_gguf, quantized
 
 TIME_LIMIT_S = 0.05
+TRIES = 3
 MEMORY_LIMIT_BYTES = 4 << 20
 _EDGES = (0, 1, 2, 7, 8, 9, 31, 32, 33, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**60, 2**63, 2**64 - 1)
 
@@ -129,8 +130,20 @@ def check(
     use: Callable[[Path], None] = use,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> str:
-    """How the reader took the file: 'read' or the name of the allowed error."""
+    """How the reader took the file: 'read' or the name of the allowed error.
+
+    A file that took too long is read again: a reader is as slow each time, a busy machine is not.
+    """
     path.write_bytes(raw)
+    for _ in range(TRIES):
+        outcome, seconds = _timed(path, use)
+        if seconds <= time_limit_s:
+            return outcome
+    raise FuzzError(f"{path}: took {seconds * 1000:.0f} ms, {TRIES} times over the limit")
+
+
+def _timed(path: Path, use: Callable[[Path], None]) -> tuple[str, float]:
+    """What came of reading a file, and the seconds of this thread that it took."""
     gc.collect(0)
     gc.disable()  # a collection of all that other tests left would count as the reader's time
     start = time.thread_time()
@@ -146,9 +159,7 @@ def check(
         raise FuzzError(f"{path}: {type(error).__name__} escaped: {error}") from error
     finally:
         gc.enable()
-    if (seconds := time.thread_time() - start) > time_limit_s:
-        raise FuzzError(f"{path}: took {seconds * 1000:.0f} ms")
-    return outcome
+    return outcome, time.thread_time() - start
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,6 @@
+import time
+from pathlib import Path
+
 import pytest
 
 from core.formats import gguf
@@ -17,3 +20,24 @@ def test_fuzzer_finds_a_missing_check(tmp_path, monkeypatch):
     monkeypatch.setattr(gguf, "_check_offset", lambda *_: None)
     with pytest.raises(fuzz_gguf.FuzzError, match="escaped"):
         fuzz_gguf.fuzz(1000, 0, tmp_path)
+
+
+def test_fuzzer_finds_a_slow_reader(tmp_path):
+    def slow(_: Path) -> None:
+        end = time.thread_time() + 0.002
+        while time.thread_time() < end:
+            pass
+
+    with pytest.raises(fuzz_gguf.FuzzError, match="3 times over the limit"):
+        fuzz_gguf.check(b"", tmp_path / "slow", slow, time_limit_s=0.001)
+
+
+def test_fuzzer_forgives_one_slow_moment(tmp_path):
+    moments = iter((0.02, 0.0))
+
+    def once(_: Path) -> None:
+        end = time.thread_time() + next(moments)
+        while time.thread_time() < end:
+            pass
+
+    assert fuzz_gguf.check(b"", tmp_path / "once", once, time_limit_s=0.01) == "read"
