@@ -41,6 +41,13 @@ def table(name: str) -> NDArray[np.uint8]:
     return rgba
 
 
+@cache
+def stops(name: str, steps: int) -> tuple[int, ...]:
+    """The colours at the ends of so many equal pieces, as Dear ImGui packs them."""
+    packed = table(name).view(np.uint32).reshape(-1)
+    return tuple(int(packed[i * (ENTRIES - 1) // steps]) for i in range(steps + 1))
+
+
 def srgb_to_lab(rgb: Floats) -> Floats:
     """sRGB 0..1 [..., 3] -> L*, a*, b*."""
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)

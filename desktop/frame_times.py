@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +32,22 @@ def percentiles(milliseconds: Collection[float]) -> dict[str, float]:
     """p50, p95, p99 and the number of values; zeros where there is none."""
     if not milliseconds:
         return {"p50": 0.0, "p95": 0.0, "p99": 0.0, "frames": 0}
-    p50, p95, p99 = np.percentile(list(milliseconds), (50, 95, 99))
+    p50, p95, p99 = quantiles(np.array(list(milliseconds)), (0.5, 0.95, 0.99))
     return {
-        "p50": round(float(p50), 3),
-        "p95": round(float(p95), 3),
-        "p99": round(float(p99), 3),
+        "p50": round(p50, 3),
+        "p95": round(p95, 3),
+        "p99": round(p99, 3),
         "frames": len(milliseconds),
     }
+
+
+def quantiles(values: npt.NDArray[np.float64], shares: Iterable[float]) -> list[float]:
+    """Where these shares of the `values` lie below, one value at least; between two values linear,
+    as numpy.quantile, which takes ten times as long for as many as a plot has."""
+    ordered = np.sort(values)
+    found, last = list[float](), len(ordered) - 1
+    for share in shares:
+        at = min(int(share * last), last - 1) if last else 0
+        low, high = float(ordered[at]), float(ordered[min(at + 1, last)])
+        found.append(low + (high - low) * (share * last - at))
+    return found

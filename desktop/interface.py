@@ -90,6 +90,8 @@ class Interface:
         at = ("attention",) if state.attention.large else ()
         self._turns.begin(following and not self._build_layout, self._relies_on(), at)
         ui.now, ui.redraw_at = now, math.inf
+        pointer = imgui.get_io().mouse_pos
+        ui.pointer = (pointer.x, pointer.y)
         ui.rects.clear()
         size = imgui.get_main_viewport().size
         width, height = rail.rail_width(ui), status_bar.status_height(ui)

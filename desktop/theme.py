@@ -100,10 +100,10 @@ class Theme:
 
     def u(self, units: float) -> float:
         """`units` of the spacing unit in whole pixels, at least one."""
-        return _pixels(units, self.text)
+        return pixels(units, self.text)
 
     def size(self, style: str) -> float:
-        return float(round(SIZES[style] * self.text))
+        return _text_size(style, self.text)
 
     @property
     def line(self) -> float:
@@ -115,8 +115,14 @@ class Theme:
 
 
 @lru_cache(maxsize=1024)
-def _pixels(units: float, text: float) -> float:
+def pixels(units: float, text: float) -> float:
+    """`units` of the spacing unit beside body text of so many pixels."""
     return float(max(1, round(units * UNIT * text))) if units else 0.0
+
+
+@lru_cache(maxsize=64)
+def _text_size(style: str, text: float) -> float:
+    return float(round(SIZES[style] * text))
 
 
 def make_theme(name: ThemeName, font_size: float, scale: float) -> Theme:

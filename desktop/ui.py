@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from imgui_bundle import ImVec2, imgui
 
 from desktop.frame_times import FrameTimes
-from desktop.theme import Theme, u32, vec
+from desktop.theme import Theme, pixels, u32, vec
 
 if TYPE_CHECKING:
     from desktop.attention_maps import AttentionMaps
@@ -28,6 +28,7 @@ class Ui:
     theme: Theme
     fonts: dict[Face, Any]  # ImFont
     now: float = 0.0
+    pointer: tuple[float, float] = (-math.inf, -math.inf)  # pixels
     rects: dict[str, Rect] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     frames: FrameTimes = field(default_factory=FrameTimes)
@@ -39,7 +40,8 @@ class Ui:
         self.redraw_at = min(self.redraw_at, self.now + seconds)
 
     def u(self, units: float) -> float:
-        return self.theme.u(units)
+        """`units` of the theme's spacing unit in whole pixels."""
+        return pixels(units, self.theme.text)
 
     def color(self, name: str, alpha: float = 1.0) -> int:
         """A colour of the palette, packed for a draw list."""
@@ -49,6 +51,10 @@ class Ui:
         """A plot's colour, packed for a draw list."""
         series = self.theme.palette.series
         return u32(series[number % len(series)])
+
+    def at_pointer(self, rect: Rect) -> bool:
+        """Where there are hundreds of places to click, comparing costs less than their items."""
+        return rect[0] <= self.pointer[0] < rect[2] and rect[1] <= self.pointer[1] < rect[3]
 
     def right(self, width: float) -> float:
         """The window position, in x, of something `width` wide at the right edge."""
@@ -60,9 +66,9 @@ class Ui:
         low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
         self.rects[name] = (low.x, low.y, high.x, high.y)
 
-    def font(self, face: Face = "regular", style: str = "body") -> _Pushed:
+    def font(self, face: Face = "regular", style: str = "body") -> _PopFont:
         imgui.push_font(self.fonts[face], self.theme.size(style))
-        return _Pushed(1, _pop_fonts)
+        return _POP_FONT
 
     def colored(self, **colors: str) -> _Pushed:
         """ImGui colours by name of the palette, `-` for transparent."""
@@ -96,6 +102,16 @@ class _Pushed:
             self._pop(self._count)
 
 
-def _pop_fonts(count: int) -> None:
-    for _ in range(count):
+class _PopFont:
+    """The same for a font, of which nothing is to be remembered."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
         imgui.pop_font()
+
+
+_POP_FONT = _PopFont()

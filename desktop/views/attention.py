@@ -14,7 +14,6 @@ from desktop.attention_maps import AttentionMaps
 from desktop.attention_state import AttentionChoice, Head
 from desktop.controls import picker
 from desktop.state import AppState
-from desktop.theme import u32
 from desktop.ui import Ui
 from desktop.units import size
 from desktop.views import attention_head
@@ -156,23 +155,28 @@ def ordered(
 ) -> tuple[list[Head], dict[Head, float] | None]:
     """Those that pass the filters: by layer, or the highest score first, with the scores; those
     that have none come last."""
-    heads = _heads(choice, maps)
+    heads = _heads(choice, ui, maps)
     if choice.order == "layer":
         return heads, None
     scores = _scores(choice.order, ui, maps)
-    heads.sort(key=lambda head: (math.isnan(scores[head]), -scores[head], head))
-    return heads, scores
+    return sorted(heads, key=lambda head: (math.isnan(scores[head]), -scores[head], head)), scores
 
 
-def _heads(choice: AttentionChoice, maps: AttentionMaps) -> list[Head]:
-    """Those that pass the filters, layer by layer."""
-    return [
-        (at, head)
-        for at, layer in enumerate(maps.layers)
-        if choice.layer in (None, at)
-        for head in range(layer.heads)
-        if choice.group is None or choice.group == group_of(maps, (at, head))
-    ]
+def _heads(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> list[Head]:
+    """Those that pass the filters, layer by layer; not to be changed."""
+    layers, filters = maps.layers, (choice.layer, choice.group)
+    held = ui.memory.get("attention.heads")
+    if held is None or held[0] is not layers or held[1] != filters:
+        found = [
+            (at, head)
+            for at, layer in enumerate(layers)
+            if choice.layer in (None, at)
+            for head in range(layer.heads)
+            if choice.group is None or choice.group == group_of(maps, (at, head))
+        ]
+        held = ui.memory["attention.heads"] = (layers, filters, found)
+    heads: list[Head] = held[2]
+    return heads
 
 
 def group_of(maps: AttentionMaps, head: Head) -> int:
@@ -272,23 +276,18 @@ def _draw_cell(
     at: tuple[float, float],
     side: float,
 ) -> AttentionChoice:
-    """A thumbnail with a line in the colour of its group; a click locks it.
-
-    There are hundreds: the pointer is compared here, an item of Dear ImGui for each costs more.
-    """
+    """A thumbnail with a line in the colour of its group; a click locks it."""
     picture = maps.thumbnail(*head)
     draw = imgui.get_window_draw_list()
-    low, high = ImVec2(*at), ImVec2(at[0] + side, at[1] + side)
+    rect = (*at, at[0] + side, at[1] + side)
+    low, high = ImVec2(*rect[:2]), ImVec2(*rect[2:])
     draw.add_rect_filled(low, high, ui.color("sunken"))
     texture = imgui.ImTextureRef(picture.texture)
     draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
-    series = ui.theme.palette.series
-    group = u32(series[group_of(maps, head) % len(series)])
-    draw.add_rect_filled(ImVec2(low.x, high.y - ui.u(0.5)), high, group)
-    ui.rects[f"attention.{head[0]}.{head[1]}"] = (low.x, low.y, high.x, high.y)
-    mouse = imgui.get_io().mouse_pos
-    inside = low.x <= mouse.x < high.x and low.y <= mouse.y < high.y
-    hovered = inside and imgui.is_window_hovered()
+    group = ui.color_of_series(group_of(maps, head))
+    draw.add_rect_filled(ImVec2(rect[0], rect[3] - ui.u(0.5)), high, group)
+    ui.rects[f"attention.{head[0]}.{head[1]}"] = rect
+    hovered = ui.at_pointer(rect) and imgui.is_window_hovered()
     if hovered and imgui.is_mouse_clicked(0):
         choice = choice.toggled(head)
         if not choice.large:

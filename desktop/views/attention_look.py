@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
-import numpy as np
 from imgui_bundle import ImVec2, imgui
 
-from desktop.attention_colors import NAMES, table
+from desktop.attention_colors import NAMES, stops
 from desktop.attention_maps import AttentionMaps, Look
 from desktop.attention_state import AttentionChoice
 from desktop.controls import chooser, slider, toggle
@@ -17,6 +17,7 @@ from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.widgets import icon_button, popover, text
 
+STEPS = 64  # pieces of a colour bar
 LOWEST = 1e-4  # value of the first colour of a logarithmic scale
 SINK = (
     "Heads that have nothing to look for rest on the first token, and its column swamps everything "
@@ -86,12 +87,10 @@ def draw_level_bar(
 ) -> None:
     """From left to right, with the numbers below; outside the flow."""
     height = ui.u(2)
-    colors = table(choice.colors).view(np.uint32).reshape(-1)
-    steps = min(64, len(colors) - 1)
-    for step in range(steps):
-        left, right = (int(colors[(step + i) * 255 // steps]) for i in (0, 1))
-        low = ImVec2(at.x + width * step / steps, at.y)
-        high = ImVec2(at.x + width * (step + 1) / steps, at.y + height)
+    colors = stops(choice.colors, STEPS)
+    x, y, each = at.x, at.y, width / STEPS
+    for step, (left, right) in enumerate(pairwise(colors)):
+        low, high = ImVec2(x + each * step, y), ImVec2(x + each * (step + 1), y + height)
         draw.add_rect_filled_multi_color(low, high, left, right, right, left)
     with ui.font(style="small"):
         for share, words in ticks(choice):
@@ -112,12 +111,10 @@ def draw_upright_bar(
 ) -> None:
     """The colour bar beside maps, its largest value at the top; outside the flow."""
     width, small = ui.u(2), ui.theme.size("small")
-    colors = table(choice.colors).view(np.uint32).reshape(-1)
-    steps = 64
-    for step in range(steps):
-        upper, lower = (int(colors[255 - (step + i) * 255 // steps]) for i in (0, 1))
-        low = ImVec2(at.x, at.y + height * step / steps)
-        high = ImVec2(at.x + width, at.y + height * (step + 1) / steps)
+    colors = reversed(stops(choice.colors, STEPS))
+    x, y, each = at.x, at.y, height / STEPS
+    for step, (upper, lower) in enumerate(pairwise(colors)):
+        low, high = ImVec2(x, y + each * step), ImVec2(x + width, y + each * (step + 1))
         draw.add_rect_filled_multi_color(low, high, upper, upper, lower, lower)
     with ui.font(style="small"):
         for share, words in ticks(choice):

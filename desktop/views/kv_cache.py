@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import get_args
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
 from desktop.actions import Action
-from desktop.attention_colors import table
+from desktop.attention_colors import stops
 from desktop.cache_actions import AskMeasure, ColorCache
 from desktop.cache_state import ColorBy
 from desktop.controls import picker
@@ -165,14 +166,11 @@ def _ends(state: AppState, rows: Rows) -> tuple[str, str, str]:
 
 
 def _gradient(state: AppState, ui: Ui, width: float) -> None:
-    colors = table(state.attention.colors)[:, :3].astype(np.uint32)
-    packed = colors[:, 0] | colors[:, 1] << 8 | colors[:, 2] << 16 | np.uint32(0xFF000000)
-    stops = [int(packed[i * 255 // 16]) for i in range(17)]
     at, draw, height = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), _small(ui)
-    for i in range(16):
+    for i, (left, right) in enumerate(pairwise(stops(state.attention.colors, 16))):
         low = ImVec2(at.x + width * i / 16, at.y + ui.u(0.5))
         high = ImVec2(at.x + width * (i + 1) / 16, at.y + height)
-        draw.add_rect_filled_multi_color(low, high, stops[i], stops[i + 1], stops[i + 1], stops[i])
+        draw.add_rect_filled_multi_color(low, high, left, right, right, left)
     imgui.dummy(ImVec2(width, height))
     ui.mark("kv_cache.legend")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
@@ -25,6 +26,18 @@ ABOUT = (
 )
 EMPTY = "Say something in the chat, then click a token in its X-ray: each layer's guess appears."
 SETTLED = "From this layer on, the word that the model will say is the likeliest."
+
+
+@dataclass(frozen=True, slots=True)
+class _Inked:
+    """A cell of the table: words, probability with its width in pixels, packed colours."""
+
+    words: str
+    shown: str
+    wide: float
+    fill: int
+    ink: int
+    final: bool  # the word that the model says in the end
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -95,16 +108,15 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     height = max(ui.u(5.5), min(ui.u(7.5), imgui.get_content_region_avail().y / len(result.rows)))
     height = float(int(height))
     top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
-    final = result.rows[-1].tokens[0].token
-    count = len(result.rows)
+    count, inked = len(result.rows), _inked(ui, result, each - ui.u(0.5))
     for number, row in enumerate(result.rows):
         y = top.y + (count - 1 - number) * height
         if y > low + imgui.get_window_height() or y + height < low:
             continue
         _draw_layer(ui, row.layer, top.x, y, height, number >= start)
-        for column, token in enumerate(row.tokens[:COLUMNS]):
-            at = (top.x + gutter + column * each, y)
-            _draw_token(ui, row.layer, token, at, (each - ui.u(0.5), height), token.token == final)
+        for column, token in enumerate(inked[number]):
+            _draw_token(ui, token, (top.x + gutter + column * each, y), (each - ui.u(0.5), height))
+    _draw_tip(result, top, gutter, each, height)
     y = top.y + (count - start) * height
     line = ImVec2(top.x, y), ImVec2(top.x + room, y)
     imgui.get_window_draw_list().add_line(*line, ui.color("accent"), max(1.0, ui.u(0.375)))
@@ -118,6 +130,29 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     imgui.end_child()
 
 
+def _inked(ui: Ui, result: LensResult, width: float) -> list[list[_Inked]]:
+    """The cells of every row, made once for a result, a width and a theme."""
+    key = (ui.theme, width)
+    held = ui.memory.get("lens.inked")
+    if held is None or held[0] is not result or held[1] != key:
+        final = result.rows[-1].tokens[0].token
+        with ui.font(style="small"):
+            made = [[_ink(ui, t, width, final) for t in r.tokens[:COLUMNS]] for r in result.rows]
+        held = ui.memory["lens.inked"] = (result, key, made)
+    inked: list[list[_Inked]] = held[2]
+    return inked
+
+
+def _ink(ui: Ui, token: Alternative, width: float, final: int) -> _Inked:
+    """As strong as the token is likely."""
+    palette = ui.theme.palette
+    fill = mix(palette.panel, palette.accent, 0.06 + 0.84 * token.probability**0.5)
+    shown = f"{token.probability:.0%}"
+    wide = imgui.calc_text_size(shown).x
+    words = fit(visible(token.text), width - wide - ui.u(3))
+    return _Inked(words, shown, wide, u32(fill), u32(legible(fill)), token.token == final)
+
+
 def _draw_layer(ui: Ui, layer: int, x: float, y: float, height: float, done: bool) -> None:
     draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
     color = ui.color("accent" if done else "muted")
@@ -125,30 +160,27 @@ def _draw_layer(ui: Ui, layer: int, x: float, y: float, height: float, done: boo
     draw.add_text(ui.fonts["bold" if done else "regular"], small, spot, color, f"L{layer}")
 
 
-def _draw_token(
-    ui: Ui,
-    layer: int,
-    token: Alternative,
-    at: tuple[float, float],
-    size: tuple[float, float],
-    final: bool,
-) -> None:
-    """A cell as strong as the token is likely; the model's final word with a line around."""
-    draw, small, palette = imgui.get_window_draw_list(), ui.theme.size("small"), ui.theme.palette
-    gap = ui.u(0.25)
+def _draw_token(ui: Ui, token: _Inked, at: tuple[float, float], size: tuple[float, float]) -> None:
+    """A cell; the model's final word with a line around."""
+    draw, small, gap = imgui.get_window_draw_list(), ui.theme.size("small"), ui.u(0.25)
     low = ImVec2(at[0], at[1] + gap)
     high = ImVec2(at[0] + size[0], at[1] + size[1] - gap)
-    fill = mix(palette.panel, palette.accent, 0.06 + 0.84 * token.probability**0.5)
-    draw.add_rect_filled(low, high, u32(fill), ui.u(0.75))
-    if final:
+    draw.add_rect_filled(low, high, token.fill, ui.u(0.75))
+    if token.final:
         draw.add_rect(low, high, ui.color("accent"), ui.u(0.75), max(1.0, ui.u(0.3)))
-    with ui.font(style="small"):
-        y = round(at[1] + (size[1] - small) / 2)
-        shown = f"{token.probability:.0%}"
-        wide = imgui.calc_text_size(shown).x
-        words = fit(visible(token.text), size[0] - wide - ui.u(3))
-        ink = u32(legible(fill))
-        draw.add_text(ImVec2(at[0] + ui.u(1), y), ink, words)
-        draw.add_text(ImVec2(at[0] + size[0] - wide - ui.u(1), y), ink, shown)
-    if imgui.is_window_hovered() and imgui.is_mouse_hovering_rect(low, high):
+    font, y, side = ui.fonts["regular"], round(at[1] + (size[1] - small) / 2), ui.u(1)
+    draw.add_text(font, small, ImVec2(at[0] + side, y), token.ink, token.words)
+    end = ImVec2(at[0] + size[0] - token.wide - side, y)
+    draw.add_text(font, small, end, token.ink, token.shown)
+
+
+def _draw_tip(result: LensResult, top: ImVec2, gutter: float, each: float, height: float) -> None:
+    """The whole token under the pointer, and how likely it was."""
+    if not imgui.is_window_hovered():
+        return
+    mouse, rows = imgui.get_mouse_pos(), result.rows
+    column = math.floor((mouse.x - top.x - gutter) / each)
+    number = len(rows) - 1 - math.floor((mouse.y - top.y) / height)
+    if 0 <= number < len(rows) and 0 <= column < min(COLUMNS, len(rows[number].tokens)):
+        token, layer = rows[number].tokens[column], rows[number].layer
         imgui.set_tooltip(f"“{visible(token.text)}”: {token.probability:.2%} after layer {layer}")

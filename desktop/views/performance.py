@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from core.messages import GenerationStats
 from desktop.actions import Action
+from desktop.frame_times import quantiles
 from desktop.state import AppState, RateSample
 from desktop.theme import vec
 from desktop.ui import Ui
@@ -100,14 +101,14 @@ def _draw_limit(ui: Ui, times: Floats, limit: float) -> None:
 
 def _draw_steps(ui: Ui, points: list[RateSample]) -> None:
     taken = np.array([p.step_ms for p in points], np.float64)
+    low, middle, high, most = quantiles(taken, (0.05, 0.5, 0.95, 0.99))
+    top = max(most * 1.3, 1.0)
     with ui.font(style="small"):
         if _begin(ui, "##steps", "seconds", "ms"):
-            top = max(float(np.percentile(taken, 99)) * 1.3, 1.0)
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
             _plot_answers(ui, points, taken, 2)
             implot.end_plot()
     ui.mark("performance.steps")
-    low, middle, high = np.percentile(taken, (5, 50, 95))
     shown = f"{middle:.1f} ms  ·  {low:.1f} to {high:.1f} ms"
     facts(ui, "steps", [("A step", shown, "The middle one, and where nine of ten lie.")])
 
@@ -159,7 +160,8 @@ def _draw_frames(ui: Ui) -> None:
         wrapped(ui, "No frames yet.")
         return
     numbers = np.arange(values.size, dtype=np.float64)
-    top = max(float(np.percentile(values, 99)) * 1.3, 20.0)
+    p = ui.frames.percentiles()
+    top = max(p["p99"] * 1.3, 20.0)
     with ui.font(style="small"):
         if _begin(ui, "##frames", "the last is on the right", "ms", ticks=False):
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
@@ -167,7 +169,6 @@ def _draw_frames(ui: Ui) -> None:
             implot.plot_line("frame", numbers, values, _spec(ui, 1))
             implot.end_plot()
     ui.mark("performance.frames")
-    p = ui.frames.percentiles()
     shown = "  ·  ".join(f"{name} {p[name]:.1f} ms" for name in ("p50", "p95", "p99"))
     hint = "Half, 95 % and 99 % of the frames took at most this long. 33 ms is 30 frames a second."
     facts(ui, "frames", [("Percentiles", shown, hint)])

@@ -15,7 +15,7 @@ from desktop.icons import ICON_REGENERATE, ICON_UNDO
 from desktop.inside import AnswerSteered, Steer
 from desktop.state import AppState
 from desktop.theme import u32
-from desktop.ui import Ui
+from desktop.ui import Rect, Ui
 from desktop.views.token_colors import legible, mix
 from desktop.widgets import button, help_mark, text, tip, wrapped
 
@@ -114,7 +114,10 @@ def _draw_layer(state: AppState, ui: Ui, model: ModelInfo, gains: Gains) -> Gain
 
 
 def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
-    """A row a layer, a cell a head."""
+    """A row a layer, a cell a head.
+
+    There are hundreds: only the one at the pointer, and the one that is held, are items.
+    """
     imgui.begin_child("steer.grid", ImVec2(0, 0), 0, imgui.WindowFlags_.no_saved_settings)
     gutter, gap = ui.u(8), ui.u(0.5)
     room = imgui.get_content_region_avail()
@@ -123,53 +126,65 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     width = float(int(min((room.x - gutter) / columns - gap, ui.u(24))))
     height = float(int(max(ui.u(4), min(ui.u(8), room.y / (model.layers * lines) - gap))))
     top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
+    left, step = top.x, lines * (height + gap)
+    drag: Drag = ui.memory.setdefault("steer.drag", Drag())
+    held = drag.cell if imgui.is_mouse_down(0) else None
     for layer in range(model.layers):
-        y = top.y + layer * lines * (height + gap)
-        if y > low + imgui.get_window_height() or y + lines * (height + gap) < low:
+        y = top.y + layer * step
+        if y > low + imgui.get_window_height() or y + step < low:
             continue
-        gains = _draw_label(ui, layer, ImVec2(top.x, y), ImVec2(gutter - gap, height), gains)
+        gains = _draw_label(ui, layer, (left, y, left + gutter - gap, y + height), gains)
         for head in range(model.heads):
-            x = top.x + gutter + head % columns * (width + gap)
-            at = ImVec2(x, y + head // columns * (height + gap))
-            gains = _draw_cell(ui, (layer, head), at, ImVec2(width, height), gains)
+            x0 = left + gutter + head % columns * (width + gap)
+            y0 = y + head // columns * (height + gap)
+            rect = ui.rects[f"steer.{layer}.{head}"] = (x0, y0, x0 + width, y0 + height)
+            if (layer, head) == held or ui.at_pointer(rect):
+                gains = _draw_cell(ui, (layer, head), rect, gains)
+            else:
+                _paint(ui, rect, gains[layer][head])
     imgui.set_cursor_screen_pos(top)
-    imgui.dummy(ImVec2(room.x, model.layers * lines * (height + gap) - gap))
+    imgui.dummy(ImVec2(room.x, model.layers * step - gap))
     imgui.end_child()
     return gains
 
 
-def _draw_label(ui: Ui, layer: int, at: ImVec2, size: ImVec2, gains: Gains) -> Gains:
+def _draw_label(ui: Ui, layer: int, rect: Rect, gains: Gains) -> Gains:
     """The layer's number: a click ablates or restores all of it, and has its sliders shown."""
-    imgui.set_cursor_screen_pos(at)
-    if imgui.invisible_button(f"steer.layer.{layer}", size):
-        chosen = ui.memory.get("steer.layer") == layer
-        ui.memory["steer.layer"] = layer
-        if chosen:
-            value = 1.0 if any(gain != 1.0 for gain in gains[layer]) else 0.0
-            gains = _with_row(gains, layer, (value,) * len(gains[layer]))
-    ui.mark(f"steer.layer.{layer}")
-    tip(ui, "Click for the sliders of this layer, again to ablate or restore all of it.")
+    ui.rects[f"steer.layer.{layer}"] = rect
+    lit = chosen = ui.memory.get("steer.layer", 0) == layer
+    if ui.at_pointer(rect):
+        if _button(f"steer.layer.{layer}", rect):
+            ui.memory["steer.layer"] = layer
+            if chosen:
+                value = 1.0 if any(gain != 1.0 for gain in gains[layer]) else 0.0
+                gains = _with_row(gains, layer, (value,) * len(gains[layer]))
+        lit = lit or imgui.is_item_hovered()
+        tip(ui, "Click for the sliders of this layer, again to ablate or restore all of it.")
     small = ui.theme.size("small")
-    chosen = ui.memory.get("steer.layer", 0) == layer
-    lit = chosen or imgui.is_item_hovered()
-    spot = ImVec2(at.x, round(at.y + (size.y - small) / 2))
+    spot = ImVec2(rect[0], round((rect[1] + rect[3] - small) / 2))
     font, color = ui.fonts["bold" if chosen else "regular"], ui.color("accent" if lit else "muted")
     imgui.get_window_draw_list().add_text(font, small, spot, color, f"L{layer}")
     return gains
 
 
-def _draw_cell(ui: Ui, cell: tuple[int, int], at: ImVec2, size: ImVec2, gains: Gains) -> Gains:
+def _button(name: str, rect: Rect) -> bool:
+    """Whether that part of the screen was clicked."""
+    x0, y0, x1, y1 = rect
+    imgui.set_cursor_screen_pos(ImVec2(x0, y0))
+    return imgui.invisible_button(name, ImVec2(x1 - x0, y1 - y0))
+
+
+def _draw_cell(ui: Ui, cell: tuple[int, int], rect: Rect, gains: Gains) -> Gains:
+    """One that may be clicked or dragged."""
     layer, head = cell
-    gain = gains[layer][head]
-    imgui.set_cursor_screen_pos(at)
-    name = f"steer.{layer}.{head}"
-    clicked = imgui.invisible_button(name, size)
-    ui.mark(name)
+    gain, drag = gains[layer][head], ui.memory["steer.drag"]
+    clicked = _button(f"steer.{layer}.{head}", rect)
     active, hovered = imgui.is_item_active(), imgui.is_item_hovered()
-    _paint(ui, at, size, gain, hovered or active)
+    _paint(ui, rect, gain)
     if not (clicked or active or hovered):
-        return gains  # nearly all
-    drag: Drag = ui.memory.setdefault("steer.drag", Drag())
+        return gains
+    corners, thick = (ImVec2(*rect[:2]), ImVec2(*rect[2:])), max(1.0, ui.u(0.3))
+    imgui.get_window_draw_list().add_rect(*corners, ui.color("text"), ui.u(0.75), thick)
     if imgui.is_item_activated():
         ui.memory["steer.drag"] = drag = Drag(cell, gain)
         ui.memory["steer.layer"] = layer
@@ -194,20 +209,20 @@ def _with_row(gains: Gains, layer: int, row: tuple[float, ...]) -> Gains:
     return (*gains[:layer], row, *gains[layer + 1 :])
 
 
-def _paint(ui: Ui, at: ImVec2, size: ImVec2, gain: float, lit: bool) -> None:
+def _paint(ui: Ui, rect: Rect, gain: float) -> None:
     """Quiet at 1, towards red below, towards blue above; the number where it is not 1."""
-    draw, palette, small = imgui.get_window_draw_list(), ui.theme.palette, ui.theme.size("small")
-    strength = min(1.0, abs(gain - 1.0))
-    fill = mix(palette.hover, palette.error if gain < 1 else palette.accent, 0.85 * strength)
-    high = ImVec2(at.x + size.x, at.y + size.y)
-    draw.add_rect_filled(at, high, u32(fill), ui.u(0.75))
-    if lit:
-        draw.add_rect(at, high, ui.color("text"), ui.u(0.75), max(1.0, ui.u(0.3)))
+    x0, y0, x1, y1 = rect
+    draw, palette = imgui.get_window_draw_list(), ui.theme.palette
+    low, high, rounding = ImVec2(x0, y0), ImVec2(x1, y1), ui.u(0.75)
     if gain == 1.0:
+        draw.add_rect_filled(low, high, u32(palette.hover), rounding)
         return
+    strength, small = min(1.0, abs(gain - 1.0)), ui.theme.size("small")
+    fill = mix(palette.hover, palette.error if gain < 1 else palette.accent, 0.85 * strength)
+    draw.add_rect_filled(low, high, u32(fill), rounding)
     shown = "off" if gain == 0 else f"{gain:.2f}".rstrip("0").rstrip(".")
     with ui.font(style="small"):
         wide = imgui.calc_text_size(shown).x
-        spot = ImVec2(at.x + (size.x - wide) / 2, round(at.y + (size.y - small) / 2))
-        if wide < size.x and small <= size.y:
+        if wide < x1 - x0 and small <= y1 - y0:
+            spot = ImVec2((x0 + x1 - wide) / 2, round((y0 + y1 - small) / 2))
             draw.add_text(spot, u32(legible(fill)), shown)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import get_args
 
-import numpy as np
 from imgui_bundle import ImVec2, imgui
 
 from desktop.actions import Action, SetAttention
-from desktop.attention_colors import table
+from desktop.attention_colors import stops
 from desktop.controls import picker, toggle
 from desktop.icons import ICON_EYE
 from desktop.inside import ReadAgain, SetXRay
@@ -147,17 +146,14 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
     """None where the tokens have no colours."""
     found = shades(state, ui)
     if found is not None:
-        colors = table(state.attention.colors)[:, :3].astype(np.uint32)
-        packed = colors[:, 0] | colors[:, 1] << 8 | colors[:, 2] << 16 | np.uint32(0xFF000000)
-        stops = tuple(int(packed[i * 255 // STEPS]) for i in range(STEPS + 1))
         high = f"{found.top:.1%}" if found.top >= 0.0005 else f"{found.top:.1g}"
         back = state.xray.looks_back
         note = "of each token's attention goes here" if back else "of this token's attention"
-        return Legend("0", stops, high, note)
+        return Legend("0", stops(state.attention.colors, STEPS), high, note)
     if not state.xray.probabilities:
         return None
-    stops = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
-    return Legend("certain", stops, f"{RAREST:.1%}", "how likely the model found each token")
+    colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
+    return Legend("certain", colors, f"{RAREST:.1%}", "how likely the model found each token")
 
 
 def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDrawList) -> float:
