@@ -30,7 +30,7 @@ from desktop.program import Program, open_first_model, with_lists
 from desktop.screen import Screen
 from desktop.settings import WindowPlace, restore, settings_path, variants_folder
 from desktop.state import AppState
-from desktop.window import Geometry, Window, has_clicks, has_input
+from desktop.window import Geometry, Window, has_input
 
 TITLE = "llm-lite"
 # Seconds that a thread may keep Python to itself while another one waits: with Python's own 0.005
@@ -144,7 +144,7 @@ class App:
         """What has happened since the last time: input, events, an answered dialog, settings."""
         now = time.monotonic()
         if self.window.drawable and has_input():
-            self._pacer.on_input(now, light=not has_clicks())
+            self._pacer.on_input(now)
         if self.program.update():
             self._pacer.on_change(now)
             self._name_window()

@@ -83,12 +83,12 @@ class Interface:
         return self.ui.frames
 
     def frame(self, state: AppState, now: float, *, following: bool = False) -> list[Action]:
-        """Draw `state`; what the person did. `following`: only the engine or the pointer asked for
-        the frame, and views may keep their pictures until it is their turn."""
+        """Draw `state`; what the person did. `following`: the frame follows the engine or input,
+        and views may keep their pictures until it is their turn."""
         self._use_theme(state)
         ui = self.ui
         at = ("attention",) if state.attention.large else ()
-        self._turns.begin(following and not self._build_layout, self._relies_on(), at)
+        self._turns.begin(following, self._relies_on(), at)
         ui.now, ui.redraw_at = now, math.inf
         pointer = imgui.get_io().mouse_pos
         ui.pointer = (pointer.x, pointer.y)
@@ -189,11 +189,10 @@ class Interface:
         return actions
 
     def _relies_on(self) -> tuple[object, ...]:
-        """What changes every view's picture: theme, room, and textures that may be gone."""
+        """What changes every view's picture: theme, room, layout, textures that may be gone."""
         size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
-        return (
-            self._applied, size.x, size.y, atlas and atlas.unique_id, maps and maps.vanished, maps
-        )  # fmt: skip
+        textures = (atlas and atlas.unique_id, maps, maps and maps.vanished)
+        return (self._applied, self._build_layout, size.x, size.y, *textures)
 
     def _mark_tab(self, name: str) -> None:
         window: Any = imgui.internal.get_current_window()

@@ -6,9 +6,12 @@ import math
 
 FRAME = 1 / 30  # seconds between two frames that only the engine asked for
 SOFTWARE_FRAME = 1 / 10  # the same where frames are drawn by the processor that answers
-SETTLE = (0.0, 0.016, 0.05, 0.2, 0.45, 0.8)  # frames after input: hover, tooltips, popovers
-LATE = 0.2  # from here on they draw every view
-OWED = 3  # frames that draw every view after a click
+# Frames after input: as many at once as it takes until each view had its turn, then for what comes
+# late, as tooltips do. Some of them draw every view.
+SETTLE = (
+    *((0.0, False), (0.02, False), (0.04, False), (0.06, False)),
+    *((0.2, True), (0.45, False), (0.8, True)),
+)
 
 
 class Pacer:
@@ -17,16 +20,12 @@ class Pacer:
     def __init__(self, frame: float = FRAME) -> None:
         self.frame = frame
         self._due: list[tuple[float, bool]] = []  # when, and whether every view is drawn
-        self._owed = 0  # frames that draw every view
         self._change = self._settle = self._again = math.inf
         self._last = -math.inf
         self.following = False  # most views may keep their pictures in the frame that was taken
 
-    def on_input(self, now: float, *, light: bool = False) -> None:
-        """`light`: it concerns only where the person is, as a movement or a key does."""
-        self._due = [(now + delay, delay >= LATE) for delay in SETTLE]
-        if not light:
-            self._owed = OWED
+    def on_input(self, now: float) -> None:
+        self._due = [(now + delay, whole) for delay, whole in SETTLE]
 
     def on_change(self, now: float) -> None:
         """The state is another one: draw it soon, but not sooner than a frame after the last.
@@ -56,8 +55,7 @@ class Pacer:
             return False
         passed = [whole for when, whole in self._due if when <= now]
         settles = self._settle <= now or any(passed)
-        self.following = (self._change <= now or bool(passed)) and not (settles or self._owed)
-        self._owed = max(0, self._owed - 1)
+        self.following = (self._change <= now or bool(passed)) and not settles
         self._due = [(when, whole) for when, whole in self._due if when > now]
         if self._change <= now:
             self._change = math.inf

@@ -68,8 +68,8 @@ class Program:
         return self.state is not before
 
     def paint(self, *, following: bool = False) -> list[Action]:
-        """Draw the interface and do what the person did; within a frame, which may be one that only
-        follows the engine or the pointer."""
+        """Draw the interface and do what the person did; within a frame, which may be one that need
+        not draw everything."""
         maps = self.interface.ui.maps
         if maps is not None:
             maps.begin(self.engine.attention() if self.engine else None, self.state.busy)

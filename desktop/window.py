@@ -296,13 +296,6 @@ def has_input() -> bool:
     return len(imgui.get_current_context().input_events_queue) > 0
 
 
-def has_clicks() -> bool:
-    """Whether that was more than movements and keys."""
-    kinds = imgui.internal.InputEventType
-    heavy = (kinds.mouse_button, kinds.focus)
-    return any(event.type in heavy for event in imgui.get_current_context().input_events_queue)
-
-
 def end_frame_of_input() -> None:
     """Let what follows in Dear ImGui's input queue wait for the next frame.
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from desktop.pacing import FRAME, OWED, SETTLE, SOFTWARE_FRAME, Pacer
+from desktop.pacing import FRAME, SETTLE, SOFTWARE_FRAME, Pacer
+from desktop.views import TURNS
 
 
 def drawn(pacer, start, seconds, step=0.001):
@@ -87,22 +88,18 @@ def test_frames_that_only_follow_the_engine():
     assert pacer.take(1.21) and not pacer.following, "the last one settles"
 
 
-def test_clicks_draw_everything_and_movements_when_they_settle():
+def test_input_is_drawn_in_turn_and_wholly_when_it_settles():
     pacer = Pacer(0.1)
     pacer.on_change(2.0)
     pacer.on_input(2.0)
-    seen = []
-    for millisecond in range(100):
+    frames = []
+    for millisecond in range(3000):
         if pacer.take(2.0 + millisecond / 1000):
-            seen.append(pacer.following)
-            pacer.on_input(2.0 + millisecond / 1000, light=True)
-    assert seen[:OWED] == [False] * OWED
-    assert len(seen) > 5 and all(seen[OWED:])
-    late = []
-    for millisecond in range(100, 3000):
-        if pacer.take(2.0 + millisecond / 1000):
-            late.append(pacer.following)
-    assert not any(late[-3:]), "all of it is as it should be in the end"
+            frames.append((millisecond, pacer.following))
+    at_once = [following for millisecond, following in frames if millisecond < 100]
+    assert at_once == [True] * TURNS, "each view had its turn within a tenth of a second"
+    late = [following for _, following in frames[TURNS:]]
+    assert late[0] is False and late[-1] is False, "all of it is as it should be in the end"
 
 
 def test_what_a_resting_view_wants_waits_for_the_next_frame():

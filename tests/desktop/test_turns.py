@@ -1,4 +1,4 @@
-"""Frames that follow the engine: views in turn, and pictures that are kept."""
+"""Frames that follow the engine or input: views in turn, and pictures that are kept."""
 
 import ctypes
 from dataclasses import replace
@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from desktop import actions as a
 from desktop import layout
 from desktop.state import LogLine
+from desktop.turns import SETTLING
 from desktop.views import TURNS, VIEWS
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.tiled import tiled
@@ -81,6 +82,12 @@ def picture():
 
 def _bytes(buffer, size):
     return ctypes.string_at(buffer.data_address(), size * buffer.size())
+
+
+def frame_in_turn(one):
+    imgui.new_frame()
+    one.program.paint(following=True)
+    imgui.render()
 
 
 def log(one, text):
@@ -182,6 +189,43 @@ def test_a_drag_draws_everything(following):
         assert picture() == got, "as if no view had rested"
     assert one.one.robot.rect("view.chat")[3] > y1 + 20
     imgui.get_io().add_mouse_button_event(0, False)
+    for _ in range(SETTLING):
+        assert one.frame() == [view.name for view in VIEWS]
+    assert one.frame() != [view.name for view in VIEWS]
+
+
+def test_a_click_is_drawn_in_turn(following):
+    """The view under the pointer at once, the others while it settles."""
+    one = following()
+    one.one.robot.point("view.log")
+    one.whole()
+    drawn = []
+    for down in (True, False):
+        imgui.get_io().add_mouse_button_event(0, down)
+        drawn.append(one.frame())
+    drawn += [one.frame() for _ in range(TURNS - 2)]
+    assert all("log" in names and names != [view.name for view in VIEWS] for names in drawn)
+    assert set().union(*drawn) == {view.name for view in VIEWS}
+
+
+@pytest.mark.parametrize("turn", range(TURNS))
+def test_another_tab_is_drawn_at_once(headless, turn):
+    """Though the views of its place have other turns than this frame."""
+    one = headless()
+    for _ in range(turn):
+        frame_in_turn(one)
+    x0, y0, x1, y1 = one.robot.rect("tab.lens")
+    imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
+    for down in (True, False):
+        frame_in_turn(one)
+        imgui.get_io().add_mouse_button_event(0, down)
+    frame_in_turn(one)
+    assert one.robot.shows("view.lens") and not one.robot.shows("view.attention")
+    got = picture()
+    imgui.new_frame()
+    one.program.paint()
+    imgui.render()
+    assert picture() == got
 
 
 def test_an_open_popup_draws_everything(following):
@@ -223,7 +267,8 @@ def test_what_every_picture_relies_on(following, change):
         else:
             pytest.fail("the atlas never grew")
     assert one.frame() == [view.name for view in VIEWS]
-    assert any(one.frame() != [view.name for view in VIEWS] for _ in range(3))
+    rests = [one.frame() != [view.name for view in VIEWS] for _ in range(3 * SETTLING)]
+    assert not rests[0] and rests[-1]
 
 
 def test_names_of_what_rests_are_kept(following):
@@ -252,8 +297,6 @@ def test_a_tab_that_is_hidden_is_not_drawn(headless, monkeypatch):
     one.robot.click("tab.lens")
     one.robot.leave()
     for _ in range(TURNS):
-        imgui.new_frame()
-        one.program.paint(following=True)
-        imgui.render()
+        frame_in_turn(one)
         assert one.robot.shows("view.lens")
         assert not one.robot.shows("view.attention")
