@@ -2,13 +2,11 @@
 
 Positions are in pixels from the upper left corner of the text. A block's layout depends on the
 block, the width and the text size only, so of an answer that is being written only the last block
-is laid out again.
+is laid out again, and of that only the last lines.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,23 +14,12 @@ from imgui_bundle import ImVec2, imgui
 
 from desktop.icons import ICON_CHECK, ICON_COPY
 from desktop.markdown import Block, Span, parse
-from desktop.ui import Face, Ui
+from desktop.ui import Ui
 from desktop.widgets import icon_button
+from desktop.wrapping import Run, Wrapping, wrap
 
 CACHE_PAGES, CACHE_BLOCKS = 512, 4096
 T = TypeVar("T")
-CJK = "\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uf900-\ufaff\uff00-\uffef\U0001f000-\U0003ffff"
-# Korean is broken between words, Chinese and Japanese between any two characters.
-WORD = re.compile(rf"\n|[ \t]+|[{CJK}]|[^\s{CJK}]+|\s")
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    x: float
-    y: float
-    text: str
-    style: Face
-    width: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +46,7 @@ class RichText:
         self._blocks: dict[Any, Laid] = {}
         self._pages: dict[Any, Page] = {}
         self._live: dict[Any, Page] = {}
+        self._growing = Wrapping()
 
     def page(
         self, ui: Ui, text: str, width: float, *, plain: bool = False, live: bool = False
@@ -80,8 +68,10 @@ class RichText:
         y, before = 0.0, None
         for number, block in enumerate(blocks):
             y += gap(ui, before, block)
-            growing = live and number == len(blocks) - 1
-            laid = lay_out(ui, block, width) if growing else self._laid(ui, block, width)
+            if live and number == len(blocks) - 1:
+                laid = lay_out(ui, block, width, self._growing)
+            else:
+                laid = self._laid(ui, block, width)
             placed.append((y, laid))
             y += laid.height
             before = block
@@ -117,8 +107,8 @@ def gap(ui: Ui, before: Block | None, block: Block) -> float:
     return ui.u(5) if block.kind == "heading" else ui.u(3)
 
 
-def lay_out(ui: Ui, block: Block, width: float) -> Laid:
-    """One block in `width` pixels."""
+def lay_out(ui: Ui, block: Block, width: float, growing: Wrapping | None = None) -> Laid:
+    """One block in `width` pixels; `growing` knows it from when it was shorter."""
     size, line = ui.theme.size("body"), ui.theme.line
     left = top = 0.0
     if block.kind == "rule":
@@ -135,71 +125,11 @@ def lay_out(ui: Ui, block: Block, width: float) -> Laid:
         size, left, top = ui.theme.size("mono"), ui.u(3), ui.u(9)
         line = float(round(size * 1.45))
     room = max(width - left * (2 if block.kind == "code" else 1), size * 2)
-    runs, lines = _wrap(ui, block.spans, room, size, line)
+    wrapped = (growing.wrap if growing else wrap)(ui, block.spans, room, size, line)
     offset = top + (line - size) / 2
-    moved = tuple(Run(r.x + left, r.y + offset, r.text, r.style, r.width) for r in runs)
+    moved = tuple(Run(r.x + left, r.y + offset, r.text, r.style, r.width) for r in wrapped.runs)
     bottom = ui.u(2.5) if block.kind == "code" else 0.0
-    return Laid(block, moved, top + lines * line + bottom, size)
-
-
-def _wrap(
-    ui: Ui, spans: tuple[Span, ...], width: float, size: float, line: float
-) -> tuple[list[Run], int]:
-    """Greedy line breaking: runs from (0, 0), and the number of lines."""
-    runs: list[Run] = []
-    x, row, start, text = 0.0, 0, 0.0, ""
-    style: Face = "regular"
-
-    def flush() -> None:
-        nonlocal text
-        if text:
-            runs.append(Run(start, row * line, text, style, x - start))
-        text = ""
-
-    for word, face, advance in _words(ui, spans, width, size):
-        if not word:  # room around a word of code
-            flush()
-            x += advance
-            continue
-        if word == "\n" or (x + advance > width and not word.isspace() and x > 0):
-            flush()
-            x, row = 0.0, row + 1
-            if word == "\n":
-                continue
-        if word.isspace() and x == 0 and row and face != "mono":
-            continue
-        if face != style or not text:
-            flush()
-            start, style = x, face
-        text += word
-        x += advance
-    flush()
-    return runs, row + 1
-
-
-def _words(
-    ui: Ui, spans: tuple[Span, ...], width: float, size: float
-) -> Iterator[tuple[str, Face, float]]:
-    """Unbreakable pieces with their face and advance; longer than a line only by one character."""
-    for span in spans:
-        scale = size if span.style != "mono" else round(size * 14 / 15)
-        if len(spans) == 1 and span.style == "mono":
-            scale = size
-        imgui.push_font(ui.fonts[span.style], scale)
-        pieces: list[tuple[str, Face, float]] = []
-        for word in WORD.findall(span.text.expandtabs(4)):
-            advance = imgui.calc_text_size(word).x if word != "\n" else 0.0
-            if advance <= width:
-                pieces.append((word, span.style, advance))
-            else:
-                pieces += [(c, span.style, imgui.calc_text_size(c).x) for c in word]
-        imgui.pop_font()
-        if span.style == "mono" and len(spans) > 1:
-            yield "", "mono", ui.u(1)
-            yield from pieces
-            yield "", "mono", ui.u(1)
-            continue
-        yield from pieces
+    return Laid(block, moved, top + wrapped.lines * line + bottom, size)
 
 
 def draw_page(ui: Ui, page: Page, x: float, y: float, width: float, name: str) -> None:

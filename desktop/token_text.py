@@ -12,8 +12,8 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.rich_text import WORD
 from desktop.ui import Ui
+from desktop.wrapping import WORD
 
 OPAQUE = 224  # alpha, of 255
 BREAK = "↵"
