@@ -20,7 +20,7 @@ from imgui_bundle import imgui
 from core.errors import DeviceError, DeviceLostError
 from core.gpu.device import Device
 from core.messages import EngineOptions, SamplingOptions
-from desktop.actions import OpenModel
+from desktop.actions import Action, OpenModel
 from desktop.dialogs import FileDialog
 from desktop.fonts import load_fonts
 from desktop.interface import Interface, create_context, destroy_context
@@ -162,36 +162,26 @@ class App:
     def _draw(self, *, following: bool = False) -> None:
         interface = self.program.interface
         interface.scale = self.window.ui_scale
-        interface.ui.maps = self.screen.maps
-        acted: list[object] = []
         try:
-            shown = self._picture(acted, following)
+            acted = self._picture(following)
         except DeviceLostError as error:
             self._rebuild(error)
             return
-        if shown:
-            self.program.drawn(self.screen.render)
-            interface.frames.add(self.screen.loop.times.ms[-1] / 1e3)
         now = time.monotonic()
         if acted:
             self._pacer.on_input(now)
         ends = (notice.until for notice in self.program.state.notices)
         self._pacer.again(interface.ui.redraw_at, *ends)
 
-    def _picture(self, acted: list[object], following: bool) -> bool:
+    def _picture(self, following: bool) -> list[Action]:
         """One frame, beside which the engine leaves a core free; what the person did in it."""
-        engine, palette = self.engine, self.program.interface.ui.theme.palette
-
-        def paint() -> None:
-            acted.extend(self.program.paint(following=following))
-
-        if engine is not None:
-            engine.frame(True)
+        if self.engine is None:
+            return self.screen.show(self.program, following=following)
+        self.engine.frame(True)
         try:
-            return self.screen.draw(paint, palette)
+            return self.screen.show(self.program, following=following)
         finally:
-            if engine is not None:
-                engine.frame(False)
+            self.engine.frame(False)
 
     def _refresh(self) -> None:
         """The window has another size or was uncovered: a frame now, and those that settle it."""

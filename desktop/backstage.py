@@ -31,14 +31,8 @@ class Backstage:
 
     def draw(self, *, following: bool = False) -> float:
         """One frame, and the pictures to be saved; milliseconds on the processor."""
-        interface = self.program.interface
-        interface.ui.maps = self.screen.maps
-        paint = self.program.paint
-        if self.screen.draw(lambda: paint(following=following), interface.ui.theme.palette):
-            self.program.drawn(self.screen.render)
-        took = self.screen.loop.times.ms[-1]
-        interface.frames.add(took / 1e3)
-        return float(took)
+        self.screen.show(self.program, following=following)
+        return 1e3 * self.screen.loop.seconds
 
     def resize(self, width: int, height: int, scale: float) -> None:
         self.screen.loop.wait()

@@ -10,7 +10,6 @@ from imgui_bundle import imgui
 
 from core.gpu.commands import CommandPool
 from core.gpu.device import Device
-from desktop.frame_times import FrameTimes
 from desktop.imgui_renderer import BLACK, Color, ImguiRenderer
 from desktop.retired import finish
 from desktop.surface import Frame, Surface
@@ -41,7 +40,7 @@ class FrameLoop:
         self.follow: Callable[[Any], bool] | None = None
         self.submitted: Callable[[], None] = lambda: None
         self.frames = 0
-        self.times = FrameTimes()  # on the CPU, waits for the device included
+        self.seconds = 0.0  # that the last frame took on the CPU, waits for the device included
 
     @property
     def recorded(self) -> int:
@@ -62,7 +61,7 @@ class FrameLoop:
         value = self._submit(frame)
         self.frames += 1
         self._surface.end_frame(frame, value)
-        self.times.add(time.perf_counter() - start)
+        self.seconds = time.perf_counter() - start
         if self.follow is not None:
             self._submit_later(self.follow)
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +10,13 @@ from numpy.typing import NDArray
 
 from core.gpu.commands import CommandPool
 from core.gpu.device import Device
+from desktop.actions import Action
 from desktop.attention_maps import AttentionMaps
 from desktop.figure import Figure
 from desktop.frame import FrameLoop
 from desktop.imgui_renderer import ImguiRenderer
 from desktop.offscreen import OffscreenTarget
-from desktop.theme import Palette
+from desktop.program import Program
 
 
 @dataclass(slots=True)
@@ -41,15 +41,17 @@ class Screen:
             loop.prepare = maps.record
         return cls(device, surface, renderer, loop, maps)
 
-    def draw(self, paint: Callable[[], object], palette: Palette) -> bool:
-        """One frame on the colour that lies behind everything; False where it was dropped."""
-        base = palette.sunken
+    def show(self, program: Program, *, following: bool = False) -> list[Action]:
+        """One frame, unless the surface drops it, and the pictures to be saved; what the person
+        did. `following`: not everything need be drawn."""
+        interface, acted = program.interface, list[Action]()
+        interface.ui.maps = self.maps
+        base = interface.ui.theme.palette.sunken  # the colour that lies behind everything
         self.loop.clear = ((base >> 16) / 255, (base >> 8 & 255) / 255, (base & 255) / 255, 1.0)
-
-        def draw() -> None:
-            paint()
-
-        return self.loop.run(draw)
+        if self.loop.run(lambda: acted.extend(program.paint(following=following))):
+            program.drawn(self.render)
+            interface.frames.add(self.loop.seconds)
+        return acted
 
     def render(self, figure: Figure) -> NDArray[np.uint8]:
         """The pixels of a figure of the frame that was drawn last, uint8 [height, width, 4];

@@ -32,10 +32,10 @@ from desktop.frame_times import percentiles
 from desktop.keeper import Keeper
 from desktop.settings import restore, settings_path
 from desktop.state import AppState
+from tests.bench.prompt_frames import long_prompt
 from tests.desktop import x11
 
 QUESTION = "Tell me a very long story about a dragon and a knight, with many chapters."
-SENTENCE = "The keeper of the lighthouse counted the ships that passed in the night. "  # 14 tokens
 AIM = 0.95  # of the rate without frames
 INPUT_MS = 100.0  # no input waits for longer
 MOVES = 0.15  # seconds between two movements
@@ -80,12 +80,12 @@ class Measured(App):
     def since(self, before: int) -> list[float]:
         """Milliseconds of the frames drawn since there were so many."""
         frames = self.screen.loop.frames - before
-        return list(self.screen.loop.times.ms)[-frames:] if frames else []
+        return list(self.program.interface.frames.ms)[-frames:] if frames else []
 
     def read(self, words: int) -> dict[str, dict[str, list[float]]]:
-        """Frames and movements while a prompt of about so many tokens is read and answered."""
+        """Frames and movements while a prompt of so many words is read and answered."""
         found, loop = {}, self.screen.loop
-        self.ask(SENTENCE * (words // 14))
+        self.ask(long_prompt(words))
         steps = (
             ("prefill", lambda s: s.running is None or s.running.phase == "decode"),
             ("decode", lambda s: not s.busy),
@@ -177,7 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--tokens", type=int, default=400)
-    parser.add_argument("--words", type=int, default=2000, help="tokens of the long prompt")
+    parser.add_argument("--words", type=int, default=2000, help="of the long prompt")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

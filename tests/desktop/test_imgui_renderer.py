@@ -279,8 +279,7 @@ def test_frame_loop_counts_and_times(scene):
     one = scene()
     one.draw(nothing, frames=5)
     assert one.loop.frames == one.loop.recorded == 5
-    times = one.loop.times.percentiles()
-    assert 0 < times["p50"] <= times["p95"] <= times["p99"]
+    assert 0 < one.loop.seconds < 10
 
 
 def test_an_error_while_drawing_leaves_the_loop_usable(scene):
