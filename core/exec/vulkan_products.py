@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.exec.vulkan_dispatch import Call, Dispatch
-from core.exec.vulkan_memory import WeightPart
-from core.exec.vulkan_tuning import VECTOR
+from core.exec.vulkan_memory import TILE_BYTES, WeightPart
+from core.exec.vulkan_tuning import MATRIX_PART, MATRIX_SUBGROUPS, VECTOR
 from core.gpu.pipelines import BufferRange
 from core.plan.plan import Tensor
 
 TILE = 8  # lanes along each side of a matmul workgroup
-TILE_N = 4  # outputs of one lane of matmul, for each of up to 4 tokens
+MOST_LANES = 256  # of a workgroup of matvec; Vulkan promises 128, real devices have 256 and more
+LEAST_SHARE = 128  # values along K that a lane of it multiplies, where there are so many
 VECTOR_ROWS = 4  # outputs of one of matmul_rows' lanes for a token
 
 
@@ -55,9 +56,13 @@ class Product:
         rows = tuning.matvec_rows if tokens == 1 else min(4, tuning.matvec_rows)
         if self.gate:
             rows = max(2, rows // 2)
-        groups = -(-self._outputs(part) // rows), -(-self.call.rows // tokens)
-        variant = self.call.reducing(f"matvec.{self._format}")
-        sizes = {"LANES": tuning.matvec_lanes, "ROWS": rows, "TOKENS": tokens}
+        lanes, beside = tuning.matvec_lanes, 1
+        if tuning.tile_lanes and self.weight.dtype in TILE_BYTES:
+            rows, beside = 1, tuning.tile_lanes
+            lanes = min(MOST_LANES, beside * _power_of_two(self.weight.shape[1] // LEAST_SHARE))
+        groups = -(-self._outputs(part) // (rows * beside)), -(-self.call.rows // tokens)
+        variant = self.call.reducing(f"matvec.{self._variant}")
+        sizes = {"LANES": lanes, "ROWS": rows, "TOKENS": tokens, "LANE_ROWS": beside}
         return self._dispatch(variant, part, groups, **sizes, **self._beside())
 
     def _matmul_rows(self, part: WeightPart) -> Dispatch:
@@ -69,11 +74,21 @@ class Product:
         )
 
     def _matmul(self, part: WeightPart) -> Dispatch:
-        rows = self.call.rows
-        tile_t = min(4, 1 << max(0, math.ceil(math.log2(rows / TILE))))
-        groups = -(-part.rows // (TILE * TILE_N)), -(-rows // (TILE * tile_t))
-        sizes = {"TILE_T": tile_t, "TILE_N": TILE_N, "ADDED": int(self.residual is not None)}
-        return self._dispatch(f"matmul.{self._format}", part, groups, **sizes)
+        if self.x.dtype == "a8" and self.call.binder.tuning.matrix[0]:
+            return self._matmul_matrix(part)
+        rows, most = self.call.rows, self.call.binder.tuning.tile
+        tile_t = min(most, 1 << max(0, math.ceil(math.log2(rows / TILE))))
+        groups = -(-part.rows // (TILE * most)), -(-rows // (TILE * tile_t))
+        sizes = {"TILE_T": tile_t, "TILE_N": most, "ADDED": int(self.residual is not None)}
+        return self._dispatch(f"matmul.{self._variant}", part, groups, **sizes)
+
+    def _matmul_matrix(self, part: WeightPart) -> Dispatch:
+        tuning, side = self.call.binder.tuning, 2 * MATRIX_PART
+        groups = -(-part.rows // side), -(-self.call.rows // side)
+        sizes = dict(zip(("M_SIDE", "N_SIDE", "K_SIDE"), tuning.matrix, strict=True))
+        sizes["LANES"] = MATRIX_SUBGROUPS * tuning.subgroup_size
+        sizes["ADDED"] = int(self.residual is not None)
+        return self._dispatch(f"matmul.{self._format}.matrix", part, groups, **sizes)
 
     def _dispatch(
         self, variant: str, part: WeightPart, groups: tuple[int, int], **sizes: int | float
@@ -113,6 +128,17 @@ class Product:
     @property
     def _format(self) -> str:
         return self.weight.dtype + (".a8" if self.x.dtype == "a8" else "")
+
+    @property
+    def _variant(self) -> str:
+        """The format, with the instructions that the device has for it."""
+        integers = self.x.dtype == "a8" and self.call.binder.tuning.integer_dot
+        return self._format + (".dot" if integers else "")
+
+
+def _power_of_two(least: int) -> int:
+    """The largest one that is not above, 1 at least."""
+    return 1 << max(0, least.bit_length() - 1)
 
 
 def planes(part: WeightPart) -> dict[str, BufferRange]:

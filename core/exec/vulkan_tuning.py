@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from core.gpu.info import DeviceInfo
 
+TILE_ROWS = 16  # of a tile of weights, whose words lie beside each other
+MATRIX_PART = 32  # outputs of a subgroup with cooperative matrices, each way
+MATRIX_SUBGROUPS = 4  # of a workgroup, which makes twice as many each way
 VECTOR = 8  # lanes of a workgroup of matmul_rows: what a vector unit does at once
 
 
@@ -18,6 +22,11 @@ class Tuning:
     matvec_lanes: int = 32
     matvec_rows: int = 4  # outputs of one workgroup; at least 2, see MOST_PART_ROWS
     matvec_tokens: int = 8  # steps of more tokens are multiplied in tiles
+    tile_lanes: int = 0  # lanes beside each other in a tile of weights: 16, or 0 for one after all
+    tile: int = 4  # outputs of one lane of matmul along each side, at most
+    integer_dot: bool = False  # one instruction for four products of a8
+    matrix: tuple[int, int, int] = (0, 0, 0)  # M, N, K of cooperative matrices; zeros: none
+    subgroup_size: int = 32
     vector_tokens: int = 0  # products by vector units: tokens of one lane; 0 for real devices
     attention_lanes: int = 64
     share_heads: bool = False  # one attention workgroup serves all heads of a key/value head
@@ -40,7 +49,28 @@ class Tuning:
                 segment_work=32 << 20 if vectors else 8 << 20,
             )
         else:
-            work = 1 << 30 if info.kind == "discrete" else 1 << 28
-            tuning = cls(matvec_lanes=max(32, min(64, info.subgroup_size)), segment_work=work)
+            large = info.kind == "discrete"
+            tuning = cls(
+                matvec_lanes=max(32, min(64, info.subgroup_size)),
+                tile_lanes=TILE_ROWS,
+                tile=8 if large else 4,
+                integer_dot=info.features["integer_dot_accelerated"],
+                matrix=largest_matrix(info),
+                segment_work=1 << 30 if large else 1 << 28,
+            )
         subgroups = info.features["subgroup_arithmetic"]
-        return replace(tuning, subgroups=subgroups, shared_bytes=info.max_shared_memory)
+        return replace(
+            tuning,
+            subgroups=subgroups,
+            subgroup_size=info.subgroup_size,
+            shared_bytes=info.max_shared_memory,
+        )
+
+
+def largest_matrix(info: DeviceInfo) -> tuple[int, int, int]:
+    """Of those that fill a subgroup's part of a tile; zeros where there is none."""
+    fit = [m for m in info.matrices if all(MATRIX_PART % side == 0 for side in m)]
+    lanes = MATRIX_SUBGROUPS * info.subgroup_size
+    if lanes > info.max_workgroup_invocations:
+        return (0, 0, 0)
+    return max(fit, key=math.prod, default=(0, 0, 0))

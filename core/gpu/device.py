@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 from core.errors import DeviceError
 from core.gpu.create import create, vk, vulkan_errors
-from core.gpu.info import DeviceInfo, describe, device_extensions
+from core.gpu.info import (
+    INTEGER_DOT,
+    MATRICES,
+    WHOLE_SUBGROUPS,
+    DeviceInfo,
+    describe,
+    device_extensions,
+)
 from core.gpu.instance import Instance, validation_wanted
 from core.gpu.memory import MemoryTypes, Staging
 from core.gpu.pipelines import PipelineCache
@@ -32,7 +39,7 @@ def list_devices() -> tuple[DeviceInfo, ...]:
     except DeviceError:
         return ()
     try:
-        return tuple(describe(p, i) for i, p in enumerate(instance.physical_devices()))
+        return _descriptions(instance)
     except DeviceError:
         return ()
     finally:
@@ -57,7 +64,7 @@ class Device:
         self.family: int = info.family
         self._functions: dict[str, Any] = {}
         count = min(2, info.queue_families[self.family].count)
-        self.handle: Any = _create_device(physical, self.family, count, swapchain)
+        self.handle: Any = _create_device(physical, info, count, swapchain)
         self.memory_types = MemoryTypes(physical)
         self._parts = ExitStack()  # what is closed before the device, in reverse
         try:
@@ -134,8 +141,13 @@ class Device:
         self.close()
 
 
+def _descriptions(instance: Instance) -> tuple[DeviceInfo, ...]:
+    physical = enumerate(instance.physical_devices())
+    return tuple(describe(instance.handle, one, index) for index, one in physical)
+
+
 def _choose(instance: Instance, index: int | None) -> tuple[Any, DeviceInfo]:
-    found = [(p, describe(p, i)) for i, p in enumerate(instance.physical_devices())]
+    found = list(zip(instance.physical_devices(), _descriptions(instance), strict=True))
     if index is not None:
         if not 0 <= index < len(found):
             raise DeviceError(f"There is no Vulkan device {index}: {len(found)} were found.")
@@ -150,18 +162,29 @@ def _choose(instance: Instance, index: int | None) -> tuple[Any, DeviceInfo]:
     return min(usable, key=lambda pair: _PREFERENCE.index(pair[1].kind))
 
 
-def _create_device(physical: Any, family: int, queues: int, swapchain: bool) -> Any:
+def _create_device(physical: Any, info: DeviceInfo, queues: int, swapchain: bool) -> Any:
     available = device_extensions(physical)
     extensions = [name for name in _OPTIONAL_EXTENSIONS if name in available]
     if swapchain:
         extensions.append("VK_KHR_swapchain")
     priorities = vk.ffi.new("float[]", [1.0, 0.0][:queues])
     queue_info = vk.VkDeviceQueueCreateInfo(
-        queueFamilyIndex=family, queueCount=queues, pQueuePriorities=priorities
+        queueFamilyIndex=info.family, queueCount=queues, pQueuePriorities=priorities
     )
-    features = vk.VkPhysicalDeviceVulkan12Features(timelineSemaphore=1)
-    info = vk.VkDeviceCreateInfo(
-        pNext=features, pQueueCreateInfos=[queue_info], ppEnabledExtensionNames=extensions
+    extra = {"vulkanMemoryModel": 1, "shaderFloat16": 1} if info.matrices else {}
+    chain: list[Any] = [vk.VkPhysicalDeviceVulkan12Features(timelineSemaphore=1, **extra)]
+    if info.features["integer_dot_product"]:
+        extensions.append(INTEGER_DOT)
+        dots = vk.VkPhysicalDeviceShaderIntegerDotProductFeatures
+        chain.append(dots(pNext=chain[-1], shaderIntegerDotProduct=1))
+    if info.matrices:
+        extensions += [MATRICES, WHOLE_SUBGROUPS]
+        whole = vk.VkPhysicalDeviceSubgroupSizeControlFeatures
+        chain.append(whole(pNext=chain[-1], computeFullSubgroups=1))
+        matrices = vk.VkPhysicalDeviceCooperativeMatrixFeaturesKHR
+        chain.append(matrices(pNext=chain[-1], cooperativeMatrix=1))
+    wanted = vk.VkDeviceCreateInfo(
+        pNext=chain[-1], pQueueCreateInfos=[queue_info], ppEnabledExtensionNames=extensions
     )
     with vulkan_errors("vkCreateDevice"):
-        return create(vk.vkCreateDevice, physical, info, features, queue_info, priorities)
+        return create(vk.vkCreateDevice, physical, wanted, chain, queue_info, priorities)

@@ -11,6 +11,9 @@ from core.gpu.create import vk, vulkan_errors
 
 _KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "software"}
 MINIMUM_VERSION = (1, 2)
+INTEGER_DOT = "VK_KHR_shader_integer_dot_product"
+MATRICES = "VK_KHR_cooperative_matrix"
+WHOLE_SUBGROUPS = "VK_EXT_subgroup_size_control"  # which a pipeline with matrices asks for
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class DeviceInfo:
     max_groups_x: int
     storage_alignment: int
     timestamp_ns: float
+    # M, N, K of products of halves, with float32 sums, that a subgroup does at once
+    matrices: tuple[tuple[int, int, int], ...] = ()
     features: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
     usable: bool = True
     why_not: str = ""
@@ -52,8 +57,8 @@ class DeviceInfo:
         return next(fits, next(compute_only, None))
 
 
-def describe(physical: Any, index: int) -> DeviceInfo:
-    """Ask the driver for everything DeviceInfo holds."""
+def describe(instance: Any, physical: Any, index: int) -> DeviceInfo:
+    """Ask the driver for everything DeviceInfo holds. `instance` and `physical` are handles."""
     properties = vk.vkGetPhysicalDeviceProperties(physical)
     limits = properties.limits
     version = _version(properties.apiVersion)
@@ -62,9 +67,11 @@ def describe(physical: Any, index: int) -> DeviceInfo:
         for f in vk.vkGetPhysicalDeviceQueueFamilyProperties(physical)
     )
     driver, subgroup, features = "", (1, 0, 0), {"timeline_semaphore": False}
+    matrices: tuple[tuple[int, int, int], ...] = ()
     if version[:2] >= MINIMUM_VERSION:
         driver, subgroup = _driver_and_subgroup(physical)
         features = _features(physical, subgroup, families)
+        matrices = _matrices(instance, physical)
     info = DeviceInfo(
         index=index,
         name=str(properties.deviceName),
@@ -81,6 +88,7 @@ def describe(physical: Any, index: int) -> DeviceInfo:
         max_groups_x=int(limits.maxComputeWorkGroupCount[0]),
         storage_alignment=int(limits.minStorageBufferOffsetAlignment),
         timestamp_ns=float(limits.timestampPeriod),
+        matrices=matrices,
         features=MappingProxyType(features),
     )
     return _judged(info)
@@ -125,17 +133,62 @@ def _features(
     chain = vk.VkPhysicalDeviceFeatures2(pNext=vulkan12)
     vk.vkGetPhysicalDeviceFeatures2(physical, vk.ffi.addressof(chain))
     extensions = device_extensions(physical)
+    integer_dot = INTEGER_DOT in extensions
     return {
         "timeline_semaphore": bool(vulkan12.timelineSemaphore),
         "subgroup_arithmetic": _has(vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT, *subgroup[1:]),
         "subgroup_shuffle": _has(vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT, *subgroup[1:]),
         "shader_float16": bool(vulkan12.shaderFloat16),
         "shader_int8": bool(vulkan12.shaderInt8),
-        "integer_dot_product": "VK_KHR_shader_integer_dot_product" in extensions,
+        "integer_dot_product": integer_dot,
+        "integer_dot_accelerated": integer_dot and _has_fast_dot(physical),
         "swapchain": "VK_KHR_swapchain" in extensions,
         "timestamps": any(f.timestamp_bits for f in families if f.flags & 2),
         "second_queue": any(f.count > 1 for f in families if f.flags & 3 == 3),
     }
+
+
+def _has_fast_dot(physical: Any) -> bool:
+    """Whether products of four signed bytes in a word are one instruction."""
+    found = vk.VkPhysicalDeviceShaderIntegerDotProductProperties()
+    chain = vk.VkPhysicalDeviceProperties2(pNext=found)
+    vk.vkGetPhysicalDeviceProperties2(physical, vk.ffi.addressof(chain))
+    return bool(found.integerDotProduct4x8BitPackedSignedAccelerated)
+
+
+def _matrices(instance: Any, physical: Any) -> tuple[tuple[int, int, int], ...]:
+    """() also where the device lacks what shaders with such matrices need beside."""
+    if not {MATRICES, WHOLE_SUBGROUPS} <= device_extensions(physical):
+        return ()
+    vulkan12 = vk.VkPhysicalDeviceVulkan12Features()
+    whole = vk.VkPhysicalDeviceSubgroupSizeControlFeatures(pNext=vulkan12)
+    matrix = vk.VkPhysicalDeviceCooperativeMatrixFeaturesKHR(pNext=whole)
+    chain = vk.VkPhysicalDeviceFeatures2(pNext=matrix)
+    vk.vkGetPhysicalDeviceFeatures2(physical, vk.ffi.addressof(chain))
+    beside = (vulkan12.shaderFloat16, vulkan12.vulkanMemoryModel, whole.computeFullSubgroups)
+    if not (matrix.cooperativeMatrix and all(beside)):
+        return ()
+    half, single = vk.VK_COMPONENT_TYPE_FLOAT16_KHR, vk.VK_COMPONENT_TYPE_FLOAT32_KHR
+    return tuple(
+        (int(one.MSize), int(one.NSize), int(one.KSize))
+        for one in _matrix_properties(instance, physical)
+        if (one.AType, one.BType, one.CType, one.ResultType) == (half, half, single, single)
+        and one.scope == vk.VK_SCOPE_SUBGROUP_KHR
+    )
+
+
+def _matrix_properties(instance: Any, physical: Any) -> list[Any]:
+    """The package's own wrapper leaves the structs' types unset."""
+    name = b"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
+    address = vk.lib.vkGetInstanceProcAddr(instance, name)
+    ask = vk.ffi.cast(f"PFN_{name.decode()}", address)
+    count = vk.ffi.new("uint32_t*")
+    ask(physical, count, vk.ffi.NULL)
+    found = vk.ffi.new("VkCooperativeMatrixPropertiesKHR[]", count[0])
+    for one in found:
+        one.sType = vk.VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
+    ask(physical, count, found)
+    return list(found)[: count[0]]
 
 
 def _has(operation: int, stages: int, operations: int) -> bool:

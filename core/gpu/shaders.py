@@ -18,11 +18,12 @@ from core.errors import DeviceError
 MAGIC = 0x07230203
 
 # Opcodes
-_NAME = 5
+_NAME, _CAPABILITY = 5, 17
 _INT, _FLOAT, _VECTOR, _MATRIX, _IMAGE = 21, 22, 23, 24, 25
 _ARRAY, _STRUCT, _POINTER, _CONSTANT, _VARIABLE = 28, 30, 32, 43, 59
 _DECORATE, _MEMBER_DECORATE = 71, 72
 _BUFFER_DIM = 5  # of an image
+_COOPERATIVE_MATRIX = 6022  # a capability, of SPV_KHR_cooperative_matrix
 # Decorations
 _SPEC_ID, _NON_WRITABLE, _BINDING, _SET, _OFFSET = 1, 24, 33, 34, 35
 # Storage classes
@@ -51,12 +52,14 @@ class Interface:
     bindings: tuple[Binding, ...]
     push_bytes: int
     constants: dict[str, int]  # name of a specialization constant -> its id
+    whole_subgroups: bool = False  # it computes with cooperative matrices
 
 
 @dataclass
 class _Module:
     """The instructions of interest, by result id."""
 
+    capabilities: set[int] = field(default_factory=set)
     names: dict[int, str] = field(default_factory=dict)
     decorations: dict[int, dict[int, int]] = field(default_factory=dict)
     members: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
@@ -104,7 +107,9 @@ def reflect(spirv: bytes) -> Interface:
         for target, marks in module.decorations.items()
         if _SPEC_ID in marks and target in module.names
     }
-    return Interface(tuple(sorted(bindings, key=lambda b: b.binding)), push_bytes, constants)
+    whole = _COOPERATIVE_MATRIX in module.capabilities
+    bindings.sort(key=lambda b: b.binding)
+    return Interface(tuple(bindings), push_bytes, constants, whole)
 
 
 def _parse(spirv: bytes) -> _Module:
@@ -122,7 +127,9 @@ def _parse(spirv: bytes) -> _Module:
 
 
 def _take(module: _Module, opcode: int, operands: list[int]) -> None:
-    if opcode == _NAME:
+    if opcode == _CAPABILITY:
+        module.capabilities.add(operands[0])
+    elif opcode == _NAME:
         module.names[operands[0]] = _text(operands[1:])
     elif opcode == _DECORATE:
         value = operands[2] if len(operands) > 2 else 1

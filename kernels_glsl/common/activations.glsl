@@ -1,5 +1,4 @@
-// The left operand of a product: rows of K values, float32 or int8 blocks (A8).
-// Needs K and BLOCKS; activation8 gives the values at positions position8(group, 0..7) of a block.
+// The left operand of a product: rows of K values, float32 or int8 blocks (A8). Needs K and BLOCKS.
 
 #ifdef A8
 // A row: K int8, then K/32 pairs of a float scale and a block sum, and K/32 pairs of int16, of which
@@ -7,19 +6,22 @@
 layout(binding = 3) readonly buffer X { uint x_words[]; };
 const uint ROW_WORDS = K / 4 + 3 * BLOCKS;
 
-void activation8(uint row, uint block, uint group, out float x[8]) {
-  uint base = row * ROW_WORDS;
-  float scale = uintBitsToFloat(x_words[base + K / 4 + 2 * block]);
-  int zero = bitfieldExtract(int(x_words[base + K / 4 + 2 * BLOCKS + block]), 0, 16);
-  for (uint j = 0; j < 2; ++j) {
-    int word = int(x_words[base + block * 8 + position8(group, 4 * j) / 4]);
-    for (uint i = 0; i < 4; ++i)
-      x[4 * j + i] = float(bitfieldExtract(word, int(8 * i), 8) + zero) * scale;
-  }
+// 4 levels of a block: value = (level + zero) * scale
+int x_quad(uint row, uint block, uint q) { return int(x_words[row * ROW_WORDS + block * 8 + q]); }
+
+// scale, and the sum of the block's values
+vec2 x_scale(uint row, uint block) {
+  uint at = row * ROW_WORDS + K / 4 + 2 * block;
+  return vec2(uintBitsToFloat(x_words[at]), uintBitsToFloat(x_words[at + 1]));
+}
+
+int x_zero(uint row, uint block) {
+  return bitfieldExtract(int(x_words[row * ROW_WORDS + K / 4 + 2 * BLOCKS + block]), 0, 16);
 }
 #else
 layout(binding = 3) readonly buffer X { float x_values[]; };
 
+// the values at positions position8(group, 0..7) of a block
 void activation8(uint row, uint block, uint group, out float x[8]) {
   for (uint i = 0; i < 8; ++i) {
     uint k = block * 32 + position8(group, i);

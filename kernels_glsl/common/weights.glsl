@@ -1,7 +1,9 @@
 // A weight matrix as blocks of 32 values along K; rows are padded to whole blocks with zeros.
 // A format gives: position8(group, i), where in its block the i-th value of a group of 8 lies;
 // levels8(block, group, w), these 8 values before scaling; and scale_of(block), the block's
-// (step, minimum): value = level * step + minimum. Blocks are counted row by row. Needs K.
+// (step, minimum): value = level * step + minimum. Blocks are counted row by row. Needs K. For
+// integer dot products quad(block, q) gives levels 4q .. 4q + 3 of a block as signed bytes, and
+// quad_scale(block) what belongs to these.
 const uint BLOCKS = (K + 31) / 32;  // of a row
 
 #if defined(FORMAT_F32)

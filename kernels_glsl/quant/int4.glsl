@@ -14,8 +14,12 @@ void levels8(uint block, uint group, out float w[8]) {
   }
 }
 
+uint quad(uint block, uint q) { return group_word(block, q & 3) >> (q & 4) & 0x0F0F0F0Fu; }
+
 vec2 scale_of(uint block) {
   uint header = header_of(block);
   float d = unpackHalf2x16((header & 0xFFC0u) >> 1).x;
   return vec2(d, -0.25 * d * float(header & 63u));
 }
+
+vec2 quad_scale(uint block) { return scale_of(block); }

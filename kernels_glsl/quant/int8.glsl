@@ -11,4 +11,8 @@ void levels8(uint block, uint group, out float w[8]) {
   }
 }
 
+uint quad(uint block, uint q) { return group_word(block, q); }
+
 vec2 scale_of(uint block) { return vec2(unpackHalf2x16(header_of(block)).x, 0.0); }
+
+vec2 quad_scale(uint block) { return scale_of(block); }

@@ -10,3 +10,5 @@ void nibbles8(uint block, uint group, out float w[8]) {
     w[i + 4] = float(bitfieldExtract(word, int(8 * i + 4), 4));
   }
 }
+
+uint quad(uint block, uint q) { return weight[block * 4 + (q & 3)] >> (q & 4) & 0x0F0F0F0Fu; }

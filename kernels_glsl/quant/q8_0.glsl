@@ -10,3 +10,7 @@ void levels8(uint block, uint group, out float w[8]) {
     for (uint i = 0; i < 4; ++i) w[4 * j + i] = float(bitfieldExtract(word, int(8 * i), 8));
   }
 }
+
+uint quad(uint block, uint q) { return weight[block * 8 + q]; }
+
+vec2 quad_scale(uint block) { return scale_of(block); }

@@ -1,11 +1,13 @@
 """Every op but attention on the software driver against NumPy, at awkward sizes, validated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
-from core.exec.vulkan_tuning import Tuning
+from core.exec.vulkan_tuning import Tuning, largest_matrix
 from core.formats.tensor import TensorData
 from tests.core.exec.vulkan_program import (
     BLOCKS,
@@ -37,6 +39,9 @@ def test_float_ops(make_vulkan, columns, tokens):
 
 # The other ways to make a product: lanes that share K, tiles
 LANES, TILES = (Tuning(matvec_tokens=tokens, subgroups=True) for tokens in (16, 0))
+# As for hardware: lanes beside each other in tiles of weights, larger tiles of outputs
+ROWS = Tuning(matvec_tokens=16, tile_lanes=16, subgroups=True)
+LARGE = Tuning(matvec_tokens=0, tile=8)
 MATRIX_CASES = [
     *((dtype, k, n) for dtype in ("f32", "f16", "bf16") for k, n in [(1, 1), (13, 127), (127, 13)]),
     *((dtype, k, n) for dtype in ("f32", *BLOCKS) for k, n in [(32, 1), (96, 127)]),
@@ -47,7 +52,11 @@ MATRIX_CASES = [
 @pytest.mark.parametrize(("dtype", "k", "n"), MATRIX_CASES)
 @pytest.mark.parametrize(
     ("tokens", "how"),
-    [(1, VECTORS), (3, VECTORS), (13, VECTORS), (1, LANES), (13, LANES), (13, TILES), (45, TILES)],
+    [
+        *((count, VECTORS) for count in (1, 3, 13)),
+        *((count, how) for count in (1, 13) for how in (LANES, ROWS)),
+        *((13, TILES), (45, TILES), (45, LARGE)),
+    ],
 )
 def test_embed_and_matmul_of_each_format(make_vulkan, dtype, k, n, tokens, how):
     tensors = [weight("table", (VOCABULARY, k), dtype), weight("w", (n, k), dtype, 1, k**-0.5)]
@@ -61,10 +70,17 @@ def test_embed_and_matmul_of_each_format(make_vulkan, dtype, k, n, tokens, how):
 
 @pytest.mark.parametrize("dtype", BLOCKS)
 @pytest.mark.parametrize(
-    ("tokens", "how"), [(1, VECTORS), (13, VECTORS), (1, LANES), (13, LANES), (13, TILES)]
+    ("tokens", "how"),
+    [
+        *((count, how) for count in (1, 13) for how in (VECTORS, LANES, ROWS)),
+        *((count, replace(how, integer_dot=True)) for count in (1, 3) for how in (LANES, ROWS)),
+        *((count, replace(TILES, integer_dot=dot)) for count in (13, 45) for dot in (False, True)),
+        *((60, replace(LARGE, integer_dot=dot)) for dot in (False, True)),
+    ],
 )
-def test_matmul_of_int8_activations(make_vulkan, dtype, tokens, how):
-    tensors = [weight("table", (VOCABULARY, 96)), weight("w", (127, 96), dtype, 1, 0.1)]
+@pytest.mark.parametrize("inputs", [96, 1056])
+def test_matmul_of_int8_activations(make_vulkan, dtype, inputs, tokens, how):
+    tensors = [weight("table", (VOCABULARY, inputs)), weight("w", (127, inputs), dtype, 1, 0.1)]
     built = program(
         tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens, integer=True
     )
@@ -72,6 +88,28 @@ def test_matmul_of_int8_activations(make_vulkan, dtype, tokens, how):
     model, weights = built
     reference, executor = NumpyExecutor(model, weights), make_vulkan(model, weights, tuning=how)
     assert compare(reference, executor, steps(tokens)) is None
+
+
+@pytest.mark.parametrize("dtype", BLOCKS)
+@pytest.mark.parametrize(("tokens", "size"), [(60, 1.0), (13, 1e6), (13, 1e-6)])
+def test_matmul_by_cooperative_matrices(device, make_vulkan, dtype, tokens, size):
+    """Their factors are halves: as exact as these, however large or small x is."""
+    if not device.info.matrices:
+        pytest.skip("the device has no cooperative matrices")
+    tensors = [weight("table", (VOCABULARY, 1056), scale=size), weight("w", (127, 1056), dtype, 1)]
+    built = program(
+        tensors,
+        lambda b, x: b.output_rows(b.matmul(x, b.weight("w"), "y"), "rows"),
+        tokens=tokens,
+        outputs=tokens,
+        integer=True,
+    )
+    model, weights = built
+    side = largest_matrix(device.info)
+    how = Tuning(matvec_tokens=0, matrix=side, subgroup_size=device.info.subgroup_size)
+    found = make_vulkan(model, weights, tuning=how).run(steps(tokens, tokens))
+    expected = NumpyExecutor(model, weights).run(steps(tokens, tokens))
+    np.testing.assert_allclose(found, expected, atol=2**-9 * np.std(expected), rtol=0)
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-42, np.nan, np.inf])
