@@ -104,7 +104,7 @@ def build_options(
         k_dtype=CACHE_DTYPES[options.keys],
         v_dtype=CACHE_DTYPES[options.values],
         q_dtype=_query_dtype(options),
-        integer_activations=activations(choice.backend, options.activations) == "a8",
+        integer_activations=activations(choice, options.activations) == "a8",
         buckets=sizes,
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
         whole_caches=options.whole_caches,
@@ -135,15 +135,21 @@ def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -
     )
 
 
-def activations(backend: Chosen, asked: Activations) -> Literal["a32", "a8"]:
+def activations(choice: Choice, asked: Activations) -> Literal["a32", "a8"]:
     """int8 activations by default only where integer dot products make them pay."""
     if asked != "auto":
         return asked
-    if backend == "cpu":
+    fast = False
+    if choice.backend == "cpu":
         from core.exec.cpu import has_integer_dot
 
-        return "a8" if has_integer_dot() else "a32"
-    return "a32"
+        fast = has_integer_dot()
+    elif choice.device is not None:
+        from core.exec.vulkan_trial import trusted
+
+        tuning = trusted(choice.device)
+        fast = tuning.integer_dot or tuning.matrix[0] > 0
+    return "a8" if fast else "a32"
 
 
 def make_executor(
@@ -157,9 +163,11 @@ def make_executor(
     program = model.build(build)
     if choice.backend == "vulkan":
         from core.exec.vulkan import VulkanExecutor
+        from core.exec.vulkan_trial import trusted
 
         assert choice.device is not None
-        executor = VulkanExecutor(choice.device, program, weights, progress=progress)
+        tuning = trusted(choice.device)
+        executor = VulkanExecutor(choice.device, program, weights, progress=progress, tuning=tuning)
         try:
             executor.prepare()  # now, so that no answer waits for it and decoding records nothing
         except BaseException:

@@ -33,7 +33,7 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
         chosen = {
             "backend": choice.backend,
             "device": backends.device_name(choice),
-            "activations": backends.activations(choice.backend, arguments.activations),
+            "activations": backends.activations(choice, arguments.activations),
             "reason": choice.reason or _reason(choice, arguments.backend),
         }
     finally:

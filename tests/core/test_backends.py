@@ -152,8 +152,8 @@ def test_as_many_queries_are_kept_as_the_budget_holds(kv):
 
 
 def test_activations():
-    assert backends.activations("numpy", "auto") == "a32"
-    assert backends.activations("vulkan", "auto") == "a32"
+    assert backends.activations(backends.Choice("numpy", ""), "auto") == "a32"
     for backend in ("numpy", "cpu", "vulkan"):
-        assert backends.activations(backend, "a8") == "a8"
-        assert backends.activations(backend, "a32") == "a32"
+        choice = backends.Choice(backend, "")
+        assert backends.activations(choice, "a8") == "a8"
+        assert backends.activations(choice, "a32") == "a32"

@@ -12,10 +12,12 @@ from core.exec.reference import NumpyExecutor
 from core.exec.vulkan import VulkanExecutor
 from core.exec.vulkan_tuning import Tuning
 from core.formats.gguf import open_gguf
+from core.formats.tensor import TensorData
 from core.models.model import BuildOptions
 from core.models.registry import read_model
 from core.plan.builder import Bucket
 from core.plan.step import Step
+from core.quant.registry import FORMATS as FORMATS_OF_TENSORS
 from tests.make_gguf import write_tiny_llama
 
 pytestmark = pytest.mark.vulkan
@@ -82,6 +84,31 @@ def test_tunings_agree(device, tmp_path, tuning):
     for step in conversation(built.vocabulary):
         assert np.abs(executor.run(step) - reference.run(step)).max() <= TOLERANCE
     executor.close()
+
+
+@pytest.mark.parametrize("dtype", ["int4", "int8"])
+@pytest.mark.parametrize("integer", [False, True])
+def test_tiles_of_weights_as_on_hardware(device, tmp_path, dtype, integer):
+    """Rows of a tile by lanes beside each other; packed dot products, where x has int8 blocks."""
+    path = write_tiny_llama(tmp_path / "tiny.gguf", dtype="f32")
+    file = open_gguf(path)
+    matrices = [t for t in file.tensors.values() if len(t.shape) == 2]
+    weights = {**file.tensors, **{t.name: in_format(t, dtype) for t in matrices}}
+    model = read_model(file.metadata, weights, path)
+    buckets = tuple(Bucket(*b) for b in ((1, 1), (5, 1), (16, 16)))
+    built = model.build(BuildOptions(96, "f32", "f32", "f32", integer, buckets))
+    reference = NumpyExecutor(built, weights)
+    how = Tuning(subgroups=True, tile_lanes=16, tile=8, integer_dot=integer)
+    executor = VulkanExecutor(device, built, weights, tuning=how)
+    for step in conversation(built.vocabulary):
+        error = np.abs(executor.run(step) - reference.run(step)).max()
+        assert error <= (5e-2 if integer else TOLERANCE)
+    executor.close()
+
+
+def in_format(tensor, dtype):
+    levels = FORMATS_OF_TENSORS[dtype].quantize(tensor.dequantize())
+    return TensorData(tensor.name, dtype, tensor.shape, levels)
 
 
 def test_decoding_records_nothing(device, tmp_path):

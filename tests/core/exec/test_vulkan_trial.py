@@ -1,0 +1,69 @@
+"""Instructions that not every device has, and that not every driver gets right."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from core.backends import Choice, activations
+from core.errors import DeviceError
+from core.exec import vulkan_trial
+from core.exec.reference import NumpyExecutor
+from core.exec.vulkan_trial import trusted
+from core.exec.vulkan_tuning import Tuning, largest_matrix
+
+pytestmark = pytest.mark.vulkan
+
+
+@pytest.fixture
+def offers(device, monkeypatch):
+    """As if the device were fast at everything that it can do."""
+    found = Tuning(
+        integer_dot=True,
+        matrix=largest_matrix(device.info),
+        subgroup_size=device.info.subgroup_size,
+    )
+    monkeypatch.setattr(Tuning, "of", lambda info: found)
+    monkeypatch.setattr(vulkan_trial, "_trusted", {})
+    return found
+
+
+def test_what_is_right_is_relied_on(device, offers, caplog):
+    assert trusted(device) == offers
+    assert caplog.records == []
+    assert activations(Choice("vulkan", "", device), "auto") == "a8"
+
+
+def test_it_is_tried_once(device, offers, monkeypatch):
+    trusted(device)
+    monkeypatch.setattr(vulkan_trial, "VulkanExecutor", None)
+    assert trusted(device) == offers
+
+
+def test_what_is_wrong_is_left_out(device, offers, monkeypatch, caplog):
+    class Other(NumpyExecutor):
+        def run(self, step, should_cancel=None):
+            found = super().run(step).copy()
+            found[-1, -1] += 0.5
+            return found
+
+    monkeypatch.setattr(vulkan_trial, "NumpyExecutor", Other)
+    with caplog.at_level(logging.WARNING):
+        assert trusted(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
+    assert "dot products are left out: they give wrong products" in caplog.text
+    assert activations(Choice("vulkan", "", device), "auto") == "a32"
+
+
+def test_what_fails_is_left_out(device, offers, monkeypatch, caplog):
+    def fail(*_arguments, **_options):
+        raise DeviceError("Creating the pipeline failed.")
+
+    monkeypatch.setattr(vulkan_trial, "VulkanExecutor", fail)
+    with caplog.at_level(logging.WARNING):
+        assert trusted(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
+    assert "Creating the pipeline failed" in caplog.text
+
+
+def test_a_software_driver_is_not_tried(device, monkeypatch):
+    monkeypatch.setattr(vulkan_trial, "VulkanExecutor", None)
+    assert trusted(device) == Tuning.of(device.info)
