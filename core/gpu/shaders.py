@@ -108,8 +108,9 @@ def reflect(spirv: bytes) -> Interface:
         if _SPEC_ID in marks and target in module.names
     }
     whole = _COOPERATIVE_MATRIX in module.capabilities
-    bindings.sort(key=lambda b: b.binding)
-    return Interface(tuple(bindings), push_bytes, constants, whole)
+    bindings.sort(key=lambda b: (b.binding, -len(b.name)))
+    unique = {b.binding: b for b in bindings}  # a longer name is the same buffer, read otherwise
+    return Interface(tuple(unique.values()), push_bytes, constants, whole)
 
 
 def _parse(spirv: bytes) -> _Module:

@@ -20,12 +20,22 @@ int x_zero(uint row, uint block) {
 }
 #else
 layout(binding = 3) readonly buffer X { float x_values[]; };
+layout(binding = 3) readonly buffer XQuads { vec4 x_quads[]; };  // the same, four at once
 
 // the values at positions position8(group, 0..7) of a block
 void activation8(uint row, uint block, uint group, out float x[8]) {
+  if (K % 32 == 0) {  // positions come in two fours
+    uint at = (row * K + block * 32) / 4;
+    vec4 low = x_quads[at + position8(group, 0) / 4], high = x_quads[at + position8(group, 4) / 4];
+    for (uint i = 0; i < 4; ++i) {
+      x[i] = low[i];
+      x[i + 4] = high[i];
+    }
+    return;
+  }
   for (uint i = 0; i < 8; ++i) {
     uint k = block * 32 + position8(group, i);
-    x[i] = K % 32 == 0 || k < K ? x_values[row * K + k] : 0.0;
+    x[i] = k < K ? x_values[row * K + k] : 0.0;
   }
 }
 #endif

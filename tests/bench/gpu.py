@@ -32,7 +32,8 @@ from core.synthetic import write_synthetic
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("rates", "large", "frames", "tour")
-MODES = ("as-stored", "int4", "int8", "fp16")
+# Activations with each mode: integer dot products, cooperative matrices, plain shaders
+MODES = {"as-stored": ("a8",), "int4": ("a8", "a32"), "int8": ("a8",), "fp16": ("a32",)}
 SHARE = 0.70  # of the device's bandwidth, int4 of a model that fills it
 FRAME_MS = 16.7  # 95 % of the frames while a prompt is read and an answer written
 STILL_S = 30.0  # between two signs of life of a long command
@@ -120,7 +121,8 @@ def say(text: str) -> None:
 def _rates(done: Run) -> Iterator[dict[str, Any]]:
     model = _default(done)
     for mode in done.arguments.modes:
-        yield _with(done, _bench(done, model, mode))
+        for activations in MODES[mode]:
+            yield _with(done, _bench(done, model, mode, activations))
 
 
 def _large(done: Run) -> Iterator[dict[str, Any]]:
@@ -128,19 +130,21 @@ def _large(done: Run) -> Iterator[dict[str, Any]]:
     target = done.folder / name
     say(f"writing {name} with random weights")
     write_synthetic(name, target, form="variant", seed=1)
-    yield _with(done, _bench(done, target, "as-stored"))
+    for activations in MODES["int4"]:
+        yield _with(done, _bench(done, target, "as-stored", activations))
 
 
 def _with(done: Run, row: dict[str, Any]) -> dict[str, Any]:
     return {"rates": [*done.report.get("rates", []), row]}
 
 
-def _bench(done: Run, model: Path | None, mode: str) -> dict[str, Any]:
+def _bench(done: Run, model: Path | None, mode: str, activations: str) -> dict[str, Any]:
     sizes = {"repeat": done.arguments.repeat, "conversation": 0}
     sizes |= {"prompt-tokens": done.arguments.prompt, "new-tokens": done.arguments.new}
-    words = ["bench", *([str(model)] if model else []), "--mode", mode, "--json"]
+    words = ["bench", *([str(model)] if model else []), "--json"]
+    words += ["--mode", mode, "--activations", activations]
     found = json.loads(done.command(words + [w for k, v in sizes.items() for w in _option(k, v)]))
-    kept = ("prefill_tok_s", "decode_tok_s", "bandwidth_share", "read_gb_s_measured")
+    kept = ("activations", "prefill_tok_s", "decode_tok_s", "bandwidth_share", "read_gb_s_measured")
     row = {"model": model.stem if model else catalog.DEFAULT, "mode": mode}
     row |= {key: found[key] for key in kept}
     say(_line(row))
@@ -214,7 +218,8 @@ def _print_frames(part: str, found: dict[str, Any], validated: bool) -> None:
 
 def _line(row: dict[str, Any]) -> str:
     return (
-        f"{row['model']:24} {row['mode']:10} prefill {row['prefill_tok_s']['median']:9.1f} "
+        f"{row['model']:24} {row['mode']:10} {row['activations']:4} "
+        f"prefill {row['prefill_tok_s']['median']:9.1f} "
         f"decode {row['decode_tok_s']['median']:7.1f} tok/s, "
         f"{row['bandwidth_share']:.0%} of {row['read_gb_s_measured']:.0f} GB/s"
     )

@@ -13,6 +13,7 @@ from core.errors import FileError
 from tests.bench import gpu
 
 RATES = {
+    "activations": "a8",
     "prefill_tok_s": {"median": 10.0},
     "decode_tok_s": {"median": 2.0},
     "bandwidth_share": 0.5,
@@ -42,7 +43,7 @@ def test_what_is_done_stays_when_the_rest_fails(monkeypatch, tmp_path, capsys):
 
     code, report, asked = _main(monkeypatch, tmp_path, answer, "--modes", "int4,int8", "--new", "7")
     assert code == 1
-    assert [row["mode"] for row in report["rates"]] == ["int4"]
+    assert [row["mode"] for row in report["rates"]] == ["int4", "int4"]
     assert report["left_out"] == [
         f"{part}: no time was left" for part in ("rates", "frames", "tour")
     ]

@@ -115,6 +115,18 @@ def test_reflection_of_texel_buffers_gives_their_formats():
     assert (found["Y"].kind, found["Y"].format) == ("storage_buffer", 0)
 
 
+def test_reflection_of_one_buffer_that_is_read_in_two_ways():
+    """It is bound once, by the shorter name."""
+    found = [(b.binding, b.name) for b in reflect(load_spirv("matmul.f16")).bindings]
+    assert (3, "X") in found
+    assert len({binding for binding, _ in found}) == len(found)
+
+
+def test_reflection_tells_cooperative_matrices():
+    assert reflect(load_spirv("matmul.int4.a8.matrix")).whole_subgroups
+    assert not reflect(load_spirv("matmul.int4.a8.dot")).whole_subgroups
+
+
 @pytest.mark.parametrize(
     "damage", [b"", b"1234" * 8, struct.pack("<6I", 0x07230203, 0, 0, 0, 0, 0)]
 )
