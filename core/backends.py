@@ -26,6 +26,9 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
     "numpy": (1, 128),
 }
 _EVERY_OUTPUT_BUCKETS = (1, 64)
+# Weights of a feed-forward matrix from which a token's products take longer than the dispatches
+# that quantize for them: four a layer, of some microseconds each
+LEAST_MATRIX = 1 << 23
 CACHE_DTYPES: Mapping[KvType, str] = {"fp16": "f16", "fp32": "f32", "int8": "i8"}
 
 
@@ -104,7 +107,7 @@ def build_options(
         k_dtype=CACHE_DTYPES[options.keys],
         v_dtype=CACHE_DTYPES[options.values],
         q_dtype=_query_dtype(options),
-        integer_activations=activations(choice, options.activations) == "a8",
+        integer_activations=activations(choice, options.activations, shape) == "a8",
         buckets=sizes,
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
         whole_caches=options.whole_caches,
@@ -135,8 +138,11 @@ def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -
     )
 
 
-def activations(choice: Choice, asked: Activations) -> Literal["a32", "a8"]:
-    """int8 activations by default only where integer dot products make them pay."""
+def activations(
+    choice: Choice, asked: Activations, shape: ModelShape | None = None
+) -> Literal["a32", "a8"]:
+    """int8 activations by default only where integer dot products make them pay: on a device not
+    for a model of small matrices (`shape`; None: a large one)."""
     if asked != "auto":
         return asked
     fast = False
@@ -148,7 +154,8 @@ def activations(choice: Choice, asked: Activations) -> Literal["a32", "a8"]:
         from core.exec.vulkan_trial import trusted
 
         tuning = trusted(choice.device)
-        fast = tuning.integer_dot or tuning.matrix[0] > 0
+        large = shape is None or shape.width * shape.feed_forward >= LEAST_MATRIX
+        fast = large and (tuning.integer_dot or tuning.matrix[0] > 0)
     return "a8" if fast else "a32"
 
 

@@ -140,7 +140,7 @@ def start(
                 "choose a smaller context or a smaller weight mode"
             ) from None
         raise
-    made = f"{options.mode} {backends.activations(choice, options.activations)}"
+    made = f"{options.mode} {backends.activations(choice, options.activations, shape)}"
     session = Session(executor, weights, made_by=made, pool=PrefixPool(options.pool_budget))
     runner = Runner(
         model_file,

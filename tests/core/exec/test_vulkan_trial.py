@@ -11,6 +11,7 @@ from core.exec import vulkan_trial
 from core.exec.reference import NumpyExecutor
 from core.exec.vulkan_trial import trusted
 from core.exec.vulkan_tuning import Tuning, largest_matrix
+from core.models.model import ModelShape
 
 pytestmark = pytest.mark.vulkan
 
@@ -32,6 +33,15 @@ def test_what_is_right_is_relied_on(device, offers, caplog):
     assert trusted(device) == offers
     assert caplog.records == []
     assert activations(Choice("vulkan", "", device), "auto") == "a8"
+
+
+def test_small_models_have_float_activations(device, offers):
+    """Quantizing for their products would take longer than these."""
+    shape = ModelShape(30, 9, 3, 64, 576, 1536, 49152, 8192)
+    choice = Choice("vulkan", "", device)
+    assert activations(choice, "auto", shape) == "a32"
+    assert activations(choice, "a8", shape) == "a8"
+    assert activations(choice, "auto", replace(shape, width=2048, feed_forward=16384)) == "a8"
 
 
 def test_it_is_tried_once(device, offers, monkeypatch):
