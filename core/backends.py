@@ -25,6 +25,7 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
     "cpu": (1, 128),
     "numpy": (1, 128),
 }
+_DISCRETE_BUCKETS = (1, 16, 256)  # such a device has room for more tiles at a time
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
 # that quantize for them: four a layer, of some microseconds each
@@ -97,7 +98,9 @@ def build_options(
 
     With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
     """
-    wanted = _EVERY_OUTPUT_BUCKETS if every_output else _BUCKETS[choice.backend]
+    discrete = choice.device is not None and choice.device.info.kind == "discrete"
+    usual = _DISCRETE_BUCKETS if discrete else _BUCKETS[choice.backend]
+    wanted = _EVERY_OUTPUT_BUCKETS if every_output else usual
     fitting = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
     sizes = tuple(Bucket(n, n if every_output else 1) for n in fitting)
     step = sizes[-1].max_tokens

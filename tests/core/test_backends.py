@@ -128,6 +128,16 @@ def test_how_a_program_is_built(backend, every_output):
     assert outputs == (sizes if every_output else [1] * len(sizes))
 
 
+def test_a_discrete_device_takes_larger_steps():
+    def largest(kind):
+        choice = backends.Choice("vulkan", "", SimpleNamespace(info=SimpleNamespace(kind=kind)))
+        options = EngineOptions(activations="a32")
+        build = backends.build_options(choice, options, SHAPE, context=1000)
+        return build.buckets[-1].max_tokens
+
+    assert largest("discrete") == 2 * largest("integrated") == 2 * largest("software")
+
+
 @pytest.mark.parametrize("kv", ["fp16", "fp32"])
 def test_as_many_queries_are_kept_as_the_budget_holds(kv):
     position = backends.query_bytes(SHAPE, EngineOptions(keys=kv, values=kv))
