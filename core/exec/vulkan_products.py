@@ -16,8 +16,7 @@ from core.gpu.pipelines import BufferRange
 from core.plan.plan import Tensor
 
 TILE = 8  # lanes along each side of a matmul workgroup
-MOST_LANES = 256  # of a workgroup of matvec; Vulkan promises 128, real devices have 256 and more
-LEAST_SHARE = 128  # values along K that a lane of it multiplies, where there are so many
+LEAST_SHARE = 128  # values along K that a lane of matvec multiplies, where there are so many
 VECTOR_ROWS = 4  # outputs of one of matmul_rows' lanes for a token
 
 
@@ -59,7 +58,8 @@ class Product:
         lanes, beside = tuning.matvec_lanes, 1
         if tuning.tile_lanes and self.weight.dtype in TILE_BYTES:
             rows, beside = 1, tuning.tile_lanes
-            lanes = min(MOST_LANES, beside * _power_of_two(self.weight.shape[1] // LEAST_SHARE))
+            slices = _power_of_two(self.weight.shape[1] // LEAST_SHARE)
+            lanes = min(tuning.most_lanes, beside * slices)
         groups = -(-self._outputs(part) // (rows * beside)), -(-self.call.rows // tokens)
         variant = self.call.reducing(f"matvec.{self._variant}")
         sizes = {"LANES": lanes, "ROWS": rows, "TOKENS": tokens, "LANE_ROWS": beside}
@@ -74,7 +74,8 @@ class Product:
         )
 
     def _matmul(self, part: WeightPart) -> Dispatch:
-        if self.x.dtype == "a8" and self.call.binder.tuning.matrix[0]:
+        enough = self.call.rows > MATRIX_PART  # or most of a tile would be empty
+        if self.x.dtype == "a8" and self.call.binder.tuning.matrix[0] and enough:
             return self._matmul_matrix(part)
         rows, most = self.call.rows, self.call.binder.tuning.tile
         tile_t = min(most, 1 << max(0, math.ceil(math.log2(rows / TILE))))

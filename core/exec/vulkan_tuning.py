@@ -23,6 +23,7 @@ class Tuning:
     matvec_rows: int = 4  # outputs of one workgroup; at least 2, see MOST_PART_ROWS
     matvec_tokens: int = 8  # steps of more tokens are multiplied in tiles
     tile_lanes: int = 0  # lanes beside each other in a tile of weights: 16, or 0 for one after all
+    most_lanes: int = 128  # of a workgroup, a power of two; Vulkan promises so many
     tile: int = 4  # outputs of one lane of matmul along each side, at most
     integer_dot: bool = False  # one instruction for four products of a8
     matrix: tuple[int, int, int] = (0, 0, 0)  # M, N, K of cooperative matrices; zeros: none
@@ -53,6 +54,7 @@ class Tuning:
             tuning = cls(
                 matvec_lanes=max(32, min(64, info.subgroup_size)),
                 tile_lanes=TILE_ROWS,
+                most_lanes=256 if info.max_workgroup_invocations >= 256 else 128,
                 tile=8 if large else 4,
                 integer_dot=info.features["integer_dot_accelerated"],
                 matrix=largest_matrix(info),
