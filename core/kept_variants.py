@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,3 +69,17 @@ def open_weights(path: Path, file: ModelFile, mode: str) -> Mapping[str, TensorD
     if shapes != expected:
         raise FileError(path, f"its tensors are not those of {file.path}")
     return variant.tensors
+
+
+def remove(path: Path) -> int:
+    """Delete a kept variant, all or nothing of it; the bytes that it took. FileError."""
+    if not is_variant(path):
+        raise FileError(path, "expected a variant of a model, found none")
+    gone = path.with_name(f"{path.name}.removed")
+    try:
+        nbytes = sum(part.stat().st_size for part in path.iterdir())
+        path.rename(gone)
+        shutil.rmtree(gone)
+    except OSError as error:
+        raise FileError(path, f"cannot be removed: {error.strerror}") from error
+    return nbytes

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from core import loading
 from core.errors import CancelledError, FileError, LlmLiteError, RequestError
-from core.kept_variants import place_of
+from core.kept_variants import place_of, remove
 from core.lanes import compare_lanes
 from core.messages import (
     AnalyzeTensors,
     CompareLanes,
     DivergenceMeasured,
+    DropVariant,
     EngineOptions,
     KeepVariant,
     MeasureDivergence,
@@ -22,6 +23,7 @@ from core.messages import (
     Task,
     TaskProgress,
     TensorReport,
+    VariantDropped,
     VariantKept,
 )
 from core.metrics.modes import measure_modes, recommend
@@ -47,6 +49,8 @@ def run_task(task: Task, bench: Workbench) -> str:
             _analyze(task, bench)
         elif isinstance(task, KeepVariant):
             _keep(task, bench)
+        elif isinstance(task, DropVariant):
+            _drop(task, bench)
         elif isinstance(task, ProfileStep):
             found = profile_step(bench.runner, task.tokens, _Report(task.request, bench))
             bench.emit(StepProfiled(task.request, found))
@@ -117,3 +121,13 @@ def _keep(task: KeepVariant, bench: Workbench) -> None:
     report = quantize(bench.file, path, task.mode, replace=True, progress=progress)
     bench.file.kept[task.mode] = path
     bench.emit(VariantKept(task.request, task.mode, str(path), report.nbytes))
+
+
+def _drop(task: DropVariant, bench: Workbench) -> None:
+    """Weights that are mapped from it stay where they are until they are let go."""
+    path = bench.file.kept.get(task.mode)
+    if path is None:
+        raise RequestError(f"no variant in {task.mode} is kept of this model")
+    nbytes = remove(path)
+    del bench.file.kept[task.mode]
+    bench.emit(VariantDropped(task.request, task.mode, nbytes))

@@ -18,6 +18,7 @@ from core.messages import (
     TaskFinished,
     TaskProgress,
     TensorReport,
+    VariantDropped,
     VariantKept,
 )
 from desktop import quant_state
@@ -116,6 +117,15 @@ def _kept(event: VariantKept, state: AppState, now: float) -> AppState:
     return notify(replace(state, model=replace(state.model, kept=kept)), "info", words, now)
 
 
+def _dropped(event: VariantDropped, state: AppState, now: float) -> AppState:
+    if state.model is None:
+        return state
+    kept = {mode: path for mode, path in state.model.kept.items() if mode != event.mode}
+    words = f"{event.mode} is no longer kept on disk, which has {size(event.nbytes)} more room."
+    model = replace(state.model, kept=MappingProxyType(kept))
+    return notify(replace(state, model=model), "info", words, now)
+
+
 _FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
     LaneReady: _ready,
     LaneToken: _token,
@@ -133,10 +143,12 @@ _FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
 def fold(event: Any, state: AppState, now: float) -> AppState:
     if isinstance(event, VariantKept):
         return _kept(event, state, now)
+    if isinstance(event, VariantDropped):
+        return _dropped(event, state, now)
     return replace(state, quantization=_FOLDS[type(event)](event, state.quantization))
 
 
-EVENTS = (*_FOLDS, VariantKept)
+EVENTS = (*_FOLDS, VariantKept, VariantDropped)
 
 
 def forget(state: AppState) -> AppState:

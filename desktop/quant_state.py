@@ -22,7 +22,7 @@ from core.messages import (
 )
 
 Page = Literal["modes", "report", "tensors"]
-TaskKind = Literal["lanes", "report", "modes", "tensors", "keep", "step"]
+TaskKind = Literal["lanes", "report", "modes", "tensors", "keep", "drop", "step"]
 REPORTS = 6  # kept side by side
 
 

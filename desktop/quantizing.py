@@ -11,6 +11,7 @@ from core.messages import (
     ChatMessage,
     Command,
     CompareLanes,
+    DropVariant,
     EngineOptions,
     KeepVariant,
     MeasureDivergence,
@@ -105,6 +106,8 @@ def _command(kind: TaskKind, request: int, state: AppState, now: float) -> Comma
         return AnalyzeTensors(request, choices.tensors)
     if kind == "keep":
         return KeepVariant(request, options.mode)
+    if kind == "drop":
+        return DropVariant(request, options.mode)
     if kind == "step":
         return ProfileStep(request, choices.step)
     exact: EngineOptions = replace(options, activations="a32", keys="fp32", values="fp32")

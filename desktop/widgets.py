@@ -233,11 +233,13 @@ def popover(
     if ui.opened == name:
         imgui.open_popup(name)
         ui.opened = ""
-    bottom = imgui.get_main_viewport().size.y - ui.u(2)
+    size, edge = imgui.get_main_viewport().size, ui.u(2)
+    bottom = size.y - edge
     if pivot == (0, 0):  # hangs down from the button, but not out of the window
-        at = ImVec2(at.x, max(ui.u(2), min(at.y, bottom - ui.memory.get(f"{name}.height", 0.0))))
+        lowest = bottom - ui.memory.get(f"{name}.height", 0.0)
+        at = ImVec2(max(edge, min(at.x, size.x - edge - width)), max(edge, min(at.y, lowest)))
     imgui.set_next_window_pos(at, imgui.Cond_.always, ImVec2(*pivot))
-    room = bottom - ui.u(2)
+    room = bottom - edge
     imgui.set_next_window_size_constraints(ImVec2(width, 0), ImVec2(width, room))
     with ui.styled(window_padding=(ui.u(4), ui.u(4)), item_spacing=(ui.u(2), ui.u(2))):
         shown = imgui.begin_popup(name, imgui.WindowFlags_.no_move)

@@ -44,6 +44,7 @@ from core.messages.comparing import (
     CompareLanes,
     DivergenceMeasured,
     DivergenceReport,
+    DropVariant,
     Forced,
     KeepVariant,
     LaneFinished,
@@ -58,6 +59,7 @@ from core.messages.comparing import (
     TaskProgress,
     TensorReport,
     TensorRow,
+    VariantDropped,
     VariantKept,
 )
 from core.messages.inside import (
@@ -112,7 +114,13 @@ class Shutdown:
 
 Aside = SetGains | Inspect | CompareGains | Look | ExportMaps | MeasureCache  # between steps
 Task = (  # ends with TaskFinished
-    CompareLanes | MeasureDivergence | MeasureModes | AnalyzeTensors | KeepVariant | ProfileStep
+    CompareLanes
+    | MeasureDivergence
+    | MeasureModes
+    | AnalyzeTensors
+    | KeepVariant
+    | DropVariant
+    | ProfileStep
 )
 
 Command = (
@@ -134,6 +142,7 @@ Command = (
     | MeasureModes
     | AnalyzeTensors
     | KeepVariant
+    | DropVariant
     | ProfileStep
     | Stop
     | Shutdown
@@ -176,6 +185,7 @@ Event = (
     | StepProfiled
     | TensorReport
     | VariantKept
+    | VariantDropped
     | Logged
 )
 
@@ -204,6 +214,7 @@ __all__ = [
     "Direction",
     "DivergenceMeasured",
     "DivergenceReport",
+    "DropVariant",
     "EngineOptions",
     "Event",
     "ExecutorChanged",
@@ -268,5 +279,6 @@ __all__ = [
     "TensorReport",
     "TensorRow",
     "TokenDecoded",
+    "VariantDropped",
     "VariantKept",
 ]

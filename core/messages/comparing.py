@@ -70,6 +70,21 @@ class VariantKept:
 
 
 @dataclass(frozen=True, slots=True)
+class DropVariant:
+    """Delete what KeepVariant wrote in a weight mode; from then on it is made in memory again."""
+
+    request: int
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class VariantDropped:
+    request: int
+    mode: Mode
+    nbytes: int  # that it took
+
+
+@dataclass(frozen=True, slots=True)
 class LaneReady:
     """A lane of CompareLanes can answer."""
 

@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
 from desktop.actions import Action, SetOptions
 from desktop.controls import chooser
-from desktop.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE
+from desktop.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE, ICON_TRASH
 from desktop.quant_state import Page
 from desktop.quantizing import RunTask, SetQuantization, ShowLanes
 from desktop.state import AppState
@@ -18,7 +18,7 @@ from desktop.units import quantity, rate, size
 from desktop.views import quant_report, quant_tensors
 from desktop.views.quant_work import draw_work
 from desktop.views.stored_weights import draw_stored
-from desktop.widgets import button, facts, progress, text, tip, wrapped
+from desktop.widgets import button, facts, popover, progress, text, tip, wrapped
 
 PAGES: tuple[tuple[Page, str], ...] = (
     ("modes", "Modes"), ("report", "Report"), ("tensors", "Tensors"),
@@ -43,6 +43,8 @@ KEEP = (
     "and in memory that other programs can share."
 )
 KEPT = "It is mapped from there whenever this mode is chosen."
+KEPT_PANEL = "quantization.kept"
+DROP = "Without it the mode is made in memory whenever it is chosen, and can be kept again."
 COMPARE = "Two modes answer one prompt, side by side"
 
 
@@ -81,7 +83,8 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     if button(ui, "quantization.measure", MEASURE_LABEL, ICON_GAUGE, MEASURE, enabled=free):
         actions.append(RunTask("modes"))
     actions += _draw_keep(state, ui, model)
-    actions += draw_work(state, ui, "modes") + draw_work(state, ui, "keep")
+    for kind in ("modes", "keep", "drop"):
+        actions += draw_work(state, ui, kind)
     if speeds:
         wrapped(ui, f"On {speeds.device}, {speeds.reason}.")
     imgui.dummy(ImVec2(0, ui.u(1)))
@@ -91,7 +94,7 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
 
 
 def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
-    """The mode in use to disk, where it is not there yet."""
+    """The mode in use to disk, where it is not there yet; what is there, and away with it."""
     mode = state.executor.mode if state.executor else "as-stored"
     kept = model.kept.get(mode, "")
     label = "Kept on disk" if kept else "Keep on disk"
@@ -100,10 +103,24 @@ def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     if mode == "as-stored":
         hint = "The file itself is on disk: choose another mode, and it can be kept."
     free = state.quantization.work is None and state.load is None
-    able = free and not kept and mode == state.options.mode != "as-stored"
+    able = free and mode == state.options.mode != "as-stored"
     if button(ui, "quantization.keep", label, ICON_SAVE, hint, enabled=able):
-        return [RunTask("keep")]
-    return []
+        if not kept:
+            return [RunTask("keep")]
+        ui.opened = KEPT_PANEL
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    with popover(ui, KEPT_PANEL, label, ImVec2(low.x, high.y + ui.u(1)), ui.u(96)) as shown:
+        return _draw_kept(ui, model, mode, kept) if shown else []
+
+
+def _draw_kept(ui: Ui, model: ModelInfo, mode: Mode, kept: str) -> list[Action]:
+    """Where a mode is kept; the way to take it from there."""
+    wrapped(ui, f"{mode} takes about {size(model.mode_bytes.get(mode, 0))} on disk, in {kept}")
+    wrapped(ui, DROP)
+    if not button(ui, "quantization.drop", "Remove from disk", ICON_TRASH):
+        return []
+    imgui.close_current_popup()
+    return [RunTask("drop")]
 
 
 def beside(ui: Ui, label: str) -> None:

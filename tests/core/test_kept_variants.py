@@ -1,14 +1,17 @@
 """A variant that a person kept: written by the engine, found again and mapped, if it is whole."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from core import loading
 from core.engine import Engine
-from core.kept_variants import find, open_weights, place_of
+from core.errors import FileError
+from core.kept_variants import find, open_weights, place_of, remove
 from core.messages import (
+    DropVariant,
     ExecutorChanged,
     KeepVariant,
     LoadModel,
@@ -16,6 +19,7 @@ from core.messages import (
     Reconfigure,
     TaskFinished,
     TaskProgress,
+    VariantDropped,
     VariantKept,
 )
 from tests.core.engine_client import Client
@@ -69,6 +73,40 @@ def test_kept_by_the_engine_and_mapped_at_the_next_switch(client, tiny_llama, tm
     assert (logits(again, "int4") == logits(opened(tiny_llama), "int4")).all()
 
 
+def test_dropped_by_the_engine_and_made_in_memory_again(client, tiny_llama, tmp_path):
+    kept = keep(client, tiny_llama)
+    client.send(Reconfigure(exact("cpu", mode="fp16")), Reconfigure(exact("cpu", mode="int4")))
+    client.until(ExecutorChanged)
+    client.until(ExecutorChanged)  # mapped from the variant that goes
+    client.send(DropVariant(8, "int4"))
+    dropped = client.until(VariantDropped)
+    assert (dropped.request, dropped.mode, dropped.nbytes >= kept.nbytes) == (8, "int4", True)
+    assert client.until(TaskFinished).message == ""
+    assert list((tmp_path / "kept").iterdir()) == []
+    _, tokens = client.ask(3)
+    assert tokens, "the weights in use are still there"
+    client.send(Reconfigure(exact("cpu", mode="fp16")), Reconfigure(exact("cpu", mode="int4")))
+    client.until(ExecutorChanged)
+    assert client.until(ExecutorChanged).model.kept == {}
+    client.send(DropVariant(9, "int4"))
+    assert "no variant in int4 is kept" in client.until(TaskFinished).message
+
+
+def test_what_cannot_be_removed_stays(client, tiny_llama, tmp_path, monkeypatch):
+    kept = Path(keep(client, tiny_llama).path)
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(FileError, match=r"cannot be removed: Permission denied"):
+        remove(kept)
+    monkeypatch.undo()
+    assert find(tmp_path / "kept", opened(tiny_llama), pytest.fail) == {"int4": kept}
+    with pytest.raises(FileError, match="expected a variant"):
+        remove(tmp_path)
+
+
 def test_the_weights_lie_in_the_file(client, tiny_llama, tmp_path):
     keep(client, tiny_llama, "int8")
     file = opened(tiny_llama, tmp_path / "kept")
@@ -98,8 +136,6 @@ def test_another_model_does_not_find_it(client, tiny_llama, tmp_path):
 
 
 def test_a_mode_or_tensors_that_differ_are_refused(client, tiny_llama, tmp_path):
-    from core.errors import FileError
-
     kept = keep(client, tiny_llama)
     with pytest.raises(FileError, match="mode: expected int8, found int4"):
         open_weights(kept.path, opened(tiny_llama), "int8")

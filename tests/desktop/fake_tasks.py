@@ -12,6 +12,7 @@ from core.messages import (
     CompareLanes,
     DivergenceMeasured,
     DivergenceReport,
+    DropVariant,
     Event,
     ExecutorInfo,
     Forced,
@@ -34,6 +35,7 @@ from core.messages import (
     TaskProgress,
     TensorReport,
     TensorRow,
+    VariantDropped,
     VariantKept,
 )
 
@@ -94,6 +96,8 @@ def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
         yield ModesMeasured(request, executor.device, ROWS, 2, "int4 is the fastest here")
     elif isinstance(command, KeepVariant):
         yield VariantKept(request, command.mode, f"/variants/model-{command.mode}", 76_000_000)
+    elif isinstance(command, DropVariant):
+        yield VariantDropped(request, command.mode, 76_000_000)
     elif isinstance(command, ProfileStep):
         yield StepProfiled(request, replace(STEP, tokens=command.tokens))
     elif isinstance(command, AnalyzeTensors):

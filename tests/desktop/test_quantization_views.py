@@ -8,6 +8,7 @@ from imgui_bundle import imgui
 from core.messages import (
     AnalyzeTensors,
     CompareLanes,
+    DropVariant,
     KeepVariant,
     LoadModel,
     MeasureDivergence,
@@ -92,9 +93,17 @@ def test_a_mode_is_kept_on_disk(panel):
     assert "/variants/model-int4" in one.state.notices[-1].text
     one.robot.wait("its end", at_rest, 5)
     one.robot.click("quantization.keep")
-    assert len([c for c in engine.commands if isinstance(c, KeepVariant)]) == 1, (
-        "it is kept already"
-    )
+    x0, _, x1, _ = one.robot.rect("quantization.kept")  # where it is kept
+    assert 0 < x0 < x1 < imgui.get_main_viewport().size.x, "all of it in the window"
+    one.robot.press(imgui.Key.escape)
+    assert "int4" in one.state.model.kept
+    one.robot.click("quantization.keep")
+    one.robot.click("quantization.drop")
+    one.robot.wait("it to be gone", lambda s: "int4" not in s.model.kept, 5)
+    assert last(engine, DropVariant).mode == "int4"
+    assert "no longer kept" in one.state.notices[-1].text
+    assert not one.robot.shows("quantization.kept")
+    assert len([c for c in engine.commands if isinstance(c, KeepVariant)]) == 1
 
 
 def test_lanes_from_the_prompt_to_the_mode_that_is_kept(panel):
