@@ -3,7 +3,8 @@
 // y = gain * softmax(q . k * scale) . v, causal, with an online softmax over blocks of LANES positions
 // (Milakov and Gimelshein 2018; Dao et al. 2022). A workgroup serves QUERIES = HEADS_EACH * TOKENS
 // queries that read the same key/value head. For scores a lane is a position, for sums it is
-// PAIRS_EACH pairs of the head's values.
+// PAIRS_EACH pairs of the head's values. Up to SPLITS workgroups share the positions of a single token,
+// LEAST each: the last of them to arrive joins what they found.
 #include "common/subgroup.glsl"
 #include "common/step.glsl"
 #include "common/lanes.glsl"
@@ -16,10 +17,14 @@ layout(constant_id = 6) const uint WINDOW = 0;       // 0: all positions
 layout(constant_id = 7) const uint HEADS_EACH = 1;   // divides HEADS / KV_HEADS
 layout(constant_id = 8) const uint TOKENS = 1;
 layout(constant_id = 9) const uint CACHE_ROWS = 1;   // position p lies in row p mod CACHE_ROWS
+layout(constant_id = 10) const uint SPLITS = 1;      // above 1: a step of one token
+layout(constant_id = 11) const uint LEAST = 256;     // positions that are worth a workgroup
 layout(binding = 1) readonly buffer Q { vec2 q[]; };
 layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
 layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
 layout(binding = 6) writeonly buffer Y { vec2 y[]; };
+layout(binding = 7) coherent buffer Parts { vec2 parts[]; };      // of each head and split
+layout(binding = 8) coherent buffer Arrived { uint arrived[]; };  // workgroups of a head; 0 before
 
 const uint PAIRS = HEAD_DIM / 2;
 #define KEYS_BINDING 2
@@ -33,12 +38,19 @@ const uint PAIRS_EACH = (PAIRS + LANES - 1) / LANES;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
 shared vec2 queries[QUERIES * PAIRS];
 shared float weights[QUERIES * LANES];  // scores, then exp(score - maximum)
+shared bool is_last;
+
+uint head_of(uint i) { return gl_WorkGroupID.x * HEADS_EACH + i % HEADS_EACH; }
+
+uint first_token() { return SPLITS > 1 ? 0 : gl_WorkGroupID.y * TOKENS; }
 
 uint query_row(uint i) {  // where query i lies in q and y, in pairs
-  uint head = gl_WorkGroupID.x * HEADS_EACH + i % HEADS_EACH;
-  uint token = gl_WorkGroupID.y * TOKENS + i / HEADS_EACH;
-  return (token * HEADS + head) * PAIRS;
+  return ((first_token() + i / HEADS_EACH) * HEADS + head_of(i)) * PAIRS;
 }
+
+uint part_row(uint i, uint split) { return (head_of(i) * SPLITS + split) * (PAIRS + 1); }
+
+float gain_of(uint i) { return gains[first_gain + head_of(i)]; }
 
 void score(uint position, uint lane, uint group) {
   float dots[QUERIES];
@@ -52,16 +64,56 @@ void score(uint position, uint lane, uint group) {
   }
   float scale = SCALE * key_scale(row, group);
   for (uint i = 0; i < QUERIES; ++i) {
-    uint own = start_position() + gl_WorkGroupID.y * TOKENS + i / HEADS_EACH;
+    uint own = start_position() + first_token() + i / HEADS_EACH;
     bool visible = position <= own && (WINDOW == 0 || position + WINDOW > own);
     weights[i * LANES + lane] = visible ? dots[i] * scale : NONE;
   }
 }
 
+// The means of `splits` workgroups' positions, by the one that arrives last.
+void join(uint splits) {
+  uint lane = gl_LocalInvocationIndex;
+  memoryBarrierBuffer();
+  barrier();
+  if (lane == 0) {
+    is_last = atomicAdd(arrived[gl_WorkGroupID.x], 1) == splits - 1;
+    if (is_last) arrived[gl_WorkGroupID.x] = 0;
+  }
+  barrier();
+  if (!is_last) return;
+  memoryBarrierBuffer();
+  for (uint i = 0; i < QUERIES; ++i) {
+    float top = NONE, total = 0.0;
+    for (uint s = 0; s < splits; ++s) top = max(top, parts[part_row(i, s) + PAIRS].x);
+    for (uint s = 0; s < splits; ++s) {
+      vec2 found = parts[part_row(i, s) + PAIRS];
+      total += found.y * exp(found.x - top);
+    }
+    for (uint pair = lane; pair < PAIRS; pair += LANES) {
+      vec2 sum = vec2(0.0);
+      for (uint s = 0; s < splits; ++s)
+        sum += parts[part_row(i, s) + pair] * exp(parts[part_row(i, s) + PAIRS].x - top);
+      precise vec2 mean = sum / total;
+      y[query_row(i) + pair] = mean * gain_of(i);
+    }
+  }
+}
+
 void main() {
-  uint first_token = gl_WorkGroupID.y * TOKENS, lane = gl_LocalInvocationIndex;
-  if (first_token >= rows_in_use()) return;
-  uint tokens = min(TOKENS, rows_in_use() - first_token);
+  uint lane = gl_LocalInvocationIndex;
+  if (first_token() >= rows_in_use()) return;
+  uint tokens = min(TOKENS, rows_in_use() - first_token());
+  uint own_first = start_position() + first_token();
+  uint begin = WINDOW != 0 && own_first + 1 > WINDOW ? own_first + 1 - WINDOW : 0;
+  uint end = own_first + tokens;
+  uint splits = SPLITS > 1 ? clamp((end - begin + LEAST - 1) / LEAST, 1, SPLITS) : 1;
+  uint split = SPLITS > 1 ? gl_WorkGroupID.y : 0;
+  if (split >= splits) return;
+  if (splits > 1) {
+    uint share = ((end - begin + splits - 1) / splits + LANES - 1) / LANES * LANES;
+    begin += split * share;
+    end = min(begin + share, end);
+  }
   uint group = gl_WorkGroupID.x * HEADS_EACH * KV_HEADS / HEADS;
   for (uint i = lane; i < QUERIES * PAIRS; i += LANES) {
     uint query = i / PAIRS;
@@ -74,9 +126,6 @@ void main() {
     largest[i] = NONE;
     total[i] = 0.0;
   }
-  uint own_first = start_position() + first_token;
-  uint begin = WINDOW != 0 && own_first + 1 > WINDOW ? own_first + 1 - WINDOW : 0;
-  uint end = own_first + tokens;
   barrier();
   for (uint block = begin; block < end; block += LANES) {
     uint count = min(LANES, end - block);
@@ -106,11 +155,14 @@ void main() {
   }
   for (uint i = 0; i < QUERIES; ++i) {
     if (i / HEADS_EACH >= tokens) break;
-    float gain = gains[first_gain + gl_WorkGroupID.x * HEADS_EACH + i % HEADS_EACH];
     for (uint j = 0; j < PAIRS_EACH; ++j) {
       uint pair = lane + j * LANES;
       precise vec2 mean = sums[i * PAIRS_EACH + j] / total[i];  // so that a gain of 1 is exact
-      if (pair < PAIRS) y[query_row(i) + pair] = mean * gain;
+      if (pair >= PAIRS) break;
+      if (splits > 1) parts[part_row(i, split) + pair] = sums[i * PAIRS_EACH + j];
+      else y[query_row(i) + pair] = mean * gain_of(i);
     }
+    if (splits > 1 && lane == 0) parts[part_row(i, split) + PAIRS] = vec2(largest[i], total[i]);
   }
+  if (splits > 1) join(splits);
 }

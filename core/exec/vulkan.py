@@ -16,7 +16,7 @@ from core.exec.executor import Progress, StopCheck
 from core.exec.reference import table_rows
 from core.exec.vulkan_dispatch import Dispatch
 from core.exec.vulkan_fusion import Group, groups_of, placed
-from core.exec.vulkan_kernels import dispatches, group_dispatches
+from core.exec.vulkan_kernels import attention_part_bytes, dispatches, group_dispatches
 from core.exec.vulkan_memory import STORAGE, Arena, FixedArena, WeightPart, Weights
 from core.exec.vulkan_pacing import Pacer
 from core.exec.vulkan_record import Pipelines, Recorder
@@ -92,6 +92,7 @@ class VulkanExecutor:
             t.name: self._own(Buffer(device, self._rows_bytes(t), STORAGE, host=True))
             for t in {t.name: t for t in tensors if t.kind is Kind.TABLE}.values()
         }
+        self._parts = self._open_parts([op for plan in plans for op in plan.ops])
         self._step = self._own(Buffer(device, 4 * words, STORAGE, host=True))
         self.step_buffer: BufferRange = (self._step, 0, self._step.size)
         logits = max(_tensor_bytes(plan.tensors[plan.logits]) for plan in plans)
@@ -116,6 +117,17 @@ class VulkanExecutor:
                     f"{tensor.name} needs {_tensor_bytes(tensor)} bytes; "
                     f"{self._device.info.name} binds at most {limit}: choose a smaller context."
                 )
+
+    def _open_parts(self, ops: list[Op]) -> tuple[BufferRange, BufferRange]:
+        """Shared by all attention ops: one at a time uses them."""
+        found = [op for op in ops if op.name == "attention"]
+        sizes = [attention_part_bytes(op, self.tuning.attention_splits) for op in found]
+        parts, arrived = (max((pair[i] for pair in sizes), default=4) for i in (0, 1))
+        arena: Arena = self._own(FixedArena(self._device, (parts, arrived)))
+        ranges = arena.reserve(parts), arena.reserve(arrived)
+        for buffer in {id(buffer): buffer for buffer, _, _ in ranges}.values():
+            buffer.zero()
+        return ranges
 
     def _open_state(self, tensors: list[Tensor]) -> dict[str, BufferRange]:
         self._states = unique = {tensor.name: tensor for tensor in tensors}
@@ -279,6 +291,9 @@ class VulkanExecutor:
         """Where the rows of a table on disk lie that the step's tokens name, float32."""
         buffer = self._host_rows[name]
         return buffer, 0, buffer.size
+
+    def attention_parts(self) -> tuple[BufferRange, BufferRange]:
+        return self._parts
 
     def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange:
         """A constant table on the device, uploaded when its key is first used."""

@@ -26,7 +26,8 @@ ELEMENT_WORK = 8  # an element of an elementwise op, likewise
 class Dispatch:
     """A shader variant with its specialization constants, buffers by name and workgroups.
 
-    `work` estimates the multiply-adds of the largest step.
+    `work` estimates the multiply-adds of the largest step. One that is `whole` is never cut: its
+    workgroups wait for nobody, but what they leave counts on all of them.
     """
 
     variant: str
@@ -34,6 +35,7 @@ class Dispatch:
     buffers: Mapping[str, BufferRange]
     groups: tuple[int, int]
     work: int
+    whole: bool = False
 
 
 class Binder(Protocol):
@@ -47,6 +49,7 @@ class Binder(Protocol):
     def stack(self, names: Sequence[str]) -> WeightPart | None: ...
     def vector(self, name: str) -> BufferRange: ...
     def host_rows(self, name: str) -> BufferRange: ...
+    def attention_parts(self) -> tuple[BufferRange, BufferRange]: ...
     def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange: ...
 
 

@@ -219,6 +219,8 @@ def _attention(c: Call) -> list[Dispatch]:
     first = int(c.p["layer"]) * heads  # in a buffer, so that the layers share a pipeline
     buffers["FirstGain"] = c.binder.table(f"first gain {first}", np.array([first], np.uint32))
     variant, groups, shape = _attention_shape(c)
+    if not variant.startswith("attention_queries"):
+        buffers["Parts"], buffers["Arrived"] = c.binder.attention_parts()
     dispatch = c.dispatch(
         variant,
         buffers,
@@ -232,7 +234,7 @@ def _attention(c: Call) -> list[Dispatch]:
         CACHE_ROWS=c.inputs[1].shape[0],
         **shape,
     )
-    return [dispatch]
+    return [replace(dispatch, whole="SPLITS" in shape)]
 
 
 def _attention_shape(c: Call) -> tuple[str, tuple[int, int], dict[str, int]]:
@@ -244,7 +246,17 @@ def _attention_shape(c: Call) -> tuple[str, tuple[int, int], dict[str, int]]:
         return f"attention_queries.{formats}", (-(-c.rows * heads // VECTOR), 1), sizes
     each, tokens = _attention_tile(c)
     sizes = {"LANES": c.binder.tuning.attention_lanes, "HEADS_EACH": each, "TOKENS": tokens}
-    return c.reducing(f"attention.{formats}"), (heads // each, -(-c.rows // tokens)), sizes
+    variant, splits = c.reducing(f"attention.{formats}"), c.binder.tuning.attention_splits
+    if c.rows == 1 and splits > 1:
+        sizes |= {"SPLITS": splits, "LEAST": c.binder.tuning.attention_share}
+        return variant, (heads // each, splits), sizes
+    return variant, (heads // each, -(-c.rows // tokens)), sizes
+
+
+def attention_part_bytes(op: Op, splits: int) -> tuple[int, int]:
+    """What the workgroups that share an op's positions leave for the last of them, and counters."""
+    heads, head_dim = int(op.params["heads"]), int(op.params["head_dim"])
+    return 4 * heads * splits * (head_dim + 2), 4 * heads
 
 
 def _attention_tile(c: Call) -> tuple[int, int]:

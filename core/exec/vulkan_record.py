@@ -23,7 +23,8 @@ def pieces(dispatch: Dispatch, budget: int) -> list[Piece]:
     """A dispatch cut along its longer side into pieces of about `budget` work."""
     axis = 0 if dispatch.groups[0] >= dispatch.groups[1] else 1
     length = dispatch.groups[axis]
-    count = max(1, min(-(-dispatch.work // budget), MOST_PIECES, length))
+    most = 1 if dispatch.whole else MOST_PIECES
+    count = max(1, min(-(-dispatch.work // budget), most, length))
     cuts = [length * i // count for i in range(count + 1)]
     return [
         (dispatch, _along(axis, begin, (0, 0)), _along(axis, end - begin, dispatch.groups))

@@ -30,6 +30,8 @@ class Tuning:
     subgroup_size: int = 32
     vector_tokens: int = 0  # products by vector units: tokens of one lane; 0 for real devices
     attention_lanes: int = 64
+    attention_splits: int = 1  # workgroups that share a head's positions in a step of one token
+    attention_share: int = 256  # positions that are worth one of them
     share_heads: bool = False  # one attention workgroup serves all heads of a key/value head
     subgroups: bool = False
     shared_bytes: int = 16384  # the least that Vulkan promises a workgroup
@@ -56,6 +58,7 @@ class Tuning:
                 tile_lanes=TILE_ROWS,
                 most_lanes=256 if info.max_workgroup_invocations >= 256 else 128,
                 tile=8 if large else 4,
+                attention_splits=16 if large else 4,
                 integer_dot=info.features["integer_dot_accelerated"],
                 matrix=largest_matrix(info),
                 segment_work=1 << 30 if large else 1 << 28,

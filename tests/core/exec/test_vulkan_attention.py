@@ -80,6 +80,46 @@ def test_attention(make_vulkan, tuning, types, heads, kv_heads, head_dim, window
     check(make_vulkan, built, *chunks, tuning=tuning, tolerance=tolerance)
 
 
+@pytest.mark.parametrize("types", CACHES, ids="-".join)
+@pytest.mark.parametrize(("heads", "kv_heads", "window", "rows"), [(9, 3, 0, 96), (4, 2, 70, 80)])
+@pytest.mark.parametrize("shared", [False, True])
+def test_workgroups_share_the_positions_of_a_token(
+    make_vulkan, types, heads, kv_heads, window, rows, shared
+):
+    """From one position to more than fill a share of each; over rings too, and again and again."""
+    head_dim = 64
+    columns = heads * head_dim
+    tensors = [
+        weight("table", (VOCABULARY, columns)),
+        weight("k", (kv_heads * head_dim, columns), seed=1, scale=columns**-0.5),
+    ]
+
+    def ops(b, x):
+        shape = (rows, kv_heads * head_dim)
+        caches = [
+            b.state(name, dtype, shape, block=head_dim)
+            for name, dtype in zip(("kc", "vc"), types, strict=True)
+        ]
+        k = b.matmul(x, b.weight("k"), "k_rows")
+        b.store([(k, cache) for cache in caches], "store")
+        sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
+        gains = b.state("gains", "f32", (2, heads), fill=0.5)
+        first = b.attention(x, *caches, gains, "first", layer=0, **sizes)
+        return b.attention(first, *caches, gains, "second", layer=1, **sizes)
+
+    model, weights = program(tensors, ops, tokens=1, context=96)
+    how = Tuning(
+        attention_lanes=16, attention_splits=3, attention_share=20, share_heads=shared,
+        subgroups=True, segment_work=1000,
+    )  # fmt: skip
+    executor, reference = make_vulkan(model, weights, tuning=how), NumpyExecutor(model, weights)
+    tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
+    for position in range(96):
+        step = steps(1, 1, position)
+        error = np.abs(executor.run(step) - reference.run(step)).max()
+        assert error <= tolerance, position
+
+
 def test_the_cache_rounds_to_nearest_even(make_vulkan):
     values = np.random.default_rng(0).normal(0, 1, (VOCABULARY, 128)).astype(np.float32)
     values[0, :4] = [1 + 2**-11, 1 + 3 * 2**-11, 65504, 1e-7]
