@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from core.errors import DeviceError
 from core.gpu.create import create, vk, vulkan_errors
 from core.gpu.info import (
+    BESIDE_MATRICES,
     INTEGER_DOT,
     MATRICES,
     WHOLE_SUBGROUPS,
@@ -171,7 +172,7 @@ def _create_device(physical: Any, info: DeviceInfo, queues: int, swapchain: bool
     queue_info = vk.VkDeviceQueueCreateInfo(
         queueFamilyIndex=info.family, queueCount=queues, pQueuePriorities=priorities
     )
-    extra = {"vulkanMemoryModel": 1, "shaderFloat16": 1} if info.matrices else {}
+    extra = dict.fromkeys(BESIDE_MATRICES, 1) if info.matrices else {}
     chain: list[Any] = [vk.VkPhysicalDeviceVulkan12Features(timelineSemaphore=1, **extra)]
     if info.features["integer_dot_product"]:
         extensions.append(INTEGER_DOT)

@@ -13,6 +13,9 @@ _KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "software
 MINIMUM_VERSION = (1, 2)
 INTEGER_DOT = "VK_KHR_shader_integer_dot_product"
 MATRICES = "VK_KHR_cooperative_matrix"
+# Features of Vulkan 1.2 with them. The memory model counts for all shaders, and some speak to the
+# whole device.
+BESIDE_MATRICES = ("shaderFloat16", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope")
 WHOLE_SUBGROUPS = "VK_EXT_subgroup_size_control"  # which a pipeline with matrices asks for
 
 
@@ -165,8 +168,8 @@ def _matrices(instance: Any, physical: Any) -> tuple[tuple[int, int, int], ...]:
     matrix = vk.VkPhysicalDeviceCooperativeMatrixFeaturesKHR(pNext=whole)
     chain = vk.VkPhysicalDeviceFeatures2(pNext=matrix)
     vk.vkGetPhysicalDeviceFeatures2(physical, vk.ffi.addressof(chain))
-    beside = (vulkan12.shaderFloat16, vulkan12.vulkanMemoryModel, whole.computeFullSubgroups)
-    if not (matrix.cooperativeMatrix and all(beside)):
+    beside = all(getattr(vulkan12, name) for name in BESIDE_MATRICES)
+    if not (matrix.cooperativeMatrix and whole.computeFullSubgroups and beside):
         return ()
     half, single = vk.VK_COMPONENT_TYPE_FLOAT16_KHR, vk.VK_COMPONENT_TYPE_FLOAT32_KHR
     return tuple(
