@@ -49,6 +49,7 @@ def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mod
         return found
     for mode in MODES:
         path = place_of(folder, file, mode)
+        _sweep(path)
         if not is_variant(path):
             continue
         try:
@@ -72,14 +73,25 @@ def open_weights(path: Path, file: ModelFile, mode: str) -> Mapping[str, TensorD
 
 
 def remove(path: Path) -> int:
-    """Delete a kept variant, all or nothing of it; the bytes that it took. FileError."""
+    """Delete a kept variant, all or nothing of it; the bytes that it took. FileError.
+
+    It is gone with its name. What cannot be deleted at once goes when the model is opened again.
+    """
     if not is_variant(path):
         raise FileError(path, "expected a variant of a model, found none")
-    gone = path.with_name(f"{path.name}.removed")
     try:
         nbytes = sum(part.stat().st_size for part in path.iterdir())
-        path.rename(gone)
-        shutil.rmtree(gone)
+        _sweep(path)
+        path.rename(_removed(path))
     except OSError as error:
         raise FileError(path, f"cannot be removed: {error.strerror}") from error
+    _sweep(path)
     return nbytes
+
+
+def _removed(path: Path) -> Path:
+    return path.with_name(f"{path.name}.removed")
+
+
+def _sweep(path: Path) -> None:
+    shutil.rmtree(_removed(path), ignore_errors=True)

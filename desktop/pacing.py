@@ -6,12 +6,10 @@ import math
 
 FRAME = 1 / 30  # seconds between two frames that only the engine asked for
 SOFTWARE_FRAME = 1 / 10  # the same where frames are drawn by the processor that answers
-# Frames after input: as many at once as it takes until each view had its turn, then for what comes
-# late, as tooltips do. Some of them draw every view.
-SETTLE = (
-    *((0.0, False), (0.02, False), (0.04, False), (0.06, False)),
-    *((0.2, True), (0.45, False), (0.8, True)),
-)
+TURNS = 4  # frames in which each view is drawn once; so many follow any input at once,
+TURN = 0.02  # seconds apart where they are fast,
+# and then some for what comes late, as tooltips do: when, and whether they draw every view.
+SETTLE = ((0.2, True), (0.45, False), (0.8, True))
 
 
 class Pacer:
@@ -19,12 +17,14 @@ class Pacer:
 
     def __init__(self, frame: float = FRAME) -> None:
         self.frame = frame
-        self._due: list[tuple[float, bool]] = []  # when, and whether every view is drawn
+        self._due: list[tuple[float, bool]] = []  # as SETTLE
+        self._owed, self._turn = 0, math.inf  # frames of a turn each, and when the next one is
         self._change = self._settle = self._again = math.inf
         self._last = -math.inf
         self.following = False  # most views may keep their pictures in the frame that was taken
 
     def on_input(self, now: float) -> None:
+        self._owed, self._turn = TURNS, now
         self._due = [(now + delay, whole) for delay, whole in SETTLE]
 
     def on_change(self, now: float) -> None:
@@ -55,7 +55,10 @@ class Pacer:
             return False
         passed = [whole for when, whole in self._due if when <= now]
         settles = self._settle <= now or any(passed)
-        self.following = (self._change <= now or bool(passed)) and not settles
+        asked = self._change <= now or self._turn <= now or bool(passed)
+        self.following = asked and not settles
+        self._owed = max(0, self._owed - 1) if self.following else 0
+        self._turn = now + TURN if self._owed else math.inf
         self._due = [(when, whole) for when, whole in self._due if when > now]
         if self._change <= now:
             self._change = math.inf
@@ -67,4 +70,4 @@ class Pacer:
 
     def _next(self) -> float:
         due = (when for when, _ in self._due)
-        return min([self._change, self._settle, self._again, *due])
+        return min([self._change, self._settle, self._again, self._turn, *due])

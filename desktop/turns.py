@@ -15,8 +15,9 @@ from typing import Any
 
 from imgui_bundle import imgui
 
+from desktop.pacing import TURNS
 from desktop.ui import Rect, Ui
-from desktop.views import TURNS, View
+from desktop.views import View
 
 SETTLING = 2  # frames, after what drew everything: Dear ImGui moves some windows a frame late
 _REST = imgui.internal.WindowRefreshFlags_.try_to_avoid_refresh

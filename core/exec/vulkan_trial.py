@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.errors import DeviceError, DeviceLostError
+from core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
 from core.exec.reference import NumpyExecutor
 from core.exec.vulkan import VulkanExecutor
 from core.exec.vulkan_tuning import Tuning
@@ -32,11 +32,21 @@ _trusted: dict[tuple[object, ...], Tuning] = {}
 
 
 def trusted(device: Device) -> Tuning:
-    """The device's tuning without what gives wrong products there. Raises DeviceLostError."""
+    """The device's tuning without what fails or gives wrong products there.
+
+    Raises DeviceLostError, after which the device is not asked for any of it again, and
+    OutOfDeviceMemoryError, after which it is.
+    """
     info = device.info
     key = (info.vendor, info.name, info.driver, info.matrices, tuple(info.features.items()))
     if key not in _trusted:
-        _trusted[key] = _tried(device, Tuning.of(info))
+        wanted = Tuning.of(info)
+        _trusted[key] = replace(wanted, integer_dot=False, matrix=(0, 0, 0))
+        try:
+            _trusted[key] = _tried(device, wanted)
+        except OutOfDeviceMemoryError:
+            del _trusted[key]
+            raise
     return _trusted[key]
 
 
@@ -52,24 +62,28 @@ def _tried(device: Device, wanted: Tuning) -> Tuning:
 
 
 def _is_right(device: Device, tuning: Tuning, what: str) -> bool:
-    """Few tokens and many, which other kernels multiply."""
     try:
-        program, weights = _product()
-        expected = NumpyExecutor(program, weights)
-        executor = VulkanExecutor(device, program, weights, tuning=tuning)
-    except DeviceLostError:
+        right = _multiplies(device, tuning)
+    except (DeviceLostError, OutOfDeviceMemoryError):
         raise
     except DeviceError as error:
         log.warning("%s: %s are left out: %s", device.info.name, what, error)
         return False
-    try:
-        steps = [Step(np.arange(count, dtype=np.int32), 0, count) for count in (TOKENS, 2)]
-        right = all(_close(executor.run(step), expected.run(step)) for step in steps)
-    finally:
-        executor.close()
     if not right:
         log.warning("%s: %s are left out: they give wrong products", device.info.name, what)
     return right
+
+
+def _multiplies(device: Device, tuning: Tuning) -> bool:
+    """Whether products are right of few tokens and of many, for which there are other kernels."""
+    program, weights = _product()
+    expected = NumpyExecutor(program, weights)
+    executor = VulkanExecutor(device, program, weights, tuning=tuning)
+    try:
+        steps = [Step(np.arange(count, dtype=np.int32), 0, count) for count in (TOKENS, 2)]
+        return all(_close(executor.run(step), expected.run(step)) for step in steps)
+    finally:
+        executor.close()
 
 
 def _close(found: np.ndarray, expected: np.ndarray) -> bool:

@@ -35,8 +35,6 @@ from desktop.views import (
     steer,
 )
 
-TURNS = 4  # frames; dear views have different ones
-
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -47,7 +45,7 @@ class View:
     icon: str
     place: Literal["middle", "upper right", "lower right"]
     draw: Callable[[AppState, Ui], list[Action]]
-    turn: int | None  # the one of TURNS frames that draws it while the engine works; None: each
+    turn: int | None  # of pacing.TURNS, the one that draws it; dear ones differ; None: each
 
     @property
     def window(self) -> str:

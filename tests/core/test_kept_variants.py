@@ -103,6 +103,14 @@ def test_what_cannot_be_removed_stays(client, tiny_llama, tmp_path, monkeypatch)
         remove(kept)
     monkeypatch.undo()
     assert find(tmp_path / "kept", opened(tiny_llama), pytest.fail) == {"int4": kept}
+    monkeypatch.setattr("core.kept_variants.shutil.rmtree", lambda *_, **__: None)
+    assert remove(kept) > 0, "its name is gone"
+    assert find(tmp_path / "kept", opened(tiny_llama), pytest.fail) == {}
+    left = kept.with_name(kept.name + ".removed")
+    assert left.is_dir()
+    monkeypatch.undo()
+    assert find(tmp_path / "kept", opened(tiny_llama), pytest.fail) == {}
+    assert not left.exists(), "and the rest goes with the next start"
     with pytest.raises(FileError, match="expected a variant"):
         remove(tmp_path)
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from desktop.pacing import FRAME, SETTLE, SOFTWARE_FRAME, Pacer
-from desktop.views import TURNS
+from desktop.pacing import FRAME, SETTLE, SOFTWARE_FRAME, TURNS, Pacer
 
 
 def drawn(pacer, start, seconds, step=0.001):
@@ -24,7 +23,7 @@ def test_input_is_drawn_at_once_and_settles():
     pacer = Pacer()
     pacer.on_input(1.0)
     assert pacer.wait(1.0, 60.0) == 0.0
-    assert drawn(pacer, 1.0, 10.0) == len(SETTLE)
+    assert drawn(pacer, 1.0, 10.0) == TURNS + len(SETTLE)
     assert pacer.wait(11.0, 60.0) == 60.0
 
 
@@ -88,18 +87,23 @@ def test_frames_that_only_follow_the_engine():
     assert pacer.take(1.21) and not pacer.following, "the last one settles"
 
 
-def test_input_is_drawn_in_turn_and_wholly_when_it_settles():
+@pytest.mark.parametrize("cost", [0.0, 0.03, 0.05, 0.1])
+def test_input_is_drawn_in_turn_and_wholly_when_it_settles(cost):
+    """However many seconds a frame takes."""
     pacer = Pacer(0.1)
     pacer.on_change(2.0)
     pacer.on_input(2.0)
-    frames = []
-    for millisecond in range(3000):
-        if pacer.take(2.0 + millisecond / 1000):
-            frames.append((millisecond, pacer.following))
-    at_once = [following for millisecond, following in frames if millisecond < 100]
-    assert at_once == [True] * TURNS, "each view had its turn within a tenth of a second"
-    late = [following for _, following in frames[TURNS:]]
-    assert late[0] is False and late[-1] is False, "all of it is as it should be in the end"
+    frames, now = [], 2.0
+    while now < 5.0:
+        if pacer.take(now):
+            frames.append((now - 2.0, pacer.following))
+            now += cost
+        now += 0.001
+    whole = next(i for i, (_, following) in enumerate(frames) if not following)
+    assert whole == TURNS or frames[whole][0] < 0.21, "each view had its turn, or all at once"
+    if cost < 0.05:
+        assert frames[TURNS - 1][0] < 0.1
+    assert frames[-1][1] is False, "all of it is as it should be in the end"
 
 
 def test_what_a_resting_view_wants_waits_for_the_next_frame():

@@ -8,9 +8,10 @@ from imgui_bundle import ImVec2, imgui
 
 from desktop import actions as a
 from desktop import layout
+from desktop.pacing import TURNS
 from desktop.state import LogLine
 from desktop.turns import SETTLING
-from desktop.views import TURNS, VIEWS
+from desktop.views import VIEWS
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.tiled import tiled
 

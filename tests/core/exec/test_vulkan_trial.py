@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from core.backends import Choice, activations
-from core.errors import DeviceError
+from core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
 from core.exec import vulkan_trial
 from core.exec.reference import NumpyExecutor
 from core.exec.vulkan_trial import trusted
 from core.exec.vulkan_tuning import Tuning, largest_matrix
+from core.gpu.pipelines import ComputePipeline
 from core.models.model import ModelShape
 
 pytestmark = pytest.mark.vulkan
@@ -64,14 +65,41 @@ def test_what_is_wrong_is_left_out(device, offers, monkeypatch, caplog):
     assert activations(Choice("vulkan", "", device), "auto") == "a32"
 
 
-def test_what_fails_is_left_out(device, offers, monkeypatch, caplog):
-    def fail(*_arguments, **_options):
-        raise DeviceError("Creating the pipeline failed.")
+@pytest.fixture
+def fails(monkeypatch):
+    """Pipelines that the device should have fail as it is told."""
 
-    monkeypatch.setattr(vulkan_trial, "VulkanExecutor", fail)
+    def how(error):
+        def make(device, variant, constants):
+            if ".dot" in variant or ".matrix" in variant:
+                raise error
+            return ComputePipeline(device, variant, constants)
+
+        monkeypatch.setattr("core.exec.vulkan_record.ComputePipeline", make)
+
+    return how
+
+
+def test_what_fails_is_left_out(device, offers, fails, caplog):
+    fails(DeviceError("Creating the pipeline failed."))
     with caplog.at_level(logging.WARNING):
         assert trusted(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
     assert "Creating the pipeline failed" in caplog.text
+
+
+def test_what_loses_the_device_is_not_tried_again(device, offers, fails):
+    fails(DeviceLostError("The device was lost."))
+    with pytest.raises(DeviceLostError):
+        trusted(device)
+    assert trusted(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
+
+
+def test_a_full_device_says_nothing_of_it(device, offers, fails, monkeypatch):
+    fails(OutOfDeviceMemoryError("There is not enough memory."))
+    with pytest.raises(OutOfDeviceMemoryError):
+        trusted(device)
+    monkeypatch.setattr("core.exec.vulkan_record.ComputePipeline", ComputePipeline)
+    assert trusted(device) == offers
 
 
 def test_a_software_driver_is_not_tried(device, monkeypatch):
