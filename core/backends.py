@@ -144,7 +144,7 @@ def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -
 def activations(
     choice: Choice, asked: Activations, shape: ModelShape | None = None
 ) -> Literal["a32", "a8"]:
-    """int8 activations by default only where integer dot products make them pay: on a device not
+    """int8 activations by default only where integer dot products make them pay; on a device not
     for a model of small matrices (`shape`; None: a large one)."""
     if asked != "auto":
         return asked
@@ -153,13 +153,15 @@ def activations(
         from core.exec.cpu import has_integer_dot
 
         fast = has_integer_dot()
-    elif choice.device is not None:
+    elif choice.device is not None and _is_large(shape):
         from core.exec.vulkan_trial import trusted
 
-        tuning = trusted(choice.device)
-        large = shape is None or shape.width * shape.feed_forward >= LEAST_MATRIX
-        fast = large and (tuning.integer_dot or tuning.matrix[0] > 0)
+        fast = trusted(choice.device).integer_dot
     return "a8" if fast else "a32"
+
+
+def _is_large(shape: ModelShape | None) -> bool:
+    return shape is None or shape.width * shape.feed_forward >= LEAST_MATRIX
 
 
 def make_executor(

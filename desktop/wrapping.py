@@ -83,9 +83,8 @@ class Wrapping:
     ) -> Wrapped:
         """As the function `wrap`; the more of `spans` was wrapped before, the sooner."""
         fit = (width, size, line, ui.theme.text)
-        before = max(self._last, key=lambda one: one.common(spans, fit), default=None)
-        if before is not None and not before.common(spans, fit):
-            before = None
+        alike = [one for one in self._last if one.common(spans, fit)]
+        before = max(alike, key=lambda one: one.common(spans, fit), default=None)
         found = wrap(ui, spans, width, size, line, before)
         others = [one for one in self._last if one is not before]
         self._last = [*others[1 - KEPT :], found]

@@ -3,8 +3,9 @@
 // y = gain * softmax(q . k * scale) . v, causal, with an online softmax over blocks of LANES positions
 // (Milakov and Gimelshein 2018; Dao et al. 2022). A workgroup serves QUERIES = HEADS_EACH * TOKENS
 // queries that read the same key/value head. For scores a lane is a position, for sums it is
-// PAIRS_EACH pairs of the head's values. Up to SPLITS workgroups share the positions of a single token,
-// LEAST each: the last of them to arrive joins what they found.
+// PAIRS_EACH pairs of the head's values. Up to SPLITS workgroups share the positions that a single
+// token sees, SHARE each or more (Flash-Decoding, Dao et al. 2023): the last of them to arrive combines
+// what all found.
 #include "common/subgroup.glsl"
 #include "common/step.glsl"
 #include "common/lanes.glsl"
@@ -18,7 +19,7 @@ layout(constant_id = 7) const uint HEADS_EACH = 1;   // divides HEADS / KV_HEADS
 layout(constant_id = 8) const uint TOKENS = 1;
 layout(constant_id = 9) const uint CACHE_ROWS = 1;   // position p lies in row p mod CACHE_ROWS
 layout(constant_id = 10) const uint SPLITS = 1;      // above 1: a step of one token
-layout(constant_id = 11) const uint LEAST = 256;     // positions that are worth a workgroup
+layout(constant_id = 11) const uint SHARE = 256;     // positions that are worth a workgroup
 layout(binding = 1) readonly buffer Q { vec2 q[]; };
 layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
 layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
@@ -70,14 +71,17 @@ void score(uint position, uint lane, uint group) {
   }
 }
 
-// The means of `splits` workgroups' positions, by the one that arrives last.
-void join(uint splits) {
+// The means of `splits` workgroups' positions, by the one that arrives last. What a workgroup wrote is
+// there for the others before it is counted: barrier() orders its lanes, the fences the device.
+void combine(uint splits) {
   uint lane = gl_LocalInvocationIndex;
   memoryBarrierBuffer();
   barrier();
   if (lane == 0) {
+    memoryBarrierBuffer();
     is_last = atomicAdd(arrived[gl_WorkGroupID.x], 1) == splits - 1;
     if (is_last) arrived[gl_WorkGroupID.x] = 0;
+    memoryBarrierBuffer();
   }
   barrier();
   if (!is_last) return;
@@ -106,13 +110,15 @@ void main() {
   uint own_first = start_position() + first_token();
   uint begin = WINDOW != 0 && own_first + 1 > WINDOW ? own_first + 1 - WINDOW : 0;
   uint end = own_first + tokens;
-  uint splits = SPLITS > 1 ? clamp((end - begin + LEAST - 1) / LEAST, 1, SPLITS) : 1;
-  uint split = SPLITS > 1 ? gl_WorkGroupID.y : 0;
-  if (split >= splits) return;
-  if (splits > 1) {
-    uint share = ((end - begin + splits - 1) / splits + LANES - 1) / LANES * LANES;
-    begin += split * share;
-    end = min(begin + share, end);
+  uint splits = 1, split = 0;
+  if (SPLITS > 1) {
+    uint each = max(SHARE, (end - begin + SPLITS - 1) / SPLITS);
+    each = (each + LANES - 1) / LANES * LANES;  // whole turns of the lanes
+    splits = max(1, (end - begin + each - 1) / each);
+    split = gl_WorkGroupID.y;
+    if (split >= splits) return;
+    begin += split * each;
+    end = min(begin + each, end);
   }
   uint group = gl_WorkGroupID.x * HEADS_EACH * KV_HEADS / HEADS;
   for (uint i = lane; i < QUERIES * PAIRS; i += LANES) {
@@ -164,5 +170,5 @@ void main() {
     }
     if (splits > 1 && lane == 0) parts[part_row(i, split) + PAIRS] = vec2(largest[i], total[i]);
   }
-  if (splits > 1) join(splits);
+  if (splits > 1) combine(splits);
 }

@@ -5,8 +5,9 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 // As matmul_a8.comp with cooperative matrices: a tile of 64 x 64 outputs from one block of 32 values
-// along K at a time, as halves. A row of x is divided by the largest scale of its blocks, so that no
-// value leaves what a half can hold; sums are float32. Four subgroups have 32 x 32 outputs each, in
+// along K at a time, as halves. A row of x is divided by the largest scale of its blocks, so that none
+// of its values leaves what a half can hold; weights do not, as in the mode fp16. Sums are float32. Four
+// subgroups have 32 x 32 outputs each, in
 // matrices of M_SIDE x N_SIDE.
 #include "common/step.glsl"
 #include "common/lanes.glsl"

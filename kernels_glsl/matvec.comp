@@ -32,7 +32,7 @@ uint weight_row(uint first, uint r) {
 
 uint token_row(uint first, uint t) { return min(first + t, rows_in_use() - 1); }
 
-// over the lanes that share a row
+// over the lanes that share a row; those of a subgroup do not, but where LANE_ROWS is 1
 float slices_sum(float value) {
   if (LANE_ROWS == 1) return workgroup_sum(value);
   uint lane = gl_LocalInvocationIndex;

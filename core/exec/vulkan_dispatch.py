@@ -26,8 +26,9 @@ ELEMENT_WORK = 8  # an element of an elementwise op, likewise
 class Dispatch:
     """A shader variant with its specialization constants, buffers by name and workgroups.
 
-    `work` estimates the multiply-adds of the largest step. One that is `whole` is never cut: its
-    workgroups wait for nobody, but what they leave counts on all of them.
+    `work` estimates the multiply-adds of the largest step. One that is `whole` is never cut into
+    submits: its workgroups count each other, and a step that is stopped between two submits would
+    leave the count of a part behind for the next.
     """
 
     variant: str

@@ -248,7 +248,7 @@ def _attention_shape(c: Call) -> tuple[str, tuple[int, int], dict[str, int]]:
     sizes = {"LANES": c.binder.tuning.attention_lanes, "HEADS_EACH": each, "TOKENS": tokens}
     variant, splits = c.reducing(f"attention.{formats}"), c.binder.tuning.attention_splits
     if c.rows == 1 and splits > 1:
-        sizes |= {"SPLITS": splits, "LEAST": c.binder.tuning.attention_share}
+        sizes |= {"SPLITS": splits, "SHARE": c.binder.tuning.attention_share}
         return variant, (heads // each, splits), sizes
     return variant, (heads // each, -(-c.rows // tokens)), sizes
 

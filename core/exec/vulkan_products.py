@@ -1,6 +1,8 @@
 """Products as dispatches: which kernel for how many tokens, and what it does beside (product.glsl).
 
-`matmul_rows` is for software drivers, `matvec` for few tokens, `matmul` makes tiles.
+`matmul_rows` is for software drivers, `matvec` for few tokens. Of many, `matmul` makes tiles of
+outputs, `matmul_a8` of int8 blocks, and `matmul_matrix` those where the device has cooperative
+matrices.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class Product:
         )
 
     def _matmul(self, part: WeightPart) -> Dispatch:
-        enough = self.call.rows > MATRIX_PART  # or most of a tile would be empty
+        enough = self.call.rows > MATRIX_PART  # of the largest step: else most of a tile is empty
         if self.x.dtype == "a8" and self.call.binder.tuning.matrix[0] and enough:
             return self._matmul_matrix(part)
         rows, most = self.call.rows, self.call.binder.tuning.tile

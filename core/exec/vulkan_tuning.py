@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 from core.gpu.info import DeviceInfo
+from core.quant import tiles
 
-TILE_ROWS = 16  # of a tile of weights, whose words lie beside each other
 MATRIX_PART = 32  # outputs of a subgroup with cooperative matrices, each way
+MATRIX_TILE_BYTES = 10_496  # of the factors in its shared memory; beside them results, float32
 MATRIX_SUBGROUPS = 4  # of a workgroup, which makes twice as many each way
 VECTOR = 8  # lanes of a workgroup of matmul_rows: what a vector unit does at once
 
@@ -22,7 +23,7 @@ class Tuning:
     matvec_lanes: int = 32
     matvec_rows: int = 4  # outputs of one workgroup; at least 2, see MOST_PART_ROWS
     matvec_tokens: int = 8  # steps of more tokens are multiplied in tiles
-    tile_lanes: int = 0  # lanes beside each other in a tile of weights: 16, or 0 for one after all
+    tile_lanes: int = 0  # lanes of matvec that have a row each of a tile of weights: 16; 0: none
     most_lanes: int = 128  # of a workgroup, a power of two; Vulkan promises so many
     tile: int = 4  # outputs of one lane of matmul along each side, at most
     integer_dot: bool = False  # one instruction for four products of a8
@@ -55,7 +56,7 @@ class Tuning:
             large = info.kind == "discrete"
             tuning = cls(
                 matvec_lanes=max(32, min(64, info.subgroup_size)),
-                tile_lanes=TILE_ROWS,
+                tile_lanes=tiles.ROWS,
                 most_lanes=256 if info.max_workgroup_invocations >= 256 else 128,
                 tile=8 if large else 4,
                 attention_splits=16 if large else 4,
@@ -73,9 +74,10 @@ class Tuning:
 
 
 def largest_matrix(info: DeviceInfo) -> tuple[int, int, int]:
-    """Of those that fill a subgroup's part of a tile; zeros where there is none."""
-    fit = [m for m in info.matrices if all(MATRIX_PART % side == 0 for side in m)]
-    lanes = MATRIX_SUBGROUPS * info.subgroup_size
-    if lanes > info.max_workgroup_invocations:
+    """M, N, K of the largest cooperative matrices that matmul_matrix can be made of; or zeros."""
+    if MATRIX_SUBGROUPS * info.subgroup_size > info.max_workgroup_invocations:
         return (0, 0, 0)
+    fit = (m for m in info.matrices if all(MATRIX_PART % side == 0 for side in m))
+    room = info.max_shared_memory - MATRIX_TILE_BYTES
+    fit = (m for m in fit if 4 * MATRIX_SUBGROUPS * m[0] * m[1] <= room)
     return max(fit, key=math.prod, default=(0, 0, 0))

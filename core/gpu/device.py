@@ -13,7 +13,7 @@ from core.gpu.info import (
     BESIDE_MATRICES,
     INTEGER_DOT,
     MATRICES,
-    WHOLE_SUBGROUPS,
+    SUBGROUP_CONTROL,
     DeviceInfo,
     describe,
     device_extensions,
@@ -179,9 +179,9 @@ def _create_device(physical: Any, info: DeviceInfo, queues: int, swapchain: bool
         dots = vk.VkPhysicalDeviceShaderIntegerDotProductFeatures
         chain.append(dots(pNext=chain[-1], shaderIntegerDotProduct=1))
     if info.matrices:
-        extensions += [MATRICES, WHOLE_SUBGROUPS]
-        whole = vk.VkPhysicalDeviceSubgroupSizeControlFeatures
-        chain.append(whole(pNext=chain[-1], computeFullSubgroups=1))
+        extensions += [MATRICES, SUBGROUP_CONTROL]
+        control = vk.VkPhysicalDeviceSubgroupSizeControlFeatures
+        chain.append(control(pNext=chain[-1], computeFullSubgroups=1))
         matrices = vk.VkPhysicalDeviceCooperativeMatrixFeaturesKHR
         chain.append(matrices(pNext=chain[-1], cooperativeMatrix=1))
     wanted = vk.VkDeviceCreateInfo(

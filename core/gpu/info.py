@@ -13,10 +13,10 @@ _KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "software
 MINIMUM_VERSION = (1, 2)
 INTEGER_DOT = "VK_KHR_shader_integer_dot_product"
 MATRICES = "VK_KHR_cooperative_matrix"
-# Features of Vulkan 1.2 with them. The memory model counts for all shaders, and some speak to the
-# whole device.
+# Features of Vulkan 1.2 with them. Once the memory model is enabled, shaders whose fences and
+# atomics are of device scope, as attention.comp, need that of device scope too.
 BESIDE_MATRICES = ("shaderFloat16", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope")
-WHOLE_SUBGROUPS = "VK_EXT_subgroup_size_control"  # which a pipeline with matrices asks for
+SUBGROUP_CONTROL = "VK_EXT_subgroup_size_control"  # which a pipeline with matrices asks for
 
 
 @dataclass(frozen=True)
@@ -161,15 +161,15 @@ def _has_fast_dot(physical: Any) -> bool:
 
 def _matrices(instance: Any, physical: Any) -> tuple[tuple[int, int, int], ...]:
     """() also where the device lacks what shaders with such matrices need beside."""
-    if not {MATRICES, WHOLE_SUBGROUPS} <= device_extensions(physical):
+    if not {MATRICES, SUBGROUP_CONTROL} <= device_extensions(physical):
         return ()
     vulkan12 = vk.VkPhysicalDeviceVulkan12Features()
-    whole = vk.VkPhysicalDeviceSubgroupSizeControlFeatures(pNext=vulkan12)
-    matrix = vk.VkPhysicalDeviceCooperativeMatrixFeaturesKHR(pNext=whole)
+    control = vk.VkPhysicalDeviceSubgroupSizeControlFeatures(pNext=vulkan12)
+    matrix = vk.VkPhysicalDeviceCooperativeMatrixFeaturesKHR(pNext=control)
     chain = vk.VkPhysicalDeviceFeatures2(pNext=matrix)
     vk.vkGetPhysicalDeviceFeatures2(physical, vk.ffi.addressof(chain))
     beside = all(getattr(vulkan12, name) for name in BESIDE_MATRICES)
-    if not (matrix.cooperativeMatrix and whole.computeFullSubgroups and beside):
+    if not (matrix.cooperativeMatrix and control.computeFullSubgroups and beside):
         return ()
     half, single = vk.VK_COMPONENT_TYPE_FLOAT16_KHR, vk.VK_COMPONENT_TYPE_FLOAT32_KHR
     return tuple(
@@ -181,17 +181,20 @@ def _matrices(instance: Any, physical: Any) -> tuple[tuple[int, int, int], ...]:
 
 
 def _matrix_properties(instance: Any, physical: Any) -> list[Any]:
-    """The package's own wrapper leaves the structs' types unset."""
+    """Nothing where the driver does not tell. The package's own wrapper leaves types unset."""
     name = b"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
     address = vk.lib.vkGetInstanceProcAddr(instance, name)
+    if address == vk.ffi.NULL:
+        return []
     ask = vk.ffi.cast(f"PFN_{name.decode()}", address)
     count = vk.ffi.new("uint32_t*")
-    ask(physical, count, vk.ffi.NULL)
+    if ask(physical, count, vk.ffi.NULL) != vk.VK_SUCCESS:
+        return []
     found = vk.ffi.new("VkCooperativeMatrixPropertiesKHR[]", count[0])
     for one in found:
         one.sType = vk.VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
-    ask(physical, count, found)
-    return list(found)[: count[0]]
+    done = ask(physical, count, found) == vk.VK_SUCCESS
+    return list(found)[: count[0]] if done else []
 
 
 def _has(operation: int, stages: int, operations: int) -> bool:

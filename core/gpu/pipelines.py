@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 SETS_PER_POOL = 256
 BINDINGS_PER_SET = 9  # the most of any shader
-WHOLE_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
+FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
 DISPATCH_BASE = 0x10  # VK_PIPELINE_CREATE_DISPATCH_BASE_BIT, unknown to the package
 
 BufferRange = tuple["Buffer", int, int]  # buffer, offset in bytes, size in bytes
@@ -142,7 +142,7 @@ class ComputePipeline:
             special, keep = self._specialization(constants)
             name = vk.ffi.new("char[]", b"main")
             stage = vk.VkPipelineShaderStageCreateInfo(
-                flags=WHOLE_SUBGROUPS if self.interface.whole_subgroups else 0,
+                flags=FULL_SUBGROUPS if self.interface.full_subgroups else 0,
                 stage=vk.VK_SHADER_STAGE_COMPUTE_BIT,
                 module=module,
                 pName=name,

@@ -52,7 +52,7 @@ class Interface:
     bindings: tuple[Binding, ...]
     push_bytes: int
     constants: dict[str, int]  # name of a specialization constant -> its id
-    whole_subgroups: bool = False  # it computes with cooperative matrices
+    full_subgroups: bool = False  # it needs them, as cooperative matrices do
 
 
 @dataclass
@@ -107,10 +107,10 @@ def reflect(spirv: bytes) -> Interface:
         for target, marks in module.decorations.items()
         if _SPEC_ID in marks and target in module.names
     }
-    whole = _COOPERATIVE_MATRIX in module.capabilities
+    full = _COOPERATIVE_MATRIX in module.capabilities
     bindings.sort(key=lambda b: (b.binding, -len(b.name)))
     unique = {b.binding: b for b in bindings}  # a longer name is the same buffer, read otherwise
-    return Interface(tuple(unique.values()), push_bytes, constants, whole)
+    return Interface(tuple(unique.values()), push_bytes, constants, full)
 
 
 def _parse(spirv: bytes) -> _Module:

@@ -110,14 +110,14 @@ def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
         ui.opened = KEPT_PANEL
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     with popover(ui, KEPT_PANEL, label, ImVec2(low.x, high.y + ui.u(1)), ui.u(96)) as shown:
-        return _draw_kept(ui, model, mode, kept) if shown else []
+        return _draw_kept(ui, model, mode, kept, able) if shown else []
 
 
-def _draw_kept(ui: Ui, model: ModelInfo, mode: Mode, kept: str) -> list[Action]:
+def _draw_kept(ui: Ui, model: ModelInfo, mode: Mode, kept: str, able: bool) -> list[Action]:
     """Where a mode is kept; the way to take it from there."""
     wrapped(ui, f"{mode} takes about {size(model.mode_bytes.get(mode, 0))} on disk, in {kept}")
     wrapped(ui, DROP)
-    if not button(ui, "quantization.drop", "Remove from disk", ICON_TRASH):
+    if not button(ui, "quantization.drop", "Remove from disk", ICON_TRASH, enabled=able):
         return []
     imgui.close_current_popup()
     return [RunTask("drop")]

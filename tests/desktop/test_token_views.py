@@ -199,6 +199,35 @@ def test_heads_are_ablated_weighed_and_restored(talk):
     assert set(sum(sent(engine, SetGains)[-1].gains, ())) == {1.0}
 
 
+def press(one, *names):
+    """The button goes down on the first and up on the last, by way of the others; None: a gap."""
+    io = imgui.get_io()
+    for number, name in enumerate(names):
+        x0, y0, x1, y1 = one.robot.rect(name or "steer.2.4")
+        io.add_mouse_pos_event((x0 + x1) / 2 if name else x1 + 0.5, (y0 + y1) / 2)
+        one.robot.frames(2)
+        if number == 0:
+            io.add_mouse_button_event(0, True)
+            one.robot.frames(2)
+    io.add_mouse_button_event(0, False)
+    one.robot.frames(2)
+
+
+def test_only_what_was_pressed_and_let_go_is_clicked(talk):
+    one, _ = talk
+    one.robot.click("tab.steer")
+    press(one, "steer.layer.1", "steer.layer.2")
+    assert one.state.steering.gains is None and one.ui.memory.get("steer.layer", 0) == 0
+    press(one, None, "steer.2.4")
+    assert one.state.steering.gains is None, "it began beside the cell"
+    press(one, "steer.2.4", "steer.2.5", "steer.2.4")
+    gains = one.state.steering.gains
+    assert gains is None or set(gains[2][5:]) == {1.0}, "the cell that was passed stays"
+    press(one, "steer.2.4")
+    changed = [n for n, gain in enumerate(one.state.steering.gains[2]) if gain != 1.0]
+    assert changed == [4]
+
+
 def test_the_steered_answer_stands_beside_the_first(talk):
     one, engine = talk
     one.robot.click("tab.steer")

@@ -1,10 +1,14 @@
 """Attention and its cache on the software driver, in every shape of its workgroups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
+from core.exec.vulkan_dispatch import Dispatch
+from core.exec.vulkan_record import pieces
 from core.exec.vulkan_tuning import Tuning
 from core.formats.tensor import TensorData
 from core.plan.plan import Kind
@@ -113,11 +117,21 @@ def test_workgroups_share_the_positions_of_a_token(
         subgroups=True, segment_work=1000,
     )  # fmt: skip
     executor, reference = make_vulkan(model, weights, tuning=how), NumpyExecutor(model, weights)
+    attention = [
+        d for call in executor._calls(model.plans[0]) for d in call if "SPLITS" in d.constants
+    ]
+    assert len(attention) == 2 and all(dispatch.whole for dispatch in attention)
     tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
     for position in range(96):
         step = steps(1, 1, position)
         error = np.abs(executor.run(step) - reference.run(step)).max()
         assert error <= tolerance, position
+
+
+def test_workgroups_that_count_each_other_are_of_one_submit():
+    cut = Dispatch("attention", {}, {}, (9, 16), 1 << 20)
+    assert len(pieces(cut, 1000)) > 1
+    assert len(pieces(replace(cut, whole=True), 1000)) == 1
 
 
 def test_the_cache_rounds_to_nearest_even(make_vulkan):

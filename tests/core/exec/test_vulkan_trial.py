@@ -45,6 +45,31 @@ def test_small_models_have_float_activations(device, offers):
     assert activations(choice, "auto", replace(shape, width=2048, feed_forward=16384)) == "a8"
 
 
+def hardware(device, **changes):
+    features = {**device.info.features, "integer_dot_accelerated": True}
+    usual = {"kind": "discrete", "features": features, "subgroup_size": 32, "matrices": ()}
+    return replace(device.info, **(usual | changes))
+
+
+def test_tuning_of_hardware(device):
+    large, small = (Tuning.of(hardware(device, kind=kind)) for kind in ("discrete", "integrated"))
+    for each in (large, small):
+        assert each.tile_lanes == 16 and each.integer_dot and each.vector_tokens == 0
+        assert each.attention_splits > 1 and each.matrix == (0, 0, 0)
+    assert large.tile > small.tile and large.attention_splits > small.attention_splits
+    assert Tuning.of(hardware(device, max_workgroup_invocations=128)).most_lanes == 128
+
+
+def test_the_largest_matrices_that_fit(device):
+    def chosen(*matrices, **changes):
+        return Tuning.of(hardware(device, matrices=matrices, **changes)).matrix
+
+    assert chosen((16, 8, 16), (16, 16, 16), (8, 8, 8)) == (16, 16, 16)
+    assert chosen((16, 16, 64), (12, 12, 4)) == (0, 0, 0), "a block has 32 values"
+    assert chosen((32, 32, 16), (16, 16, 16), max_shared_memory=16384) == (16, 16, 16)
+    assert chosen((16, 16, 16), subgroup_size=128, max_workgroup_invocations=256) == (0, 0, 0)
+
+
 def test_it_is_tried_once(device, offers, monkeypatch):
     trusted(device)
     monkeypatch.setattr(vulkan_trial, "VulkanExecutor", None)

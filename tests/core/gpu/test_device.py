@@ -123,8 +123,8 @@ def test_reflection_of_one_buffer_that_is_read_in_two_ways():
 
 
 def test_reflection_tells_cooperative_matrices():
-    assert reflect(load_spirv("matmul.int4.a8.matrix")).whole_subgroups
-    assert not reflect(load_spirv("matmul.int4.a8.dot")).whole_subgroups
+    assert reflect(load_spirv("matmul.int4.a8.matrix")).full_subgroups
+    assert not reflect(load_spirv("matmul.int4.a8.dot")).full_subgroups
 
 
 @pytest.mark.parametrize(
