@@ -25,7 +25,7 @@ _BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
     "cpu": (1, 128),
     "numpy": (1, 128),
 }
-_DISCRETE_BUCKETS = (1, 16, 256)  # such a device has room for more tiles at a time
+_DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time
 _EVERY_OUTPUT_BUCKETS = (1, 64)
 # Weights of a feed-forward matrix from which a token's products take longer than the dispatches
 # that quantize for them: four a layer, of some microseconds each
@@ -98,13 +98,11 @@ def build_options(
 
     With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
     """
-    discrete = choice.device is not None and choice.device.info.kind == "discrete"
-    usual = _DISCRETE_BUCKETS if discrete else _BUCKETS[choice.backend]
-    wanted = _EVERY_OUTPUT_BUCKETS if every_output else usual
+    affordable = max(0, options.query_budget) // query_bytes(shape, options)
+    wanted = _EVERY_OUTPUT_BUCKETS if every_output else _buckets(choice, affordable)
     fitting = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
     sizes = tuple(Bucket(n, n if every_output else 1) for n in fitting)
     step = sizes[-1].max_tokens
-    affordable = max(0, options.query_budget) // query_bytes(shape, options)
     return BuildOptions(
         context=context,
         k_dtype=CACHE_DTYPES[options.keys],
@@ -115,6 +113,16 @@ def build_options(
         query_rows=min(max(context, step), affordable) if affordable >= step else 0,
         whole_caches=options.whole_caches,
     )
+
+
+def _buckets(choice: Choice, queries: int) -> tuple[int, ...]:
+    """Sizes of steps; `queries`: how many rows may be kept. A step keeps those of all its tokens:
+    a larger one must not be what costs the attention maps."""
+    usual = _BUCKETS[choice.backend]
+    discrete = choice.device is not None and choice.device.info.kind == "discrete"
+    if not discrete or usual[-1] <= queries < _DISCRETE_BUCKETS[-1]:
+        return usual
+    return _DISCRETE_BUCKETS
 
 
 def query_bytes(shape: ModelShape, options: EngineOptions) -> int:

@@ -6,9 +6,9 @@ import math
 
 FRAME = 1 / 30  # seconds between two frames that only the engine asked for
 SOFTWARE_FRAME = 1 / 10  # the same where frames are drawn by the processor that answers
-TURNS = 4  # frames in which each view is drawn once; so many follow any input at once,
-TURN = 0.02  # seconds apart where they are fast,
-# and then some for what comes late, as tooltips do: when, and whether they draw every view.
+TURNS = 4  # frames in which each view is drawn once; input is followed by so many
+TURN = 0.02  # seconds between two of these, or a frame where that takes longer
+# Frames for what comes late after input, as tooltips do: seconds, and whether they draw every view
 SETTLE = ((0.2, True), (0.45, False), (0.8, True))
 
 

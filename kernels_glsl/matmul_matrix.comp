@@ -7,8 +7,7 @@
 // As matmul_a8.comp with cooperative matrices: a tile of 64 x 64 outputs from one block of 32 values
 // along K at a time, as halves. A row of x is divided by the largest scale of its blocks, so that none
 // of its values leaves what a half can hold; weights do not, as in the mode fp16. Sums are float32. Four
-// subgroups have 32 x 32 outputs each, in
-// matrices of M_SIDE x N_SIDE.
+// subgroups have 32 x 32 outputs each, in matrices of M_SIDE x N_SIDE.
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint K = 32;

@@ -125,16 +125,14 @@ class VulkanExecutor:
         parts, arrived = (max((pair[i] for pair in sizes), default=4) for i in (0, 1))
         arena: Arena = self._own(FixedArena(self._device, (parts, arrived)))
         ranges = arena.reserve(parts), arena.reserve(arrived)
-        for buffer in {id(buffer): buffer for buffer, _, _ in ranges}.values():
-            buffer.zero()
+        arena.zero()
         return ranges
 
     def _open_state(self, tensors: list[Tensor]) -> dict[str, BufferRange]:
         self._states = unique = {tensor.name: tensor for tensor in tensors}
         arena: Arena = self._own(FixedArena(self._device, map(_tensor_bytes, unique.values())))
         ranges = {name: arena.reserve(_tensor_bytes(tensor)) for name, tensor in unique.items()}
-        for buffer in {id(buffer): buffer for buffer, _, _ in ranges.values()}.values():
-            buffer.zero()
+        arena.zero()
         for name, tensor in unique.items():
             if tensor.fill:
                 buffer, offset, _ = ranges[name]

@@ -78,6 +78,11 @@ class Arena:
     def nbytes(self) -> int:
         return sum(buffer.size for buffer in self._buffers)
 
+    def zero(self) -> None:
+        """All bytes of all ranges 0."""
+        for buffer in self._buffers:
+            buffer.zero()
+
     def close(self) -> None:
         for buffer in self._buffers:
             buffer.close()

@@ -73,8 +73,10 @@ def describe(instance: Any, physical: Any, index: int) -> DeviceInfo:
     matrices: tuple[tuple[int, int, int], ...] = ()
     if version[:2] >= MINIMUM_VERSION:
         driver, subgroup = _driver_and_subgroup(physical)
-        features = _features(physical, subgroup, families)
-        matrices = _matrices(instance, physical)
+        extensions = device_extensions(physical)
+        features = _features(physical, extensions, subgroup, families)
+        if {MATRICES, SUBGROUP_CONTROL} <= extensions:
+            matrices = _matrices(instance, physical)
     info = DeviceInfo(
         index=index,
         name=str(properties.deviceName),
@@ -130,12 +132,14 @@ def _driver_and_subgroup(physical: Any) -> tuple[str, tuple[int, int, int]]:
 
 
 def _features(
-    physical: Any, subgroup: tuple[int, int, int], families: tuple[QueueFamily, ...]
+    physical: Any,
+    extensions: set[str],
+    subgroup: tuple[int, int, int],
+    families: tuple[QueueFamily, ...],
 ) -> dict[str, bool]:
     vulkan12 = vk.VkPhysicalDeviceVulkan12Features()
     chain = vk.VkPhysicalDeviceFeatures2(pNext=vulkan12)
     vk.vkGetPhysicalDeviceFeatures2(physical, vk.ffi.addressof(chain))
-    extensions = device_extensions(physical)
     integer_dot = INTEGER_DOT in extensions
     return {
         "timeline_semaphore": bool(vulkan12.timelineSemaphore),
@@ -160,9 +164,7 @@ def _has_fast_dot(physical: Any) -> bool:
 
 
 def _matrices(instance: Any, physical: Any) -> tuple[tuple[int, int, int], ...]:
-    """() also where the device lacks what shaders with such matrices need beside."""
-    if not {MATRICES, SUBGROUP_CONTROL} <= device_extensions(physical):
-        return ()
+    """() where the device lacks what shaders with such matrices need beside."""
     vulkan12 = vk.VkPhysicalDeviceVulkan12Features()
     control = vk.VkPhysicalDeviceSubgroupSizeControlFeatures(pNext=vulkan12)
     matrix = vk.VkPhysicalDeviceCooperativeMatrixFeaturesKHR(pNext=control)

@@ -129,21 +129,10 @@ Command = (
     | Reconfigure
     | Generate
     | Read
-    | SetGains
-    | Inspect
-    | CompareGains
-    | Look
-    | MeasureCache
+    | Aside
     | SaveCache
     | OpenCache
-    | ExportMaps
-    | CompareLanes
-    | MeasureDivergence
-    | MeasureModes
-    | AnalyzeTensors
-    | KeepVariant
-    | DropVariant
-    | ProfileStep
+    | Task
     | Stop
     | Shutdown
 )

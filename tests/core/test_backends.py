@@ -129,13 +129,16 @@ def test_how_a_program_is_built(backend, every_output):
 
 
 def test_a_discrete_device_takes_larger_steps():
-    def largest(kind):
+    def largest(kind, **changes):
         choice = backends.Choice("vulkan", "", SimpleNamespace(info=SimpleNamespace(kind=kind)))
-        options = EngineOptions(activations="a32")
+        options = EngineOptions(activations="a32", **changes)
         build = backends.build_options(choice, options, SHAPE, context=1000)
         return build.buckets[-1].max_tokens
 
     assert largest("discrete") == 2 * largest("integrated") == 2 * largest("software")
+    position = backends.query_bytes(SHAPE, EngineOptions())
+    assert largest("discrete", query_budget=200 * position) == largest("integrated"), "and has maps"
+    assert largest("discrete", query_budget=0) == largest("discrete"), "nothing is to be kept"
 
 
 @pytest.mark.parametrize("kv", ["fp16", "fp32"])
