@@ -4,9 +4,14 @@ Every error carries one clear sentence; the command line and the window show it 
 Anything else that is raised is a defect of the program.
 """
 
+from core.plain_text import one_line
+
 
 class LlmLiteError(Exception):
-    """Base of all expected errors: its text is a sentence for the user."""
+    """Base of all expected errors: its text is a sentence for the user, fit for a terminal."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(one_line(sentence))
 
 
 class FileError(LlmLiteError):

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a failure can be told
         return code
     except LlmLiteError as error:
-        print(f"llm-lite: {_one_line(str(error))}", file=sys.stderr)
+        print(f"llm-lite: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nllm-lite: interrupted", file=sys.stderr)
@@ -66,11 +66,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         _abandon_output()
         print(f"llm-lite: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
-
-
-def _one_line(text: str) -> str:
-    """Line breaks and escape sequences, of a file's name say, as they are written in Python."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _abandon_output() -> None:

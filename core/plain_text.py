@@ -1,0 +1,33 @@
+"""The one door for text from outside (files, models, paths, arguments) to a screen, a terminal, a
+window's title or a log.
+
+Such text may hold escape sequences that clear a terminal, line breaks that forge a line of ours,
+marks that reverse the order of letters, and lone surrogates, which stand for bytes that are no
+UTF-8 and which neither Dear ImGui nor an encoder accepts.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_UNFIT = re.compile(f"[{_CONTROLS}]")
+_UNFIT_IN_LINES = re.compile(f"(?![\t\n])[{_CONTROLS}]")
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks, control characters and lone surrogates: these are written as
+    escapes, as in \\x1b or \\n."""
+    return text if text.isprintable() else _UNFIT.sub(_escaped, text)
+
+
+def lines(text: str) -> str:
+    """As `one_line`, but line breaks and tabs stay."""
+    return text if text.isprintable() else _UNFIT_IN_LINES.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    char = match[0]
+    if "\udc80" <= char <= "\udcff":  # a byte of a path or an argument that is no UTF-8 (PEP 383)
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode()
