@@ -27,6 +27,7 @@ from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
 from core.plan.plan import Program, tensor_row_bytes
 from core.quant.modes import MODES, common_room, convert, mode_bytes, raised
+from core.sandbox.process import sandbox
 from core.session import Session
 from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
@@ -83,6 +84,7 @@ def open_model(
 
     FileError, UnsupportedError or RequestError where the source is not a model that we run.
     """
+    sandbox().warm()  # while the header is read
     path = catalog.resolve(source)
     file = open_source(path, lambda fraction: progress("reading the header", 0.1 * fraction))
     try:
@@ -92,6 +94,7 @@ def open_model(
         model = read_model(file.metadata, file.tensors, file.path)
         tokenizer = file.tokenizer(model.shape.vocabulary)
         template = file.template(tokenizer)
+        tokenizer.begin()  # `start` waits for it
         give_back()  # the text that a vocabulary was read from
         progress("checking the weights", 0.25)
         if check_weights and not file.checked:
@@ -152,8 +155,9 @@ def start(
         _executor_info(choice, options, executor.program),
     )
     try:
+        model_file.tokenizer.wait()
         progress("ready", 1.0)
-    except BaseException:  # cancelled at the very end
+    except BaseException:  # its tokenizer fails; cancelled at the very end
         runner.close()
         raise
     return runner
