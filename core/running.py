@@ -5,6 +5,7 @@ Only `prepare` is for another thread than the engine's.
 
 from __future__ import annotations
 
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -68,6 +69,8 @@ class Running:
         self._log = log
         self._cancelled = cancelled
         self._closing = closing
+        self._lock = threading.Lock()  # of the two below, while they change hands
+        self._is_left = False
 
     def load(self, number: int, command: LoadModel) -> bool:
         """Whether the model is in the place of what was there."""
@@ -91,14 +94,43 @@ class Running:
             self._log("error", str(error))
             self._emit(LoadFailed(source, str(error)))
             return False
-        self.unload()
-        self.file, self.runner, self.options = file, runner, command.options
+        if not self._install(file, runner, command.options):
+            return False
         seconds = time.perf_counter() - started
         self._log_executor(runner)
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
         self._emit(cache_status(runner.session))
         return True
+
+    def _install(
+        self, file: loading.ModelFile, runner: loading.Runner, options: EngineOptions
+    ) -> bool:
+        """Into the place of what is in use, unless that belongs to a successor by now."""
+        with self._lock:
+            if self._is_left:
+                old_file: loading.ModelFile | None = file
+                old_runner: loading.Runner | None = runner
+            else:
+                old_file, old_runner = self.file, self.runner
+                self.file, self.runner, self.options = file, runner, options
+        self._close(old_file, old_runner)
+        return self.runner is runner
+
+    def hand_over(self, successor: Running) -> None:
+        """What is in use to another; a load that is under way here is then for nothing. For any
+        thread."""
+        with self._lock:
+            self._is_left = True
+            successor.file, successor.runner = self.file, self.runner
+            successor.options = self.options
+            self.file = self.runner = None
+
+    def start_over(self) -> None:
+        """After a defect: nothing in the cache counts any more."""
+        if self.runner is not None:
+            self.runner.session.clear()
+            self._emit(cache_status(self.runner.session))
 
     def prepare(self, request: Request) -> loading.Runner:
         """A runner beside the one in use; on the switching thread."""
@@ -224,21 +256,24 @@ class Running:
         self._emit(cache_status(runner.session))
 
     def unload(self) -> None:
-        self._close_runner()
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+        file, self.file = self.file, None
+        runner, self.runner = self.runner, None
+        self._close(file, runner)
 
     def _close_runner(self) -> None:
         runner, self.runner = self.runner, None
-        if runner is None:
-            return
-        try:
-            runner.close()
-        except DeviceError as error:  # a lost device may refuse even to be let go
-            self._log("warning", f"the old executor could not be closed cleanly: {error}")
-        del runner
-        give_back()
+        self._close(None, runner)
+
+    def _close(self, file: loading.ModelFile | None, runner: loading.Runner | None) -> None:
+        if runner is not None:
+            try:
+                runner.close()
+            except DeviceError as error:  # a lost device may refuse even to be let go
+                self._log("warning", f"the old executor could not be closed cleanly: {error}")
+            del runner
+            give_back()
+        if file is not None:
+            file.close()
 
     def _unless_closing(self, stage: str, fraction: float) -> None:
         if self._closing():

@@ -12,7 +12,7 @@ from typing import Any
 
 from core.errors import FileError
 from core.sandbox.limits import Limits
-from core.sandbox.process import SandboxError, sandbox
+from core.sandbox.process import SandboxError, give_up_when_cancelled, sandbox
 
 _MEMORY = 512 << 20  # bytes, and as many for every byte that is read:
 _MEMORY_OF_FILE, _MEMORY_OF_TEXT = 64, 512
@@ -45,7 +45,12 @@ class SandboxedEncoder:
 
     def about(self) -> dict[str, Any]:
         """What the sandbox told when it loaded the tokenizer."""
-        return self.begin().result()
+        loaded = self.begin()
+        while True:
+            try:
+                return loaded.result(timeout=0.02)
+            except TimeoutError:
+                give_up_when_cancelled()
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """For each text its ids. FileError where the tokenizer fails at one."""

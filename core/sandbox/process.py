@@ -1,8 +1,7 @@
 """The program's side of the sandbox: one process for all, started early, kept warm.
 
 A request that takes too long, or whose process dies, is an error of the file it came from; the
-process is started again at once. Whatever waits for an answer can be interrupted from another
-thread.
+process is started again at once. Whoever waits for an answer can be told to give up.
 """
 
 from __future__ import annotations
@@ -13,7 +12,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -29,6 +30,29 @@ _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "PATH", "T
 _ROOT = Path(__file__).resolve().parents[2]  # where the package `core` lies
 
 
+_POLL_SECONDS = 0.02  # how long a cancellation may go unnoticed
+
+_thread = threading.local()
+
+
+@contextmanager
+def cancelled_by(check: Callable[[], bool]) -> Iterator[None]:
+    """What this thread asks of the sandbox meanwhile ends with CancelledError once `check` says
+    so."""
+    before = getattr(_thread, "check", None)
+    _thread.check = check
+    try:
+        yield
+    finally:
+        _thread.check = before
+
+
+def give_up_when_cancelled() -> None:
+    check = getattr(_thread, "check", None)
+    if check is not None and check():
+        raise CancelledError("cancelled")
+
+
 class SandboxError(Exception):
     """The request could not be answered: the text says why, as in "it takes more than 2 s"."""
 
@@ -38,10 +62,7 @@ class SandboxProcess:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._guard = threading.Lock()  # of the three below
         self._child: subprocess.Popen[bytes] | None = None
-        self._is_busy = False
-        self._interrupted = False
 
     def warm(self) -> None:
         """Start the process without waiting for it."""
@@ -50,85 +71,56 @@ class SandboxProcess:
     def call(
         self, action: str, request: Mapping[str, Any], data: bytes = b"", *, limits: Limits
     ) -> dict[str, Any]:
-        """The answer of the sandbox. SandboxError, or CancelledError after `interrupt`."""
+        """The answer of the sandbox. SandboxError; CancelledError as `cancelled_by` has it."""
         message = {**request, "action": action, "limits": asdict(limits)}
-        with self._lock:
-            try:
-                return self._exchange(self._running(), message, data, limits)
-            finally:
-                with self._guard:
-                    self._is_busy = self._interrupted = False
-
-    def interrupt(self) -> None:
-        """End the request that is under way, if one is: its caller gets CancelledError."""
-        with self._guard:
-            if self._is_busy and self._child is not None:
-                self._interrupted = True
-                self._child.kill()
+        while not self._lock.acquire(timeout=_POLL_SECONDS):
+            give_up_when_cancelled()
+        try:
+            reader = _Reader(self._running(), message, data)
+            return self._wait(reader, limits.wall_seconds, limits)
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
-        with self._guard:
-            child, self._child = self._child, None
+        """End the process; the next request starts another."""
+        child, self._child = self._child, None
         if child is not None:
             child.kill()
             child.wait()
 
     def _warm(self) -> None:
-        with self._lock:
-            try:
-                self._running()
-            except SandboxError:  # the first request says so
-                return
-            finally:
-                with self._guard:
-                    self._is_busy = self._interrupted = False
+        with self._lock, suppress(SandboxError):  # the first request says what is wrong
+            self._running()
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """The process, which is then busy; started where there is none."""
+        """The process, started where there is none."""
         child = self._child
-        started = child is None or child.poll() is not None
-        if started:
-            child = _start()
-        assert child is not None
-        with self._guard:
-            self._child, self._is_busy = child, True
-        if started:
-            self._wait(child, _Reader(child), _START_SECONDS, "it does not start")
+        if child is None or child.poll() is not None:
+            self._child = child = _start()
+            self._wait(_Reader(child), _START_SECONDS, None)
         return child
 
-    def _exchange(
-        self, child: subprocess.Popen[bytes], message: dict[str, Any], data: bytes, limits: Limits
-    ) -> dict[str, Any]:
-        reader = _Reader(child, message, data)
-        return self._wait(child, reader, limits.wall_seconds, limits=limits)
-
-    def _wait(
-        self,
-        child: subprocess.Popen[bytes],
-        reader: _Reader,
-        seconds: float,
-        late: str = "",
-        limits: Limits | None = None,
-    ) -> dict[str, Any]:
+    def _wait(self, reader: _Reader, seconds: float, limits: Limits | None) -> dict[str, Any]:
+        """The answer; where none comes in time, the process is started again."""
+        deadline = time.monotonic() + seconds
         reader.start()
-        reader.join(seconds)
-        is_late = reader.is_alive()
-        if is_late:
-            child.kill()
-            reader.join()
-        if reader.answer is not None:
+        try:
+            while reader.is_alive() and time.monotonic() < deadline:
+                reader.join(_POLL_SECONDS)
+                give_up_when_cancelled()
+            if reader.answer is None:
+                raise SandboxError(self._failure(reader, seconds, limits))
             return reader.answer
-        child.kill()
-        code = child.wait()
-        with self._guard:
-            self._child = None
-            interrupted = self._interrupted
-        self.warm()
-        if interrupted:
-            raise CancelledError("it was interrupted")
-        if is_late:
-            raise SandboxError(late or f"it takes more than {seconds:g} s")
-        raise SandboxError(_how_it_ended(code, limits))
+        except BaseException:
+            self.close()
+            reader.join()
+            self.warm()
+            raise
+
+    def _failure(self, reader: _Reader, seconds: float, limits: Limits | None) -> str:
+        if reader.is_alive():
+            return f"it takes more than {seconds:g} s"
+        return _how_it_ended(reader.child.wait(), limits)
 
 
 class _Reader(threading.Thread):
@@ -141,12 +133,12 @@ class _Reader(threading.Thread):
         data: bytes = b"",
     ) -> None:
         super().__init__(name="sandbox reader", daemon=True)
-        self._child, self._message, self._data = child, message, data
+        self.child, self._message, self._data = child, message, data
         self.answer: dict[str, Any] | None = None
 
     def run(self) -> None:
-        requests = cast(BinaryIO, self._child.stdin)
-        answers = cast(BinaryIO, self._child.stdout)
+        requests = cast(BinaryIO, self.child.stdin)
+        answers = cast(BinaryIO, self.child.stdout)
         try:
             if self._message is not None:
                 write_frame(requests, self._message, self._data)

@@ -4,13 +4,14 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from core.errors import CancelledError
 from core.sandbox.limits import Limits
-from core.sandbox.process import SandboxError, SandboxProcess
+from core.sandbox.process import SandboxError, SandboxProcess, cancelled_by
 
 ROOM = Limits(cpu_seconds=20.0, wall_seconds=120.0, memory_bytes=256 << 20)
 ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
@@ -69,33 +70,37 @@ def test_the_next_template_has_all_the_memory_again(sandbox):
         assert render(sandbox, "{{ ('a' * 10**8) | length }}") == {"text": "100000000"}
 
 
-def test_whoever_waits_can_be_interrupted(sandbox):
+def test_whoever_waits_can_give_up(sandbox):
     render(sandbox, "warm")
     rendering = child(sandbox)
-    failures = []
+    asked = []
 
-    def wait():
-        try:
-            render(sandbox, ENDLESS, Limits(300.0, 300.0, 256 << 20))
-        except CancelledError as error:
-            failures.append(error)
+    def check():
+        asked.append(True)
+        return len(asked) > 2
 
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    while waiting.is_alive():  # an interrupt before the request begins ends nothing
-        sandbox.interrupt()
-        time.sleep(0.01)
-    assert failures
+    with cancelled_by(check), pytest.raises(CancelledError):
+        render(sandbox, ENDLESS, Limits(300.0, 300.0, 256 << 20))
     assert render(sandbox, "fine") == {"text": "fine"}
     assert child(sandbox) != rendering
 
 
-def test_an_interrupt_at_rest_changes_nothing(sandbox):
+def test_whoever_waits_for_another_request_can_give_up(sandbox):
     render(sandbox, "warm")
-    resting = child(sandbox)
-    sandbox.interrupt()
-    assert render(sandbox, "fine") == {"text": "fine"}
-    assert child(sandbox) == resting
+    ended = threading.Event()
+    waiting = threading.Thread(target=lambda: _render_until(sandbox, ended))
+    waiting.start()
+    while not sandbox._lock.locked():
+        time.sleep(0.001)
+    with cancelled_by(lambda: True), pytest.raises(CancelledError):
+        render(sandbox, "fine")
+    ended.set()
+    waiting.join()
+
+
+def _render_until(sandbox, ended):
+    with cancelled_by(ended.is_set), suppress(CancelledError):
+        render(sandbox, ENDLESS, Limits(300.0, 300.0, 256 << 20))
 
 
 def test_a_process_that_was_killed_at_rest_is_started_again(sandbox):
