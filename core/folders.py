@@ -30,7 +30,8 @@ class NewFolder:
     whole new one; besides, perhaps, a hidden directory that the next writer of this place removes.
 
     listed: what a directory that is there already holds of ours; `replace`: it may be replaced.
-    FileError where there is something else, or nothing can be written.
+    FileError where there is something else, or nothing can be written: an OSError becomes one on
+    the way out.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class NewFolder:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
+        if isinstance(error, OSError):
+            raise unwritable(self._destination, error) from error
 
     def create(self, name: str) -> Output:
         """A file of the directory. OSError."""

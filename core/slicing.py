@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from core.errors import RequestError
-from core.files import unwritable
 from core.folders import NewFolder, check_folder
 from core.formats.huggingface import CONFIG_FILE, HuggingFaceFolder
 from core.formats.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
@@ -150,17 +149,14 @@ def _write_folder(
         for name in _BESIDE
         if (source.path / name).is_file()
     }
-    try:
-        with NewFolder(target) as folder:
-            folder.write(CONFIG_FILE, json.dumps(_config(cutter, text), indent=2).encode())
-            with folder.create(SINGLE_FILE) as file:
-                write_safetensors(cast(BinaryIO, file), tensors, {"format": "pt"}, progress)
-                file.finish()
-            for name, content in beside.items():
-                folder.write(name, content)
-            folder.put()
-    except OSError as error:
-        raise unwritable(target, error) from None
+    with NewFolder(target) as folder:
+        folder.write(CONFIG_FILE, json.dumps(_config(cutter, text), indent=2).encode())
+        with folder.create(SINGLE_FILE) as file:
+            write_safetensors(cast(BinaryIO, file), tensors, {"format": "pt"}, progress)
+            file.finish()
+        for name, content in beside.items():
+            folder.write(name, content)
+        folder.put()
 
 
 def _to_write(name: str, cut: CutTensor, cutter: Cutter) -> TensorToWrite:

@@ -19,7 +19,6 @@ from typing import Any
 
 from core.chat_template import ChatTemplate
 from core.errors import FileError, LlmLiteError, UnsupportedError
-from core.files import unwritable
 from core.folders import NewFolder
 from core.formats.json_text import found, read_object
 from core.formats.tensor import TensorData
@@ -80,12 +79,9 @@ def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
         "skip": [i for i in range(cutter.source.shape.layers) if i not in kept],
         "feed_forward": cutter.widths,
     }
-    try:
-        with NewFolder(target) as folder:
-            folder.write(SLICE_FILE, json.dumps(value).encode())
-            folder.put()
-    except OSError as error:
-        raise unwritable(target, error) from None
+    with NewFolder(target) as folder:
+        folder.write(SLICE_FILE, json.dumps(value).encode())
+        folder.put()
 
 
 def open_view(folder: Path) -> SliceSource:

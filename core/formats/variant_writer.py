@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import FileError
-from core.files import Output, unwritable
+from core.files import Output
 from core.folders import NewFolder, check_folder
 from core.formats.safetensors import SINGLE_FILE
 from core.formats.variant import ALIGNMENT, LAYOUT_VERSION, MANIFEST_FILE, files_of, padded
@@ -66,8 +66,6 @@ class VariantWriter:
             self._file.write(self._header)
         except BaseException as error:
             self._folder.__exit__(type(error), error, error.__traceback__)
-            if isinstance(error, OSError):
-                raise unwritable(self._destination, error) from None
             raise
         return self
 
@@ -85,30 +83,18 @@ class VariantWriter:
         slot = self.slots[self._next]
         self._written += data.nbytes
         assert self._written <= slot.nbytes, f"{slot.name}: more than {slot.nbytes} bytes"
-        try:
-            self._file.write(data.data)
-            if self._written == slot.nbytes:
-                self._file.write(bytes(padded(slot.nbytes) - slot.nbytes))
-                self._next, self._written = self._next + 1, 0
-        except OSError as error:
-            raise unwritable(self._destination, error) from None
+        self._file.write(data.data)
+        if self._written == slot.nbytes:
+            self._file.write(bytes(padded(slot.nbytes) - slot.nbytes))
+            self._next, self._written = self._next + 1, 0
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest and put the directory in its place."""
         assert self._next == len(self.slots), "tensors are missing"
-        try:
-            self._file.finish()
-            folder = self._folder.path
-            files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-            whole = {
-                "layout_version": LAYOUT_VERSION,
-                "mode": self._mode,
-                "files": files,
-                **manifest,
-            }
-            self._folder.write(MANIFEST_FILE, json.dumps(whole, indent=1).encode())
-        except OSError as error:
-            raise unwritable(self._destination, error) from None
+        self._file.finish()
+        files = {p.name: p.stat().st_size for p in sorted(self._folder.path.iterdir())}
+        whole = {"layout_version": LAYOUT_VERSION, "mode": self._mode, "files": files, **manifest}
+        self._folder.write(MANIFEST_FILE, json.dumps(whole, indent=1).encode())
         self._folder.put()
 
     def _check_room(self) -> None:
