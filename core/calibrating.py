@@ -16,6 +16,7 @@ from core import calibration
 from core.calibration import Moments
 from core.errors import FileError
 from core.exec.cpu import CpuExecutor
+from core.files import unwritable
 from core.formats.json_text import read_bytes
 from core.formats.mapping import let_go
 from core.formats.tensor import find_non_finite, not_finite
@@ -105,7 +106,7 @@ def _on_disk(folder: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
             _reserve(file.fileno(), size)
             mapping = mmap.mmap(file.fileno(), size)
     except OSError as error:
-        raise FileError(folder, f"cannot be written: {error.strerror}") from None
+        raise unwritable(folder, error) from None
     return np.frombuffer(mapping, np.float32).reshape(shape)
 
 

@@ -37,7 +37,8 @@ def hand_over(kept: Prefix | None, old: Runner, new: Runner) -> None:
 
 
 def save(runner: Runner, path: Path) -> int:
-    """Bytes written; RequestError where nothing can be saved or written."""
+    """Bytes written; RequestError where there is nothing to save, FileError where it cannot be
+    written."""
     return kv_file.save(path, runner.session.take_out(), identity(runner))
 
 

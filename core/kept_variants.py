@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import FileError, LlmLiteError
+from core.folders import remove_folder, tidy
 from core.formats.tensor import TensorData
-from core.formats.variant import is_variant, open_variant
+from core.formats.variant import files_of, is_variant, open_variant
 from core.messages import MODES, Mode
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mod
         return found
     for mode in MODES:
         path = place_of(folder, file, mode)
-        _sweep(path)
+        tidy(path, files_of)
         if not is_variant(path):
             continue
         try:
@@ -79,19 +79,4 @@ def remove(path: Path) -> int:
     """
     if not is_variant(path):
         raise FileError(path, "expected a variant of a model, found none")
-    try:
-        nbytes = sum(part.stat().st_size for part in path.iterdir())
-        _sweep(path)
-        path.rename(_removed(path))
-    except OSError as error:
-        raise FileError(path, f"cannot be removed: {error.strerror}") from error
-    _sweep(path)
-    return nbytes
-
-
-def _removed(path: Path) -> Path:
-    return path.with_name(f"{path.name}.removed")
-
-
-def _sweep(path: Path) -> None:
-    shutil.rmtree(_removed(path), ignore_errors=True)
+    return remove_folder(path, files_of)

@@ -9,7 +9,6 @@ runs now is not used. Nothing in it is trusted: sizes are checked before they ar
 from __future__ import annotations
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import FileError, RequestError
+from core.files import replaced
 from core.kv_cache import KvCache, Prefix, Rows
 from core.kv_story import Gap, Held, Made
 from core.messages import Gains
@@ -44,30 +44,20 @@ class Identity:
 def save(path: Path, prefix: Prefix, identity: Identity) -> int:
     """Write the first positions that were made as `identity` says; bytes written.
 
-    The file is there whole or not at all. RequestError where nothing can be saved or written.
+    RequestError where there is nothing to save, FileError where it cannot be written.
     """
     count = _savable(prefix, identity)
     header = json.dumps(_header(prefix, prefix.held.first(count), identity)).encode()
     header += b" " * (-(len(header) + _START.size) % 64)  # rows begin aligned
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("wb") as file:
-            file.write(_START.pack(MAGIC, len(header)))
-            file.write(header)
-            checksum = 0
-            for rows in prefix.rows.values():
-                data = np.ascontiguousarray(rows.data[: count - rows.first])
-                checksum = zlib.crc32(data.data, checksum)
-                file.write(data.data)
-            file.write(struct.pack("<I", checksum))
-            file.flush()
-            os.fsync(file.fileno())
-            size = file.tell()
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise RequestError(f"{path}: the cache cannot be saved: {error.strerror}") from error
-    return size
+    with replaced(path) as file:
+        file.write(_START.pack(MAGIC, len(header)))
+        file.write(header)
+        size, checksum = _START.size + len(header), 0
+        for rows in prefix.rows.values():
+            data = np.ascontiguousarray(rows.data[: count - rows.first])
+            checksum = zlib.crc32(data.data, checksum)
+            size += file.write(data.data)
+        return size + file.write(struct.pack("<I", checksum))
 
 
 def _savable(prefix: Prefix, identity: Identity) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
-from core.errors import FileError, RequestError
+from core.errors import RequestError
+from core.folders import NewFolder, check_folder
 from core.formats.huggingface import CONFIG_FILE, HuggingFaceFolder
 from core.formats.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
 from core.formats.safetensors import SINGLE_FILE
@@ -95,8 +95,7 @@ def slice_model(
         if isinstance(opened, SliceSource):
             raise RequestError(f"{source}: is a view of {opened.base.path}; slice that instead")
         cutter = cutter_of(opened, cut)
-        if target.exists():
-            raise FileError(target, "exists already, expected a new directory's name")
+        check_folder(target)
         if view:
             write_view(opened, target, cutter)
         elif isinstance(opened, HuggingFaceSource):
@@ -143,23 +142,21 @@ def _write_folder(
     source: HuggingFaceFolder, target: Path, cutter: Cutter, progress: Progress | None
 ) -> None:
     text = dict(source.config.get("text_config") or source.config)
-    partial_target = target.with_name(f".{target.name}.part")
     cuts = zip(source.originals, map(cutter.cut, source.tensors.values()), strict=True)
     tensors = [_to_write(name, cut, cutter) for name, cut in cuts if cut is not None]
-    try:
-        shutil.rmtree(partial_target, ignore_errors=True)
-        partial_target.mkdir(parents=True)
-        (partial_target / CONFIG_FILE).write_text(json.dumps(_config(cutter, text), indent=2))
-        with (partial_target / SINGLE_FILE).open("wb") as file:
-            write_safetensors(file, tensors, {"format": "pt"}, progress)
-        for name in _BESIDE:
-            if (source.path / name).exists():
-                shutil.copyfile(source.path / name, partial_target / name)
-        partial_target.rename(target)
-    except OSError as error:
-        raise FileError(target, f"cannot be written: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(partial_target, ignore_errors=True)
+    beside = {
+        name: read_bytes(source.path / name, MAX_TOKENIZER_BYTES)
+        for name in _BESIDE
+        if (source.path / name).is_file()
+    }
+    with NewFolder(target) as folder:
+        folder.write(CONFIG_FILE, json.dumps(_config(cutter, text), indent=2).encode())
+        with folder.create(SINGLE_FILE) as file:
+            write_safetensors(cast(BinaryIO, file), tensors, {"format": "pt"}, progress)
+            file.finish()
+        for name, content in beside.items():
+            folder.write(name, content)
+        folder.put()
 
 
 def _to_write(name: str, cut: CutTensor, cutter: Cutter) -> TensorToWrite:

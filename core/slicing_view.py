@@ -19,6 +19,7 @@ from typing import Any
 
 from core.chat_template import ChatTemplate
 from core.errors import FileError, LlmLiteError, UnsupportedError
+from core.folders import NewFolder
 from core.formats.json_text import found, read_object
 from core.formats.tensor import TensorData
 from core.formats.variant import identity_of
@@ -78,13 +79,9 @@ def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
         "skip": [i for i in range(cutter.source.shape.layers) if i not in kept],
         "feed_forward": cutter.widths,
     }
-    partial = target.with_name(f".{target.name}.part")
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-        (partial / SLICE_FILE).write_text(json.dumps(value))
-        partial.rename(target)
-    except OSError as error:
-        raise FileError(target, f"cannot be written: {error.strerror or error}") from None
+    with NewFolder(target) as folder:
+        folder.write(SLICE_FILE, json.dumps(value).encode())
+        folder.put()
 
 
 def open_view(folder: Path) -> SliceSource:

@@ -21,6 +21,7 @@ from core.messages import (
     KvType,
     SamplingOptions,
 )
+from desktop.terminal.signals import ends_in_order
 
 # Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
 _COMMANDS = {
@@ -40,6 +41,7 @@ _COMMANDS = {
 INTERRUPTED = 130  # the shell's code for Ctrl-C
 
 
+@ends_in_order
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 1 after an expected error, 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)

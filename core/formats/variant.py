@@ -56,6 +56,21 @@ def is_variant(folder: Path) -> bool:
     return (folder / MANIFEST_FILE).is_file()
 
 
+def files_of(folder: Path) -> tuple[str, ...]:
+    """The names of a variant's files as its manifest lists them, whatever their layout version,
+    and at last the manifest's. FileError where the directory is no variant."""
+    if not is_variant(folder):
+        raise FileError(folder, "exists and is no variant; only a variant is replaced")
+    path = folder / MANIFEST_FILE
+    files = read_object(path).get("files")
+    if not isinstance(files, dict):
+        raise FileError(path, f"files is {found(files)}, expected an object")
+    for name in files:
+        if not _is_name(name):
+            raise FileError(path, f"files: {quote(name)} is no name of a file")
+    return (*files, MANIFEST_FILE)
+
+
 def was_variant(folder: Path) -> bool:
     """Also where the manifest is lost: no other directory has both of these."""
     return is_variant(folder) or all(

@@ -154,7 +154,7 @@ def test_a_header_of_nonsense(runner, tmp_path, header):
 def test_nothing_to_save_and_nowhere_to_save_it(tiny_llama, runner, tmp_path):
     with running(tiny_llama) as empty, pytest.raises(RequestError, match="empty"):
         carrying.save(empty, tmp_path / "x")
-    with pytest.raises(RequestError, match="cannot be saved"):
+    with pytest.raises(FileError, match="x: cannot be written: there is no directory"):
         carrying.save(runner, tmp_path / "missing" / "x")
     assert list(tmp_path.iterdir()) == []
 
