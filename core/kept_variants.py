@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import FileError, LlmLiteError
-from core.formats.tensor import TensorData
+from core.formats.tensor import TensorData, files_of
 from core.formats.variant import is_variant, open_variant
 from core.messages import MODES, Mode
 
@@ -25,7 +25,12 @@ _DIGITS = 16  # of the identity, in a folder's name
 
 def identity_of_model(file: ModelFile) -> str:
     """A hash of the file's size, of all that it says of itself and its tokenizer, and of how each
-    tensor begins."""
+    tensor begins. FileChangedError."""
+    with files_of(file.file.tensors.values()).unchanged():
+        return _digest(file)
+
+
+def _digest(file: ModelFile) -> str:
     digest = hashlib.sha256(str(file.size).encode())
     for key, value in sorted(file.file.metadata.items()):
         plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
