@@ -23,6 +23,10 @@ class FileError(LlmLiteError):
         self.problem = problem
 
 
+class FileChangedError(FileError):
+    """A file is no longer what was mapped: what was made of it must not be used."""
+
+
 class UnsupportedError(LlmLiteError):
     """The input is well formed but the program does not know this architecture or format."""
 

@@ -26,8 +26,9 @@ def logits_after(session: Session, position: int, gains: Gains | None = None) ->
     if gains is not None:
         session.write_gains(gains)
     try:
-        session.executor.run_ops(plan, step, 0, len(plan.ops), _STORES)
-        return session.executor.read(plan, plan.tensors[plan.logits], step)[0]
+        with session.files.unchanged():
+            session.executor.run_ops(plan, step, 0, len(plan.ops), _STORES)
+            return session.executor.read(plan, plan.tensors[plan.logits], step)[0]
     finally:
         if gains is not None:
             session.write_gains(session.gains)
@@ -43,7 +44,11 @@ def divergence(session: Session) -> float:
 
 def lens(session: Session, position: int) -> list[tuple[int, F32]]:
     """(layer, logits float32 [V]) behind every layer: its residual through output norm and head."""
-    plan, step = _again(session, position)
+    with session.files.unchanged():
+        return _lens(session, *_again(session, position))
+
+
+def _lens(session: Session, plan: Plan, step: Step) -> list[tuple[int, F32]]:
     run, residuals, done = session.executor.run_ops, [], 0
     for layer, index in enumerate(plan.layer_ends):
         run(plan, step, done, index + 1, _STORES)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from core.errors import FileError, LlmLiteError
 from core.folders import remove_folder, tidy
-from core.formats.tensor import TensorData
-from core.formats.variant import files_of, is_variant, open_variant
+from core.formats.tensor import TensorData, files_of
+from core.formats.variant import is_variant, listed_files, open_variant
 from core.messages import MODES, Mode
 
 if TYPE_CHECKING:
@@ -25,7 +25,12 @@ _DIGITS = 16  # of the identity, in a folder's name
 
 def identity_of_model(file: ModelFile) -> str:
     """A hash of the file's size, of all that it says of itself and its tokenizer, and of how each
-    tensor begins."""
+    tensor begins. FileChangedError."""
+    with files_of(file.file.tensors.values()).unchanged():
+        return _digest(file)
+
+
+def _digest(file: ModelFile) -> str:
     digest = hashlib.sha256(str(file.size).encode())
     for key, value in sorted(file.file.metadata.items()):
         plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
@@ -49,7 +54,7 @@ def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mod
         return found
     for mode in MODES:
         path = place_of(folder, file, mode)
-        tidy(path, files_of)
+        tidy(path, listed_files)
         if not is_variant(path):
             continue
         try:
@@ -79,4 +84,4 @@ def remove(path: Path) -> int:
     """
     if not is_variant(path):
         raise FileError(path, "expected a variant of a model, found none")
-    return remove_folder(path, files_of)
+    return remove_folder(path, listed_files)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from core.errors import FileError, RequestError
 from core.files import replaced
+from core.formats.mapping import MappedFile, MappedFiles, mapped
 from core.kv_cache import KvCache, Prefix, Rows
 from core.kv_story import Gap, Held, Made
 from core.messages import Gains
@@ -91,26 +92,36 @@ def _header(prefix: Prefix, held: Held, identity: Identity) -> dict[str, Any]:
 
 
 def load(path: Path, identity: Identity, cache: KvCache, vocabulary: int) -> Prefix:
-    """The saved cache, its rows mapped from the file.
+    """The saved cache, its rows mapped from the file: `files_of` them says whether that is still
+    the file whose checksum was right.
 
     FileError where it is damaged, or of another model, other weights, types or layers.
     """
+    with mapped(path, "a saved cache", "open it again") as mapping:
+        return _load(path, mapping, identity, cache, vocabulary)
+
+
+def files_of(prefix: Prefix) -> MappedFiles:
+    """The file that the rows are mapped from; none of a cache in memory."""
+    return MappedFiles.under(rows.data for rows in prefix.rows.values())
+
+
+def _load(
+    path: Path, mapping: MappedFile, identity: Identity, cache: KvCache, vocabulary: int
+) -> Prefix:
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            header, at = _read_header(path, file.read(_START.size), file, size)
+        header, at = _read_header(path, mapping)
         _check_identity(path, header, identity)
         held = _held(path, header, identity, vocabulary)
-        memory = np.memmap(path, np.uint8, "r")
-    except OSError as error:
-        raise FileError(path, f"cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise FileError(path, f"is no saved cache: {error}") from error
+    memory = np.frombuffer(mapping, np.uint8)
     rows = _rows(path, header, memory, at, cache, len(held.tokens))
     return Prefix(_text(header, "name"), held, rows)
 
 
-def _read_header(path: Path, start: bytes, file: Any, size: int) -> tuple[dict[str, Any], int]:
+def _read_header(path: Path, mapping: MappedFile) -> tuple[dict[str, Any], int]:
+    start, size = mapping.read(_START.size), len(mapping)
     if len(start) < _START.size or start[: len(MAGIC)] != MAGIC:
         raise FileError(path, "is no saved cache: it does not begin with LLMLKV01")
     length = _START.unpack(start)[1]
@@ -119,7 +130,7 @@ def _read_header(path: Path, start: bytes, file: Any, size: int) -> tuple[dict[s
             path, f"header: expected at most {size - _START.size} bytes, found {length}"
         )
     try:
-        header = json.loads(file.read(length))
+        header = json.loads(mapping.read(length))
     except RecursionError as error:
         raise FileError(path, "header: too deeply nested") from error
     if not isinstance(header, dict) or header.get("version") != VERSION:

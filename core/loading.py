@@ -17,7 +17,7 @@ from core.attention import AttentionSource
 from core.chat_template import ChatTemplate
 from core.errors import OutOfMemoryError, RequestError
 from core.exec.executor import Executor
-from core.formats.tensor import TensorData, find_non_finite
+from core.formats.tensor import TensorData, files_of, find_non_finite
 from core.kept_variants import open_weights
 from core.kv_pool import PrefixPool
 from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, Mode, ModelInfo
@@ -88,20 +88,27 @@ def open_model(
     path = catalog.resolve(source)
     file = open_source(path, lambda fraction: progress("reading the header", 0.1 * fraction))
     try:
-        for note in file.notes:
-            warn(f"{file.path}: {note}")
-        progress("reading the vocabulary", 0.1)
-        model = read_model(file.metadata, file.tensors, file.path)
-        tokenizer = file.tokenizer(model.shape.vocabulary)
-        template = file.template(tokenizer)
-        tokenizer.begin()  # `start` waits for it
-        give_back()  # the text that a vocabulary was read from
-        progress("checking the weights", 0.25)
-        if check_weights and not file.checked:
-            _warn_of_bad_weights(file, model.on_disk, progress, warn)
+        with files_of(file.tensors.values()).unchanged():
+            return _understood(file, progress, warn, check_weights)
     except BaseException:
         file.close()
         raise
+
+
+def _understood(
+    file: ModelSource, progress: Progress, warn: Warn, check_weights: bool
+) -> ModelFile:
+    for note in file.notes:
+        warn(f"{file.path}: {note}")
+    progress("reading the vocabulary", 0.1)
+    model = read_model(file.metadata, file.tensors, file.path)
+    tokenizer = file.tokenizer(model.shape.vocabulary)
+    template = file.template(tokenizer)
+    tokenizer.begin()  # `start` waits for it
+    give_back()  # the text that a vocabulary was read from
+    progress("checking the weights", 0.25)
+    if check_weights and not file.checked:
+        _warn_of_bad_weights(file, model.on_disk, progress, warn)
     return ModelFile(file.path, file, model, tokenizer, template, file.nbytes)
 
 
@@ -144,7 +151,9 @@ def start(
             ) from None
         raise
     made = f"{options.mode} {backends.activations(choice, options.activations, shape)}"
-    session = Session(executor, weights, made_by=made, pool=PrefixPool(options.pool_budget))
+    files = files_of([*model_file.file.tensors.values(), *weights.values()])
+    pool = PrefixPool(options.pool_budget)
+    session = Session(executor, weights, made_by=made, pool=pool, files=files)
     runner = Runner(
         model_file,
         executor,
@@ -156,8 +165,9 @@ def start(
     )
     try:
         model_file.tokenizer.wait()
+        files.check()
         progress("ready", 1.0)
-    except BaseException:  # its tokenizer fails; cancelled at the very end
+    except BaseException:  # its tokenizer fails; cancelled; the files have changed meanwhile
         runner.close()
         raise
     return runner

@@ -15,7 +15,7 @@ from core.calibration import Moments
 from core.errors import RequestError
 from core.formats.json_text import MAX_TOKENIZER_BYTES, read_bytes
 from core.formats.mapping import let_go
-from core.formats.tensor import TensorData, not_finite
+from core.formats.tensor import TensorData, files_of, not_finite
 from core.formats.variant import METADATA_FILE, identity_of, to_json
 from core.formats.variant_writer import Slot, VariantWriter
 from core.loading import ModelFile
@@ -81,13 +81,13 @@ def quantize(
     """Write a variant of a model; memory beyond the model's is a few pieces of 8 MiB.
 
     RequestError for an unknown mode; FileError where the destination exists or cannot be written,
-    the disk is too full, or a weight is not finite; what `progress` raises passes through and
-    leaves nothing behind.
+    the disk is too full, a weight is not finite or the model's files change meanwhile; what
+    `progress` raises passes through; nothing is left behind then.
     """
     tensors = list(model.file.tensors.values())
     total = sum(math.prod(tensor.shape) for tensor in tensors)
-    reports, done = [], 0
-    with writer_for(model, destination, mode, replace=replace) as writer:
+    reports, done, files = [], 0, files_of(tensors)
+    with files.explaining(), writer_for(model, destination, mode, replace=replace) as writer:
         for tensor, slot in zip(tensors, writer.slots, strict=True):
             work = _Work(model.path, tensor, slot, moments)
             for data in work:
@@ -105,6 +105,7 @@ def quantize(
             bits_per_weight(reports),
             sum(slot.nbytes for slot in writer.slots),
         )
+        files.check()  # before the variant is in its place
         writer.finish(_manifest(model, report))
     return report
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from core.attention import ring_tensor
 from core.errors import RequestError
 from core.exec.executor import Executor, StopCheck
+from core.formats.mapping import NO_FILES, MappedFiles
 from core.formats.tensor import TensorData
 from core.head_gains import HeadGains
 from core.kv_cache import KvCache, Prefix, good, usable
@@ -66,7 +67,8 @@ class Session:
     """`committed` and `tokens` may be read from any thread, the rest belongs to one.
 
     `weights` are those of the executor; `made_by` names them and its arithmetic: positions that
-    others made are read anew.
+    others made are read anew. `files` are what the model was made of: once one has changed, steps
+    end in FileChangedError and the cache stays as it was.
     """
 
     def __init__(
@@ -76,8 +78,10 @@ class Session:
         *,
         made_by: str = "",
         pool: PrefixPool | None = None,
+        files: MappedFiles = NO_FILES,
     ) -> None:
         self.executor = executor
+        self.files = files
         self.pool = PrefixPool() if pool is None else pool
         self.cache = KvCache(executor, weights)
         self.made_by = made_by
@@ -366,9 +370,10 @@ class Session:
         first = max(self.committed.rows.start, step.kv_length - self._ring_rows)
         self.cache.writing(step.kv_length)
         self._commit(min(first, start))  # the ring rows that this step writes over
-        began = time.perf_counter()
-        logits = self.executor.run(step, should_stop)
-        self.step_seconds = time.perf_counter() - began
+        with self.files.unchanged():
+            began = time.perf_counter()
+            logits = self.executor.run(step, should_stop)
+            self.step_seconds = time.perf_counter() - began
         self.cache.append(tokens, Made(self.made_by, self.gains, self.cache.precision))
         self._commit(first)
         return logits

@@ -19,6 +19,7 @@ from core.formats.huggingface import CONFIG_FILE, HuggingFaceFolder
 from core.formats.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
 from core.formats.safetensors import SINGLE_FILE
 from core.formats.safetensors_writer import TensorToWrite, write_safetensors
+from core.formats.tensor import files_of
 from core.formats.variant import MANIFEST_FILE, METADATA_FILE, identity_of, to_json
 from core.formats.variant_writer import Slot, VariantWriter
 from core.slicing_cut import CutTensor, Cutter, Slice
@@ -86,9 +87,9 @@ def slice_model(
     """Write the directory `target`, which must not exist; whole or not at all. A `view` takes no
     disk: it uses the source's files.
 
-    Raises FileError and UnsupportedError for the source, RequestError for a cut that does not fit
-    it, that would leave layers without the keys and values that they share, or that does not fall
-    on the edges of blocks.
+    Raises FileError and UnsupportedError for the source, also where it changes meanwhile, and
+    RequestError for a cut that does not fit it, that would leave layers without the keys and
+    values that they share, or that does not fall on the edges of blocks.
     """
     opened = open_source(source)
     try:
@@ -128,13 +129,15 @@ def _write_variant(
         "report": {},
     }
     total, done = sum(slot.nbytes for slot in slots), 0
-    with VariantWriter(target, slots, documents, mode) as writer:
+    files = files_of(source.tensors.values())
+    with files.explaining(), VariantWriter(target, slots, documents, mode) as writer:
         for cut in cuts:
             for data in cut.pieces():
                 writer.add(data.reshape(-1))
                 done += data.nbytes
                 if progress:
                     progress(done / total)
+        files.check()  # before the variant is in its place
         writer.finish(about)
 
 
@@ -149,9 +152,10 @@ def _write_folder(
         for name in _BESIDE
         if (source.path / name).is_file()
     }
+    files = files_of(source.tensors.values())
     with NewFolder(target) as folder:
         folder.write(CONFIG_FILE, json.dumps(_config(cutter, text), indent=2).encode())
-        with folder.create(SINGLE_FILE) as file:
+        with files.unchanged(), folder.create(SINGLE_FILE) as file:
             write_safetensors(cast(BinaryIO, file), tensors, {"format": "pt"}, progress)
             file.finish()
         for name, content in beside.items():

@@ -21,7 +21,7 @@ from core.chat_template import ChatTemplate
 from core.errors import FileError, LlmLiteError, UnsupportedError
 from core.folders import NewFolder
 from core.formats.json_text import found, read_object
-from core.formats.tensor import TensorData
+from core.formats.tensor import TensorData, files_of
 from core.formats.variant import identity_of
 from core.models.gemma3n import PER_LAYER_TABLE, config_of
 from core.slicing_cut import Cutter, Slice
@@ -100,10 +100,12 @@ def open_view(folder: Path) -> SliceSource:
         raise FileError(path, f"its source {place} is not there")
     base = open_source(place)
     try:
-        if _identity(base) != value.get("identity"):
-            raise FileError(path, f"its source {place} is another model than the slice was made of")
-        cutter = cutter_of(base, slice_of(value, path))
-        return SliceSource(folder, base, _metadata(base, cutter), _cut_tensors(base, cutter))
+        with files_of(base.tensors.values()).unchanged():  # some of it is copied
+            if _identity(base) != value.get("identity"):
+                problem = f"its source {place} is another model than the slice was made of"
+                raise FileError(path, problem)
+            cutter = cutter_of(base, slice_of(value, path))
+            return SliceSource(folder, base, _metadata(base, cutter), _cut_tensors(base, cutter))
     except LlmLiteError:
         base.close()
         raise

@@ -56,7 +56,7 @@ def is_variant(folder: Path) -> bool:
     return (folder / MANIFEST_FILE).is_file()
 
 
-def files_of(folder: Path) -> tuple[str, ...]:
+def listed_files(folder: Path) -> tuple[str, ...]:
     """The names of a variant's files as its manifest lists them, whatever their layout version,
     and at last the manifest's. FileError where the directory is no variant."""
     if not is_variant(folder):

@@ -18,7 +18,7 @@ from core.errors import FileError
 from core.files import Output
 from core.folders import NewFolder, check_folder
 from core.formats.safetensors import SINGLE_FILE
-from core.formats.variant import ALIGNMENT, LAYOUT_VERSION, MANIFEST_FILE, files_of, padded
+from core.formats.variant import ALIGNMENT, LAYOUT_VERSION, MANIFEST_FILE, listed_files, padded
 
 _ADVICE = ", or replace it with --force"
 _SPARE_BYTES = 4 << 20  # for the manifest and the file system's own
@@ -53,7 +53,7 @@ class VariantWriter:
         self._destination, self.slots, self._documents = destination, slots, documents
         self._mode = mode
         self._header = _header(slots, mode)
-        self._folder = NewFolder(destination, files_of, replace=replace, advice=_ADVICE)
+        self._folder = NewFolder(destination, listed_files, replace=replace, advice=_ADVICE)
         self._check_room()
         self._written, self._next = 0, 0
 
@@ -110,7 +110,7 @@ class VariantWriter:
 
 def check_destination(path: Path, *, replace: bool) -> None:
     """FileError where no variant may be written at `path`."""
-    check_folder(path, files_of if replace else None, advice=_ADVICE)
+    check_folder(path, listed_files if replace else None, advice=_ADVICE)
 
 
 def _header(slots: Sequence[Slot], mode: str) -> bytes:

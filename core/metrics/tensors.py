@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from core.formats.tensor import TensorData
+from core.formats.tensor import TensorData, files_of
 from core.messages import TensorRow
 from core.quant.modes import convert, raised
 
@@ -21,7 +21,14 @@ _ROWS = 16  # of a tile: pieces begin with whole ones
 def analyze(
     tensors: Mapping[str, TensorData], mode: str, progress: Progress
 ) -> tuple[TensorRow, ...]:
-    """A row for every tensor, in the file's order."""
+    """A row for every tensor, in the file's order. FileChangedError."""
+    with files_of(tensors.values()).unchanged():
+        return _rows(tensors, mode, progress)
+
+
+def _rows(
+    tensors: Mapping[str, TensorData], mode: str, progress: Progress
+) -> tuple[TensorRow, ...]:
     total = sum(tensor.nbytes for tensor in tensors.values()) or 1
     finer = raised(tensors.values(), mode)
     done, rows = 0, []

@@ -15,7 +15,7 @@ import pytest
 from core import folders
 from core.errors import FileError
 from core.folders import remove_folder
-from core.formats.variant import files_of, open_variant
+from core.formats.variant import listed_files, open_variant
 from core.formats.variant_writer import Slot, VariantWriter
 
 ROOT = Path(__file__).parents[3]
@@ -103,7 +103,7 @@ def test_only_variants_are_replaced(tmp_path, kind, monkeypatch):
             write(Path("v"), 2, replace=replace)
     if kind != "names":
         with pytest.raises(FileError):
-            remove_folder(Path("v"), files_of)
+            remove_folder(Path("v"), listed_files)
     assert (names(tmp_path), os.lstat("v").st_ino) == before
 
 
@@ -135,7 +135,7 @@ def test_what_a_variant_does_not_list_is_refused_before_the_work(tmp_path, kind)
     with pytest.raises(FileError, match=said):
         VariantWriter(tmp_path / "v", [], {}, "fp32", replace=True)
     with pytest.raises(FileError, match=said):
-        remove_folder(tmp_path / "v", files_of)
+        remove_folder(tmp_path / "v", listed_files)
     assert snapshot(tmp_path / "v") == before
 
 
