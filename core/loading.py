@@ -141,7 +141,8 @@ def start(
             ) from None
         raise
     made = f"{options.mode} {backends.activations(choice, options.activations, shape)}"
-    session = Session(executor, weights, made_by=made, pool=PrefixPool(options.pool_budget))
+    pool = PrefixPool(options.pool_budget)
+    session = Session(executor, weights, made_by=made, model=str(model_file.path), pool=pool)
     runner = Runner(
         model_file,
         executor,

@@ -196,11 +196,19 @@ class _Work:
             round(10 * math.log10(self._signal / self._noise), 2) if lost else None,
         )
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _count(self, values: NDArray[np.float32], decoded: NDArray[np.float32]) -> None:
         self.values = values.size
-        decoded -= values
-        self._signal += float(np.dot(values.ravel(), values.ravel()))
-        self._noise += float(np.dot(decoded.ravel(), decoded.ravel()))
+        signal, noise = _squares(values), _squares(decoded - values)
+        if not math.isfinite(signal + noise):  # float32 ends at 3.4e38
+            exact = values.astype(np.float64)
+            signal, noise = _squares(exact), _squares(decoded - exact)
+        self._signal += signal
+        self._noise += noise
+
+
+def _squares(values: NDArray[np.floating]) -> float:
+    return float(np.dot(values.ravel(), values.ravel()))
 
 
 def _calibrated(tensor: TensorData, dtype: str, moments: Moments | None) -> Encode | None:

@@ -71,6 +71,6 @@ def run_tour(
     report["validation_messages"] = list(stage.device.validation_messages)
     report["pictures"] = stage.write_pictures(directory)
     (directory / "report.json").write_text(
-        json.dumps(report, ensure_ascii=False, indent=2), "utf-8"
+        json.dumps(report, ensure_ascii=False, indent=2, allow_nan=False), "utf-8"
     )
     return report

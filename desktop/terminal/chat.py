@@ -74,6 +74,7 @@ def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingO
                     "stats": stats,
                 },
                 ensure_ascii=False,
+                allow_nan=False,
             )
         )
     return 130 if answer.interrupted else 0

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     with _ended_by_signal():
         report = _quantize(arguments, destination)
     if arguments.json:
-        print(json.dumps(asdict(report)))
+        print(json.dumps(asdict(report), allow_nan=False))
     else:
         _print(report, destination)
     return 0
