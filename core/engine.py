@@ -165,13 +165,22 @@ class Engine:
         if self._running.device is not None:
             _let_the_window_go_first()
         while True:
-            number, command = self._commands.get()
+            number, command = self._next()
             if isinstance(command, Shutdown):
                 break
             if self._closing:
                 continue
             self._guard(number, command)
         self._running.unload()
+
+    def _next(self) -> tuple[int, Command]:
+        """The next command; while none waits, the files in use are checked a slice at a time."""
+        while True:
+            try:
+                return self._commands.get_nowait()
+            except queue.Empty:
+                if not self._running.verify_next():
+                    return self._commands.get()
 
     def _guard(self, number: int, command: Command) -> None:
         """Run one command; a defect ends the command, not the program."""

@@ -31,6 +31,7 @@ from core.quant.modes import (
 )
 from core.quant.quantizer import Calibrated
 from core.quant.registry import FORMATS
+from core.verification import require_sound
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)
 Progress = Callable[[str, float], None]  # what is being done, 0..1; may raise to cancel
@@ -81,13 +82,14 @@ def quantize(
     """Write a variant of a model; memory beyond the model's is a few pieces of 8 MiB.
 
     RequestError for an unknown mode; FileError where the destination exists or cannot be written,
-    the disk is too full, or a weight is not finite; what `progress` raises passes through and
-    leaves nothing behind.
+    the disk is too full, a weight is not finite or the source is damaged; what `progress` raises
+    passes through and leaves nothing behind.
     """
     tensors = list(model.file.tensors.values())
     total = sum(math.prod(tensor.shape) for tensor in tensors)
     reports, done = [], 0
     with writer_for(model, destination, mode, replace=replace) as writer:
+        _check_source(model, progress)
         for tensor, slot in zip(tensors, writer.slots, strict=True):
             work = _Work(model.path, tensor, slot, moments)
             for data in work:
@@ -107,6 +109,13 @@ def quantize(
         )
         writer.finish(_manifest(model, report))
     return report
+
+
+def _check_source(model: ModelFile, progress: Progress) -> None:
+    """Whether a variant still is what was written; others have only their values to be checked."""
+    for part in model.file.parts:
+        if part.checksum is not None:
+            require_sound(part, lambda done: progress("checking the source", 0.0))
 
 
 def writer_for(

@@ -14,6 +14,7 @@ import re
 import shutil
 import struct
 import sys
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from core.errors import FileError
 from core.formats.safetensors import SINGLE_FILE
 from core.formats.variant import ALIGNMENT, LAYOUT_VERSION, MANIFEST_FILE, is_variant, padded
+from core.formats.variant_checksums import Checksums, as_hex, checksum
 
 _SPARE_BYTES = 4 << 20  # for the manifest and the file system's own
 
@@ -63,6 +65,7 @@ class VariantWriter:
         self._check_room()
         self.folder = destination.parent / f".{destination.name}.{os.getpid()}.part"
         self._written, self._next = 0, 0
+        self._value, self._checksums = 0, dict[str, str]()  # of the tensor begun, of those done
 
     def __enter__(self) -> VariantWriter:
         _tidy(self._destination)
@@ -95,9 +98,11 @@ class VariantWriter:
         assert self._written <= slot.nbytes, f"{slot.name}: more than {slot.nbytes} bytes"
         try:
             self._file.write(data.data)
+            self._value = zlib.crc32(data.data, self._value)
             if self._written == slot.nbytes:
                 self._file.write(bytes(padded(slot.nbytes) - slot.nbytes))
-                self._next, self._written = self._next + 1, 0
+                self._checksums[slot.name] = as_hex(self._value)
+                self._next, self._written, self._value = self._next + 1, 0, 0
         except OSError as error:
             raise self._failed(error) from None
 
@@ -113,6 +118,7 @@ class VariantWriter:
                 "layout_version": LAYOUT_VERSION,
                 "mode": self._mode,
                 "files": files,
+                "checksums": self._all_checksums().to_json(),
                 **manifest,
             }
             _write_whole(self.folder / MANIFEST_FILE, json.dumps(whole, indent=1).encode())
@@ -120,6 +126,10 @@ class VariantWriter:
             _put_in_place(self.folder, self._destination)
         except OSError as error:
             raise self._failed(error) from None
+
+    def _all_checksums(self) -> Checksums:
+        files = {name: checksum([content]) for name, content in self._documents.items()}
+        return Checksums(checksum([self._header]), self._checksums, files)
 
     def _check_room(self) -> None:
         needed = len(self._header) + sum(padded(slot.nbytes) for slot in self.slots)
