@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from core.attention import AttentionSource, probabilities
 from core.errors import LlmLiteError, RequestError
 from core.files import make_folder, replaced
+from core.finite import checked
 from core.metrics.memory import available_bytes
 from core.plan.attention_layers import AttentionLayer
 
@@ -61,7 +62,8 @@ def write(taken: Snapshot, path: Path) -> None:
     rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Exact for float32 caches;
     NaN where a layer's ring has lost keys that a row looked at.
 
-    FileError where `path` cannot be written to, or is there already.
+    LlmLiteError where `path` cannot be written to, or is there already; NotFiniteError where
+    weights are no numbers.
     """
     positions, n = np.asarray(taken.rows, np.int32), len(taken.tokens)
     probs = np.empty((len(taken.heads), len(positions), n), np.float32)
@@ -69,6 +71,7 @@ def write(taken: Snapshot, path: Path) -> None:
         shape, queries, keys = taken.layers[layer]
         q, k = queries[:, head], keys[:, head * shape.kv_heads // shape.heads]
         probs[number] = probabilities(q, k, positions, scale=shape.scale, window=shape.window)
+        checked(probs[number], f"the attention weights of layer {layer}, head {head}")
         probs[number, : taken.whole[layer] - taken.rows.start] = np.nan
     tokens, heads = (np.array(each, np.int32) for each in (taken.tokens, taken.heads))
     make_folder(path.parent)

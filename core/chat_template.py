@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from core.tokenizer import Tokenizer
 
 MAX_SOURCE_CHARS = 128 * 1024
-COMPILING = Limits(cpu_seconds=2.0, wall_seconds=4.0, memory_bytes=512 << 20)
-RENDERING = Limits(cpu_seconds=0.8, wall_seconds=4.0, memory_bytes=512 << 20)  # a prompt takes six
+COMPILING = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_bytes=512 << 20)
+RENDERING = Limits(cpu_seconds=0.8, wall_seconds=60.0, memory_bytes=512 << 20)  # a prompt takes six
 MAX_EXTRA_CHARS = 1_000_000  # what a template may add to the messages
 
 CHATML = (

@@ -213,12 +213,21 @@ class Engine:
         if self._running.device is not None:
             let_the_window_go_first()
         while worker == self._worker:
-            number, command = self._commands.get()
+            number, command = self._next()
             if isinstance(command, Shutdown):
                 self._attempt(self._running.unload)
                 return
             if not self._closing:
                 self._carry_out(worker, number, command)
+
+    def _next(self) -> tuple[int, Command]:
+        """The next command; while none waits, the files in use are checked a slice at a time."""
+        while True:
+            try:
+                return self._commands.get_nowait()
+            except queue.Empty:
+                if not self._running.verify_next():
+                    return self._commands.get()
 
     def _carry_out(self, worker: int, number: int, command: Command) -> None:
         """Run one command; a defect ends the command, not the program."""

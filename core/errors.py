@@ -35,6 +35,10 @@ class RequestError(LlmLiteError):
     """A request cannot be served as asked: prompt too long, invalid option, unknown model name."""
 
 
+class NotFiniteError(LlmLiteError):
+    """A model's values overflow: the text says which, and in what arithmetic."""
+
+
 class OutOfMemoryError(RequestError):
     """The machine has not enough memory for the request: the text says what would fit."""
 

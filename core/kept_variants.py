@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import FileError, LlmLiteError
 from core.folders import remove_folder, tidy
-from core.formats.tensor import TensorData, files_of
-from core.formats.variant import is_variant, listed_files, open_variant
+from core.formats.tensor import files_of
+from core.formats.variant import VariantFolder, is_variant, listed_files, open_variant
 from core.messages import MODES, Mode
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mod
     return found
 
 
-def open_weights(path: Path, file: ModelFile, mode: str) -> Mapping[str, TensorData]:
-    """The weights of a kept variant, mapped. FileError where it is damaged or not this model's."""
+def open_weights(path: Path, file: ModelFile, mode: str) -> VariantFolder:
+    """A kept variant, mapped. FileError where it cannot be read or is not this model's."""
     variant = open_variant(path)
     if variant.mode != mode:
         raise FileError(path, f"mode: expected {mode}, found {variant.mode}")
@@ -74,7 +74,7 @@ def open_weights(path: Path, file: ModelFile, mode: str) -> Mapping[str, TensorD
     expected = {tensor.name: tensor.shape for tensor in file.file.tensors.values()}
     if shapes != expected:
         raise FileError(path, f"its tensors are not those of {file.path}")
-    return variant.tensors
+    return variant
 
 
 def remove(path: Path) -> int:

@@ -28,6 +28,7 @@ from core.kv_cache import Prefix
 from core.messages import (
     EngineOptions,
     ExecutorChanged,
+    FileDamaged,
     Level,
     LoadFailed,
     LoadModel,
@@ -39,6 +40,7 @@ from core.messages import (
 )
 from core.metrics.memory import give_back
 from core.switching import Preparation, Request
+from core.verification import Verification
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -65,6 +67,7 @@ class Running:
         self.file: loading.ModelFile | None = None
         self.runner: loading.Runner | None = None
         self.options = EngineOptions()
+        self._verification = Verification()
         self._emit = emit
         self._log = log
         self._cancelled = cancelled
@@ -79,7 +82,8 @@ class Running:
         started = time.perf_counter()
         progress = self._progress(number)
         try:
-            file = loading.open_model(command.source, progress, partial(self._log, "warning"))
+            warn = partial(self._log, "warning")
+            file = loading.open_model(command.source, progress, warn, later=True)
             try:
                 if self.variants is not None:
                     file.kept.update(find(self.variants, file, partial(self._log, "warning")))
@@ -101,6 +105,9 @@ class Running:
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
         self._emit(cache_status(runner.session))
+        if file.file.checked_later:
+            self._verification.add(file.file.parts, file.model.on_disk)
+        self._verification.add(runner.unchecked)
         return True
 
     def _install(
@@ -131,6 +138,19 @@ class Running:
         if self.runner is not None:
             self.runner.session.clear()
             self._emit(cache_status(self.runner.session))
+
+    def verify_next(self) -> bool:
+        """Check some more of the files in use, a few milliseconds' worth; whether more is left."""
+        try:
+            problem = self._verification.step()
+        except Exception:
+            self._verification = Verification()  # a defect ends it, not every wait from here on
+            self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            return False
+        if problem is not None:
+            self._log("error", str(problem))
+            self._emit(FileDamaged(str(problem)))
+        return self._verification.pending
 
     def prepare(self, request: Request) -> loading.Runner:
         """A runner beside the one in use; on the switching thread."""
@@ -251,11 +271,13 @@ class Running:
     def _take_over(self, runner: loading.Runner, old: loading.Runner, kept: Prefix | None) -> None:
         carrying.hand_over(kept, old, runner)
         self.runner = runner
+        self._verification.add(runner.unchecked)
         self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
         self._log_executor(runner)
         self._emit(cache_status(runner.session))
 
     def unload(self) -> None:
+        self._verification = Verification()
         file, self.file = self.file, None
         runner, self.runner = self.runner, None
         self._close(file, runner)

@@ -25,6 +25,7 @@ from core.formats.variant_writer import Slot, VariantWriter
 from core.slicing_cut import CutTensor, Cutter, Slice
 from core.slicing_view import SliceSource, cutter_of, slice_of, write_view
 from core.sources import HuggingFaceSource, ModelSource, VariantSource, open_source
+from core.verification import Part, require_sound, tensor_parts
 
 _BESIDE = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
@@ -87,9 +88,9 @@ def slice_model(
     """Write the directory `target`, which must not exist; whole or not at all. A `view` takes no
     disk: it uses the source's files.
 
-    Raises FileError and UnsupportedError for the source, also where it changes meanwhile, and
-    RequestError for a cut that does not fit it, that would leave layers without the keys and
-    values that they share, or that does not fall on the edges of blocks.
+    Raises FileError and UnsupportedError for the source, also where it is damaged or changes
+    meanwhile, and RequestError for a cut that does not fit it, that would leave layers without the
+    keys and values that they share, or that does not fall on the edges of blocks.
     """
     opened = open_source(source)
     try:
@@ -110,8 +111,9 @@ def slice_model(
 def _write_variant(
     source: ModelSource, target: Path, cutter: Cutter, progress: Progress | None
 ) -> None:
-    cuts = [cut for cut in map(cutter.cut, source.tensors.values()) if cut is not None]
-    slots = [Slot(cut.name, cut.dtype, cut.shape, cut.nbytes) for cut in cuts]
+    whole = [(tensor.name, cutter.cut(tensor)) for tensor in source.tensors.values()]
+    cuts = {name: cut for name, cut in whole if cut is not None}
+    slots = [Slot(cut.name, cut.dtype, cut.shape, cut.nbytes) for cut in cuts.values()]
     metadata = cutter.metadata(source.metadata)
     documents, mode = {METADATA_FILE: to_json(metadata)}, "as-stored"
     if isinstance(source, VariantSource):
@@ -130,8 +132,10 @@ def _write_variant(
     }
     total, done = sum(slot.nbytes for slot in slots), 0
     files = files_of(source.tensors.values())
+    parts = _parts(source)
     with files.explaining(), VariantWriter(target, slots, documents, mode) as writer:
-        for cut in cuts:
+        for name, cut in cuts.items():
+            require_sound(parts[name])
             for data in cut.pieces():
                 writer.add(data.reshape(-1))
                 done += data.nbytes
@@ -141,10 +145,20 @@ def _write_variant(
         writer.finish(about)
 
 
+def _parts(source: ModelSource) -> dict[str, Part]:
+    """Of each tensor; the others are checked at once."""
+    for part in source.parts:
+        if part.tensor is None:
+            require_sound(part)
+    return {part.name: part for part in source.parts if part.tensor is not None}
+
+
 def _write_folder(
     source: HuggingFaceFolder, target: Path, cutter: Cutter, progress: Progress | None
 ) -> None:
     text = dict(source.config.get("text_config") or source.config)
+    for part in tensor_parts(source.path, source.tensors.values()):
+        require_sound(part)
     cuts = zip(source.originals, map(cutter.cut, source.tensors.values()), strict=True)
     tensors = [_to_write(name, cut, cutter) for name, cut in cuts if cut is not None]
     beside = {

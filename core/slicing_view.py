@@ -27,6 +27,7 @@ from core.models.gemma3n import PER_LAYER_TABLE, config_of
 from core.slicing_cut import Cutter, Slice
 from core.sources import SLICE_FILE, ModelSource, open_source
 from core.tokenizer import Tokenizer
+from core.verification import Part, require_sound
 
 _LAYOUT_VERSION = 1
 _TABLE_LAYERS = "gemma3n.table_layers"
@@ -48,8 +49,12 @@ class SliceSource:
         return self.base.notes
 
     @property
-    def checked(self) -> bool:
-        return self.base.checked
+    def checked_later(self) -> bool:
+        return self.base.checked_later
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.base.parts
 
     def tokenizer(self, rows: int) -> Tokenizer:
         return self.base.tokenizer(rows)
@@ -69,8 +74,11 @@ def cutter_of(source: ModelSource, cut: Slice) -> Cutter:
 
 
 def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
-    """The directory `target`, which must not exist. FileError where it cannot be written."""
+    """The directory `target`, which must not exist. FileError where it cannot be written, or where
+    the source is damaged."""
     _cut_tensors(source, cutter)  # whether it can be cut at all
+    for part in source.parts:
+        require_sound(part)
     kept = set(cutter.kept)
     value = {
         "layout_version": _LAYOUT_VERSION,

@@ -106,7 +106,8 @@ def _measure_divergence(task: MeasureDivergence, bench: Workbench) -> None:
 
 
 def _analyze(task: AnalyzeTensors, bench: Workbench) -> None:
-    rows = analyze(bench.file.file.tensors, task.mode, _Report(task.request, bench))
+    report = _Report(task.request, bench)
+    rows = analyze(bench.file.file.tensors, task.mode, report, bench.file.path)
     bench.emit(TensorReport(task.request, task.mode, rows))
 
 

@@ -37,6 +37,7 @@ _COMMANDS = {
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
     "quantize": "desktop.terminal.quantize",
+    "verify": "desktop.terminal.verify",
 }
 INTERRUPTED = 130  # the shell's code for Ctrl-C
 
@@ -188,6 +189,10 @@ def _parser() -> argparse.ArgumentParser:
     synth.add_argument("--seed", type=_at_least(0), default=0)
     _perplexity(commands)
     _quantize(commands)
+
+    verify = commands.add_parser("verify", help="look for damage in a model's files")
+    verify.add_argument("model", nargs="?", metavar="MODEL")
+    verify.add_argument("--json", action="store_true")
 
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])

@@ -67,6 +67,6 @@ def run_tour(
         stage.close()
     report["validation_messages"] = list(stage.device.validation_messages)
     report["pictures"] = stage.write_pictures(directory)
-    text = json.dumps(report, ensure_ascii=False, indent=2)
+    text = json.dumps(report, ensure_ascii=False, indent=2, allow_nan=False)
     write_file(directory / "report.json", text.encode(errors="backslashreplace"))
     return report

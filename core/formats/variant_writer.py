@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from core.files import Output
 from core.folders import NewFolder, check_folder
 from core.formats.safetensors import SINGLE_FILE
 from core.formats.variant import ALIGNMENT, LAYOUT_VERSION, MANIFEST_FILE, listed_files, padded
+from core.formats.variant_checksums import Checksums, as_hex, checksum
 
 _ADVICE = ", or replace it with --force"
 _SPARE_BYTES = 4 << 20  # for the manifest and the file system's own
@@ -56,6 +58,7 @@ class VariantWriter:
         self._folder = NewFolder(destination, listed_files, replace=replace, advice=_ADVICE)
         self._check_room()
         self._written, self._next = 0, 0
+        self._value, self._checksums = 0, dict[str, str]()  # of the tensor begun, of those done
 
     def __enter__(self) -> VariantWriter:
         self._folder.__enter__()
@@ -84,18 +87,30 @@ class VariantWriter:
         self._written += data.nbytes
         assert self._written <= slot.nbytes, f"{slot.name}: more than {slot.nbytes} bytes"
         self._file.write(data.data)
+        self._value = zlib.crc32(data.data, self._value)
         if self._written == slot.nbytes:
             self._file.write(bytes(padded(slot.nbytes) - slot.nbytes))
-            self._next, self._written = self._next + 1, 0
+            self._checksums[slot.name] = as_hex(self._value)
+            self._next, self._written, self._value = self._next + 1, 0, 0
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest and put the directory in its place."""
         assert self._next == len(self.slots), "tensors are missing"
         self._file.finish()
         files = {p.name: p.stat().st_size for p in sorted(self._folder.path.iterdir())}
-        whole = {"layout_version": LAYOUT_VERSION, "mode": self._mode, "files": files, **manifest}
+        whole = {
+            "layout_version": LAYOUT_VERSION,
+            "mode": self._mode,
+            "files": files,
+            "checksums": self._all_checksums().to_json(),
+            **manifest,
+        }
         self._folder.write(MANIFEST_FILE, json.dumps(whole, indent=1).encode())
         self._folder.put()
+
+    def _all_checksums(self) -> Checksums:
+        files = {name: checksum([content]) for name, content in self._documents.items()}
+        return Checksums(checksum([self._header]), self._checksums, files)
 
     def _check_room(self) -> None:
         needed = len(self._header) + sum(padded(slot.nbytes) for slot in self.slots)

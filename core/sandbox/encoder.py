@@ -97,4 +97,4 @@ class SandboxedEncoder:
 
 def _limits(size: int, seconds_a_mb: float, memory_a_byte: int) -> Limits:
     cpu = 1.5 + seconds_a_mb * size / 1e6
-    return Limits(cpu, 1.5 + 2 * cpu, _MEMORY + memory_a_byte * size)
+    return Limits(cpu, 60.0 + 2 * cpu, _MEMORY + memory_a_byte * size)

@@ -18,8 +18,8 @@ _UNKNOWN_SIZE = 1 << 30  # bytes of addresses in use, where the system does not 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    cpu_seconds: float  # of all its threads
-    wall_seconds: float
+    cpu_seconds: float  # of all its threads: what ends an endless loop
+    wall_seconds: float  # of a process that hangs; generous, as a busy machine is slow
     memory_bytes: int  # beyond what the process has before
 
     def as_text(self) -> str:

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "values": info.values,
                 "seconds": seconds,
             }
-            print(json.dumps(report))
+            print(json.dumps(report, allow_nan=False))
     finally:
         file.close()
     return 0

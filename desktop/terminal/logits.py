@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
                         "keys": info.keys,
                         "values": info.values,
                         "seconds": seconds,
-                    }
+                    },
+                    allow_nan=False,
                 )
             )
     finally:

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_destination(destination, replace=arguments.force)
     report = _quantize(arguments, destination)
     if arguments.json:
-        print(json.dumps(asdict(report)))
+        print(json.dumps(asdict(report), allow_nan=False))
     else:
         _print(report, destination)
     return 0

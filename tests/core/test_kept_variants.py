@@ -123,7 +123,7 @@ def test_the_weights_lie_in_the_file(client, tiny_llama, tmp_path):
     keep(client, tiny_llama, "int8")
     file = opened(tiny_llama, tmp_path / "kept")
     stages = []
-    weights = loading._convert(file, "int8", lambda stage, fraction: stages.append(stage))
+    weights, _ = loading._convert(file, "int8", lambda stage, fraction: stages.append(stage))
     assert stages == ["mapping the variant on disk"]
     for weight in weights.values():
         assert not weight.data.flags.owndata and not weight.data.flags.writeable
@@ -173,7 +173,7 @@ def test_nowhere_to_keep_it_is_a_sentence(tiny_llama, tmp_path):
 def test_values_are_those_of_memory(tiny_llama, tmp_path, client):
     keep(client, tiny_llama)
     mapped = opened(tiny_llama, tmp_path / "kept")
-    made = loading._convert(opened(tiny_llama), "int4", lambda *_: None)
-    for name, weight in loading._convert(mapped, "int4", lambda *_: None).items():
+    made, _ = loading._convert(opened(tiny_llama), "int4", lambda *_: None)
+    for name, weight in loading._convert(mapped, "int4", lambda *_: None)[0].items():
         assert weight.dtype == made[name].dtype
         assert np.array_equal(weight.data.ravel(), made[name].data.ravel()), name
