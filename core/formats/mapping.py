@@ -104,8 +104,11 @@ class MappedFiles:
             file.check()
 
     @contextmanager
-    def explaining(self) -> Iterator[None]:
-        """Where a file has changed, an error within is said to be that; a cancellation is not."""
+    def unchanged(self) -> Iterator[None]:
+        """What is made of the files within counts: they are the same before and after. An error
+        within is the change's, where there is one; a cancellation is not.
+        """
+        self.check()
         try:
             yield
         except CancelledError:
@@ -113,14 +116,7 @@ class MappedFiles:
         except Exception:
             self.check()
             raise
-
-    @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """What is made of the files within counts: they are the same before and after."""
-        with self.explaining():
-            self.check()
-            yield
-            self.check()
+        self.check()
 
 
 NO_FILES = MappedFiles()
