@@ -76,7 +76,10 @@ class MappedFile(mmap.mmap):
             raise FileChangedError(self.path, f"{self._problem}; {self._advice}")
 
     def _change(self) -> str:
-        now = os.fstat(self._file)
+        try:
+            now = os.fstat(self._file)
+        except OSError as error:  # of a network
+            return f"could not be read while it was in use: {error.strerror}"
         if now.st_size != self._size:
             return f"changed while it was in use: it had {self._size} bytes, now {now.st_size}"
         if now.st_mtime_ns != self._written:
