@@ -144,8 +144,8 @@ def at_stage(stage, change, after=0.0):
     return progress
 
 
-def load(path, file, stage, change="cut"):
-    progress = at_stage(stage, lambda: globals()[change](file))
+def load(path, file, stage):
+    progress = at_stage(stage, lambda: cut(file))
 
     def work():
         model = loading.open_model(str(path), progress, print)
@@ -211,7 +211,7 @@ def inside(runner, file, what):
     return said(lambda: inspection.divergence(session))
 
 
-def cut_slice(path, file, target, kind):
+def cut_slice(path, file, target):
     cut_out = Slice((), 64)
     whole = []
 
@@ -220,9 +220,7 @@ def cut_slice(path, file, target, kind):
             whole.append(fraction)
             cut(file)
 
-    return said(
-        lambda: slice_model(path, Path(target), cut_out, view=kind == "view", progress=progress)
-    )
+    return said(lambda: slice_model(path, Path(target), cut_out, progress=progress))
 
 
 def converse(path, file):

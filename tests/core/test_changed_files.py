@@ -161,7 +161,7 @@ def test_a_saved_cache_that_is_cut_while_it_comes_back(model, tmp_path):
 
 def test_no_slice_is_made_of_what_was_lost(model, tmp_path):
     path, file = model("gemma3n")
-    found = answer_of(CHILD, "cut_slice", path, file, tmp_path / "slice", "files")
+    found = answer_of(CHILD, "cut_slice", path, file, tmp_path / "slice")
     assert found.startswith(f"FileChangedError: {file}: {CHANGED}"), found
     assert [p.name for p in tmp_path.iterdir()] == ["gemma3n"]
 
