@@ -87,19 +87,20 @@ def quantize(
     """
     tensors = list(model.file.tensors.values())
     total = sum(math.prod(tensor.shape) for tensor in tensors)
-    reports, done, files = [], 0, files_of(tensors)
-    with files.explaining(), writer_for(model, destination, mode, replace=replace) as writer:
-        _check_source(model, progress)
-        for tensor, slot in zip(tensors, writer.slots, strict=True):
-            work = _Work(model.path, tensor, slot, moments)
-            for data in work:
-                writer.add(data)
-                let_go(tensor.data)
-                done += work.values
-                progress(f"quantizing {tensor.name}", done / total)
-            if moments is not None and tensor.name in moments.of_matrix:
-                let_go(moments.of_matrix[tensor.name])
-            reports.append(work.report())
+    reports, done = [], 0
+    with writer_for(model, destination, mode, replace=replace) as writer:
+        with files_of(tensors).unchanged():
+            _check_source(model, progress)
+            for tensor, slot in zip(tensors, writer.slots, strict=True):
+                work = _Work(model.path, tensor, slot, moments)
+                for data in work:
+                    writer.add(data)
+                    let_go(tensor.data)
+                    done += work.values
+                    progress(f"quantizing {tensor.name}", done / total)
+                if moments is not None and tensor.name in moments.of_matrix:
+                    let_go(moments.of_matrix[tensor.name])
+                reports.append(work.report())
         report = QuantizationReport(
             mode,
             moments.tokens if moments else 0,
@@ -107,7 +108,6 @@ def quantize(
             bits_per_weight(reports),
             sum(slot.nbytes for slot in writer.slots),
         )
-        files.check()  # before the variant is in its place
         writer.finish(_manifest(model, report))
     return report
 

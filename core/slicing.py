@@ -131,17 +131,16 @@ def _write_variant(
         "report": {},
     }
     total, done = sum(slot.nbytes for slot in slots), 0
-    files = files_of(source.tensors.values())
     parts = _parts(source)
-    with files.explaining(), VariantWriter(target, slots, documents, mode) as writer:
-        for name, cut in cuts.items():
-            require_sound(parts[name])
-            for data in cut.pieces():
-                writer.add(data.reshape(-1))
-                done += data.nbytes
-                if progress:
-                    progress(done / total)
-        files.check()  # before the variant is in its place
+    with VariantWriter(target, slots, documents, mode) as writer:
+        with files_of(source.tensors.values()).unchanged():
+            for name, cut in cuts.items():
+                require_sound(parts[name])
+                for data in cut.pieces():
+                    writer.add(data.reshape(-1))
+                    done += data.nbytes
+                    if progress:
+                        progress(done / total)
         writer.finish(about)
 
 

@@ -76,7 +76,10 @@ class MappedFile(mmap.mmap):
             raise FileChangedError(self.path, f"{self._problem}; {self._advice}")
 
     def _change(self) -> str:
-        now = os.fstat(self._file)
+        try:
+            now = os.fstat(self._file)
+        except OSError as error:  # of a network
+            return f"could not be read while it was in use: {error.strerror}"
         if now.st_size != self._size:
             return f"changed while it was in use: it had {self._size} bytes, now {now.st_size}"
         if now.st_mtime_ns != self._written:
@@ -104,8 +107,11 @@ class MappedFiles:
             file.check()
 
     @contextmanager
-    def explaining(self) -> Iterator[None]:
-        """Where a file has changed, an error within is said to be that; a cancellation is not."""
+    def unchanged(self) -> Iterator[None]:
+        """What is made of the files within counts: they are the same before and after. An error
+        within is the change's, where there is one; a cancellation is not.
+        """
+        self.check()
         try:
             yield
         except CancelledError:
@@ -113,14 +119,7 @@ class MappedFiles:
         except Exception:
             self.check()
             raise
-
-    @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """What is made of the files within counts: they are the same before and after."""
-        with self.explaining():
-            self.check()
-            yield
-            self.check()
+        self.check()
 
 
 NO_FILES = MappedFiles()

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from core import backends, carrying, kv_file, loading
+from core import backends, carrying, inspection, kv_file, loading
 from core.calibrating import calibrate
 from core.errors import LlmLiteError
 from core.messages import SamplingOptions
@@ -110,6 +110,18 @@ def generate(path, file, backend, change, mode="as-stored"):
         return tokens, problem, runner.session.context_used, said(lambda: later(runner))
 
 
+def by_workers(path, file, rounds):
+    """How often the step of eight threads ended as it must, of so many times."""
+    content, told = file.read_bytes(), 0
+    for _ in range(int(rounds)):
+        file.write_bytes(content)
+        with running(path, exact("cpu", threads=8)) as runner:
+            during_steps(runner, cut, file)
+            problem = said(lambda: list(runner.session.generate(PROMPT, GREEDY, frozenset())))
+            told += "changed while it was in use" in problem
+    return told
+
+
 def later(runner):
     """Whatever else runs steps."""
     runner.session.prefill(PROMPT)
@@ -132,8 +144,8 @@ def at_stage(stage, change, after=0.0):
     return progress
 
 
-def load(path, file, stage, change="cut"):
-    progress = at_stage(stage, lambda: globals()[change](file))
+def load(path, file, stage):
+    progress = at_stage(stage, lambda: cut(file))
 
     def work():
         model = loading.open_model(str(path), progress, print)
@@ -166,6 +178,8 @@ def look(path, file, what, folder):
             progress = at_stage("calibrating", lambda: cut(file))
             return said(lambda: calibrate(model, text, folder, progress) and "")
         runner.session.prefill(PROMPT)
+        if what in ("lens", "gains"):
+            return inside(runner, file, what)
         saved = folder / "saved"
         if what == "save":
             cut(file)
@@ -182,7 +196,22 @@ def look(path, file, what, folder):
         return said(lambda: carrying.open_saved(runner, saved)), runner.session.context_used
 
 
-def cut_slice(path, file, target, kind):
+def inside(runner, file, what):
+    """What looks inside a model runs ops again, outside the session's steps."""
+    session = runner.session
+    run = runner.executor.run_ops
+
+    def changed(*arguments):
+        cut(file)
+        run(*arguments)
+
+    runner.executor.run_ops = changed
+    if what == "lens":
+        return said(lambda: inspection.lens(session, 3) and "")
+    return said(lambda: inspection.divergence(session))
+
+
+def cut_slice(path, file, target):
     cut_out = Slice((), 64)
     whole = []
 
@@ -191,9 +220,7 @@ def cut_slice(path, file, target, kind):
             whole.append(fraction)
             cut(file)
 
-    return said(
-        lambda: slice_model(path, Path(target), cut_out, view=kind == "view", progress=progress)
-    )
+    return said(lambda: slice_model(path, Path(target), cut_out, progress=progress))
 
 
 def converse(path, file):

@@ -74,6 +74,12 @@ def test_a_step_that_read_lost_pages_is_discarded(model, backend):
     assert (len(tokens), held, later) == (2, 9, problem)
 
 
+def test_workers_that_all_read_what_was_cut_off(tmp_path):
+    wide = {"width": 256, "ffn": 512, "dtype": "f16"}
+    path = write_tiny_llama(tmp_path / "wide", **wide)
+    assert answer_of(CHILD, "by_workers", path, path, 50) == 50
+
+
 @pytest.mark.parametrize("change", ["write", "touch"])
 def test_a_file_written_in_place(model, change):
     path, file = model("gguf")
@@ -131,7 +137,7 @@ def test_no_variant_is_made_of_what_was_lost(model, tmp_path, kind):
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted({"made", path.name})
 
 
-@pytest.mark.parametrize("what", ["analyze", "profile", "calibrate"])
+@pytest.mark.parametrize("what", ["analyze", "profile", "calibrate", "lens", "gains"])
 def test_nothing_is_reported_of_what_was_lost(model, tmp_path, what):
     path, file = model("gguf")
     found = answer_of(CHILD, "look", path, file, what, tmp_path)
@@ -155,7 +161,7 @@ def test_a_saved_cache_that_is_cut_while_it_comes_back(model, tmp_path):
 
 def test_no_slice_is_made_of_what_was_lost(model, tmp_path):
     path, file = model("gemma3n")
-    found = answer_of(CHILD, "cut_slice", path, file, tmp_path / "slice", "files")
+    found = answer_of(CHILD, "cut_slice", path, file, tmp_path / "slice")
     assert found.startswith(f"FileChangedError: {file}: {CHANGED}"), found
     assert [p.name for p in tmp_path.iterdir()] == ["gemma3n"]
 

@@ -1,14 +1,18 @@
 """Files that change while they are mapped: reads find zeros, and `check` tells."""
 
+import errno
 import os
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from llm_lite_kernels import _cpp
 
 from core.errors import CancelledError, FileChangedError, FileError
+from core.formats import mapping
 from core.formats.mapping import NO_FILES, MappedFiles, mapped
 from tests.children import answer_of, run_child
 
@@ -53,8 +57,8 @@ def file(tmp_path):
 
 
 def read(path):
-    with mapped(path, "a file") as mapping:
-        return np.frombuffer(mapping, np.uint8)
+    with mapped(path, "a file") as found:
+        return np.frombuffer(found, np.uint8)
 
 
 def write_again(path):
@@ -84,6 +88,28 @@ def test_a_change_is_told_for_good(file, change, expected):
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(FileChangedError, match=expected):
         files.check()
+
+
+def test_a_network_that_lost_the_file(file, monkeypatch):
+    def stale(descriptor):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    data = read(file)
+    monkeypatch.setattr(mapping, "os", SimpleNamespace(fstat=stale, close=os.close))
+    with pytest.raises(FileChangedError, match="could not be read while it was in use: Stale file"):
+        MappedFiles.under([data]).check()
+
+
+@posix
+def test_one_mapping_too_many_is_a_sentence(file):
+    data, guards = read(file), []
+    with pytest.raises(RuntimeError):
+        while True:
+            guards.append(_cpp.MappingGuard(data))
+    with pytest.raises(FileError, match=f"{file}: cannot be read: too many files are mapped"):
+        read(file)
+    guards.clear()
+    read(file)
 
 
 def replace(path):
