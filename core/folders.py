@@ -40,17 +40,14 @@ class NewFolder:
         listed: Listed | None = None,
         *,
         replace: bool = False,
-        advice: str = "",
     ) -> None:
-        self._destination, self._listed = destination, listed
-        self._replace, self._advice = replace, advice
+        self._destination, self._listed, self._replace = destination, listed, replace
         self._stack = ExitStack()
         self.check()
 
     def check(self) -> None:
         """FileError where it could not be put."""
-        listed = self._listed if self._replace else None
-        check_folder(self._destination, listed, advice=self._advice)
+        check_folder(self._destination, self._listed if self._replace else None)
 
     def __enter__(self) -> NewFolder:
         tidy(self._destination, self._listed)
@@ -88,7 +85,7 @@ class NewFolder:
         self.check()
         try:
             sync_folder(self.path)
-            if not os.path.lexists(self._destination):
+            if not _is_there(self._destination):
                 rename_new(self.path, self._destination)
                 sync_folder(self._destination.parent)
                 return
@@ -119,18 +116,22 @@ class NewFolder:
 
 
 def check_folder(path: Path, listed: Listed | None = None, *, advice: str = "") -> None:
-    """FileError where no directory may be put at `path`.
+    """FileError where no directory may be put at `path`, or none can be made beside it.
 
-    listed: of a directory that would be replaced, and may hold nothing else.
+    listed: of a directory that would be replaced, and may hold nothing else. advice: what else a
+    person can do about a place that is taken.
     """
     try:
-        if not path.name or not path.parent.is_dir():
+        if not path.name:
+            raise FileError(path, "cannot be written: expected the name of a directory to make")
+        if not path.parent.is_dir():
             raise FileError(path, f"cannot be written: there is no directory {path.parent}")
-        if not os.path.lexists(path):
-            return
-        if listed is None:
-            raise FileError(path, f"exists already; choose another name{advice}")
-        _check_own(path, listed)
+        if _is_there(path):
+            if listed is None:
+                raise FileError(path, f"exists already; choose another name{advice}")
+            _check_own(path, listed)
+        with temporary(path) as part:
+            part.mkdir()
     except (OSError, ValueError) as error:  # a name too long, a folder that may not be entered
         raise unwritable(path, error) from None
 
@@ -159,6 +160,15 @@ def tidy(destination: Path, listed: Listed | None) -> None:
                 rename_new(path, destination)
         elif kind == "part" or listed is not None:
             _sweep(path, listed)
+
+
+def _is_there(path: Path) -> bool:
+    """OSError where it could not be: os.path.lexists takes a name too long for a free one."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _check_own(path: Path, listed: Listed) -> None:

@@ -20,7 +20,6 @@ from core.folders import NewFolder, check_folder
 from core.formats.safetensors import SINGLE_FILE
 from core.formats.variant import ALIGNMENT, LAYOUT_VERSION, MANIFEST_FILE, files_of, padded
 
-_ADVICE = ", or replace it with --force"
 _SPARE_BYTES = 4 << 20  # for the manifest and the file system's own
 
 
@@ -53,7 +52,7 @@ class VariantWriter:
         self._destination, self.slots, self._documents = destination, slots, documents
         self._mode = mode
         self._header = _header(slots, mode)
-        self._folder = NewFolder(destination, files_of, replace=replace, advice=_ADVICE)
+        self._folder = NewFolder(destination, files_of, replace=replace)
         self._check_room()
         self._written, self._next = 0, 0
 
@@ -109,8 +108,9 @@ class VariantWriter:
 
 
 def check_destination(path: Path, *, replace: bool) -> None:
-    """FileError where no variant may be written at `path`."""
-    check_folder(path, files_of if replace else None, advice=_ADVICE)
+    """FileError where `llm-lite quantize` may write no variant; `replace`: with --force."""
+    advice = ", or replace a variant with --force"
+    check_folder(path, files_of if replace else None, advice=advice)
 
 
 def _header(slots: Sequence[Slot], mode: str) -> bytes:
