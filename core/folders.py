@@ -7,6 +7,7 @@ put something of theirs into it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -85,31 +86,33 @@ class NewFolder:
         self.check()
         try:
             sync_folder(self.path)
-            if not _is_there(self._destination):
+            if not (self._replace and _is_there(self._destination)):
                 rename_new(self.path, self._destination)
                 sync_folder(self._destination.parent)
                 return
             assert self._listed is not None
-            old = self._change_places()
+            gone = self._change_places()
             sync_folder(self._destination.parent)
         except OSError as error:
             raise unwritable(self._destination, error) from None
-        _discard(old, self._listed, self._destination, "is replaced")
+        _discard(gone, self._listed, self._destination, "is replaced")
 
     def _change_places(self) -> Path:
         """Where the old one is now."""
-        old = name_beside(self._destination, "old")
+        gone = name_beside(self._destination, "gone")
         _copy_owner(self._destination, self.path)
         if exchange(self.path, self._destination):
-            self.path.rename(old)
-            return old
+            self.path.rename(gone)
+            return gone
+        old = name_beside(self._destination, "old")
         self._destination.rename(old)  # a kill between the two: `tidy` brings it back
         try:
             rename_new(self.path, self._destination)
         except OSError:
             rename_new(old, self._destination)
             raise
-        return old
+        old.rename(gone)
+        return gone
 
     def _remove(self, path: Path) -> None:
         _sweep(path, self._listed)
@@ -180,6 +183,8 @@ def _check_own(path: Path, listed: Listed) -> None:
         raise FileError(path, "exists and is no directory, which alone can be replaced")
     if path.is_mount():
         raise FileError(path, "is a mount point, which cannot be replaced")
+    if not os.access(path, os.W_OK | os.X_OK):  # its files could not be deleted
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     if (other := _foreign(path, listed(path))) is not None:
         raise FileError(
             path / other, "is not listed as a file of this directory: move it elsewhere first"
@@ -203,7 +208,7 @@ def _discard(folder: Path, listed: Listed, place: Path, done: str) -> None:
     try:
         other = _delete(folder, listed(folder))
         problem = "" if other is None else f"{other} appeared in it meanwhile and"
-    except OSError as error:
+    except (OSError, FileError) as error:
         problem = f"its old files cannot be deleted ({reason(error)}), and what is left"
     if problem:
         with contextlib.suppress(OSError):

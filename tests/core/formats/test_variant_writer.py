@@ -292,6 +292,47 @@ def test_places_where_nothing_can_be_written(tmp_path, place):
 
 
 @as_root
+def test_a_variant_that_may_not_be_emptied_is_refused_before(tmp_path):
+    for above in (tmp_path, *tmp_path.parents[:2]):  # pytest's own
+        above.chmod(above.stat().st_mode | 0o077)
+    write(tmp_path / "v", 1)
+    (tmp_path / "v").chmod(0o755)
+    code = """
+import os, sys
+from pathlib import Path
+from core.errors import FileError
+from core.folders import check_folder
+from core.formats.variant import files_of
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+try:
+    check_folder(Path(sys.argv[1], "v"), files_of)
+except FileError as error:
+    print(error.problem)
+"""
+    assert child(code, tmp_path) == "cannot be written: Permission denied"
+
+
+def test_a_place_taken_in_the_last_moment_is_not_replaced(tmp_path, monkeypatch):
+    """Between the last look and the rename, without --force."""
+    slots = [Slot("a", "f32", (4,), 16)]
+    with VariantWriter(tmp_path / "v", slots, {"metadata.json": b"{}"}, "fp32") as writer:
+        writer.add(np.zeros(16, np.uint8))
+        sync = folders.sync_folder
+
+        def late(folder):
+            sync(folder)
+            write(tmp_path / "v", 1)
+
+        monkeypatch.setattr(
+            folders, "sync_folder", lambda folder: monkeypatch.undo() or late(folder)
+        )
+        with pytest.raises(FileError, match="v: cannot be written: File exists"):
+            writer.finish(MANIFEST)
+    assert value_of(tmp_path / "v") == 1
+    assert names(tmp_path) == ["v"]
+
+
+@as_root
 def test_a_folder_that_may_not_be_written_to(tmp_path):
     for above in (tmp_path, *tmp_path.parents[:2]):  # pytest's own
         above.chmod(above.stat().st_mode | 0o055)
