@@ -284,7 +284,7 @@ def sync_folder(folder: Path) -> None:
 def _may_write(target: Path, old: os.stat_result | None) -> None:
     """A rename asks the folder alone: a file that is read-only stays so. OSError."""
     if old is not None:
-        os.close(os.open(target, os.O_WRONLY | _BINARY))
+        os.close(os.open(target, _THROUGH))
 
 
 def _make_alike(descriptor: int, target: Path, old: os.stat_result) -> bool:

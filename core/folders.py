@@ -7,6 +7,7 @@ put something of theirs into it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -40,17 +41,14 @@ class NewFolder:
         listed: Listed | None = None,
         *,
         replace: bool = False,
-        advice: str = "",
     ) -> None:
-        self._destination, self._listed = destination, listed
-        self._replace, self._advice = replace, advice
+        self._destination, self._listed, self._replace = destination, listed, replace
         self._stack = ExitStack()
         self.check()
 
     def check(self) -> None:
         """FileError where it could not be put."""
-        listed = self._listed if self._replace else None
-        check_folder(self._destination, listed, advice=self._advice)
+        check_folder(self._destination, self._listed if self._replace else None)
 
     def __enter__(self) -> NewFolder:
         tidy(self._destination, self._listed)
@@ -88,49 +86,55 @@ class NewFolder:
         self.check()
         try:
             sync_folder(self.path)
-            if not os.path.lexists(self._destination):
+            if not (self._replace and _is_there(self._destination)):
                 rename_new(self.path, self._destination)
                 sync_folder(self._destination.parent)
                 return
             assert self._listed is not None
-            old = self._change_places()
+            gone = self._change_places()
             sync_folder(self._destination.parent)
         except OSError as error:
             raise unwritable(self._destination, error) from None
-        _discard(old, self._listed, self._destination, "is replaced")
+        _discard(gone, self._listed, self._destination, "is replaced")
 
     def _change_places(self) -> Path:
         """Where the old one is now."""
-        old = name_beside(self._destination, "old")
+        gone = name_beside(self._destination, "gone")
         _copy_owner(self._destination, self.path)
         if exchange(self.path, self._destination):
-            self.path.rename(old)
-            return old
+            self.path.rename(gone)
+            return gone
+        old = name_beside(self._destination, "old")
         self._destination.rename(old)  # a kill between the two: `tidy` brings it back
         try:
             rename_new(self.path, self._destination)
         except OSError:
             rename_new(old, self._destination)
             raise
-        return old
+        old.rename(gone)
+        return gone
 
     def _remove(self, path: Path) -> None:
         _sweep(path, self._listed)
 
 
 def check_folder(path: Path, listed: Listed | None = None, *, advice: str = "") -> None:
-    """FileError where no directory may be put at `path`.
+    """FileError where no directory may be put at `path`, or none can be made beside it.
 
-    listed: of a directory that would be replaced, and may hold nothing else.
+    listed: of a directory that would be replaced, and may hold nothing else. advice: what else a
+    person can do about a place that is taken.
     """
     try:
-        if not path.name or not path.parent.is_dir():
+        if not path.name:
+            raise FileError(path, "cannot be written: expected the name of a directory to make")
+        if not path.parent.is_dir():
             raise FileError(path, f"cannot be written: there is no directory {path.parent}")
-        if not os.path.lexists(path):
-            return
-        if listed is None:
-            raise FileError(path, f"exists already; choose another name{advice}")
-        _check_own(path, listed)
+        if _is_there(path):
+            if listed is None:
+                raise FileError(path, f"exists already; choose another name{advice}")
+            _check_own(path, listed)
+        with temporary(path) as part:
+            part.mkdir()
     except (OSError, ValueError) as error:  # a name too long, a folder that may not be entered
         raise unwritable(path, error) from None
 
@@ -161,6 +165,15 @@ def tidy(destination: Path, listed: Listed | None) -> None:
             _sweep(path, listed)
 
 
+def _is_there(path: Path) -> bool:
+    """OSError where it could not be: os.path.lexists takes a name too long for a free one."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _check_own(path: Path, listed: Listed) -> None:
     """FileError where `path` is not a directory with nothing in it but what it lists."""
     mode = path.lstat().st_mode
@@ -170,6 +183,8 @@ def _check_own(path: Path, listed: Listed) -> None:
         raise FileError(path, "exists and is no directory, which alone can be replaced")
     if path.is_mount():
         raise FileError(path, "is a mount point, which cannot be replaced")
+    if not os.access(path, os.W_OK | os.X_OK):  # its files could not be deleted
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     if (other := _foreign(path, listed(path))) is not None:
         raise FileError(
             path / other, "is not listed as a file of this directory: move it elsewhere first"
@@ -193,7 +208,7 @@ def _discard(folder: Path, listed: Listed, place: Path, done: str) -> None:
     try:
         other = _delete(folder, listed(folder))
         problem = "" if other is None else f"{other} appeared in it meanwhile and"
-    except OSError as error:
+    except (OSError, FileError) as error:
         problem = f"its old files cannot be deleted ({reason(error)}), and what is left"
     if problem:
         with contextlib.suppress(OSError):

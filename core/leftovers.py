@@ -28,7 +28,7 @@ _in_use: set[Path] = set()  # by this process; what a thread has not finished go
 
 def name_beside(target: Path, kind: Kind) -> Path:
     """Of no other writer."""
-    return target.with_name(f".{_stem(target)}.{os.getpid()}-{next(_COUNT)}.{kind}")
+    return _folder(target) / f".{_stem(target)}.{os.getpid()}-{next(_COUNT)}.{kind}"
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def leftovers(target: Path) -> list[tuple[Path, str]]:
     pattern = re.compile(re.escape(f".{_stem(target)}.") + r"([0-9]{1,10})(?:-[0-9]+)?\.(\w+)")
     found = []
     with contextlib.suppress(OSError):  # a folder that may not be listed
-        for path in target.parent.iterdir():
+        for path in _folder(target).iterdir():
             match = pattern.fullmatch(path.name)
             if match and match[2] in get_args(Kind) and not _is_used(path, int(match[1])):
                 found.append((path, match[2]))
@@ -62,6 +62,11 @@ def remove_whole(path: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink()
+
+
+def _folder(target: Path) -> Path:
+    """In one spelling: names of ours are compared."""
+    return Path(os.path.realpath(target.parent))
 
 
 def _stem(target: Path) -> str:

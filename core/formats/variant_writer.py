@@ -22,7 +22,6 @@ from core.formats.safetensors import SINGLE_FILE
 from core.formats.variant import ALIGNMENT, LAYOUT_VERSION, MANIFEST_FILE, listed_files, padded
 from core.formats.variant_checksums import Checksums, as_hex, checksum
 
-_ADVICE = ", or replace it with --force"
 _SPARE_BYTES = 4 << 20  # for the manifest and the file system's own
 
 
@@ -55,7 +54,7 @@ class VariantWriter:
         self._destination, self.slots, self._documents = destination, slots, documents
         self._mode = mode
         self._header = _header(slots, mode)
-        self._folder = NewFolder(destination, listed_files, replace=replace, advice=_ADVICE)
+        self._folder = NewFolder(destination, listed_files, replace=replace)
         self._check_room()
         self._written, self._next = 0, 0
         self._value, self._checksums = 0, dict[str, str]()  # of the tensor begun, of those done
@@ -124,8 +123,9 @@ class VariantWriter:
 
 
 def check_destination(path: Path, *, replace: bool) -> None:
-    """FileError where no variant may be written at `path`."""
-    check_folder(path, listed_files if replace else None, advice=_ADVICE)
+    """FileError where `llm-lite quantize` may write no variant; `replace`: with --force."""
+    advice = ", or replace a variant with --force"
+    check_folder(path, listed_files if replace else None, advice=advice)
 
 
 def _header(slots: Sequence[Slot], mode: str) -> bytes:

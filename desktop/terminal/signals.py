@@ -20,13 +20,12 @@ _WORDS = {"SIGTERM": "terminated", "SIGHUP": "the terminal hung up"}
 P = ParamSpec("P")
 
 
-class Ended(BaseException):
-    """By a signal; `code` is the exit code that a shell gives to that."""
+class Ended(SystemExit):
+    """By a signal; the exit code is the one that a shell gives to that."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(number)
+        super().__init__(128 + number)
         self.number = signal.Signals(number)
-        self.code = 128 + number
 
 
 def ends_in_order(main: Callable[P, int]) -> Callable[P, int]:
@@ -40,7 +39,7 @@ def ends_in_order(main: Callable[P, int]) -> Callable[P, int]:
         except Ended as end:
             with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be gone
                 print(f"\nllm-lite: {_WORDS[end.number.name]}", file=sys.stderr, flush=True)
-            return end.code
+            return 128 + end.number
 
     return ended
 

@@ -6,7 +6,7 @@ import argparse
 
 from core.errors import RequestError
 from core.files import check_place
-from core.formats.variant_writer import check_destination
+from core.folders import check_folder
 from core.synthetic import write_synthetic
 from desktop.terminal.slicing import Percent
 
@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise RequestError(f"--mode {mode}: a GGUF file is of Q4_0; only variants have modes")
         check_place(target)
     else:
-        check_destination(target, replace=False)
+        check_folder(target)
     write_synthetic(
         arguments.name,
         target,

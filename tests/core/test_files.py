@@ -1,67 +1,16 @@
-"""The door for writing files: what is at a path decides, and nothing half made stays."""
+"""The door for writing files: a regular file is replaced whole, or stays; leftovers go."""
 
-import io
 import os
-import resource
-import signal
-import socket
-import stat
 import subprocess
 import sys
-import threading
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-from core import files
 from core.errors import FileError, LlmLiteError
-from core.files import check_place, make_folder, reason, replaced, write_file
+from core.files import check_place, replaced, write_file
+from tests.core.writing_runs import ROOT, TELL, WRITE, as_root, child, mode_of, names
 
-ROOT = Path(__file__).parents[2]
-DEAD = 2**22 + 17  # beyond the largest number that a process may have
 NOBODY = 65534
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may do this")
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def mode_of(path):
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-def child(code, *arguments, **options):
-    """A Python of its own over this source; its one line of output."""
-    run = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, **options,
-    )  # fmt: skip
-    assert "Traceback" not in run.stderr, run.stderr
-    return run.stdout.strip()
-
-
-WRITE = """
-import os, sys
-from pathlib import Path
-from core.errors import FileError
-from core.files import check_place, write_file
-before = os.umask(0o022)
-def tell(action, *arguments):
-    try:
-        action(*arguments)
-    except FileError as error:
-        return error.problem
-    return "written" if arguments[1:] else "good"
-"""
-TELL = WRITE + (
-    "print(tell(check_place, Path(sys.argv[1])), tell(write_file, Path(sys.argv[1]), b'new'),"
-    " sep='; ')"
-)
-
-
-# Regular files
 
 
 def test_a_new_file_has_the_mode_of_the_umask(tmp_path):
@@ -88,7 +37,7 @@ def test_mode_and_attributes_stay(tmp_path, mode):
     assert (mode_of(place), os.getxattr(place, "user.note")) == (mode, b"mine")
 
 
-@AS_ROOT
+@as_root
 def test_the_owner_stays(tmp_path):
     place = tmp_path / "x"
     place.write_bytes(b"old")
@@ -164,7 +113,7 @@ def test_what_cannot_be_renamed_is_copied_over(tmp_path, monkeypatch):
     assert names(tmp_path) == ["hard", "x"]
 
 
-@AS_ROOT
+@as_root
 @pytest.mark.parametrize(
     ("folder", "file", "said"),
     [
@@ -196,7 +145,7 @@ def test_permissions_of_somebody_who_is_not_root(tmp_path, folder, file, said):
     assert [path.name for path in inner.iterdir()] == ([] if file is None else ["x"])
 
 
-@AS_ROOT
+@as_root
 def test_a_read_only_disk(tmp_path):
     mounted = subprocess.run(
         ["unshare", "-m", "sh", "-c",
@@ -209,7 +158,7 @@ def test_a_read_only_disk(tmp_path):
     assert mounted.stdout.strip() == "; ".join(["cannot be written: Read-only file system"] * 2)
 
 
-@AS_ROOT
+@as_root
 def test_a_full_disk_and_a_mounted_file(tmp_path):
     """Also where the new content must be copied over what is there: then that stays whole."""
     code = WRITE + (
@@ -238,9 +187,6 @@ def test_a_full_disk_and_a_mounted_file(tmp_path):
     assert file == f"written {full} b'old' True"
 
 
-# Links
-
-
 def test_a_link_is_followed(tmp_path):
     (tmp_path / "real").mkdir()
     place = tmp_path / "real" / "x"
@@ -265,344 +211,3 @@ def test_a_dangling_link_makes_its_target(tmp_path):
     (tmp_path / "lost").symlink_to("nowhere/x")
     with pytest.raises(FileError, match=r"lost: cannot be written: there is no directory .*nowh"):
         write_file(tmp_path / "lost", b"new")
-
-
-# What is written through
-
-
-def test_devices_stay_devices():
-    before = Path("/dev/null").stat()
-    for write in (lambda: check_place(Path("/dev/null")), lambda: save_array(Path("/dev/null"))):
-        write()
-        after = Path("/dev/null").stat()
-        assert (after.st_rdev, after.st_ino, after.st_mode) == (
-            before.st_rdev, before.st_ino, before.st_mode,
-        )  # fmt: skip
-    assert not list(Path("/dev").glob(".null.*"))
-
-
-@AS_ROOT
-def test_a_device_node_of_its_own(tmp_path):
-    place = tmp_path / "node"
-    try:
-        os.mknod(place, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-        place.open("wb").close()
-    except OSError:
-        pytest.skip("no devices can be made here")
-    (tmp_path / "link").symlink_to("node")
-    for name in ("node", "link"):
-        save_array(tmp_path / name)
-        assert stat.S_ISCHR(place.stat().st_mode)
-    assert names(tmp_path) == ["link", "node"]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("write", ["bytes", "save", "savez"])
-def test_a_device_that_is_full(write):
-    with pytest.raises(FileError, match="/dev/full: cannot be written: No space left on device"):
-        {"bytes": lambda p: write_file(p, b"x"), "save": save_array, "savez": save_arrays}[write](
-            Path("/dev/full")
-        )
-    assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
-
-
-VALUES = np.arange(300_000, dtype=np.float32).reshape(3, -1)
-
-
-def save_array(path):
-    with replaced(path) as out:
-        np.save(out, VALUES)
-
-
-def save_arrays(path):
-    with replaced(path) as out:
-        np.savez(out, a=VALUES, b=VALUES[0])
-
-
-def read_from(path, found):
-    with path.open("rb") as file:
-        found.append(file.read())
-
-
-@pytest.mark.parametrize("save", [save_array, save_arrays])
-def test_a_pipe_is_written_through(tmp_path, save):
-    place, found = tmp_path / "pipe", []
-    os.mkfifo(place)
-    check_place(place)
-    reader = threading.Thread(target=read_from, args=(place, found))
-    reader.start()
-    while True:
-        try:
-            save(place)
-            break
-        except FileError as error:  # the reader is not there yet
-            assert error.problem == "cannot be written: nobody reads this pipe"
-    reader.join(60)
-    loaded = np.load(io.BytesIO(found[0]))
-    assert np.array_equal(loaded if save is save_array else loaded["a"], VALUES)
-    assert stat.S_ISFIFO(place.stat().st_mode) and names(tmp_path) == ["pipe"]
-
-
-def test_a_pipe_without_a_reader_is_a_sentence(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileError, match="pipe: cannot be written: nobody reads this pipe"):
-        write_file(tmp_path / "pipe", b"x")
-
-
-def test_checking_does_not_end_a_pipe(tmp_path):
-    place = tmp_path / "pipe"
-    os.mkfifo(place)
-    reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
-    check_place(place)
-    writer = os.open(place, os.O_WRONLY)
-    with pytest.raises(BlockingIOError):  # nothing yet, and not the end
-        os.read(reader, 1)
-    os.close(writer)
-    os.close(reader)
-
-
-def test_a_reader_that_leaves(tmp_path):
-    read, write = os.pipe()
-    os.close(read)
-    try:
-        with pytest.raises(FileError, match=f"/dev/fd/{write}: cannot be written: Broken pipe"):
-            write_file(Path(f"/dev/fd/{write}"), b"x")
-        os.fstat(write)  # the descriptor is still ours
-    finally:
-        os.close(write)
-
-
-@pytest.mark.parametrize("form", ["/dev/fd/{}", "/proc/self/fd/{}", "/proc/{pid}/fd/{}"])
-def test_a_descriptor_is_written_through(tmp_path, form):
-    """As a shell's >(process) gives one; of a regular file what is there is kept, as by >>."""
-    place = tmp_path / "x"
-    place.write_bytes(b"old ")
-    number = place.stat().st_ino
-    descriptor = os.open(place, os.O_WRONLY | os.O_APPEND)
-    path = Path(form.format(descriptor, pid=os.getpid()))
-    try:
-        check_place(path)
-        write_file(path, b"new")
-        os.write(descriptor, b" and newer")
-    finally:
-        os.close(descriptor)
-    assert place.read_bytes() == b"old new and newer"
-    assert place.stat().st_ino == number and names(tmp_path) == ["x"]
-    with pytest.raises(FileError, match="Bad file descriptor"):
-        check_place(path)
-    with pytest.raises(FileError, match="Bad file descriptor"):
-        write_file(path, b"x")
-
-
-def test_a_descriptor_that_is_only_read(tmp_path):
-    (tmp_path / "x").touch()
-    descriptor = os.open(tmp_path / "x", os.O_RDONLY)
-    with pytest.raises(FileError, match="cannot be written: it is open for reading only"):
-        check_place(Path(f"/dev/fd/{descriptor}"))
-    os.close(descriptor)
-
-
-def test_standard_output(tmp_path):
-    code = WRITE + "print(tell(write_file, Path('/dev/stdout'), b'through '))"
-    assert child(code) == "through written"
-    ends = socket.socketpair()  # cannot be opened by its name
-    with ends[0], ends[1]:
-        process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=ends[1])
-        assert process.wait(60) == 0
-        assert ends[0].recv(100) == b"through written\n"
-
-
-# What is refused
-
-
-def test_sentences_for_what_is_never_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind("socket")
-        for path, said in {
-            "socket": "socket: is a socket, expected the name",
-            ".": "is a directory, expected the name of a file to write",
-            "/": "/: is a directory",
-            "none/x": "none/x: cannot be written: there is no directory",
-            "x" * 256: "cannot be written: File name too long",
-            "loop": "loop: cannot be written: Too many levels of symbolic links",
-            "x\0y": r"is no path: embedded null",
-            "x\ud800": r"is no path: 'utf-8' codec",
-        }.items():
-            if path == "loop":
-                Path("loop").symlink_to("loop")
-            for call in (check_place, lambda path: write_file(path, b"x")):
-                with pytest.raises(FileError, match=said) as caught:
-                    call(Path(path))
-                assert "\n" not in str(caught.value) and "None" not in str(caught.value)
-    assert names(tmp_path) == ["loop", "socket"]
-
-
-@AS_ROOT
-def test_block_devices_are_refused(tmp_path):
-    place = tmp_path / "disk"
-    try:
-        os.mknod(place, 0o600 | stat.S_IFBLK, os.makedev(7, 250))
-    except OSError:
-        pytest.skip("no devices can be made here")
-    for call in (check_place, lambda path: write_file(path, b"x")):
-        with pytest.raises(FileError, match="disk: is a block device, and writing would destroy"):
-            call(place)
-    assert names(tmp_path) == ["disk"]
-
-
-def test_folders(tmp_path):
-    make_folder(tmp_path / "a" / "b")
-    make_folder(tmp_path / "a" / "b")
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "file", tmp_path / "file" / "b"):
-        with pytest.raises(FileError, match="cannot be made: there is a file where"):
-            make_folder(path)
-    with pytest.raises(FileError, match="cannot be made: embedded null"):
-        make_folder(Path("x\0y"))
-
-
-def test_a_reason_is_never_none():
-    assert reason(OSError(28, None)) == "No space left on device"
-    assert reason(OSError("8 requested and 0 written")) == "8 requested and 0 written"
-    assert reason(OSError()) == "OSError"
-    assert reason(OSError(28, "full")) == "full"
-
-
-@pytest.mark.parametrize("save", ["save_array", "save_arrays"])
-def test_a_limit_of_the_size_of_files(tmp_path, save):
-    (tmp_path / "x").write_bytes(b"old")
-    code = f"""
-import resource, sys
-from pathlib import Path
-from core.errors import FileError
-from tests.core.test_files import {save}
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-try:
-    {save}(Path(sys.argv[1]))
-except FileError as error:
-    print(error.problem)
-"""
-    assert child(code, tmp_path / "x") == "cannot be written: File too large"
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 100_000
-    assert (tmp_path / "x").read_bytes() == b"old"
-    assert names(tmp_path) == ["x"]
-
-
-# Leftovers
-
-HALF = """
-import sys, threading
-from pathlib import Path
-from core.files import replaced
-with replaced(Path(sys.argv[1])) as out:
-    out.write(b"half")
-    print("half", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_what_a_killed_writer_left_goes_with_the_next(tmp_path):
-    place = tmp_path / "x"
-    place.write_bytes(b"old")
-    process = subprocess.Popen(
-        [sys.executable, "-c", HALF, str(place)],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout.readline() == b"half\n"
-    write_file(place, b"meanwhile")
-    assert len(names(tmp_path)) == 2, "of a process that runs, it stays"
-    process.kill()
-    process.communicate(timeout=60)
-    assert len(names(tmp_path)) == 2 and place.read_bytes() == b"meanwhile"
-    write_file(place, b"new")
-    assert names(tmp_path) == ["x"] and place.read_bytes() == b"new"
-
-
-def test_leftovers_of_others_stay(tmp_path):
-    kept = [f".x.{os.getppid()}.part", f".x.y.{DEAD}.part", f".z.{DEAD}-1.part", ".x.1-q.part"]
-    for name in (*kept, f".x.{DEAD}.part", f".x.{DEAD}-7.part", f".x.{os.getpid()}-0.part"):
-        (tmp_path / name).write_text("half")
-    (tmp_path / f".x.{DEAD}-8.part").mkdir()  # no file's
-    write_file(tmp_path / "x", b"new")
-    assert names(tmp_path) == sorted([*kept, "x", f".x.{DEAD}-8.part"])
-
-
-def test_two_writers_of_one_process(tmp_path):
-    place = tmp_path / "x"
-    with replaced(place) as first:
-        first.write(b"first")
-        write_file(place, b"second")
-        first.write(b" is last")
-    assert place.read_bytes() == b"first is last"
-    assert names(tmp_path) == ["x"]
-
-
-def test_a_thread_that_has_not_finished_when_the_program_ends(tmp_path):
-    code = HALF.replace("with replaced", "def work():\n  with replaced").replace(
-        "\n    ", "\n      "
-    )
-    code = code.replace('    print("half", flush=True)', "    begun.set()")
-    code = code.replace("def work", "begun = threading.Event()\ndef work")
-    code += "threading.Thread(target=work, daemon=True).start()\nbegun.wait(30)\nprint('end')\n"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "x")],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout.read() == b"end\n"
-    assert process.wait(60) == 0
-    process.stdin.close()
-    assert names(tmp_path) == []
-
-
-ENDED = HALF.replace("import sys", "import sys\nfrom desktop.terminal.signals import ends_in_order")
-ENDED = ENDED.replace("with replaced", "@ends_in_order\ndef main():\n  with replaced")
-ENDED = ENDED.replace("\n    ", "\n      ") + "sys.exit(main())\n"
-CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129}
-
-
-@pytest.mark.parametrize("numbers", [(n,) for n in CODES] + [tuple(CODES)] + [tuple(CODES)[::-1]])
-def test_a_signal_leaves_nothing_half(tmp_path, numbers):
-    process = subprocess.Popen(
-        [sys.executable, "-c", ENDED, str(tmp_path / "x")],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout.readline() == b"half\n"
-    for number in numbers:
-        process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    ends = {CODES[number] for number in numbers}
-    if len(numbers) > 1:  # the second while the interpreter itself ends: to a shell, the same
-        ends |= {-number for number in numbers}
-    assert process.returncode in ends
-    assert err.count(b"llm-lite: ") == 1 and b"Traceback" not in err
-    assert names(tmp_path) == []
-
-
-def test_a_signal_that_was_ignored_stays_so(tmp_path):
-    process = subprocess.Popen(
-        ["nohup", sys.executable, "-c", ENDED, str(tmp_path / "x")],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout.readline() == b"half\n"
-    process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=60)
-    assert (tmp_path / "x").read_bytes() == b"half"
-
-
-def test_a_full_disk_leaves_no_descriptor_open(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    def descriptors():
-        own = Path("/dev/fd")
-        return len(list(own.iterdir())) if own.exists() else 0
-
-    before = descriptors()
-    for call in ("write", "fsync", "replace", "open"):
-        with monkeypatch.context() as patch:
-            patch.setattr(files.os, call, full)
-            with pytest.raises(FileError, match="x: cannot be written: No space left"):
-                write_file(tmp_path / "x", b"new")
-        assert names(tmp_path) == []
-    assert descriptors() == before

@@ -111,7 +111,9 @@ def test_destinations_that_exist_are_kept(source, tmp_path, capsys):
     assert quantize(source, place, "--mode", "int8") == 0
     capsys.readouterr()
     assert quantize(source, place, "--mode", "int4") == 1
-    assert "exists already; choose another name, or replace it with --force" in sentence(capsys)
+    assert "exists already; choose another name, or replace a variant with --force" in sentence(
+        capsys
+    )
     assert open_variant(place).mode == "int8"
     assert quantize(source, place, "--mode", "int4", "--force") == 0
     capsys.readouterr()

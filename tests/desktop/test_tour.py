@@ -94,7 +94,7 @@ def test_a_model_that_cannot_be_loaded_is_a_sentence(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(LlmLiteError, match="cannot be written to"):
+    with pytest.raises(LlmLiteError, match="cannot be made: there is a file where"):
         run_tour(tmp_path / "file" / "x", None, EngineOptions(), None, 0.0)
 
 

@@ -17,6 +17,7 @@ from core.errors import FileError
 from core.folders import remove_folder
 from core.formats.variant import listed_files, open_variant
 from core.formats.variant_writer import Slot, VariantWriter
+from tests.core.writing_runs import as_root, child
 
 ROOT = Path(__file__).parents[3]
 MANIFEST = {"tokenizer": "t", "source": {}, "report": {}}
@@ -51,7 +52,7 @@ def test_writes_and_leaves_nothing_else(tmp_path):
 
 def test_what_exists_is_kept_unless_it_may_be_replaced(tmp_path):
     write(tmp_path / "v", 1)
-    with pytest.raises(FileError, match="v: exists already; choose another name, or repl"):
+    with pytest.raises(FileError, match=r"v: exists already; choose another name$"):
         write(tmp_path / "v", 2)
     assert value_of(tmp_path / "v") == 1
     write(tmp_path / "v", 2, replace=True)
@@ -280,12 +281,83 @@ def test_a_disk_that_fills_meanwhile_leaves_the_old_one(tmp_path, monkeypatch):
     assert names(tmp_path) == ["v"]
 
 
-@pytest.mark.parametrize("place", ["missing/v", "file/v", "/", "x" * 300])
+@pytest.mark.parametrize("place", ["missing/v", "file/v", "/", "x" * 256, "x\0y"])
 def test_places_where_nothing_can_be_written(tmp_path, place):
+    """Said before the work."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match=r"cannot be written|exists and is no variant") as caught:
-        write(tmp_path / place, 1, replace=True)
+    with pytest.raises(FileError, match=r"cannot be written: \w") as caught:
+        VariantWriter(tmp_path / place, [], {}, "fp32", replace=True)
     assert "\n" not in str(caught.value)
+    assert names(tmp_path) == ["file"]
+
+
+@as_root
+def test_a_variant_that_may_not_be_emptied_is_refused_before(tmp_path):
+    for above in (tmp_path, *tmp_path.parents[:2]):  # pytest's own
+        above.chmod(above.stat().st_mode | 0o077)
+    write(tmp_path / "v", 1)
+    (tmp_path / "v").chmod(0o755)
+    code = """
+import os, sys
+from pathlib import Path
+from core.errors import FileError
+from core.folders import check_folder
+from core.formats.variant import listed_files
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+try:
+    check_folder(Path(sys.argv[1], "v"), listed_files)
+except FileError as error:
+    print(error.problem)
+"""
+    assert child(code, tmp_path) == "cannot be written: Permission denied"
+
+
+def test_a_place_taken_in_the_last_moment_is_not_replaced(tmp_path, monkeypatch):
+    """Between the last look and the rename, without --force."""
+    slots = [Slot("a", "f32", (4,), 16)]
+    with VariantWriter(tmp_path / "v", slots, {"metadata.json": b"{}"}, "fp32") as writer:
+        writer.add(np.zeros(16, np.uint8))
+        sync = folders.sync_folder
+
+        def late(folder):
+            sync(folder)
+            write(tmp_path / "v", 1)
+
+        monkeypatch.setattr(
+            folders, "sync_folder", lambda folder: monkeypatch.undo() or late(folder)
+        )
+        with pytest.raises(FileError, match="v: cannot be written: File exists"):
+            writer.finish(MANIFEST)
+    assert value_of(tmp_path / "v") == 1
+    assert names(tmp_path) == ["v"]
+
+
+@as_root
+def test_a_folder_that_may_not_be_written_to(tmp_path):
+    for above in (tmp_path, *tmp_path.parents[:2]):  # pytest's own
+        above.chmod(above.stat().st_mode | 0o055)
+    (tmp_path / "v").mkdir()
+    write(tmp_path / "v" / "w", 1)
+    code = """
+import os, sys
+from pathlib import Path
+from core.errors import FileError
+from core.folders import check_folder, remove_folder
+from core.formats.variant import listed_files
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+for call, arguments in ((check_folder, ("v/x",)), (check_folder, ("v/w", listed_files)),
+                        (remove_folder, ("v/w", listed_files))):
+    try:
+        call(Path(sys.argv[1], arguments[0]), *arguments[1:])
+    except FileError as error:
+        print(error.problem)
+"""
+    denied = "Permission denied"
+    assert child(code, tmp_path).splitlines() == [
+        f"cannot be written: {denied}", f"cannot be written: {denied}",
+        f"cannot be removed: {denied}",
+    ]  # fmt: skip
+    assert value_of(tmp_path / "v" / "w") == 1
 
 
 _ENDLESS = """
