@@ -124,7 +124,7 @@ def _read_weights(verdict: Verdict, source: ModelSource, progress: Progress) -> 
     def report(count: int) -> None:
         nonlocal done
         done += count
-        progress(min(1.0, done / total))
+        progress(min(1.0, done / max(1, total)))
 
     for problem in verify(parts, release=worth_releasing(total), progress=report):
         if problem is not None:

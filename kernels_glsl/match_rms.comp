@@ -5,6 +5,7 @@
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 #include "common/reduce.glsl"
+#include "common/root.glsl"
 layout(constant_id = 2) const uint K = 1;
 layout(constant_id = 3) const float EPS = 1e-5;
 layout(binding = 1) readonly buffer X { float x[]; };
@@ -21,6 +22,6 @@ void main() {
   }
   own = workgroup_sum(own) / float(K);
   wanted = workgroup_sum(wanted) / float(K);
-  float ratio = sqrt(wanted) / sqrt(max(own, EPS));
+  float ratio = root_of(wanted) / root_of(own < EPS ? EPS : own);
   for (uint k = lane; k < K; k += LANES) y[row * K + k] = x[row * K + k] * ratio;
 }

@@ -20,6 +20,7 @@ layout(constant_id = 6) const uint Y_COLUMNS = 1;
 #include "common/weight_texels.glsl"
 #include "common/activation_texels.glsl"
 #include "common/product.glsl"
+#include "common/root.glsl"
 layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(binding = 6, rgba32f) uniform readonly imageBuffer NormWeight;
 
@@ -80,7 +81,7 @@ void main() {
       add_block(quad + part * (OUTPUTS / 4), block, part * TOKENS);
   }
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-    float root = NORMED != 0 ? sqrt(sum_of_lanes(squares[t]) / float(K) + EPS) : 1.0;
+    float root = NORMED != 0 ? root_of(sum_of_lanes(squares[t]) / float(K) + EPS) : 1.0;
     [[unroll]] for (uint r = 0; r < 4; ++r) {
       uint at = (first_token + t) * Y_COLUMNS + FIRST_ROW + quad * 4 + r;
       float value = sums[t][r] / root;

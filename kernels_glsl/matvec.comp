@@ -8,6 +8,7 @@
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 #include "common/reduce.glsl"
+#include "common/root.glsl"
 layout(constant_id = 2) const uint K = 32;
 layout(constant_id = 3) const uint N = 1;            // rows of this part of the weight
 layout(constant_id = 4) const uint FIRST_ROW = 0;    // where the part begins in y
@@ -119,7 +120,7 @@ void main() {
     add_block(block, first, first_token, sums, squares);
   float roots[TOKENS];
   for (uint t = 0; t < TOKENS; ++t)
-    roots[t] = NORMED != 0 ? sqrt(slices_sum(squares[t]) / float(K) + EPS) : 1.0;
+    roots[t] = NORMED != 0 ? root_of(slices_sum(squares[t]) / float(K) + EPS) : 1.0;
   for (uint i = 0; i < ROWS * TOKENS; ++i) {
     float value = slices_sum(sums[i]) / roots[i % TOKENS];
     if (HALVES == 2)

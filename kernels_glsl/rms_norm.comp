@@ -5,6 +5,7 @@
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 #include "common/reduce.glsl"
+#include "common/root.glsl"
 layout(constant_id = 2) const uint K = 1;
 layout(constant_id = 3) const float EPS = 1e-5;
 layout(constant_id = 4) const uint GROUPS = 1;  // of a row
@@ -20,7 +21,7 @@ void main() {
   uint first = (row * GROUPS + gl_WorkGroupID.y) * K;
   float squares = 0.0;
   for (uint k = lane; k < K; k += LANES) squares += x[first + k] * x[first + k];
-  float root = sqrt(workgroup_sum(squares) / float(K) + EPS);
+  float root = root_of(workgroup_sum(squares) / float(K) + EPS);
 #ifdef WEIGHT
   for (uint k = lane; k < K; k += LANES) y[first + k] = x[first + k] / root * weight[k];
 #else

@@ -5,6 +5,7 @@
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 #include "common/reduce.glsl"
+#include "common/root.glsl"
 layout(constant_id = 2) const uint K = 1;
 layout(constant_id = 3) const float DEVIATIONS = 0.0;
 layout(binding = 1) readonly buffer X { float x[]; };
@@ -21,6 +22,9 @@ void main() {
     float distance_to_mean = x[row * K + k] - mean;
     part += distance_to_mean * distance_to_mean;
   }
-  float cutoff = mean + DEVIATIONS * sqrt(workgroup_sum(part) / float(K));
-  for (uint k = lane; k < K; k += LANES) y[row * K + k] = max(x[row * K + k] - cutoff, 0.0);
+  float cutoff = mean + DEVIATIONS * root_of(workgroup_sum(part) / float(K));
+  for (uint k = lane; k < K; k += LANES) {
+    float value = x[row * K + k];
+    y[row * K + k] = value <= cutoff ? 0.0 : value - cutoff;  // NaN stays
+  }
 }

@@ -40,8 +40,14 @@ def rms_norm(x: F32, weight: F32 | None = None, *, eps: float, width: int | None
     Sennrich 2019)."""
     groups = x.reshape(len(x), -1, width or x.shape[1])
     mean_square: F32 = np.mean(np.square(groups), axis=2, keepdims=True, dtype=np.float32)
-    y: F32 = groups / np.sqrt(mean_square + np.float32(eps))
+    y: F32 = groups / _root(mean_square + np.float32(eps))
     return (y if weight is None else y * weight).reshape(x.shape)
+
+
+def _root(x: F32) -> F32:
+    """sqrt(x), and NaN where x overflowed: infinity would divide a whole row to 0 in silence."""
+    root: F32 = np.sqrt(np.where(np.isinf(x), np.float32(np.nan), x))
+    return root
 
 
 def quantize(x: F32) -> F32:
@@ -162,7 +168,7 @@ def sparsify(x: F32, *, deviations: float) -> F32:
     a normal distribution a fixed share, "Gaussian top-k" (Gemma 3n)."""
     mean: F32 = x.mean(axis=1, keepdims=True, dtype=np.float32)
     variance: F32 = np.mean(np.square(x - mean), axis=1, keepdims=True, dtype=np.float32)
-    deviation: F32 = np.sqrt(variance)
+    deviation = _root(variance)
     return np.maximum(x - (mean + deviation * np.float32(deviations)), np.float32(0))
 
 
@@ -180,7 +186,7 @@ def match_rms(x: F32, target: F32, *, eps: float) -> F32:
     """[T,K] twice -> x [T,K], each row as large as the target's."""
     wanted: F32 = np.mean(np.square(target), axis=1, keepdims=True, dtype=np.float32)
     found: F32 = np.mean(np.square(x), axis=1, keepdims=True, dtype=np.float32)
-    ratio: F32 = (np.sqrt(wanted) / np.sqrt(np.maximum(found, eps))).astype(np.float32)
+    ratio: F32 = (_root(wanted) / _root(np.maximum(found, eps))).astype(np.float32)
     return x * ratio
 
 

@@ -1,6 +1,7 @@
 // y = x * sqrt(mean(target^2) / max(mean(x^2), eps)), of each row
 #include "base/simd.h"
 #include "ops/kernels.h"
+#include "ops/root.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -8,7 +9,7 @@ namespace LLM_ISA {
 static void match_rms_row(const float* x, const float* target, float eps, int64_t n, float* y) {
   const float wanted = dot(target, target, n) / static_cast<float>(n);
   const float found = dot(x, x, n) / static_cast<float>(n);
-  const float ratio = __builtin_sqrtf(wanted) / __builtin_sqrtf(found > eps ? found : eps);
+  const float ratio = root_of(wanted) / root_of(found < eps ? eps : found);
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * ratio;
 }
 

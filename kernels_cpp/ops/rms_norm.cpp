@@ -1,12 +1,13 @@
 // y = x / sqrt(mean(x^2) + eps) * weight, over each `width` values of a row
 #include "base/simd.h"
 #include "ops/kernels.h"
+#include "ops/root.h"
 
 namespace llm {
 namespace LLM_ISA {
 
 static void rms_norm_row(const float* x, const float* weight, float eps, int64_t n, float* y) {
-  const float root = __builtin_sqrtf(dot(x, x, n) / static_cast<float>(n) + eps);
+  const float root = root_of(dot(x, x, n) / static_cast<float>(n) + eps);
   const float inverse = 1.0f / root;
   int64_t i = 0;
   if (weight == nullptr) {

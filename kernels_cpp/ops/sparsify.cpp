@@ -1,6 +1,7 @@
 // y = relu(x - mean(x) - deviations * std(x)), mean and standard deviation of each row
 #include "base/simd.h"
 #include "ops/kernels.h"
+#include "ops/root.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -26,8 +27,8 @@ static float squared_distance(const float* x, float mean, int64_t n) {
 static void sparsify_row(const float* x, float deviations, int64_t n, float* y) {
   const float mean = total(x, n) / static_cast<float>(n);
   const float variance = squared_distance(x, mean, n) / static_cast<float>(n);
-  const float cutoff = mean + deviations * __builtin_sqrtf(variance);
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] > cutoff ? x[i] - cutoff : 0.0f;
+  const float cutoff = mean + deviations * root_of(variance);
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] <= cutoff ? 0.0f : x[i] - cutoff;  // NaN stays
 }
 
 static void sparsify(const Op& op, const Step& step, const Task& task) {

@@ -11,12 +11,18 @@ from core.finite import checked
 from core.loading import open_model
 from core.messages import (
     AnalyzeTensors,
+    CacheMeasured,
     CompareGains,
     CompareLanes,
+    ExportMaps,
     GainsEffect,
     GenerationFinished,
     Inspect,
     LensResult,
+    Look,
+    Looked,
+    MapsExported,
+    MeasureCache,
     MeasureDivergence,
     MeasureModes,
     SetGains,
@@ -172,3 +178,59 @@ def test_a_table_of_tensors_names_the_one_that_is_no_number(client, tmp_path):
     client.load(path)
     client.send(AnalyzeTensors(1, "as-stored"))
     assert "tensor output.weight: expected finite" in client.until(TaskFinished).message
+
+
+def poison_keys(runner):
+    """The keys of position 1, all layers, become NaN behind the session's back."""
+    for layer in runner.session.cache.layers:
+        columns = layer.keys.shape[1]
+        row = np.full((1, columns), np.nan, np.float32).view(np.uint8)
+        runner.executor.write_state(layer.keys.name, 1, row)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        MeasureCache(5, "key-norm", 0, 4),
+        MeasureCache(5, "received", 0, 4),
+        Look(5, 3, "from", "heads", ((0, 0),)),
+        Look(5, 1, "to", "layer-mean"),
+        Look(5, 3, "from", "rollout"),
+    ],
+    ids=lambda r: f"{type(r).__name__} {getattr(r, 'what', getattr(r, 'mode', ''))}",
+)
+def test_keys_that_are_no_numbers_are_told(client, tmp_path, request_):
+    """nan stands for what is not known, so it may not come from what was computed."""
+    client.load(write_tiny_llama(tmp_path / "t.gguf"))
+    client.ask(1)
+    poison_keys(client.engine._running.runner)
+    client.send(request_)
+    told = client.until(CacheMeasured if isinstance(request_, MeasureCache) else Looked)
+    assert "t.gguf: " in told.message
+    assert "not finite numbers (NaN)" in told.message
+    assert not (told.values if isinstance(told, CacheMeasured) else told.weights)
+
+
+def test_maps_that_are_no_numbers_are_not_written(client, tmp_path):
+    client.load(write_tiny_llama(tmp_path / "t.gguf"))
+    client.ask(1)
+    poison_keys(client.engine._running.runner)
+    client.send(ExportMaps(5, str(tmp_path / "x.npz"), ((0, 0), (1, 3))))
+    exported = client.until(MapsExported)
+    assert "the attention weights of layer 0, head 0 are not finite numbers" in exported.message
+    assert not (tmp_path / "x.npz").exists()
+
+
+WHERE_SQUARES_OVERFLOW = ("token_embd.weight", "blk.0.ffn_up.weight", "blk.1.ffn_down.weight")
+
+
+@pytest.mark.parametrize("tensor", WHERE_SQUARES_OVERFLOW)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_norm_that_overflows_does_not_make_zeros(tmp_path, backend, tensor, request):
+    """x / sqrt(infinity) is 0: every token would be as likely as any other, without a word."""
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    path = write_huge_llama(tmp_path / "huge.gguf", tensor, 3e25)
+    with running(path, exact(backend), device=device) as runner:
+        for prompt in ([5], [5, 6, 7]):  # kernels of one token and of several
+            with pytest.raises(NotFiniteError, match="the logits of token"):
+                runner.session.prefill(prompt)
