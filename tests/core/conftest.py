@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tests.core.engine_client import Client, Hook
+from tests.core.engine_client import PATIENCE, Client, Hook
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def client():
     before = threading.active_count()
     client = Client()
     yield client
-    assert client.engine.close(), "the engine's thread did not end"
+    assert client.engine.close(PATIENCE), "the engine's thread did not end"
     client.events += client.engine.poll()
     assert client.woken == len(client.events), "wake is called for every event"
     assert threading.active_count() == before
