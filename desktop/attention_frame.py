@@ -7,30 +7,22 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from core.attention_scores import ROWS as KINDS
-from core.attention_scores import SCORES
 from core.gpu.commands import memory_barrier
 from core.gpu.create import vk
 from core.gpu.device import Device
 from core.gpu.memory import Buffer
 from core.gpu.pipelines import BufferRange
-from core.gpu.timing import Timestamps
 from core.plan.attention_layers import AttentionLayer
 from desktop import attention_colors
-from desktop.attention_cells import CELL_WORDS
-from desktop.attention_kernels import COLOR_CHUNK, FEW_ROWS, ROWS, Kernels, whole
+from desktop.attention_kernels import FEW_ROWS, ROWS, Kernels, whole
+from desktop.attention_slot import Slot
 from desktop.attention_store import Clear, Store
 from desktop.attention_surface import STORAGE, WORD, Surface
-from desktop.attention_work import Job
+from desktop.attention_work import FrameJobs, Job
 from desktop.imgui_renderer import ImguiRenderer
 
-MOST_JOBS = 1024  # a frame
-MOST_SPANS = 8192
-SCRATCH_BYTES = 16 << 20
-SCORE_WORDS, SCORE_SUMS = 3, len(SCORES) + len(KINDS)
+SCRATCH_BYTES = 16 << 20  # of a row's scores, for all jobs of a frame; more for a long context
+SCORE_WORDS = 3
 SCORES_EACH = 4 * SCORE_WORDS  # bytes a row and head
 COMPUTE, COPY = 0x800, 0x1000  # VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, _TRANSFER_BIT
 SHADER_READ_WRITE, COPY_READ_WRITE = 0x60, 0x1800  # VK_ACCESS_...
@@ -48,28 +40,6 @@ class Look:
     exclude_first: bool = False  # leave out the first position and renormalise the rows
 
 
-@dataclass(slots=True)
-class Slot:
-    """What belongs to one frame in flight."""
-
-    jobs: Buffer
-    cells: Buffer
-    spans: Buffer
-    table: Buffer  # of colours
-    probe: Buffer
-    sums: Buffer
-    times: Timestamps | None
-    cost: float = -1.0  # of the work recorded; -1: nothing was
-    probed: Any = None  # what `probe` is the value of
-    summed: bool = False
-
-    def close(self) -> None:
-        for buffer in (self.jobs, self.cells, self.spans, self.table, self.probe, self.sums):
-            buffer.close()
-        if self.times:
-            self.times.close()
-
-
 class FrameRecorder:
     """Buffers and kernels for the maps of one model."""
 
@@ -80,35 +50,23 @@ class FrameRecorder:
         self._device, self._renderer = device, renderer
         self._store, self._layers, self._scored = store, layers, scored
         self._kernels = Kernels(device, renderer)
-        self._slots = [self._make_slot() for _ in range(slots)]
+        self._slots = [Slot(device, store) for _ in range(slots)]
         self._slot = self._slots[0]
         self.tokens = Buffer(device, max(4, context * WORD), STORAGE, host=True)
         rows = len(store.heads) * scored
         self._row_scores = Buffer(device, max(4, rows * SCORES_EACH), STORAGE, host=False)
-        self._scratch = Buffer(device, SCRATCH_BYTES, STORAGE, host=False)
+        scratch = max(SCRATCH_BYTES, largest_row(context))
+        self._scratch = Buffer(device, scratch, STORAGE, host=False)
         self._fresh_scores = True
-
-    def _make_slot(self) -> Slot:
-        cells = self._store.cells
-        sizes = (MOST_JOBS * 16, cells * CELL_WORDS * 4, MOST_SPANS * 8, 256 * 4, 4)
-        made = [Buffer(self._device, size, STORAGE, host=True) for size in sizes]
-        sums = len(self._store.heads) * SCORE_SUMS * 4
-        made.append(Buffer(self._device, sums, STORAGE, host=True))
-        timed = self._device.info.queue_families[self._device.family].timestamp_bits > 0
-        times = Timestamps(self._device, 2) if timed else None
-        return Slot(made[0], made[1], made[2], made[3], made[4], made[5], times)
 
     def begin(self, index: int) -> Slot:
         """The slot for a new frame; its earlier frame is done on the device."""
         self._slot = self._slots[index % len(self._slots)]
         return self._slot
 
-    def stride(self, length: int) -> int:
-        """Scratch floats a row."""
-        return max(256, 1 << (length - 1).bit_length())
-
-    def most_jobs(self, length: int) -> int:
-        return min(MOST_JOBS, SCRATCH_BYTES // (ROWS * 4 * self.stride(length)))
+    def empty_jobs(self, length: int) -> FrameJobs:
+        """What this frame has room for, with so many positions."""
+        return self._slot.empty_jobs(self._scratch.size // (WORD * stride(length)))
 
     def forget(self) -> None:
         """Buffers of queries or keys have gone."""
@@ -198,8 +156,9 @@ class FrameRecorder:
         self, commands: Any, jobs: Sequence[Job], ring: int, length: int, exclude: bool,
         buffers: Any,
     ) -> None:  # fmt: skip
-        """Add rows to the maps; `buffers(layer)` gives queries and keys."""
-        store, slot, stride = self._store, self._slot, self.stride(length)
+        """Add rows to the maps, jobs as `empty_jobs` took them; `buffers(layer)` gives queries and
+        keys."""
+        store, slot = self._store, self._slot
         homes = {id(c): (s, n) for s in store.surfaces() for n, c in self._used(s, jobs)}
 
         def batch(job: Job) -> tuple[int, int, int]:
@@ -207,8 +166,7 @@ class FrameRecorder:
             return job.cell.layer, homes[id(job.cell)][0].texture, rows
 
         ordered = sorted(jobs, key=batch)
-        words = slot.jobs.array(np.uint32).reshape(-1, 4)
-        table = slot.cells.array(np.uint32).reshape(-1, CELL_WORDS)
+        words, table = slot.jobs.rows, slot.cells.rows
         scratch = 0
         for at, job in enumerate(ordered):
             words[at] = (job.cell.index, job.first, job.count, scratch)
@@ -222,7 +180,7 @@ class FrameRecorder:
         for (layer, _, rows), group in groupby(ordered, key=batch):
             part = list(group)
             surface = homes[id(part[0].cell)][0]
-            push = (at, ring, stride, int(exclude), self._scored)
+            push = (at, ring, stride(length), int(exclude), self._scored)
             self._dispatch_rows(commands, layer, surface, rows, buffers(layer), push, len(part))
             _barrier(commands)
             at += len(part)
@@ -238,8 +196,8 @@ class FrameRecorder:
         slot = self._slot
         pipeline = self._kernels.map(self._layers[layer], rows)
         named = {
-            "Jobs": whole(slot.jobs),
-            "Cells": whole(slot.cells),
+            "Jobs": whole(slot.jobs.buffer),
+            "Cells": whole(slot.cells.buffer),
             "Queries": memory[0],
             "Keys": memory[1],
             "Values": whole(surface.values),
@@ -254,13 +212,12 @@ class FrameRecorder:
         """Colour what has changed and copy it into the images."""
         slot = self._slot
         slot.table.upload(attention_colors.table(look.colors))
-        spans = slot.spans.array(np.uint32).reshape(-1, 2)
         at, done = 0, []
         for surface in self._store.surfaces():
-            pieces = _pieces(surface)[: MOST_SPANS - at]
+            pieces = surface.pieces()
             if not pieces:
                 continue
-            spans[at : at + len(pieces)] = pieces
+            slot.spans.rows[at : at + len(pieces)] = pieces
             self._dispatch_colors(commands, surface, look, at, len(pieces))
             at += len(pieces)
             done.append(surface)
@@ -275,7 +232,7 @@ class FrameRecorder:
     ) -> None:
         slot = self._slot
         named = {
-            "Spans": whole(slot.spans),
+            "Spans": whole(slot.spans.buffer),
             "Values": whole(surface.values),
             "Table": whole(slot.table),
             "Colors": whole(surface.colors),
@@ -322,22 +279,16 @@ class FrameRecorder:
         self._kernels.close()
 
 
-def _pieces(surface: Surface) -> list[tuple[int, int]]:
-    """The spans to colour, (first pixel, pixels), in chunks for a workgroup."""
-    width, pieces = surface.size[0], []
-    for number, (first, last) in surface.spans.items():
-        start = surface.cells[number].origin + first * width
-        end = start + (last - first) * width
-        for at in range(start, end, COLOR_CHUNK):
-            pieces.append((at, min(COLOR_CHUNK, end - at)))
-    return pieces
+def stride(positions: int) -> int:
+    """Scratch floats a row that looks at so many positions."""
+    return max(256, 1 << (positions - 1).bit_length())
+
+
+def largest_row(context: int) -> int:
+    """Bytes of scratch that a job needs."""
+    return ROWS * WORD * stride(context)
 
 
 def _barrier(commands: Any) -> None:
     access = SHADER_READ_WRITE | COPY_READ_WRITE
     memory_barrier(commands, (COMPUTE | COPY, access), (COMPUTE | COPY, access))
-
-
-def read_sums(slot: Slot) -> NDArray[np.float32]:
-    """What `sum_scores` brought, float32 [heads of all layers, SCORE_SUMS]."""
-    return np.array(slot.sums.array(np.float32)).reshape(-1, SCORE_SUMS)

@@ -21,12 +21,13 @@ from core.gpu.pipelines import BufferRange
 from core.plan.attention_layers import AttentionLayer
 from desktop.attention_asked import Asked
 from desktop.attention_cells import Cell
-from desktop.attention_frame import SCORES_EACH, FrameRecorder, Look, Slot
+from desktop.attention_frame import SCORES_EACH, FrameRecorder, Look, largest_row
 from desktop.attention_picture import Picture, picture_of
 from desktop.attention_readings import Readings
-from desktop.attention_store import Store
-from desktop.attention_upload import Uploads
-from desktop.attention_work import Budget, Job, Planner
+from desktop.attention_slot import Slot
+from desktop.attention_store import Store, largest_surface
+from desktop.attention_upload import Uploads, largest_copy
+from desktop.attention_work import Budget, FrameJobs, Planner
 from desktop.imgui_renderer import ImguiRenderer
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class AttentionMaps:
         self._look, self._looks = Look(), 0
         self._tokens: tuple[int, ...] = ()
         self._version, self._era = -1, 0
+        self._refusal = ""  # why this device cannot make maps of the source
         self._rows = range(0)
         self._asked = Asked()
         self._readings = Readings()
@@ -75,8 +77,8 @@ class AttentionMaps:
         source = self._source
         if source is None:
             return "Load a model to see where its heads look."
-        if source.note:
-            return source.note
+        if source.note or self._refusal:
+            return source.note or self._refusal
         if self._store is None:
             return "This model keeps no queries, so there is nothing to draw maps from."
         if self.length < 2:
@@ -183,6 +185,12 @@ class AttentionMaps:
         if self._store:
             self._store.drop(name)
 
+    def _dropped(self, name: str) -> None:
+        """A large map has gone, perhaps one that is shown: another has taken its place."""
+        self._asked.drop(name)
+        if self._recorder:
+            self._recorder.forget()
+
     # What the program calls.
 
     def asks(self, view: str) -> None:
@@ -252,7 +260,7 @@ class AttentionMaps:
                 part.retire()
         self._store = self._recorder = self._uploads = None
         self._tokens, self._version, self._rows = (), -1, range(0)
-        self._source, self._asked = source, Asked()
+        self._source, self._asked, self._refusal = source, Asked(), ""
         self._readings.forget()
         if source is None or not source.ring_rows or not source.layers:
             return
@@ -261,10 +269,17 @@ class AttentionMaps:
                 self._open(source)
 
     def _open(self, source: AttentionSource) -> None:
-        context = source.context
+        context, info = source.context, self._device.info
         heads = sum(layer.heads for layer in source.layers)
+        needed = max(largest_copy(source), largest_surface(heads), largest_row(context))
+        if needed > info.max_storage_buffer_range:
+            self._refusal = (
+                f"A map needs {needed} bytes in one buffer; {info.name} binds at most "
+                f"{info.max_storage_buffer_range}: choose a smaller context."
+            )
+            return
         scored = min(context, SCORE_BYTES // (heads * SCORES_EACH))
-        self._store = Store(self._device, self._renderer, source.layers, scored)
+        self._store = Store(self._device, self._renderer, source.layers, scored, self._dropped)
         self._recorder = FrameRecorder(
             self._device, self._renderer, self._store, source.layers, context,
             scored, self._frames_in_flight,
@@ -290,20 +305,17 @@ class AttentionMaps:
         self._recorder.tokens.array(np.uint32)[kept : len(tokens)] = ids[kept:]
         self._tokens, self._rows = tokens, source.rows
 
-    def _plan(self, recorder: FrameRecorder) -> tuple[list[Job], float]:
+    def _plan(self, jobs: FrameJobs) -> None:
         if self.length < 2:
-            return [], 0.0
+            return
         assert self._source is not None
         panels = [surface.cells[0] for surface in self._asked.pictures.values()]
         thumbnails = [cell for _, cell in sorted(self._asked.thumbnails.items())]
         pairs = self._budget.pairs(self._busy)
         if not pairs:
-            return [], 0.0
-        most = recorder.most_jobs(self.length)
+            return
         rows, others = self._source.rows_of, self._others()
-        return self._planner.plan(
-            panels, thumbnails, others, self.layers, rows, pairs, most, self._ensure
-        )
+        self._planner.plan(panels, thumbnails, others, self.layers, rows, pairs, jobs, self._ensure)
 
     def _others(self) -> list[Cell]:
         """Heads that are not on the screen but whose scores are wanted."""
@@ -327,20 +339,25 @@ class AttentionMaps:
     def _record(self, recorder: FrameRecorder, commands: Any, slot: Slot) -> bool:
         store = self._store
         assert store is not None
-        jobs, cost = self._plan(recorder)
+        jobs, uploads = recorder.empty_jobs(self.length), self._uploads
+        self._plan(jobs)
         self._recolor(store)
         scores = self.length >= 2 and self._readings.scores_due()
         probe = self._readings.probe
-        quiet = not (jobs or store.steps or probe or scores)
+        copies = uploads is not None and uploads.staged
+        quiet = not (jobs.jobs or copies or store.steps or probe or scores)
         if quiet and not any(s.spans or s.fresh for s in store.surfaces()):
             return False
-        slot.cost, slot.summed = cost, scores
+        slot.cost, slot.summed = jobs.cost, scores
         recorder.prepare(commands)
         recorder.steps(commands)
-        if self._uploads:
-            self._upload(recorder, self._uploads, commands, jobs)
+        if uploads:
+            if uploads.evict():
+                recorder.forget()
+            uploads.record(commands)
+            recorder.order(commands)
         exclude = self._look.exclude_first
-        recorder.rows(commands, jobs, self.ring_rows, self.length, exclude, self._buffers)
+        recorder.rows(commands, jobs.jobs, self.ring_rows, self.length, exclude, self._buffers)
         recorder.colors(commands, self._look)
         if probe and probe[0] in self._asked.pictures:
             name, y, x = slot.probed = probe
@@ -349,14 +366,6 @@ class AttentionMaps:
             recorder.sum_scores(commands, self.length)
         recorder.finish(commands)
         return True
-
-    def _upload(
-        self, recorder: FrameRecorder, uploads: Uploads, commands: Any, jobs: list[Job]
-    ) -> None:
-        if uploads.evict({job.cell.layer for job in jobs}):
-            recorder.forget()
-        uploads.record(commands)
-        recorder.order(commands)
 
     def _recolor(self, store: Store) -> None:
         """Pictures of this frame that were coloured with another look."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.attention_scores import means
-from desktop.attention_frame import Slot, read_sums
+from desktop.attention_slot import Slot
 from desktop.attention_surface import WORD
 
 SCORE_PERIOD = 0.6  # seconds between two readings of the scores
@@ -61,7 +61,7 @@ class Readings:
             self._values = {slot.probed: _float(word - 1)} if word else {}
             self.bytes["pointer"] += WORD
         if slot.summed:
-            self.sums = read_sums(slot)
+            self.sums = slot.read_sums()
             self.means = means(self.sums)
             self.bytes["scores"] += self.sums.nbytes
 

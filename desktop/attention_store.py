@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.gpu.device import Device
 from core.plan.attention_layers import AttentionLayer
 from desktop.attention_cells import Cell
-from desktop.attention_surface import Surface
+from desktop.attention_surface import WORD, Surface, most_pieces
 from desktop.imgui_renderer import ImguiRenderer
 
 THUMBNAIL = 64  # pixels a side
@@ -42,15 +42,16 @@ class _Panel:
 
 class Store:
     """Surfaces and cells for the layers of one model. `steps` is what must be done, in order,
-    to the pixels that are there before rows are added."""
+    to the pixels that are there before rows are added. `dropped` hears which large map has gone."""
 
     def __init__(
         self, device: Device, renderer: ImguiRenderer, layers: Sequence[AttentionLayer],
-        scored: int,
+        scored: int, dropped: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._device = device
         self._renderer = renderer
         self._scored = scored  # rows a head that scores are kept of
+        self._dropped = dropped
         self.heads = [(at, head) for at, layer in enumerate(layers) for head in range(layer.heads)]
         self._numbers = {head: number for number, head in enumerate(self.heads)}
         self.steps: list[Clear | Halve] = []
@@ -62,6 +63,11 @@ class Store:
     def cells(self) -> int:
         """Size of the kernels' table of cells."""
         return len(self.heads) + PANELS
+
+    @property
+    def most_pieces(self) -> int:
+        """Pieces to colour when everything is coloured again."""
+        return most_pieces(len(self.heads), THUMBNAIL) + most_pieces(PANELS, PANEL_LARGEST)
 
     @property
     def nbytes(self) -> int:
@@ -135,6 +141,7 @@ class Store:
         self._free.append(panel.number)
         self.steps = [step for step in self.steps if step.surface is not panel.surface]
         panel.surface.retire()
+        self._dropped(name)
 
     def _restart(self, surface: Surface, number: int, row: int, column: int, shift: int) -> None:
         cell = surface.cells[number]
@@ -175,3 +182,8 @@ class Store:
 def pooling(positions: int, pixels: int) -> int:
     """The smallest shift with which so many positions fit."""
     return max(0, (-(-positions // pixels) - 1).bit_length())
+
+
+def largest_surface(heads: int) -> int:
+    """Bytes of the largest buffer of a surface."""
+    return max(heads * THUMBNAIL**2, PANEL_LARGEST**2) * WORD

@@ -8,6 +8,7 @@ from core.gpu.create import vk
 from core.gpu.device import Device
 from core.gpu.memory import Buffer, Image2D
 from desktop.attention_cells import Cell
+from desktop.attention_kernels import COLOR_CHUNK
 from desktop.imgui_renderer import ImguiRenderer
 
 WORD = 4  # bytes of a value, of a colour
@@ -53,6 +54,16 @@ class Surface:
         if before:
             first, last = min(first, before[0]), max(last, before[1])
         self.spans[number] = (first, last)
+
+    def pieces(self) -> list[tuple[int, int]]:
+        """The pixels to colour again, (first, count), each for a workgroup."""
+        width, found = self.size[0], []
+        for number, (first, last) in self.spans.items():
+            start = self.cells[number].origin + first * width
+            end = start + (last - first) * width
+            for at in range(start, end, COLOR_CHUNK):
+                found.append((at, min(COLOR_CHUNK, end - at)))
+        return found
 
     def copy_colors(self, commands: Any) -> None:
         """Record the copy of all spans from `colors` into the image, which can then be drawn."""
@@ -121,3 +132,8 @@ class Surface:
         self.image.close()
         self.values.close()
         self.colors.close()
+
+
+def most_pieces(count: int, size: int) -> int:
+    """How many `pieces` a surface of so many cells of `size` x `size` pixels has at most."""
+    return count * -(-size * size // COLOR_CHUNK)

@@ -18,8 +18,8 @@ from core.gpu.pipelines import BufferRange
 from desktop.attention_surface import STORAGE
 from desktop.imgui_renderer import ImguiRenderer
 
-STAGING_BYTES = 4 << 20  # copied in a frame at most
-CACHE_BYTES = 256 << 20  # of copies of layers; those not looked at for longest go first
+STAGING_BYTES = 4 << 20  # copied in a frame at most, but a row always
+CACHE_BYTES = 256 << 20  # of copies of layers, but one always; those not used for longest go first
 
 
 @dataclass(slots=True)
@@ -44,8 +44,10 @@ class Uploads:
         self._renderer = renderer
         self._source = source
         self._copies: OrderedDict[int, _Copy] = OrderedDict()
-        self._staging = [Buffer(device, STAGING_BYTES, 0, host=True) for _ in range(slots)]
+        size = max(STAGING_BYTES, _widest(source))
+        self._staging = [Buffer(device, size, 0, host=True) for _ in range(slots)]
         self._slot = self._used = 0
+        self._in_use: dict[int, int] = {}  # layers that this frame reads or fills, and their bytes
         self._regions: list[tuple[Buffer, int, int, int]] = []  # target, from, to, size
 
     @property
@@ -53,8 +55,16 @@ class Uploads:
         return sum(copy.nbytes for copy in self._copies.values())
 
     def begin(self, slot: int) -> None:
-        """A new frame; the slot's earlier frame is done on the device."""
+        """A new frame; the slot's earlier frame is done on the device, and has recorded what it
+        staged."""
+        assert not self._regions, "copies that are never made would count as made"
         self._slot, self._used = slot, 0
+        self._in_use.clear()
+
+    @property
+    def staged(self) -> bool:
+        """Whether this frame has copies to record."""
+        return bool(self._regions)
 
     def buffers(self, layer: int) -> tuple[BufferRange, BufferRange]:
         copy = self._copy(layer)
@@ -71,6 +81,8 @@ class Uploads:
 
     def ensure(self, layer: int, first: int, count: int) -> bool:
         """Stage what these query rows need; False when there is no room left in this frame."""
+        if not self._fits(layer):
+            return False
         copy, end = self._copy(layer), first + count
         if copy.keys_there < end:
             copy.keys_there = self._stage_keys(layer, copy, end)
@@ -79,6 +91,18 @@ class Uploads:
         positions = np.arange(first, end)
         missing = positions[copy.held[positions % len(copy.held)] != positions]
         return not len(missing) or self._stage_queries(layer, copy, missing)
+
+    def _fits(self, layer: int) -> bool:
+        """Whether this frame can hold a layer beside those that it uses."""
+        if layer not in self._in_use:
+            size = sum(array.nbytes for array in self._rows(layer))
+            if self._in_use and sum(self._in_use.values()) + size > CACHE_BYTES:
+                return False
+            self._in_use[layer] = size
+        return True
+
+    def _rows(self, layer: int) -> tuple[Any, Any]:
+        return self._source.host_queries(layer), self._source.host_keys(layer)
 
     def _stage_keys(self, layer: int, copy: _Copy, end: int) -> int:
         """Stage keys up to position `end`, of a ring those that it holds; the first not there."""
@@ -108,12 +132,12 @@ class Uploads:
 
     def _stage(self, rows: Any, target: Buffer, first: int, last: int) -> int:
         """Copy rows first .. last - 1 as far as there is room; the first row not copied."""
-        width = rows.shape[1] * rows.itemsize
-        last = min(last, first + (STAGING_BYTES - self._used) // width)
+        width, buffer = _width(rows), self._staging[self._slot]
+        last = min(last, first + (buffer.size - self._used) // width)
         size = (last - first) * width
         if size <= 0:
             return first
-        staging = self._staging[self._slot].array(np.uint8)[self._used : self._used + size]
+        staging = buffer.array(np.uint8)[self._used : self._used + size]
         staging[:] = np.ascontiguousarray(rows[first:last]).reshape(-1).view(np.uint8)
         self._regions.append((target, self._used, first * width, size))
         self._used += size
@@ -134,16 +158,16 @@ class Uploads:
         return self._copies[layer]
 
     def _make(self, layer: int) -> _Copy:
-        queries, keys = self._source.host_queries(layer), self._source.host_keys(layer)
-        held = np.full(len(queries), -1, np.int64)
-        made = [Buffer(self._device, a.nbytes, STORAGE, host=False) for a in (queries, keys)]
+        arrays = self._rows(layer)
+        held = np.full(len(arrays[0]), -1, np.int64)
+        made = [Buffer(self._device, a.nbytes, STORAGE, host=False) for a in arrays]
         return _Copy(made[0], made[1], 0, held)
 
-    def evict(self, used: set[int]) -> bool:
+    def evict(self) -> bool:
         """Let go of copies beyond the budget that this frame does not use; whether any went."""
         gone = False
         for layer in list(self._copies):
-            if self.nbytes <= CACHE_BYTES or layer in used:
+            if self.nbytes <= CACHE_BYTES or layer in self._in_use:
                 continue
             copy = self._copies.pop(layer)
             self._renderer.retire(copy.queries.close)
@@ -163,3 +187,23 @@ class Uploads:
         self._copies.clear()
         for buffer in self._staging:
             buffer.close()
+
+
+def largest_copy(source: Any) -> int:
+    """Bytes of the largest buffer that copies need; 0 where the device holds all."""
+    return max((int(array.nbytes) for array in _arrays(source)), default=0)
+
+
+def _widest(source: Any) -> int:
+    """Bytes of the longest row."""
+    return max(map(_width, _arrays(source)))
+
+
+def _arrays(source: Any) -> list[Any]:
+    layers = range(len(source.layers))
+    found = [*map(source.host_queries, layers), *map(source.host_keys, layers)]
+    return [array for array in found if array is not None]
+
+
+def _width(rows: Any) -> int:
+    return int(rows.shape[1]) * int(rows.itemsize)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from core.plan.attention_layers import AttentionLayer
@@ -26,6 +26,32 @@ class Job:
     cell: Cell
     first: int
     count: int
+
+
+@dataclass(slots=True)
+class FrameJobs:
+    """The jobs of a frame: never more than there is room for where they are put."""
+
+    most_jobs: int
+    most_rows: int  # of all jobs together: rows of scratch
+    jobs: list[Job] = field(default_factory=list)
+    rows: int = 0
+    cost: float = 0.0  # pairs of values
+
+    @property
+    def room(self) -> int:
+        """Rows of one cell that still fit."""
+        return max(0, min(ROWS * (self.most_jobs - len(self.jobs)), self.most_rows - self.rows))
+
+    def add(self, cell: Cell, first: int, count: int, layer: AttentionLayer) -> None:
+        """`count` rows of a cell, in jobs of ROWS. ValueError where there is no room for them."""
+        if count > self.room:
+            raise ValueError(f"expected at most {self.room} rows in this frame, got {count}")
+        for start in range(first, first + count, ROWS):
+            job = Job(cell, start, min(ROWS, first + count - start))
+            self.jobs.append(job)
+            self.rows += job.count
+            self.cost += job_pairs(layer, job)
 
 
 class Budget:
@@ -68,15 +94,15 @@ class Planner:
         layers: Sequence[AttentionLayer],
         rows: Callable[[int], range],
         pairs: float,
-        most_jobs: int,
+        jobs: FrameJobs,
         ensure: Callable[[int, int, int], bool],
-    ) -> tuple[list[Job], float]:
-        """Jobs and what they cost; `others` come when nothing on the screen waits.
+    ) -> None:
+        """Fill `jobs`; `others` come when nothing on the screen waits.
 
         `rows(layer)` can be computed.
         `ensure(layer, first, count)` brings rows to the device; False when it cannot now.
         """
-        work = _Work(layers, rows, most_jobs, ensure)
+        work = _Work(layers, rows, jobs, ensure)
         waiting = any(cell.todo for cell in thumbnails)
         work.visit(panels, pairs * (PANEL_SHARE if waiting else 1.0), rounds=True)
         if thumbnails:
@@ -85,7 +111,6 @@ class Planner:
             self._turn = turn + work.visit(order, pairs, rounds=False)
         if not any(cell.todo for cell in thumbnails):
             work.visit(others, pairs, rounds=False)
-        return work.jobs, work.cost
 
 
 class _Work:
@@ -93,12 +118,10 @@ class _Work:
         self,
         layers: Sequence[AttentionLayer],
         rows: Callable[[int], range],
-        most: int,
+        jobs: FrameJobs,
         ensure: Callable[[int, int, int], bool],
     ) -> None:
-        self._layers, self._rows, self._most, self._ensure = layers, rows, most, ensure
-        self.jobs: list[Job] = []
-        self.cost = 0.0
+        self._layers, self._rows, self._jobs, self._ensure = layers, rows, jobs, ensure
 
     def visit(self, cells: Iterable[Cell], until: float, *, rounds: bool) -> int:
         """Take rows of each cell in turn until the cost is reached; how many had their turn.
@@ -107,28 +130,26 @@ class _Work:
         """
         visited, cells = 0, list(cells)
         while True:
-            before = len(self.jobs)
+            before = self._jobs.rows
             for cell in cells:
-                if self.cost >= until or len(self.jobs) >= self._most:
+                if self._jobs.cost >= until or not self._jobs.room:
                     return visited
                 if not self._take(cell):
                     return visited
                 visited += 1
-            if not rounds or len(self.jobs) == before:
+            if not rounds or self._jobs.rows == before:
                 return visited
 
     def _take(self, cell: Cell) -> bool:
-        taken = cell.take(VISIT_ROWS, self._rows(cell.layer))
+        most = min(VISIT_ROWS, self._jobs.room)
+        taken = cell.take(most, self._rows(cell.layer))
         if taken is None:
             return True
         first, count = taken
         if not self._ensure(cell.layer, first, count):
             cell.give_back(first, count)
             return False
-        for start in range(first, first + count, ROWS):
-            job = Job(cell, start, min(ROWS, first + count - start))
-            self.jobs.append(job)
-            self.cost += job_pairs(self._layers[cell.layer], job)
+        self._jobs.add(cell, first, count, self._layers[cell.layer])
         return True
 
 

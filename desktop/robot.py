@@ -18,6 +18,7 @@ from desktop.state import AppState
 
 AWAY = (-1.0e6, -1.0e6)
 FRAME = 1 / 30  # seconds between two frames while waiting
+PATIENCE = 120.0  # seconds until something is taken never to happen
 
 
 class RobotError(LlmLiteError):
@@ -85,7 +86,11 @@ class Robot:
         self.frames(2)
 
     def wait(
-        self, what: str, until: Callable[[AppState], bool], limit: float, pace: float = FRAME
+        self,
+        what: str,
+        until: Callable[[AppState], bool],
+        limit: float = PATIENCE,
+        pace: float = FRAME,
     ) -> None:
         """Draw like the window does until `until` holds. Raises RobotError after `limit` s."""
         end = time.monotonic() + limit

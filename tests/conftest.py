@@ -4,10 +4,17 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from core import catalog
 from core.gpu.device import Device
 from tests.make_gguf import write_tiny_llama
+
+# How long an example takes, or its making, is the machine's affair and no test's.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 # A shell's background jobs ignore Ctrl-C, and so would we and our children: tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -79,7 +79,7 @@ def test_a_command_ends_with_its_time(monkeypatch, capfd):
     began = time.monotonic()
     with pytest.raises(gpu.LeftOutError, match="no time"):
         gpu.run(["-c", "import time; time.sleep(60)"], began + 0.5)
-    assert 0.4 < time.monotonic() - began < 10
+    assert 0.4 < time.monotonic() - began < 50
     assert "..." in capfd.readouterr().err
     assert gpu.run(["-c", "print(5)"], began + 60) == "5\n"
     with pytest.raises(gpu.LeftOutError, match="code 3"):

@@ -4,14 +4,14 @@ import pytest
 
 from core.messages import EngineOptions
 from tests.bench.prompt_frames import long_prompt, measure
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.fake_engine import FramedEngine
 
 pytestmark = pytest.mark.vulkan
 
 
 def test_frames_are_counted_by_phase(monkeypatch):
     monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
-    found = measure(EngineOptions(), None, 30, 40, lambda device, wake: FakeEngine(0.005))
+    found = measure(EngineOptions(), None, 30, 40, lambda device, wake: FramedEngine(wake))
     assert found["validation_messages"] == []
     assert found["device"]["name"] and found["stats"]["new_tokens"] > 0
     for phase in ("idle", "prefill", "decode"):

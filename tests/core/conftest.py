@@ -12,7 +12,7 @@ def client():
     before = threading.enumerate()
     client = Client()
     yield client
-    assert client.engine.close(), "the engine's thread did not end"
+    assert client.engine.close(PATIENCE), "the engine's thread did not end"
     client.events += client.engine.poll()
     assert client.woken == len(client.events), "wake is called for every event"
     for thread in threading.enumerate():  # the sandbox belongs to the program

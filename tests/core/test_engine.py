@@ -116,9 +116,7 @@ def test_shutdown_is_quick(tiny_llama, hook, busy):
         reached = hook.block_step(2)
         client.send(Generate(1, HELLO, GREEDY), LoadModel(str(tiny_llama), exact()))
         assert reached.wait(PATIENCE)
-    started = time.monotonic()
-    assert client.engine.close()
-    assert time.monotonic() - started < 1
+    assert client.engine.close(PATIENCE / 2)  # what is under way lasts PATIENCE if left alone
 
 
 @pytest.mark.parametrize("seed", range(12))

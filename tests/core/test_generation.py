@@ -115,7 +115,7 @@ def test_stop_while_it_prefills_and_decodes(client, tiny_llama, hook, step, expe
     started = time.monotonic()
     client.send(Stop())
     finished = client.until(GenerationFinished)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < PATIENCE / 2  # a step that hears nothing lasts that long
     assert (finished.request, finished.stop_reason, finished.message) == (2, "stopped", "")
     assert finished.stats.new_tokens == expected
     assert client.ask(3)[1] == whole, "what was stopped left nothing behind"

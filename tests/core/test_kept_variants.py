@@ -22,7 +22,7 @@ from core.messages import (
     VariantDropped,
     VariantKept,
 )
-from tests.core.engine_client import Client
+from tests.core.engine_client import PATIENCE, Client
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact
 
@@ -160,7 +160,7 @@ def test_nowhere_to_keep_it_is_a_sentence(tiny_llama, tmp_path):
     for folder in (None, tmp_path / "file" / "kept"):
         (tmp_path / "file").write_text("")
         client = Client()
-        client.engine.close()
+        client.engine.close(PATIENCE)
         client.engine = Engine(None, variants=folder)
         client.send(LoadModel(str(tiny_llama), exact("cpu", mode="int8")))
         client.until(ModelLoaded)

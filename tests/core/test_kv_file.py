@@ -10,7 +10,7 @@ from core import carrying, kv_file
 from core.errors import FileError, RequestError
 from core.messages import CacheStatus, Logged, OpenCache, SaveCache
 from core.session import Reading
-from tests.core.engine_client import Client
+from tests.core.engine_client import PATIENCE, Client
 from tests.runners import BACKENDS, exact, running
 
 VOCABULARY = 300
@@ -177,7 +177,7 @@ def test_the_engine_saves_and_opens_and_only_logs_what_it_cannot(tiny_llama, tmp
     client.send(OpenCache(str(path)))
     assert _said(client, "truncated").level == "warning"
     assert client.ask(3)[0].stop_reason == "length"
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 def _said(client, words):

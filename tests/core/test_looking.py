@@ -10,6 +10,7 @@ from core.attention import head_maps
 from core.errors import RequestError
 from core.looking import Looking
 from core.messages import Logged, Look, Looked, SetGains, TokenDecoded
+from tests.core.engine_client import PATIENCE
 from tests.core.test_attention import CHUNK, RING, parts, session_of, source_of  # noqa: F401
 from tests.core.test_steering import Client, at_step
 from tests.runners import BACKENDS, exact, running
@@ -189,7 +190,7 @@ def test_through_the_engine(tiny_llama):
     looked = client.until(Looked)
     assert (looked.weights, looked.direction) == ((), "to")
     assert "position 1000000 is not in the cache" in looked.message
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 def test_in_the_middle_of_an_answer_the_last_look_counts(monkeypatch, tiny_llama):
@@ -206,7 +207,7 @@ def test_in_the_middle_of_an_answer_the_last_look_counts(monkeypatch, tiny_llama
     assert [looked.request for looked in client.of(Looked)] == [8]
     at = client.events.index(client.of(Looked)[0])
     assert any(isinstance(event, TokenDecoded) for event in client.events[at:])
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 def test_a_defect_ends_the_look_and_nothing_else(monkeypatch, tiny_llama):
@@ -223,7 +224,7 @@ def test_a_defect_ends_the_look_and_nothing_else(monkeypatch, tiny_llama):
     assert client.ask(3)[0].stop_reason == "length"
     client.send(Look(4, 1, "from", "layer-mean"))
     assert client.until(Looked).request == 4
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 def next_error(client):

@@ -7,7 +7,7 @@ from core.attention import head_maps
 from core.errors import RequestError
 from core.measuring import Measuring
 from core.messages import CacheMeasured, MeasureCache
-from tests.core.engine_client import Client
+from tests.core.engine_client import PATIENCE, Client
 from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running
 
@@ -93,7 +93,7 @@ def test_the_engine_answers_each_once(tiny_llama):
     assert [event.request for event in seen] == [2, 3, 4]
     assert [bool(event.message) for event in seen] == [False, True, False]
     assert len(seen[0].values[1]) == 9
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 def test_a_ring_tells_of_the_positions_it_has(tmp_path):

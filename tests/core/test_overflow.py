@@ -21,7 +21,7 @@ from core.messages import (
 from core.models.model import BuildOptions
 from core.plan.builder import Bucket
 from core.session import Reading, Session
-from tests.core.engine_client import GREEDY, Client
+from tests.core.engine_client import GREEDY, PATIENCE, Client
 from tests.runners import BACKENDS, exact, running
 
 CONTEXT = 32
@@ -193,7 +193,7 @@ def client(tiny_llama):
     client = Client()
     client.load(tiny_llama, exact(context=64))
     yield client
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 TURNS = (

@@ -21,7 +21,7 @@ from core.messages import (
     TokenDecoded,
 )
 from core.tokenizer import Tokenizer
-from tests.core.engine_client import GREEDY, HELLO, Client, Hook
+from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client, Hook
 from tests.make_gguf import tokenizer_metadata
 from tests.runners import exact
 
@@ -34,7 +34,7 @@ def client(tiny_llama):
     client = Client()
     client.load(tiny_llama)
     yield client
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 def test_an_answer_with_gains_of_its_own_is_exact_and_leaves_the_others_be(client, tiny_llama):
@@ -50,7 +50,7 @@ def test_an_answer_with_gains_of_its_own_is_exact_and_leaves_the_others_be(clien
     fresh.load(tiny_llama)
     fresh.send(SetGains(HALF))
     assert fresh.ask(1)[1] == steered
-    assert fresh.engine.close()
+    assert fresh.engine.close(PATIENCE)
 
 
 def test_gains_set_between_answers_keep_the_cache(client):
@@ -90,7 +90,7 @@ def test_gains_set_in_the_middle_of_an_answer(monkeypatch, tiny_llama):
     plain = client.ask(2, gains=ONES)[1]
     assert live[:5] == plain[:5], "the step that ran is not touched"
     assert live != plain
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 def test_an_answer_with_gains_of_its_own_keeps_them(monkeypatch, tiny_llama):
@@ -100,7 +100,7 @@ def test_an_answer_with_gains_of_its_own_keeps_them(monkeypatch, tiny_llama):
     own = client.ask(1, gains=HALF)[1]
     assert client.ask(2, gains=HALF)[1] == own
     assert client.ask(3)[1] == client.ask(4, gains=NONE)[1], "the gains that were set meanwhile"
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
@@ -122,7 +122,7 @@ def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
     other = Client()
     other.load(tiny_llama)
     assert other.ask(1)[1] == watched
-    assert client.engine.close() and other.engine.close()
+    assert client.engine.close(PATIENCE) and other.engine.close(PATIENCE)
 
 
 def test_requests_without_an_answer_running(client):
@@ -144,7 +144,7 @@ def test_requests_without_a_model():
     assert "no model is loaded" in lens.message
     assert "no model is loaded" in effect.message and math.isnan(effect.kl)
     assert "no model is loaded" in client.until(Logged).text
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)
 
 
 def test_gains_of_another_shape(client):
@@ -246,4 +246,4 @@ def test_gains_go_on_where_the_device_fails(monkeypatch, tiny_llama):
     assert client.of(ExecutorChanged)
     assert client.ask(2, gains=HALF)[1] == moved
     assert client.ask(3)[1] != moved
-    assert client.engine.close()
+    assert client.engine.close(PATIENCE)

@@ -20,7 +20,7 @@ from core.messages import (
     TokenDecoded,
 )
 from core.metrics.memory import give_back, resident_bytes
-from tests.core.engine_client import GREEDY, HELLO
+from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import BACKENDS, exact
 
 LONG = 60  # tokens
@@ -38,7 +38,7 @@ class Pace:
 
         def paced(session, tokens, outputs, should_stop):
             if not pace.free.is_set():
-                pace.gate.acquire(timeout=10)
+                pace.gate.acquire(timeout=PATIENCE)
             if session not in pace.sessions:
                 pace.sessions.append(session)
             return run(session, tokens, outputs, should_stop)
@@ -81,7 +81,7 @@ def test_an_answer_goes_on_with_another_runner(client, tiny_llama, pace, device,
     client.until(LoadStarted)
     for preparing in threading.enumerate():
         if preparing.name == "switching":
-            preparing.join(10)
+            preparing.join(PATIENCE)
     pace.free.set()
     pace.let(1)
     changed = client.until(ExecutorChanged)
@@ -100,7 +100,7 @@ def test_the_answer_goes_on_while_the_runner_is_prepared(client, tiny_llama, mon
     ready, start = threading.Event(), loading.start
 
     def slow(*arguments, **options):
-        assert ready.wait(20)
+        assert ready.wait(PATIENCE)
         return start(*arguments, **options)
 
     monkeypatch.setattr(loading, "start", slow)
@@ -171,7 +171,7 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
         client.until(LoadStarted)
         for preparing in threading.enumerate():
             if preparing.name == "switching":
-                preparing.join(10)
+                preparing.join(PATIENCE)
         pace.let(2)
         assert client.until(ExecutorChanged).executor.mode == mode
         client.until(TokenDecoded)

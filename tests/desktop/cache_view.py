@@ -19,8 +19,8 @@ RINGS = CacheLayout(
 
 def say(one, text):
     one.program.do(a.Send(text))
-    one.robot.wait("the answer", lambda s: s.messages and not s.busy, 10, pace=0)
-    one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used, 5)
+    one.robot.wait("the answer", lambda s: s.messages and not s.busy, pace=0)
+    one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
     one.robot.frames(3)
 
 

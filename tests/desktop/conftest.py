@@ -1,8 +1,8 @@
 """Scenes drawn offscreen, the interface without a device, a virtual X display for windows."""
 
+import os
 import shutil
 import subprocess
-import time
 from dataclasses import replace
 
 import pytest
@@ -83,7 +83,7 @@ def cache_view(headless):
             engine.model = replace(MODEL, context=1024, layers=6, cache=RINGS)
         one.program.start(engine)
         engine.send(LoadModel(None))
-        one.robot.wait("the model", lambda s: s.model is not None, 5)
+        one.robot.wait("the model", lambda s: s.model is not None)
         engine.source = None  # nobody looks at attention here
         one.robot.click("tab.kv_cache")
         say(one, QUESTION)
@@ -97,29 +97,19 @@ def cache_view(headless):
 def _x_server():
     if shutil.which("Xvfb") is None:
         pytest.skip("Xvfb is not installed")
-    for number in range(90, 200):
-        screen = ["-screen", "0", "1600x1000x24", "-nolisten", "tcp", "-noreset"]
-        server = subprocess.Popen(["Xvfb", f":{number}", *screen], stderr=subprocess.DEVNULL)
-        if _is_listening(server, number):
-            yield f":{number}"
-            server.terminate()
-            server.wait()
-            return
-    pytest.fail("no free X display")
-
-
-def _is_listening(server, number):
-    from tests.desktop import x11
-
-    for _ in range(100):
-        if server.poll() is not None:
-            return False
-        if x11.can_open(f":{number}"):
-            time.sleep(0.05)  # a server that found the number taken ends now
-            return server.poll() is None
-        time.sleep(0.05)
-    server.kill()
-    return False
+    reading, writing = os.pipe()
+    options = ["-screen", "0", "1600x1000x24", "-nolisten", "tcp", "-noreset"]
+    # It takes a number that is free, and says which when it listens.
+    command = ["Xvfb", "-displayfd", str(writing), *options]
+    server = subprocess.Popen(command, pass_fds=(writing,), stderr=subprocess.DEVNULL)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        number = told.readline().strip()
+    if not number:
+        pytest.fail("Xvfb found no free display")
+    yield f":{number}"
+    server.terminate()
+    server.wait()
 
 
 @pytest.fixture

@@ -199,7 +199,11 @@ class FakeEngine:
 
     def _pause(self) -> bool:
         """Between two events; whether to stop."""
-        return self._stop.wait(self.delay)
+        return self._rest(self._stop)
+
+    def _rest(self, until: threading.Event) -> bool:
+        """Between two events; whether it was cut short."""
+        return until.wait(self.delay)
 
     def _load(self, command: LoadModel) -> None:
         self._cancel.clear()
@@ -207,7 +211,7 @@ class FakeEngine:
         self._say(LoadStarted(source))
         for step in range(11):
             self._say(LoadProgress("reading", step / 10))
-            if self._cancel.wait(self.delay):
+            if self._rest(self._cancel):
                 self._say(LoadFailed(source, "cancelled", cancelled=True))
                 return
         if "missing" in source:
@@ -223,7 +227,7 @@ class FakeEngine:
     def _read(self, command: Read) -> None:
         words = prompt_tokens(command)[:-2]
         self._say(PrefillProgress(command.request, len(words) // 2, len(words)))
-        if self._stop.wait(self.delay):
+        if self._rest(self._stop):
             words = words[: len(words) // 2]
         self._say(ConversationRead(command.request, words))
 
@@ -238,7 +242,7 @@ class FakeEngine:
             self.source.grow(prompt - reused)
         for done in range(reused, prompt + 1, max(1, (prompt - reused) // 8)):
             self._say(PrefillProgress(request, done, prompt))
-            if self._stop.wait(self.delay):
+            if self._rest(self._stop):
                 break
         first = time.monotonic()
         count, reason = self._decode(command, prompt)
@@ -302,7 +306,7 @@ class FakeEngine:
             if self.source:
                 self.source.grow(1)
             self._say(self._token(command, number, piece, used))
-            self._stop.wait(self.delay)
+            self._rest(self._stop)
         return len(pieces), "end"
 
     def _forget(self, command: Generate, said: list[str]) -> None:
@@ -369,3 +373,22 @@ def lens() -> tuple[LensRow, ...]:
     early = (Alternative(5, " the", 0.3), Alternative(6, " blue", 0.1))
     late = (Alternative(6, " blue", 0.8), Alternative(5, " the", 0.1))
     return tuple(LensRow(i, late if i >= 20 else early) for i in range(MODEL.layers))
+
+
+class FramedEngine(FakeEngine):
+    """A step for each frame, however long frames take: what happens between two steps is seen."""
+
+    def __init__(self, wake: Callable[[], None] | None = None) -> None:
+        self._polled = threading.Event()
+        super().__init__(0.0, wake)
+
+    def poll(self) -> list[Event]:
+        events = super().poll()
+        self._polled.set()
+        return events
+
+    def _rest(self, until: threading.Event) -> bool:
+        self._polled.clear()
+        while not self._polled.wait(0.01) and not until.is_set():
+            pass
+        return until.is_set()

@@ -12,6 +12,7 @@ from imgui_bundle import imgui
 from core.errors import DeviceLostError
 from core.messages import EngineOptions, SamplingOptions
 from desktop import actions as a
+from desktop import pacing
 from desktop.app import App, given
 from desktop.keeper import Keeper
 from desktop.settings import load, restore
@@ -50,6 +51,7 @@ def app(display, tmp_path, monkeypatch):
     """app() opens the desktop with a model loaded; what is still open is closed at the end."""
     monkeypatch.setattr("core.engine.Engine", Engine)
     monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
+    monkeypatch.setattr("desktop.app.CLOSE_SECONDS", 100.0)  # then it ends the process, and us
     opened, devices = [], []
 
     def make(source=None, state=None):
@@ -68,7 +70,7 @@ def app(display, tmp_path, monkeypatch):
     assert [m for device in devices for m in device.validation_messages] == []
 
 
-def turn(app, until, limit=20.0):
+def turn(app, until, limit=120.0):
     end = time.monotonic() + limit
     while not until(app.program.state):
         assert time.monotonic() < end, "waited too long"
@@ -77,6 +79,12 @@ def turn(app, until, limit=20.0):
 
 def ready(app):
     turn(app, lambda s: s.model is not None and s.load is None)
+    return app
+
+
+def settled(app):
+    """Nothing is due any more, of what came after input or of the model."""
+    turn(app, lambda s: app._pacer.wait(time.monotonic(), 3600.0) == 3600.0)
     return app
 
 
@@ -89,13 +97,13 @@ def test_a_question_is_answered(app):
 
 
 def test_nothing_is_drawn_while_nothing_happens(app):
-    one = ready(app())
-    end = time.monotonic() + 1.5
-    turn(one, lambda s: time.monotonic() > end)
-    frames, used, start = one.screen.loop.frames, time.process_time(), time.monotonic()
-    turn(one, lambda s: time.monotonic() > start + 2.0)
+    one = settled(ready(app()))
+    frames, turns, end = one.screen.loop.frames, 0, time.monotonic() + 2.0
+    while time.monotonic() < end:
+        one.turn()
+        turns += 1
     assert one.screen.loop.frames == frames
-    assert (time.process_time() - used) / 2.0 < 0.03
+    assert turns < 40, "it sleeps in between"
 
 
 def test_a_minimised_window_sleeps_whatever_input_is_left(app, monkeypatch):
@@ -122,21 +130,18 @@ def test_an_answer_draws_at_most_thirty_frames_a_second(app, monkeypatch):
 
 def test_which_frames_leave_views_their_pictures(app, monkeypatch):
     """Those at once after movements and clicks do; all is drawn again when they settle."""
-    one, seen = ready(app()), []
+    one, seen = settled(ready(app())), []
     paint = one.program.paint
     monkeypatch.setattr(
         one.program, "paint", lambda *, following: seen.append(following) or paint()
     )
-    end = time.monotonic() + 1.5
-    turn(one, lambda s: time.monotonic() > end)
-    seen.clear()
     imgui.get_io().add_mouse_pos_event(300.0, 300.0)
     turn(one, lambda s: len(seen) == 1)
     assert seen == [True]
-    end = time.monotonic() + 1.0
-    turn(one, lambda s: time.monotonic() > end)
+    settled(one)
     assert seen[-1] is False
     seen.clear()
+    monkeypatch.setattr(pacing, "SETTLE", ((5.0, True),))  # not before a second slow frame
     imgui.get_io().add_mouse_button_event(1, True)
     imgui.get_io().add_mouse_button_event(1, False)
     turn(one, lambda s: len(seen) == 2)
@@ -145,17 +150,18 @@ def test_which_frames_leave_views_their_pictures(app, monkeypatch):
 
 
 @pytest.mark.parametrize("moment", ["loading", "generating"])
-def test_closing_takes_less_than_two_seconds(app, monkeypatch, moment):
-    monkeypatch.setattr(Engine, "delay", 0.2)
+def test_closing_does_not_wait_for_what_is_under_way(app, monkeypatch, moment):
+    if moment == "loading":
+        monkeypatch.setattr(Engine, "delay", 1000.0)
     one = app()
     if moment == "generating":
         one.program.state = replace(one.program.state, load=None)
-        ready(one)
+        ready(one).engine.delay = 1000.0
         one.program.do(a.Send("hello"))
         turn(one, lambda s: s.running.phase == "prefill")
     start = time.monotonic()
     one.close()
-    assert time.monotonic() - start < 2.0
+    assert time.monotonic() - start < 60.0
 
 
 def test_lost_device_is_replaced_and_the_conversation_kept(app, monkeypatch):

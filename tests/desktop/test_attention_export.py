@@ -29,9 +29,9 @@ def stage(monkeypatch):
     one._engine = FakeEngine(0.0)
     one.program.start(one._engine)
     one._engine.send(LoadModel(None))
-    one.robot.wait("the model", lambda s: s.model is not None, 5)
+    one.robot.wait("the model", lambda s: s.model is not None)
     one.program.do(Send("Why is the sky blue?"))
-    one.robot.wait("the answer", lambda s: s.messages and not s.busy, 10)
+    one.robot.wait("the answer", lambda s: s.messages and not s.busy)
     yield one
     messages = list(one.device.validation_messages)
     one.close()
@@ -41,7 +41,7 @@ def stage(monkeypatch):
 def saved(stage, view, path):
     """The pixels of the picture, uint8 [h, w, 4]."""
     stage.program.do(ExportAttention(view, "png", str(path)))
-    stage.robot.wait("the picture", lambda s: any(str(path) in n.text for n in s.notices), 30)
+    stage.robot.wait("the picture", lambda s: any(str(path) in n.text for n in s.notices))
     assert stage.robot.state.notices[-1].text.startswith("Saved")
     return read_png(path)
 
@@ -134,7 +134,7 @@ def test_exports_that_fail_are_sentences(stage, tmp_path, monkeypatch):
     def told(path, view="grid"):
         stage.program.state = replace(stage.program.state, notices=())
         stage.program.do(ExportAttention(view, "png", str(path)))
-        stage.robot.wait("a notice", lambda s: s.notices, 30)
+        stage.robot.wait("a notice", lambda s: s.notices)
         return stage.robot.state.notices[-1].text
 
     assert "cannot be made: there is a file where" in told(tmp_path / "file" / "x.png")
@@ -160,6 +160,6 @@ def test_the_panel_asks_for_a_path(stage, tmp_path):
     stage.program.interface.ui.memory["save.heads"] = str(tmp_path / "mine.png")
     robot.frames(2)
     robot.click("save.heads.png")
-    robot.wait("the picture", lambda s: (tmp_path / "mine.png").exists(), 30)
+    robot.wait("the picture", lambda s: (tmp_path / "mine.png").exists())
     name = default_path(robot.state, "grid").name
     assert name.startswith("SmolLM2-135M-Instruct-grid-") and name.endswith(".png")

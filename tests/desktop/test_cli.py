@@ -126,7 +126,7 @@ def test_the_terminal_needs_no_window(tiny_llama, tmp_path, command):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     assert process.stderr.splitlines()[-1] == "0 []"

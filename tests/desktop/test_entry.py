@@ -28,7 +28,7 @@ sys.exit(main())
 def run(module, handler="default_int_handler"):
     code = INTERRUPT_ITSELF.format(module=module, handler=handler)
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
 
 

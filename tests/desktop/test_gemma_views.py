@@ -32,11 +32,11 @@ def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
     one = headless(AppState(sampling=SamplingOptions(seed=1, max_new_tokens=8)), size=(1400, 2600))
     one.program.start(Engine(None))
     one.program.engine.send(LoadModel(str(tall), exact("cpu", context=CONTEXT)))
-    one.robot.wait("the model", lambda s: s.model is not None, 60)
+    one.robot.wait("the model", lambda s: s.model is not None)
     one.robot.click("tab.kv_cache")
     one.program.do(a.Send("One two three four five six seven. " * 25))
-    one.robot.wait("the answer", lambda s: s.messages and not s.busy, 60)
-    one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used, 5)
+    one.robot.wait("the answer", lambda s: s.messages and not s.busy)
+    one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
     one.robot.frames(3)
     layers, length = one.state.model.cache.layers, one.state.context_used
     assert length > 640

@@ -157,7 +157,7 @@ def test_escape_stops_and_keeps_the_text(headless):
     one.robot.press(KEY.escape)
     assert one.did(a.StopAnswer)
     assert one.state.draft == "second, half"
-    one.robot.wait("the end", lambda s: not s.busy, 30.0)
+    one.robot.wait("the end", lambda s: not s.busy)
     assert one.state.messages[-1].stop_reason == "stopped"
     one.robot.type(" written")
     assert one.state.draft == "second, half written"
@@ -180,17 +180,17 @@ def test_whole_conversation_with_the_mouse(headless):
     one = headless(AppState())
     with_engine(one)
     one.robot.click("chat.load_default")
-    one.robot.wait("the model", lambda s: s.model is not None, 30.0)
+    one.robot.wait("the model", lambda s: s.model is not None)
     one.robot.frames(2)
     one.robot.click("example.0")
-    one.robot.wait("the answer", lambda s: not s.busy, 30.0)
+    one.robot.wait("the answer", lambda s: not s.busy)
     assert one.state.messages[-1].text == ANSWER
     one.robot.frames(3)
     one.robot.click("chat.regenerate")
-    one.robot.wait("the second answer", lambda s: not s.busy and s.next_request == 3, 30.0)
+    one.robot.wait("the second answer", lambda s: not s.busy and s.next_request == 3)
     one.robot.frames(3)
     one.robot.click("chat.continue")
-    one.robot.wait("the continuation", lambda s: not s.busy and s.next_request == 4, 30.0)
+    one.robot.wait("the continuation", lambda s: not s.busy and s.next_request == 4)
     assert one.state.messages[-1].text == ANSWER * 2
     one.robot.frames(3)
     one.robot.click("message.1.copy")

@@ -49,7 +49,7 @@ def test_colours_ask_the_engine_once(cache_view):
     for by in ("key-norm", "value-norm", "received"):
         one.program.do(ColorCache(by, False))
         one.robot.frames(2)
-        one.robot.wait("the numbers", lambda s: s.cache.measured is not None, 5)
+        one.robot.wait("the numbers", lambda s: s.cache.measured is not None)
         one.robot.frames(5)
         assert [m.what for m in sent(engine, MeasureCache)] == [by]
         assert value_at(one.state, 3, 40).endswith(("3.04", "304.00%"))
@@ -137,12 +137,12 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkey
     engine = Engine(device)
     one.program.start(engine)
     engine.send(LoadModel(str(tiny_llama), exact(backend)))
-    one.robot.wait("the model", lambda s: s.model is not None, 60)
+    one.robot.wait("the model", lambda s: s.model is not None)
     one.robot.click("tab.kv_cache")
     for text in ("One two three.", "Four five six."):
         one.program.do(a.Send(text))
-        one.robot.wait("the answer", lambda s: not s.busy, 60)
-        one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used, 5)
+        one.robot.wait("the answer", lambda s: not s.busy)
+        one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
     state, layers = one.state, one.state.model.cache.layers
     status, each = state.cache.status, sum(map(layer_bytes, layers))
     assert status.reused == reused_positions(state.cache) > 12
@@ -151,14 +151,14 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkey
     assert state.model.cache.reserved_bytes == state.model.kv_bytes == reserved_bytes(layers)
     for by in ("key-norm", "received"):
         one.program.do(ColorCache(by, False))
-        one.robot.wait("the numbers", lambda s: s.cache.measured or s.cache.problem, 20)
+        one.robot.wait("the numbers", lambda s: s.cache.measured or s.cache.problem)
         assert one.state.cache.problem == ""
         values = one.state.cache.measured.values
         assert values.shape == (len(layers), status.length) and (values[:, :-1] > 0).all()
     one.robot.click("kv_cache.keep")
-    one.robot.wait("the file", lambda s: path.is_file() and "saved" in s.log[-1].text, 10)
+    one.robot.wait("the file", lambda s: path.is_file() and "saved" in s.log[-1].text)
     assert path.stat().st_size > status.length * each
     one.robot.click("kv_cache.take_up")
-    one.robot.wait("the cache", lambda s: "came back" in s.log[-1].text, 10)
+    one.robot.wait("the cache", lambda s: "came back" in s.log[-1].text)
     one.robot.frames(3)
     assert one.state.cache.status.length == one.state.context_used == status.length

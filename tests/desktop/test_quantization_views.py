@@ -33,7 +33,7 @@ def panel(headless):
         one, engine = headless(AppState(), size=size), FakeEngine(delay)
         one.program.start(engine)
         engine.send(LoadModel(None))
-        one.robot.wait("the model", lambda s: s.model is not None, 5)
+        one.robot.wait("the model", lambda s: s.model is not None)
         engine.source = None
         one.robot.click("tab.quantization")
         return one, engine
@@ -74,9 +74,9 @@ def test_a_click_switches_and_a_measurement_says_which_to_choose(panel):
     one, engine = panel()
     one.robot.click("quantization.mode.int8")
     assert last(engine, Reconfigure).options.mode == "int8"
-    one.robot.wait("the other mode", lambda s: s.executor.mode == "int8", 5)
+    one.robot.wait("the other mode", lambda s: s.executor.mode == "int8")
     one.robot.click("quantization.measure")
-    one.robot.wait("the speeds", lambda s: s.quantization.speeds is not None, 5)
+    one.robot.wait("the speeds", lambda s: s.quantization.speeds is not None)
     assert one.state.quantization.speeds.rows[2].mode == "int4"
 
 
@@ -86,12 +86,12 @@ def test_a_mode_is_kept_on_disk(panel):
     one.robot.click("quantization.keep")
     assert not [c for c in engine.commands if isinstance(c, KeepVariant)], "the file is on disk"
     one.robot.click("quantization.mode.int4")
-    one.robot.wait("int4", lambda s: s.executor.mode == "int4", 5)
+    one.robot.wait("int4", lambda s: s.executor.mode == "int4")
     one.robot.click("quantization.keep")
-    one.robot.wait("the variant", lambda s: "int4" in s.model.kept, 5)
+    one.robot.wait("the variant", lambda s: "int4" in s.model.kept)
     assert last(engine, KeepVariant).mode == "int4"
     assert "/variants/model-int4" in one.state.notices[-1].text
-    one.robot.wait("its end", at_rest, 5)
+    one.robot.wait("its end", at_rest)
     one.robot.click("quantization.keep")
     x0, _, x1, _ = one.robot.rect("quantization.kept")  # where it is kept
     assert 0 < x0 < x1 < imgui.get_main_viewport().size.x, "all of it in the window"
@@ -99,7 +99,7 @@ def test_a_mode_is_kept_on_disk(panel):
     assert "int4" in one.state.model.kept
     one.robot.click("quantization.keep")
     one.robot.click("quantization.drop")
-    one.robot.wait("it to be gone", lambda s: "int4" not in s.model.kept, 5)
+    one.robot.wait("it to be gone", lambda s: "int4" not in s.model.kept)
     assert last(engine, DropVariant).mode == "int4"
     assert "no longer kept" in one.state.notices[-1].text
     assert not one.robot.shows("quantization.kept")
@@ -114,7 +114,7 @@ def test_lanes_from_the_prompt_to_the_mode_that_is_kept(panel):
     one.robot.click("lanes.prompt")
     one.robot.type("Tell me a story.")
     one.robot.click("lanes.run")
-    one.robot.wait("both answers", at_rest, 5)
+    one.robot.wait("both answers", at_rest)
     command = last(engine, CompareLanes)
     assert command.messages[-1].content == "Tell me a story."
     assert command.sampling.temperature == 0.0 and command.sampling.seed is not None
@@ -135,7 +135,7 @@ def test_strip_and_tokens_point_at_the_same(panel, size):
     one.robot.click("quantization.compare")
     choose(one, prompt="Tell me a story.")
     one.robot.click("lanes.run")
-    one.robot.wait("both answers", at_rest, 5)
+    one.robot.wait("both answers", at_rest)
     one.robot.frames(3)
     assert inside(one, "lanes.strip", "view.chat")
     for name in (f"lanes.bar.{PARTING}", f"lanes.a.token.{PARTING}"):
@@ -161,10 +161,10 @@ def test_a_comparison_can_be_stopped(panel):
     one.robot.click("quantization.compare")
     choose(one, prompt="Tell me a story.")
     one.robot.click("lanes.run")
-    one.robot.wait("a token", lambda s: bool(s.quantization.comparison.answers[0].tokens), 5)
+    one.robot.wait("a token", lambda s: bool(s.quantization.comparison.answers[0].tokens))
     one.robot.click("lanes.run")
     assert isinstance(engine.commands[-1], Stop)
-    one.robot.wait("its end", at_rest, 5)
+    one.robot.wait("its end", at_rest)
     assert not one.state.quantization.problem("lanes"), "a person knows what was stopped"
     assert len(one.state.quantization.comparison.answers[0].tokens) < len(SAID)
 
@@ -175,7 +175,7 @@ def test_reports_stand_beside_each_other(panel):
     for mode in ("int8", "int4"):
         choose(one, tested=mode, reference="fp32")
         one.robot.click("report.run")
-        one.robot.wait("the report", at_rest, 5)
+        one.robot.wait("the report", at_rest)
     command = last(engine, MeasureDivergence)
     assert (command.tested.mode, command.reference.mode) == ("int4", "fp32")
     assert command.reference.activations == "a32"
@@ -191,7 +191,7 @@ def test_the_table_of_tensors(panel):
     one, engine = panel()
     one.robot.click("quantization.page.tensors")
     one.robot.click("tensors.run")
-    one.robot.wait("the tensors", at_rest, 5)
+    one.robot.wait("the tensors", at_rest)
     assert last(engine, AnalyzeTensors).mode == "int4"
     one.robot.frames(2)
     assert one.robot.shows("tensors.table")
@@ -256,7 +256,7 @@ def test_a_tip_has_room_for_its_words(panel, monkeypatch):
     one.robot.click("quantization.compare")
     choose(one, prompt="Tell me a story.")
     one.robot.click("lanes.run")
-    one.robot.wait("both answers", at_rest, 5)
+    one.robot.wait("both answers", at_rest)
     one.robot.point(f"lanes.bar.{PARTING}")
     drawn.clear()
     one.robot.frames(3)

@@ -60,8 +60,8 @@ def test_a_step_is_measured_and_a_click_looks_closer(panel, size):  # noqa: F811
     one.robot.click("tab.performance")
     one.robot.click("step.128")
     one.robot.click("step.measure")
-    one.robot.wait("the profile", lambda s: s.quantization.profile is not None, 5)
-    one.robot.wait("the end", at_rest, 5)
+    one.robot.wait("the profile", lambda s: s.quantization.profile is not None)
+    one.robot.wait("the end", at_rest)
     assert last(engine, ProfileStep).tokens == 128
     one.robot.frames(2)
     one.robot.click("step.layer 0")

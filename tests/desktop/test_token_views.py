@@ -1,6 +1,5 @@
 """Tokens, lens and steering used through ImGui's input queue: a fake engine, then real models."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +28,7 @@ from desktop.token_state import TEMPLATE, XRay
 from desktop.views import token_colors
 from desktop.views.compare import first_difference
 from desktop.views.lens import settled
+from tests.counting import python_calls
 from tests.desktop.fake_engine import ANSWER, OTHER, OTHER_ID, FakeEngine, lens, pieces_of
 from tests.desktop.headless import READY, sent
 from tests.runners import BACKENDS, exact
@@ -44,17 +44,17 @@ def talk(headless):
     engine = FakeEngine(0.0)
     one.program.start(engine)
     engine.send(LoadModel(None))
-    one.robot.wait("the model", lambda s: s.model is not None, 5)
+    one.robot.wait("the model", lambda s: s.model is not None)
     ask(one)
     engine.commands.clear()
     return one, engine
 
 
-def ask(one, limit=10.0):
+def ask(one):
     one.robot.click("chat.input")
     one.robot.type(QUESTION)
     one.robot.click("chat.send")
-    one.robot.wait("the answer", lambda s: s.messages and not s.busy, limit, pace=0)
+    one.robot.wait("the answer", lambda s: s.messages and not s.busy, pace=0)
     one.robot.frames(2)
 
 
@@ -77,7 +77,7 @@ def test_pointing_at_any_token_asks_where_it_looks(talk, name):
     start = 2 if message == "0" else 2 + len(pieces_of(QUESTION)) + 2
     position = start + int(token)
     assert [look.position for look in sent(engine, Look)] == [position]
-    one.robot.wait("the look", lambda s: s.looked is not None, 5)
+    one.robot.wait("the look", lambda s: s.looked is not None)
     one.robot.frames(3)
     assert len(sent(engine, Look)) == 1, "asked once while the pointer rests"
     one.robot.leave()
@@ -106,7 +106,7 @@ def test_a_token_gives_way_to_another_choice_and_comes_back(talk):
     one.robot.click(f"tokens.choice.{OTHER_ID}")
     (command,) = sent(engine, Generate)
     assert command.forced == (0, 1, OTHER_ID)
-    one.robot.wait("the answer", lambda s: not s.busy, 10, pace=0)
+    one.robot.wait("the answer", lambda s: not s.busy, pace=0)
     one.robot.frames(2)
     text = one.state.messages[1].text
     assert text == "".join([*pieces_of(ANSWER)[:2], OTHER, *pieces_of(ANSWER)[3:]])
@@ -125,12 +125,12 @@ def test_a_version_that_the_cache_has_lost_is_read_again(talk):
     assert not one.robot.shows("xray.read")
     one.robot.click("token.1.2")
     one.robot.click(f"tokens.choice.{OTHER_ID}")
-    one.robot.wait("the answer", lambda s: not s.busy, 10, pace=0)
+    one.robot.wait("the answer", lambda s: not s.busy, pace=0)
     one.robot.click("message.1.before")
     engine.delay = 0.1
     one.robot.click("xray.read")
     assert one.robot.shows("xray.legend") is False
-    one.robot.wait("the reading", lambda s: s.reading is None, 5)
+    one.robot.wait("the reading", lambda s: s.reading is None)
     one.robot.frames(2)
     (command,) = sent(engine, Read)
     assert command.messages[-1].content == ANSWER == one.state.messages[1].text
@@ -144,10 +144,10 @@ def test_the_lens_follows_the_newest_token_at_leisure(headless):
     engine = FakeEngine(0.01)
     one.program.start(engine)
     engine.send(LoadModel(None))
-    one.robot.wait("the model", lambda s: s.model is not None, 5)
+    one.robot.wait("the model", lambda s: s.model is not None)
     one.robot.click("tab.lens")
-    ask(one, limit=30)
-    one.robot.wait("the lens", lambda s: not s.lens.request, 5)
+    ask(one)
+    one.robot.wait("the lens", lambda s: not s.lens.request)
     asked = [inspect.position for inspect in sent(engine, Inspect)]
     assert asked == sorted(set(asked)) and asked[-1] == one.state.context_used - 1
     tokens = len(one.state.messages[1].tokens)
@@ -182,7 +182,7 @@ def test_heads_are_ablated_weighed_and_restored(talk):
     (gains,) = (command.gains for command in sent(engine, SetGains))
     assert gains[2] == (1.0,) * 4 + (0.0,) + (1.0,) * 4
     assert all(row == (1.0,) * 9 for n, row in enumerate(gains) if n != 2)
-    one.robot.wait("the effect", lambda s: s.steering.effect is not None, 5)
+    one.robot.wait("the effect", lambda s: s.steering.effect is not None)
     drag(one, "steer.1.0", 50)
     assert one.state.steering.gains[1][0] == pytest.approx(1.6, abs=0.02)
     drag(one, "steer.1.0", -400)
@@ -236,7 +236,7 @@ def test_the_steered_answer_stands_beside_the_first(talk):
     one.robot.click("steer.0.0")
     one.robot.click("steer.again")
     assert one.robot.shows("compare")
-    one.robot.wait("the answer", lambda s: not s.busy, 10, pace=0)
+    one.robot.wait("the answer", lambda s: not s.busy, pace=0)
     one.robot.frames(2)
     (command,) = sent(engine, Generate)
     assert command.gains == one.state.steering.gains
@@ -263,12 +263,12 @@ def test_the_lens_asks_of_the_token_that_is_held(talk):
     one.robot.click("tab.lens")
     last = one.state.context_used - 1
     assert [inspect.position for inspect in sent(engine, Inspect)] == [last]
-    one.robot.wait("the lens", lambda s: not s.lens.request, 5)
+    one.robot.wait("the lens", lambda s: not s.lens.request)
     one.robot.frames(3)
     assert len(sent(engine, Inspect)) == 1
     one.program.do(SetAttention(AttentionChoice(row=7)))
-    one.robot.wait("the lens", lambda s: s.lens.key[:1] == (7,), 5)
-    one.robot.wait("the lens", lambda s: not s.lens.request, 5)
+    one.robot.wait("the lens", lambda s: s.lens.key[:1] == (7,))
+    one.robot.wait("the lens", lambda s: not s.lens.request)
     assert sent(engine, Inspect)[-1].position == 7
     one.robot.frames(2)
     assert one.robot.shows("lens.table")
@@ -284,7 +284,7 @@ def test_colours_are_those_of_the_map(talk, theme):
     one.program.do(SetTheme(theme))
     one.robot.click("chat.xray")
     one.robot.point("token.1.3")
-    one.robot.wait("the look", lambda s: s.looked is not None, 5)
+    one.robot.wait("the look", lambda s: s.looked is not None)
     weights = [0.9, 0.0, 0.001, 0.05, 0.1]
     looked = replace(one.state.looked, weights=tuple(weights))
     one.program.state = replace(one.state, looked=looked)
@@ -334,22 +334,17 @@ def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
     laid = []
     lay_out = token_text.lay_out
     monkeypatch.setattr("desktop.views.tokens.lay_out", lambda *a: laid.append(1) or lay_out(*a))
-    times = {}
+    calls = {}
     for count in (20, 200):
         messages, owners, labels = long_chat(count)
         state = replace(READY, messages=messages, owners=owners, positions=labels)
         one = headless(replace(state, xray=XRay(shown=True, at=5)))
         laid.clear()
-        best = 9.0
-        for _ in range(20):
-            start = time.perf_counter()
-            one.robot.frames()
-            best = min(best, time.perf_counter() - start)
+        calls[count] = python_calls(one.robot.frames)
         assert laid == []
         shown = sum(name.startswith("token.") for name in one.ui.rects)
         assert 20 < shown < 1000
-        times[count] = best
-    assert times[200] < times[20] * 2 + 0.004, times
+    assert calls[200] - calls[20] < 180 * 30, "some a message, none for each of its 120 tokens"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -359,8 +354,8 @@ def test_on_a_real_model(headless, tiny_llama, backend, request):
     engine = Engine(device)
     one.program.start(engine)
     engine.send(LoadModel(str(tiny_llama), exact(backend)))
-    one.robot.wait("the model", lambda s: s.model is not None, 60)
-    ask(one, 60)
+    one.robot.wait("the model", lambda s: s.model is not None)
+    ask(one)
     state, source = one.state, engine.attention()
     ids = [token.id for token in state.messages[1].tokens]
     first = next(n for n, owner in enumerate(state.owners) if owner == 1)
@@ -368,7 +363,7 @@ def test_on_a_real_model(headless, tiny_llama, backend, request):
     one.robot.click("chat.xray")
     one.program.do(SetXRay(replace(one.state.xray, layer=1)))
     one.robot.point("token.1.4")
-    one.robot.wait("the look", lambda s: s.looked is not None, 20)
+    one.robot.wait("the look", lambda s: s.looked is not None)
     maps = np.zeros((4, source.length, source.length), np.float32)
     head_maps(source, 1, range(4), maps)
     expected = maps.mean(axis=0)[first + 4]
@@ -376,7 +371,7 @@ def test_on_a_real_model(headless, tiny_llama, backend, request):
     check_choice(one, ids)
     check_steering(one)
     one.robot.click("tab.lens")
-    one.robot.wait("the lens", lambda s: s.lens.result is not None and not s.lens.request, 20)
+    one.robot.wait("the lens", lambda s: s.lens.result is not None and not s.lens.request)
     assert [row.layer for row in one.state.lens.result.rows] == [0, 1]
 
 
@@ -384,7 +379,7 @@ def check_choice(one, ids):
     one.robot.click("token.1.4")
     other = next(b for b in one.state.messages[1].tokens[4].alternatives if b.token != ids[4])
     one.robot.click(f"tokens.choice.{other.token}")
-    one.robot.wait("the answer", lambda s: not s.busy, 60)
+    one.robot.wait("the answer", lambda s: not s.busy)
     tokens = one.state.messages[1].tokens
     assert [token.id for token in tokens[:5]] == [*ids[:4], other.token]
     assert tokens[4].probability == pytest.approx(other.probability, abs=1e-4)
@@ -393,11 +388,11 @@ def check_choice(one, ids):
 
 def check_steering(one):
     one.program.do(Steer(((0.0,) * 4,) * 2))
-    one.robot.wait("the effect", lambda s: s.steering.effect is not None, 20)
+    one.robot.wait("the effect", lambda s: s.steering.effect is not None)
     assert one.state.steering.effect.kl > 1e-4
     one.robot.click("tab.steer")
     one.robot.click("steer.again")
-    one.robot.wait("the answer", lambda s: not s.busy, 60)
+    one.robot.wait("the answer", lambda s: not s.busy)
     base, other = (one.state.messages[1].versions[-1][0], one.state.messages[1])
     assert other.sampling == base.sampling
     assert first_difference(base, other) is not None

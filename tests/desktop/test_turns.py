@@ -60,7 +60,7 @@ def following(headless, monkeypatch):
         one = headless(size=size)
         one.program.start(FakeEngine(0.0))
         one.program.do(a.Send("Why is the sky blue?"))
-        one.robot.wait("an answer", lambda s: s.messages and not s.busy, 10.0)
+        one.robot.wait("an answer", lambda s: s.messages and not s.busy)
         one.robot.click("chat.input")
         one.robot.leave()
         one.robot.frames(4)

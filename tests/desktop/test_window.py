@@ -61,7 +61,7 @@ class Program:
             shown += self.loop.run(draw)
         return shown
 
-    def until(self, condition, seconds=20.0):
+    def until(self, condition, seconds=120.0):
         """Frames until something has come true."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -109,10 +109,12 @@ def test_frames_without_news_ask_the_window_system_nothing(program, monkeypatch)
     asked.clear()
     assert program.frames(5) == 5
     assert asked == []
-    start, ticked = time.perf_counter(), imgui.get_time()
+    start = time.perf_counter()
+    program.frames()
+    ticked = imgui.get_time()
     time.sleep(0.05)
     program.frames()
-    assert imgui.get_time() - ticked <= time.perf_counter() - start + 0.1, "no time counts twice"
+    assert imgui.get_time() - ticked <= time.perf_counter() - start + 0.01, "no time counts twice"
 
     x11.move_mouse(program.display, program.x_window, 50, 60)
     assert program.until(lambda: asked)
@@ -212,8 +214,8 @@ def test_wake_from_another_thread_ends_the_sleep(program):
     timer = threading.Timer(0.1, program.window.wake)
     start = time.monotonic()
     timer.start()
-    program.window.wait_events(20.0)
-    assert time.monotonic() - start < 10.0
+    program.window.wait_events(240.0)
+    assert time.monotonic() - start < 120.0
     timer.join()
 
 
@@ -222,7 +224,7 @@ def test_sleep_ends_by_itself(program):
     program.window.poll_events()
     start = time.monotonic()
     program.window.wait_events(0.05)
-    assert time.monotonic() - start < 5.0
+    assert time.monotonic() - start < 120.0
 
 
 def test_dropped_files_are_handed_on(program):
