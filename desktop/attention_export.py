@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +14,9 @@ from core.attention_export import new_file, unwritable
 from core.errors import LlmLiteError
 from desktop.actions import ExportAttention
 from desktop.attention_state import MOST_LOCKED
-from desktop.defects import ReportDefect, defect_of
+from desktop.defects import ReportDefect
 from desktop.figure import Figure
-from desktop.guard import attempt
+from desktop.guard import Failed, attempt
 from desktop.png import write_png
 from desktop.state import AppState
 from desktop.ui import Ui
@@ -56,7 +57,7 @@ class Exporter:
         if view != "text" and (ui.maps is None or ui.maps.problem):
             return self._end("there are no maps to make a picture of", ui)
         found = attempt(lambda: figure_of(view, shown, ui))
-        if isinstance(found, Exception):
+        if isinstance(found, Failed):
             return self._fail(found, ui)
         self._figure = found
         if self._figure is None and ui.now > self._until:
@@ -78,10 +79,10 @@ class Exporter:
         self._end("", ui)
         return Outcome(f"Saved {path}")
 
-    def _fail(self, error: Exception, ui: Ui) -> Outcome:
-        if isinstance(error, LlmLiteError):
-            return self._end(str(error), ui)
-        defect = defect_of("the picture could not be drawn", error)
+    def _fail(self, failed: Failed, ui: Ui) -> Outcome:
+        if isinstance(failed.error, LlmLiteError):
+            return self._end(str(failed.error), ui)
+        defect = ReportDefect("the picture could not be drawn", failed.text, time.time())
         return replace(self._end("", ui), defect=defect)
 
     def _end(self, problem: str, ui: Ui) -> Outcome:

@@ -7,14 +7,17 @@ happened. The part is tried again as soon as the state is another one.
 
 from __future__ import annotations
 
+import time
+import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from imgui_bundle import imgui, implot
 
 from core.errors import DeviceError
 from desktop.actions import Action
-from desktop.defects import defect_of
+from desktop.defects import ReportDefect
 from desktop.state import AppState
 from desktop.ui import Ui
 
@@ -30,7 +33,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._failed: dict[str, AppState] = {}  # part -> the state that it could not draw
-        self._told: dict[str, tuple[str, int]] = {}  # part -> where it failed last
+        self._told: dict[str, str] = {}  # part -> where it failed last
 
     def draw(
         self,
@@ -44,7 +47,7 @@ class Guard:
         actions: list[Action] = []
         if self._failed.get(name) is not state:
             found = attempt(lambda: part(state, ui))
-            if not isinstance(found, Exception):
+            if not isinstance(found, Failed):
                 self._failed.pop(name, None)
                 return found
             self._failed[name] = state
@@ -52,20 +55,32 @@ class Guard:
         instead(ui)
         return actions
 
-    def _report(self, name: str, error: Exception) -> list[Action]:
+    def _report(self, name: str, failed: Failed) -> list[Action]:
         """Once for each place in the program; a part may fail in every frame."""
-        at = error.__traceback__
-        while at is not None and at.tb_next is not None:
-            at = at.tb_next
-        place = (at.tb_frame.f_code.co_filename, at.tb_lineno) if at else ("", 0)
-        if self._told.get(name) == place:
+        if self._told.get(name) == failed.place:
             return []
-        self._told[name] = place
-        return [defect_of(name, error)]
+        self._told[name] = failed.place
+        return [ReportDefect(name, failed.text, time.time())]
 
 
-def attempt(work: Callable[[], Result]) -> Result | Exception:
-    """The result of `work`, which draws, or what it raised: Dear ImGui then is as it was before.
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What was raised; without its frames, which hold what they were about to draw."""
+
+    error: Exception
+    text: str
+    place: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Failed:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        text = "".join(traceback.format_exception(error))
+        error.__context__ = error.__cause__ = error.__traceback__ = None
+        return cls(error, text, f"{frame.filename}:{frame.lineno}")
+
+
+def attempt(work: Callable[[], Result]) -> Result | Failed:
+    """The result of `work`, which draws, or how it failed: Dear ImGui then is as it was before.
     A device that is lost is no defect: that goes on to whoever opens another."""
     before = imgui.internal.ErrorRecoveryState()
     imgui.internal.error_recovery_store_state(before)
@@ -75,7 +90,7 @@ def attempt(work: Callable[[], Result]) -> Result | Exception:
         _end_what_was_begun(before)
         if isinstance(error, DeviceError):
             raise
-        return error
+        return Failed.of(error)
 
 
 def say_failed(ui: Ui) -> None:

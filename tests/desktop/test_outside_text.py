@@ -10,7 +10,7 @@ from imgui_bundle import imgui
 from core.messages import Logged, ModelLoaded, TokenDecoded
 from desktop import incoming
 from desktop.apply import apply
-from desktop.guard import attempt
+from desktop.guard import Failed, attempt
 from desktop.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
 from desktop.state import AppState, Load
 from desktop.views import VIEWS, status_bar
@@ -74,7 +74,7 @@ def test_without_the_door_the_same_text_is_no_utf_8(headless, events, monkeypatc
     found = attempt(lambda: VIEWS[0].draw(state, one.ui))
     imgui.end()
     imgui.render()
-    assert isinstance(found, UnicodeError | TypeError)
+    assert isinstance(found, Failed) and isinstance(found.error, UnicodeError | TypeError)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
