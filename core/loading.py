@@ -24,6 +24,7 @@ from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, 
 from core.metrics.memory import available_bytes, cache_memory, give_back
 from core.models.model import BuildOptions, Model
 from core.models.registry import read_model
+from core.plain_text import one_line
 from core.plan.cache_layers import cache_bytes, cache_layers
 from core.plan.plan import Program, tensor_row_bytes
 from core.quant.modes import MODES, common_room, convert, mode_bytes, raised
@@ -290,9 +291,9 @@ def _model_info(
         formats[tensor.dtype] += tensor.nbytes
     metadata, cache = model_file.file.metadata, cache_layout(executor.program, options)
     return ModelInfo(
-        name=catalog.title_of(model_file.path) or _own_name(model_file),
+        name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
         path=str(model_file.path),
-        architecture=str(metadata.get("general.architecture")),
+        architecture=one_line(str(metadata.get("general.architecture"))),
         parameters=sum(math.prod(t.shape) for t in tensors.values()),
         file_bytes=model_file.size,
         weight_bytes=executor.weight_bytes,

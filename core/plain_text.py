@@ -26,6 +26,17 @@ def lines(text: str) -> str:
     return text if text.isprintable() else _UNFIT_IN_LINES.sub(_escaped, text)
 
 
+def shortened(text: str, limit: int) -> str:
+    """`text` of at most `limit` characters (100 or more): of a longer one the middle is left out,
+    as a sentence names its file at the start and its reason at the end."""
+    if len(text) <= limit:
+        return text
+    kept = limit - 40  # room for what stands in the middle
+    head = kept // 2
+    left_out = len(text) - kept
+    return f"{text[:head]} … ({left_out:,} characters) … {text[len(text) - kept + head :]}"
+
+
 def _escaped(match: re.Match[str]) -> str:
     char = match[0]
     if "\udc80" <= char <= "\udcff":  # a byte of a path or an argument that is no UTF-8 (PEP 383)

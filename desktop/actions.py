@@ -15,10 +15,12 @@ from core.messages import (
     SamplingOptions,
     Stop,
 )
-from desktop import cache_actions, inside, quantizing
+from desktop import cache_actions, defects, inside, quantizing
 from desktop.asking import Result, ask, ask_again, end_reading, obstacle
 from desktop.attention_state import AttentionChoice, FigureName
 from desktop.cache_actions import CacheAction
+from desktop.defects import ReportDefect
+from desktop.incoming import typed
 from desktop.inside import InsideAction
 from desktop.notices import notify
 from desktop.quantizing import QuantAction
@@ -170,6 +172,7 @@ Action = (
     | QuantAction
     | ChooseFile
     | ResetLayout
+    | ReportDefect
 )
 
 
@@ -193,7 +196,7 @@ def _act(action: object, state: AppState, now: float) -> Result:
 
 @_act.register
 def _(action: SetDraft, state: AppState, now: float) -> Result:
-    return replace(state, draft=action.text), ()
+    return replace(state, draft=typed(action.text)), ()
 
 
 @_act.register
@@ -201,9 +204,9 @@ def _(action: Send, state: AppState, now: float) -> Result:
     if not action.text.strip():
         return state, ()
     if problem := obstacle(state):
-        return notify(replace(state, draft=action.text), "warning", problem, now), ()
+        return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
     kept = state.messages if state.editing is None else state.messages[: state.editing]
-    messages = (*kept, Message("user", action.text.strip()))
+    messages = (*kept, Message("user", typed(action.text.strip())))
     return ask(replace(state, draft="", editing=None, comparing=None), messages, now)
 
 
@@ -315,7 +318,7 @@ def _(action: SetSampling, state: AppState, now: float) -> Result:
 
 @_act.register
 def _(action: SetSystemPrompt, state: AppState, now: float) -> Result:
-    return replace(state, system_prompt=action.text), ()
+    return replace(state, system_prompt=typed(action.text)), ()
 
 
 @_act.register
@@ -395,6 +398,6 @@ def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 
-_HANDLERS = inside.HANDLERS | cache_actions.HANDLERS | quantizing.HANDLERS
+_HANDLERS = inside.HANDLERS | cache_actions.HANDLERS | quantizing.HANDLERS | defects.HANDLERS
 for _kind, _handler in _HANDLERS.items():
     _act.register(_kind, _handler)

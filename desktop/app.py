@@ -17,12 +17,13 @@ from typing import Any
 
 from imgui_bundle import imgui
 
-from core.errors import DeviceError, DeviceLostError
+from core.errors import DeviceError, DeviceLostError, LlmLiteError
 from core.gpu.device import Device
 from core.messages import EngineOptions, SamplingOptions
 from desktop.actions import Action, OpenModel
 from desktop.dialogs import FileDialog
 from desktop.fonts import load_fonts
+from desktop.incoming import fit_line
 from desktop.interface import Interface, create_context, destroy_context
 from desktop.keeper import Keeper
 from desktop.pacing import FRAME, SOFTWARE_FRAME, Pacer
@@ -148,9 +149,17 @@ class App:
         if self.program.update():
             self._pacer.on_change(now)
             self._name_window()
-        if (path := self._dialog.poll()) is not None:
-            self._open(path)
+        self._look_at_dialog()
         self._save(now)
+
+    def _look_at_dialog(self) -> None:
+        try:
+            path = self._dialog.poll()
+        except LlmLiteError as error:
+            self.program.warn(str(error))
+            return
+        if path is not None:
+            self._open(path)
 
     def _name_window(self) -> None:
         model = self.program.state.model
@@ -244,7 +253,7 @@ class App:
 
     def _complain(self, problem: str) -> None:
         self.program.warn(problem)
-        print(f"llm-lite: {problem}", file=sys.stderr)
+        print(f"llm-lite: {fit_line(problem)}", file=sys.stderr)
 
     def close(self) -> None:
         """Save, stop the engine, give everything back; leaves at once if the engine hangs."""

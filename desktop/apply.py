@@ -31,9 +31,9 @@ from core.messages import (
 )
 from desktop import cache_state, quant_apply
 from desktop.cache_state import CacheState
-from desktop.notices import notify
+from desktop.incoming import fit_to_show
+from desktop.notices import add_log, notify
 from desktop.state import (
-    LOG_LINES,
     RATE_PERIOD,
     RATE_SAMPLES,
     RATE_WINDOW,
@@ -53,7 +53,7 @@ from desktop.token_state import SYSTEM, TEMPLATE
 
 def apply(event: Event, state: AppState, now: float) -> AppState:
     """The state after `event`, which came at `now`; those of a dropped request change nothing."""
-    return _apply(event, state, now)
+    return _apply(fit_to_show(event), state, now)
 
 
 def fold(events: Iterable[Event], state: AppState, now: float) -> AppState:
@@ -64,16 +64,13 @@ def fold(events: Iterable[Event], state: AppState, now: float) -> AppState:
             for event in together:
                 state = apply(event, state, now)
         else:
-            state = _decoded([e for e in together if isinstance(e, TokenDecoded)], state, now)
+            tokens = [fit_to_show(e) for e in together if isinstance(e, TokenDecoded)]
+            state = _decoded(tokens, state, now)
     return state
 
 
 def _request(event: Event) -> int | None:
     return event.request if isinstance(event, TokenDecoded) else None
-
-
-def add_log(state: AppState, line: LogLine) -> AppState:
-    return replace(state, log=(*state.log, line)[-LOG_LINES:])
 
 
 @singledispatch

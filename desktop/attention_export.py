@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from core.errors import LlmLiteError
 from core.files import make_folder
 from desktop.actions import ExportAttention
 from desktop.attention_state import MOST_LOCKED
+from desktop.defects import ReportDefect
 from desktop.figure import Figure
+from desktop.guard import Failed, attempt
 from desktop.png import write_png
 from desktop.state import AppState
 from desktop.ui import Ui
@@ -25,6 +28,7 @@ PATIENCE = 60.0  # seconds until a picture whose maps are not complete is given 
 class Outcome:
     words: str
     failed: bool = False
+    defect: ReportDefect | None = None  # told instead of the words
 
 
 class Exporter:
@@ -49,12 +53,13 @@ class Exporter:
             return None
         if self._until is None:
             self._until = ui.now + PATIENCE
-        try:
-            if self._wanted.view != "text" and (ui.maps is None or ui.maps.problem):
-                raise LlmLiteError("there are no maps to make a picture of")
-            self._figure = figure_of(self._wanted.view, self._state, ui)
-        except LlmLiteError as error:
-            return self._end(str(error), ui)
+        view, shown = self._wanted.view, self._state
+        if view != "text" and (ui.maps is None or ui.maps.problem):
+            return self._end("there are no maps to make a picture of", ui)
+        found = attempt(lambda: figure_of(view, shown, ui))
+        if isinstance(found, Failed):
+            return self._fail(found, ui)
+        self._figure = found
         if self._figure is None and ui.now > self._until:
             return self._end("the maps were not complete in time; try it once more at rest", ui)
         ui.redraw_in(0.03)
@@ -72,6 +77,12 @@ class Exporter:
             return self._end(str(error), ui)
         self._end("", ui)
         return Outcome(f"Saved {path}")
+
+    def _fail(self, failed: Failed, ui: Ui) -> Outcome:
+        if isinstance(failed.error, LlmLiteError):
+            return self._end(str(failed.error), ui)
+        defect = ReportDefect("the picture could not be drawn", failed.text, time.time())
+        return replace(self._end("", ui), defect=defect)
 
     def _end(self, problem: str, ui: Ui) -> Outcome:
         self._wanted = self._state = self._figure = None

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from core.errors import DeviceError
+from core.errors import DeviceError, RequestError
 
 # A directory of Hugging Face opens by its config.json, a variant by its variant.json.
 FILTERS = ["Models", "*.gguf *.safetensors config.json variant.json slice.json", "All files", "*"]
@@ -35,15 +35,22 @@ class FileDialog:
             )
         from imgui_bundle import portable_file_dialogs as dialogs
 
-        start = str(folder) if folder else ""
+        start = str(folder) if folder and str(folder).isprintable() else ""
         self._dialog = dialogs.open_file("Open a model", start, FILTERS)
 
     def poll(self) -> Path | None:
-        """The chosen file, when one has just been chosen."""
+        """The chosen file, when one has just been chosen. Raises RequestError where its name cannot
+        be told."""
         if self._dialog is None or not self._dialog.ready(0):
             return None
-        chosen = self._dialog.result()
-        self._dialog = None
+        dialog, self._dialog = self._dialog, None
+        try:
+            chosen = dialog.result()
+        except UnicodeDecodeError as error:
+            raise RequestError(
+                "The name of the chosen file is not UTF-8, which the file dialog cannot say. Drop "
+                "the file on the window, or name it on the command line."
+            ) from error
         return Path(chosen[0]) if chosen else None
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ the tour and the tests all draw through it.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui, implot
@@ -22,6 +23,7 @@ from desktop.actions import (
     UndoNewChat,
 )
 from desktop.frame_times import FrameTimes
+from desktop.guard import Guard, say_failed
 from desktop.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
 from desktop.settings import Settings
 from desktop.state import AppState, Notice, ThemeName
@@ -73,6 +75,7 @@ class Interface:
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
         self._applied: tuple[ThemeName, float, float] | None = None
         self._turns = Turns(VIEWS)
+        self._guard = Guard()
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
@@ -97,14 +100,14 @@ class Interface:
         width, height = rail.rail_width(ui), status_bar.status_height(ui)
         actions = self._shortcuts(state)
         with _pane("rail", 0, 0, width, size.y - height, ui):
-            actions += rail.draw(state, ui)
+            actions += self._guard.draw("rail", rail.draw, state, ui)
             _edge(ui, (1, 0, 1, 1))
         self._draw_dockspace(width, size.x - width, size.y - height)
         actions += self._draw_views(state)
         with _pane("status", 0, size.y - height, size.x, height, ui):
-            actions += status_bar.draw(state, ui)
+            actions += self._guard.draw("status bar", status_bar.draw, state, ui)
             _edge(ui, (0, 0, 1, 0))
-        actions += self._draw_notices(state, size, height)
+        actions += self._guard.draw("notices", partial(self._draw_notices, height), state, ui)
         if any(isinstance(action, ResetLayout) for action in actions):
             self.reset_layout()
         return actions
@@ -184,7 +187,7 @@ class Interface:
         with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
             padded = imgui.ChildFlags_.always_use_window_padding
             imgui.begin_child("view", ImVec2(0, 0), padded, flags)
-        actions = view.draw(state, ui)
+        actions = self._guard.draw(view.name, view.draw, state, ui, say_failed)
         imgui.end_child()
         return actions
 
@@ -199,13 +202,14 @@ class Interface:
         rect = window.dc.dock_tab_item_rect
         self.ui.rects[f"tab.{name}"] = (rect.min.x, rect.min.y, rect.max.x, rect.max.y)
 
-    def _draw_notices(self, state: AppState, size: ImVec2, bottom: float) -> list[Action]:
+    def _draw_notices(self, bottom: float, state: AppState, ui: Ui) -> list[Action]:
         actions: list[Action] = []
-        y = size.y - bottom - self.ui.u(4)
+        size = imgui.get_main_viewport().size
+        y = size.y - bottom - ui.u(4)
         for notice in reversed(state.notices):
             height, done = self._draw_notice(notice, size.x, y)
             actions += done
-            y -= height + self.ui.u(2)
+            y -= height + ui.u(2)
         return actions
 
     def _draw_notice(

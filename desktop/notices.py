@@ -1,11 +1,12 @@
-"""The toasts: sentences that show for a while."""
+"""What is told to the person: toasts, which show for a while, and the lines of the log."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from core.messages import Level
-from desktop.state import NOTICES, AppState, Notice
+from desktop.incoming import fit_line, fit_lines
+from desktop.state import LOG_LINES, NOTICES, AppState, LogLine, Notice
 from desktop.units import sentence
 
 NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0}
@@ -13,10 +14,15 @@ NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0
 
 def notify(state: AppState, level: Level, text: str, now: float, undo: bool = False) -> AppState:
     """The state with one more toast; the same sentence again only lasts longer."""
-    text, until = sentence(text), now + NOTICE_SECONDS[level]
+    text, until = sentence(fit_line(text)), now + NOTICE_SECONDS[level]
     others = tuple(n for n in state.notices if n.text != text)
     notice = Notice(state.next_notice, level, text, until, undo)
     return replace(state, notices=(*others, notice)[-NOTICES:], next_notice=state.next_notice + 1)
+
+
+def add_log(state: AppState, line: LogLine) -> AppState:
+    line = replace(line, text=fit_lines(line.text))
+    return replace(state, log=(*state.log, line)[-LOG_LINES:])
 
 
 def expire(state: AppState, now: float) -> AppState:

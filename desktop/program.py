@@ -19,12 +19,14 @@ from core.attention import AttentionSource
 from core.messages import Command, Event
 from core.metrics.memory import available_bytes
 from desktop.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
-from desktop.apply import add_log, fold
+from desktop.apply import apply, fold
 from desktop.attention_export import Exporter, Outcome
 from desktop.cache_actions import LookAtMemory
+from desktop.defects import defect_of
 from desktop.figure import Figure
+from desktop.incoming import fit_to_show
 from desktop.interface import Interface
-from desktop.notices import expire, notify
+from desktop.notices import add_log, expire, notify
 from desktop.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 
 
@@ -59,7 +61,7 @@ class Program:
         """Fold what the engine said; whether the picture is another one now."""
         before, now = self.state, time.monotonic()
         events = self.engine.poll() if self.engine else []
-        self.state = fold(events, self.state, now)
+        self._fold(events, now)
         for event in events:
             self.on_event(event, now)
         self.state = expire(self.state, now)
@@ -86,7 +88,9 @@ class Program:
     def _say(self, outcome: Outcome | None) -> None:
         if outcome is None:
             return
-        if outcome.failed:
+        if outcome.defect is not None:
+            self.do(outcome.defect)
+        elif outcome.failed:
             self.warn(outcome.words)
         else:
             self.state = notify(self.state, "info", outcome.words, time.monotonic())
@@ -98,8 +102,23 @@ class Program:
             self.exporter.begin(action, self.state)
         elif isinstance(action, LookAtMemory):
             self.state = replace(self.state, memory_available=available_bytes())
-        self.state, commands = act(action, self.state, time.monotonic())
+        try:
+            self.state, commands = act(action, self.state, time.monotonic())
+        except Exception as error:
+            action = defect_of(f"{type(action).__name__} could not be done", error)
+            self.state, commands = act(action, self.state, time.monotonic())
         self._send(commands)
+
+    def _fold(self, events: list[Event], now: float) -> None:
+        """An event that cannot be folded, which is a defect, costs only itself."""
+        try:
+            self.state = fold(events, self.state, now)
+        except Exception:
+            for event in events:
+                try:
+                    self.state = apply(event, self.state, now)
+                except Exception as error:
+                    self.do(defect_of(f"{type(event).__name__} could not be shown", error))
 
     def warn(self, text: str) -> None:
         """A problem of the program itself: a toast, and a line in the log."""
@@ -146,4 +165,8 @@ def device_choices() -> tuple[DeviceChoice, ...]:
 
 def with_lists(state: AppState) -> AppState:
     """The state with the models and devices there are."""
-    return replace(state, catalogue=catalogue(), devices=device_choices())
+    return replace(
+        state,
+        catalogue=tuple(map(fit_to_show, catalogue())),
+        devices=tuple(map(fit_to_show, device_choices())),
+    )

@@ -7,8 +7,11 @@ default, keys we do not know are kept and written back. Writing never raises for
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
+import stat
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -25,10 +28,13 @@ from core.messages import (
     Overflow,
     SamplingOptions,
 )
+from core.plain_text import lines
 from core.renaming import rename_free
 from desktop.actions import MAX_FONT, MIN_FONT
 from desktop.attention_colors import NAMES
 from desktop.attention_state import AttentionChoice
+from desktop.incoming import TYPED
+from desktop.layout_text import is_layout
 from desktop.state import RECENT_FILES, AppState, ThemeName
 from desktop.token_state import LookBy
 
@@ -47,6 +53,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "by": get_args(LookBy),
     "colors": NAMES,
 }
+LARGEST_FILE = 8 << 20  # bytes; ours has thousands
+LONGEST_PATH = 4096  # characters; what Linux takes
+LONGEST = {"system_prompt": TYPED, "layout": 1 << 18}  # characters
 RANGES: dict[str, tuple[float, float]] = {
     "font_size": (MIN_FONT, MAX_FONT),
     "temperature": (0.0, 2.0),
@@ -128,8 +137,7 @@ def load(path: Path) -> tuple[Settings, list[str]]:
     problems: list[str] = []
     defaults = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
     try:
-        text = path.read_bytes().decode("utf-8")
-        data = json.loads(text)
+        data = json.loads(_read(path).decode("utf-8"))
         if not isinstance(data, dict):
             raise ValueError(f"expected an object, found {type(data).__name__}")
     except FileNotFoundError:
@@ -143,18 +151,29 @@ def load(path: Path) -> tuple[Settings, list[str]]:
     return parse(data, defaults, problems), problems
 
 
+def _read(path: Path) -> bytes:
+    """The file's bytes; of what is no file nothing is read, as that might wait for ever."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        raw = file.read(LARGEST_FILE + 1)
+    if len(raw) > LARGEST_FILE:
+        raise ValueError(f"it has more than {LARGEST_FILE >> 20} MiB")
+    return raw
+
+
 def save(settings: Settings, path: Path) -> str:
     """Write `settings` to `path`; "" or, where that failed, a sentence. The old file then stays."""
     data = asdict(settings)
     data = {**data.pop("unknown"), **data}
     try:
-        content = json.dumps(data, ensure_ascii=False, indent=2).encode()
+        # A recent path may hold a lone surrogate, for a byte that is no UTF-8: JSON escapes it so.
+        text = json.dumps(data, ensure_ascii=False, indent=2)
         make_folder(path.parent)
-        write_file(path, content)
+        write_file(path, text.encode(errors="backslashreplace"))
     except FileError as error:
         return f"{path}: the settings could not be saved ({error.problem})."
-    except UnicodeEncodeError as error:
-        return f"{path}: the settings could not be saved ({error})."
     return ""
 
 
@@ -169,11 +188,23 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
             read[name] = replace(part, **_values(inner, part, problems, f"{name}."))
         else:
             problems.append(f"settings: {name} is not an object; the default is used.")
-    recent = data.get("recent", base.recent)
-    if isinstance(recent, list | tuple):
-        read["recent"] = tuple(p for p in recent if isinstance(p, str))[:RECENT_FILES]
+    if not is_layout(read.get("layout", "")):
+        problems.append("settings: layout is not as it was written; the default is used instead.")
+        del read["layout"]
+    read["recent"] = _recent(data.get("recent", list(base.recent)), problems)
     unknown = {key: value for key, value in data.items() if key not in known}
     return replace(base, **read, unknown={**base.unknown, **unknown})
+
+
+def _recent(found: Any, problems: list[str]) -> tuple[str, ...]:
+    """Paths that can be opened; what else is in the list is named and left out."""
+    if not isinstance(found, list):
+        problems.append("settings: recent is not a list; it is left empty.")
+        return ()
+    paths = [p for p in found if isinstance(p, str) and len(p) <= LONGEST_PATH and "\0" not in p]
+    if len(paths) < len(found):
+        problems.append(f"settings: recent: {len(found) - len(paths)} entries are no paths.")
+    return tuple(paths[:RECENT_FILES])
 
 
 def remember(state: AppState, settings: Settings) -> Settings:
@@ -223,20 +254,34 @@ def _values(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -
         value = data[item.name]
         if not _fits(item.name, value, old):
             problems.append(
-                f"settings: {prefix}{item.name} cannot be {str(value)[:40]!r}; "
-                f"{old!r} is used instead."
+                f"settings: {prefix}{item.name} cannot be {_words(value)}; "
+                f"{_words(old)} is used instead."
             )
             continue
+        if isinstance(old, str):
+            value = lines(value)
         found[item.name] = float(value) if isinstance(old, float) else value
     return found
+
+
+def _words(value: Any) -> str:
+    """A value as a sentence shows it."""
+    if isinstance(value, dict | list):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    if isinstance(value, str) and len(value) > 40:
+        return f"a text of {len(value):,} characters"
+    return repr(value) if isinstance(value, str) else str(value)[:40]
 
 
 def _fits(name: str, value: Any, old: Any) -> bool:
     low, high = RANGES.get(name, (-math.inf, math.inf))
     if value is None:
         return old is None
-    if isinstance(old, bool | str):
-        return type(value) is type(old) and value in CHOICES.get(name, (value,))
+    if isinstance(old, str):
+        short = isinstance(value, str) and len(value) <= LONGEST.get(name, LONGEST_PATH)
+        return short and value in CHOICES.get(name, (value,))
+    if isinstance(old, bool):
+        return isinstance(value, bool)
     if old is None or isinstance(old, int):  # the optional ones are all whole numbers
         return _is_int(value) and low <= value <= high
     number = isinstance(value, int | float) and not isinstance(value, bool)

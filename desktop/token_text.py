@@ -19,6 +19,7 @@ OPAQUE = 224  # alpha, of 255
 BREAK = "↵"
 NO_TOKEN = -1
 WIDTHS = 20_000  # words whose width is remembered
+PIECE = 8  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +114,14 @@ def _words(
         if total <= width:
             yield parts, total
             continue
-        for word, owner, _ in parts:  # longer than a line: broken anywhere
-            for character in word:
-                yield [(character, owner, measure(character))], measure(character)
+        for (
+            word,
+            owner,
+            _,
+        ) in parts:  # longer than a line: broken anywhere, but not letter by letter
+            for first in range(0, len(word), PIECE):
+                piece = word[first : first + PIECE]
+                yield [(piece, owner, measure(piece))], measure(piece)
 
 
 def _measure(ui: Ui) -> Callable[[str], float]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from desktop.incoming import shown_path
+
 
 def size(count: int) -> str:
     """Bytes in binary units: "98.1 MiB"."""
@@ -44,11 +46,15 @@ def duration(milliseconds: float) -> str:
 
 
 def short_name(source: str) -> str:
-    """A path's last part without its suffix; a catalogue name as it is."""
-    path = PurePath(source)
+    """A path's last part without its suffix, fit to be shown; a catalogue name as it is."""
+    path = PurePath(shown_path(source))
     if path.name in ("config.json", "variant.json"):  # by which a directory is opened
         path = path.parent
-    return path.stem if path.suffix.lower() in (".gguf", ".safetensors") else path.name or source
+    return (
+        path.stem
+        if path.suffix.lower() in (".gguf", ".safetensors")
+        else path.name or shown_path(source)
+    )
 
 
 def sentence(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -113,10 +114,6 @@ class Window:
         return handle
 
     def _set_callbacks(self) -> None:
-        def drop(_window: Any, paths: list[str]) -> None:
-            if self.on_drop is not None:
-                self.on_drop([Path(path) for path in paths])
-
         def refresh(_window: Any) -> None:
             if self.on_refresh is not None:
                 self.on_refresh()
@@ -125,8 +122,7 @@ class Window:
             if key in MODIFIERS and action == glfw.RELEASE:
                 end_frame_of_input()
 
-        listener: Any = drop  # the stubs give a wrong signature
-        glfw.set_drop_callback(self.handle, listener)
+        self._hear_drops()
         glfw.set_key_callback(self.handle, key)  # before Dear ImGui's, which calls it first
         glfw.set_window_refresh_callback(self.handle, refresh)
         for changes in (
@@ -138,6 +134,18 @@ class Window:
             glfw.set_window_maximize_callback,
         ):
             changes(self.handle, self._forget)
+
+    def _hear_drops(self) -> None:
+        """By GLFW's own function: the package's decodes names of files as UTF-8, which they need
+        not be."""
+
+        def drop(_window: Any, count: int, names: Any) -> None:
+            if self.on_drop is not None:
+                self.on_drop([Path(os.fsdecode(names[n])) for n in range(count)])
+
+        package: Any = glfw
+        self._drop = package._GLFWdropfun(drop)  # held as long as GLFW may call it
+        package._glfw.glfwSetDropCallback(self.handle, self._drop)
 
     def _forget(self, *_: Any) -> None:
         self._known, self._news = None, True

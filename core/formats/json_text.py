@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ def parse_object(raw: bytes, path: Path, what: str) -> dict[str, Any]:
         raise FileError(path, f"{what} is not valid JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict):
         raise FileError(path, f"{what} is {found(value)}, expected a JSON object")
+    if _LONE_SURROGATE.search(raw):
+        _refuse_lone_surrogates(value, path, what)
     return value
 
 
@@ -63,6 +66,31 @@ def found(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)[:40]
+
+
+# Half of an escaped pair; also found, and then looked at, where the backslash itself is escaped.
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
+
+
+def _refuse_lone_surrogates(value: Any, path: Path, what: str) -> None:
+    """A lone surrogate is no character: no encoder and no screen takes it."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    while waiting:
+        key, item = waiting.pop()
+        if isinstance(item, str) and any("\ud800" <= char <= "\udfff" for char in item):
+            where = f"under {quote(key)}" if key else "in a key"
+            raise FileError(
+                path,
+                f"{what} is not valid Unicode: half of a surrogate pair {where}: {quote(item)}",
+            )
+        if isinstance(item, dict):
+            waiting += (("", name) for name in item)
+            waiting += ((f"{key}.{name}" if key else name, inner) for name, inner in item.items())
+        elif isinstance(item, list):
+            waiting += ((f"{key}[{number}]", inner) for number, inner in enumerate(item))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

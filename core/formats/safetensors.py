@@ -130,8 +130,6 @@ def _read_metadata(reader: HeaderReader, value: object) -> dict[str, str]:
 
 def _read_entry(reader: HeaderReader, name: str, entry: object, size: int) -> _Entry:
     what = f"tensor {quote(name)}"
-    if any("\ud800" <= char <= "\udfff" for char in name):
-        reader.fail(f"{what} has a name that is not valid Unicode")
     if not isinstance(entry, dict):
         reader.fail(f"{what} is {found(entry)}, expected an object")
     for key in ("dtype", "shape", "data_offsets"):

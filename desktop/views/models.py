@@ -6,6 +6,7 @@ from imgui_bundle import imgui
 
 from desktop.actions import Action, CancelLoading, ChooseFile, OpenModel
 from desktop.icons import ICON_DATABASE, ICON_FOLDER_OPEN
+from desktop.incoming import shown_path
 from desktop.state import AppState
 from desktop.ui import Ui
 from desktop.units import duration, quantity, short_name, size
@@ -90,7 +91,7 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
         text(ui, "Opened before", "muted", "small")
     for number, path in enumerate(recent):
         chosen = path == current
-        if row_button(ui, f"models.recent.{number}", short_name(path), path, chosen):
+        if row_button(ui, f"models.recent.{number}", short_name(path), shown_path(path), chosen):
             actions.append(OpenModel(path))
     return actions
 

@@ -17,6 +17,8 @@ from desktop.settings import Settings, WindowPlace, load, parse, remember, resto
 from desktop.state import AppState
 from desktop.token_state import XRay
 
+LAYOUT = "[Window][chat]\nPos=0,0\nSize=300,200\n"
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -44,7 +46,7 @@ def test_what_is_saved_is_loaded(path):
         options=EngineOptions(backend="cpu", device=1, keys="fp32"),
         system_prompt="안녕 \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
         recent=("/a.gguf", "/b.gguf"),
-        layout="[Window][x]\n",
+        layout=LAYOUT,
         layout_version=4,
         unknown={"from": {"a": "later version"}},
     )
@@ -126,6 +128,63 @@ def test_one_wrong_value_costs_only_itself(data, name):
     assert settings.layout_version == 9
     assert len(problems) == 1
     assert name in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("recent", "kept", "told"),
+    [
+        ([f"/m/{n}.gguf" for n in range(10_000)], 8, 0),
+        (["/a.gguf", 3, None, ["/b"], "x" * 5000, "nul\0.gguf"], 1, 1),
+        ("/a.gguf", 0, 1),
+        ({"0": "/a.gguf"}, 0, 1),
+        (7, 0, 1),
+    ],
+)
+def test_recent_paths_are_a_few_that_can_be_opened(recent, kept, told):
+    problems = []
+    assert len(parse({"recent": recent}, Settings(), problems).recent) == kept
+    assert len(problems) == told
+
+
+def test_a_path_that_is_no_utf_8_is_remembered(path):
+    assert save(Settings(recent=("/caf\udce9.gguf",), theme="light"), path) == ""
+    assert load(path) == (Settings(recent=("/caf\udce9.gguf",), theme="light"), [])
+    path.read_bytes().decode("utf-8")
+
+
+def test_text_is_repaired_and_what_is_too_long_is_named(path):
+    write(path, '{"system_prompt": "a\\ud800\\u0000\\nb", "theme": "light"}')
+    settings, problems = load(path)
+    assert settings.system_prompt == "a\\ud800\\x00\nb"
+    assert problems == []
+    huge = {"system_prompt": "x" * (2 << 20), "layout": "[Window]\n" * 100_000, "theme": "x" * 999}
+    parsed = parse(huge, Settings(), problems)
+    assert parsed == Settings()
+    assert len(problems) == 3 and all(len(problem) < 200 for problem in problems)
+
+
+@pytest.mark.parametrize("value", [[0] * 100_000, {"a": {"b": 1}}, 10**4000, 1e308, "inf", True])
+def test_wildly_wrong_numbers_are_named_in_a_short_sentence(value):
+    problems = []
+    data = {"font_size": value, "sampling": {"top_p": value}, "window": {"y": value}}
+    assert parse(data, Settings(), problems) == Settings()
+    assert len(problems) == 3 and all(len(problem) < 200 for problem in problems)
+
+
+def test_a_file_of_many_megabytes_is_set_aside(path):
+    write(path, '{"theme": "light", "later": "' + "x" * (9 << 20) + '"}')
+    settings, (problem,) = load(path)
+    assert settings.theme == "dark"
+    assert "more than 8 MiB" in problem
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no FIFOs")
+def test_a_fifo_in_place_of_the_file_is_not_waited_for(path):
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    settings, (problem,) = load(path)
+    assert settings.theme == "dark"
+    assert "it is no file" in problem
 
 
 def test_nan_is_refused(path):
@@ -217,8 +276,8 @@ def test_keeper_writes_a_moment_after_the_last_change(path):
 
 def test_keeper_keeps_the_layout_at_the_end(path):
     keeper = Keeper(path)
-    keeper.update(AppState(), WindowPlace(), 0.0, pytest.fail, layout="[Docking]", at_once=True)
-    assert (load(path)[0].layout, load(path)[0].layout_version) == ("[Docking]", LAYOUT_VERSION)
+    keeper.update(AppState(), WindowPlace(), 0.0, pytest.fail, layout=LAYOUT, at_once=True)
+    assert (load(path)[0].layout, load(path)[0].layout_version) == (LAYOUT, LAYOUT_VERSION)
 
 
 def test_keeper_complains_once_and_tries_again(path, monkeypatch):

@@ -230,10 +230,9 @@ def test_sleep_ends_by_itself(program):
 def test_dropped_files_are_handed_on(program):
     dropped = []
     program.window.on_drop = dropped.append
-    installed = glfw.set_drop_callback(program.window.handle, None)
-    paths = (ctypes.c_char_p * 2)(b"/models/a.gguf", "/models/b 모델.gguf".encode())
-    installed(program.window.handle, 2, paths)
-    assert dropped == [[Path("/models/a.gguf"), Path("/models/b 모델.gguf")]]
+    paths = (ctypes.c_char_p * 3)(b"/m/a.gguf", "/m/b 모델.gguf".encode(), b"/m/caf\xe9.gguf")
+    program.window._drop(program.window.handle, 3, paths)
+    assert dropped == [[Path("/m/a.gguf"), Path("/m/b 모델.gguf"), Path("/m/caf\udce9.gguf")]]
 
 
 def test_moving_to_another_device_keeps_window_and_interface(program):

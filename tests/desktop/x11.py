@@ -103,3 +103,49 @@ def pixel(name, x, y):
         value = lib.XGetPixel(image, 0, 0)
         lib.XDestroyImage(image)
     return value >> 16 & 255, value >> 8 & 255, value & 255
+
+
+def mapped_window(name, least=400):
+    """The window of the screen that is mapped and at least so wide, or 0."""
+    with _connection(name) as (lib, display):
+        root, parent, count = ctypes.c_ulong(), ctypes.c_ulong(), ctypes.c_uint()
+        children = ctypes.POINTER(ctypes.c_ulong)()
+        top = ctypes.c_ulong(lib.XDefaultRootWindow(display))
+        lib.XQueryTree(
+            display, top, ctypes.byref(root), ctypes.byref(parent), ctypes.byref(children),
+            ctypes.byref(count),
+        )  # fmt: skip
+        for number in range(count.value):
+            attributes = ctypes.create_string_buffer(192)
+            lib.XGetWindowAttributes(display, ctypes.c_ulong(children[number]), attributes)
+            width = struct.unpack_from("@i", attributes, 8)[0]
+            map_state = struct.unpack_from("@i", attributes, 92)[0]  # Xlib.h, XWindowAttributes
+            if map_state == 2 and width >= least:
+                return int(children[number])
+    return 0
+
+
+class Pointer:
+    """Moves over a window and sees what that changes, on one connection."""
+
+    def __init__(self, name, window):
+        self._kept = _connection(name)
+        self._lib, self._display = self._kept.__enter__()
+        self._window = ctypes.c_ulong(window)
+
+    def move(self, x, y):
+        self._lib.XWarpPointer(self._display, 0, self._window, 0, 0, 0, 0, x, y)
+        self._lib.XFlush(self._display)
+
+    def color(self, x, y):
+        """Of one pixel of the screen, as the server keeps it."""
+        root = ctypes.c_ulong(self._lib.XDefaultRootWindow(self._display))
+        planes = ctypes.c_ulong(ALL_PLANES)
+        image = self._lib.XGetImage(self._display, root, x, y, 1, 1, planes, Z_PIXMAP)
+        image = ctypes.c_void_p(image)
+        value = self._lib.XGetPixel(image, 0, 0)
+        self._lib.XDestroyImage(image)
+        return value
+
+    def close(self):
+        self._kept.__exit__(None, None, None)

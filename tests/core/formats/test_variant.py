@@ -155,7 +155,8 @@ def test_bad_manifests(folder, changes, message):
 def test_only_files_of_the_directory_are_named(folder, name):
     files = json.loads((folder / "variant.json").read_text())["files"]
     change_manifest(folder, files=files | {name: 3})
-    with pytest.raises(FileError, match=r"variant\.json: files: "):
+    refused = "the file is not valid Unicode: " if name == "\ud800" else "files: "
+    with pytest.raises(FileError, match=rf"variant\.json: {refused}"):
         open_variant(folder)
 
 

@@ -1,0 +1,134 @@
+"""Every event that an engine can say, with other text in it than it has."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Literal, get_args, get_origin, get_type_hints
+
+from core.messages import (
+    AnalyzeTensors,
+    CacheRewritten,
+    ChatMessage,
+    CompareGains,
+    CompareLanes,
+    DropVariant,
+    EngineOptions,
+    Event,
+    ExecutorChanged,
+    Generate,
+    GenerationFinished,
+    GenerationStats,
+    Inspect,
+    KeepVariant,
+    LoadModel,
+    Look,
+    MapsExported,
+    MeasureCache,
+    MeasureDivergence,
+    MeasureModes,
+    ProfileStep,
+    PromptToken,
+    Read,
+    Reconfigure,
+)
+from desktop.apply import apply
+from desktop.quant_state import Comparison, Work
+from desktop.state import AppState, Message, Running
+from desktop.state import Reading as ReadingBack
+from tests.desktop.fake_engine import FakeEngine
+
+SAYS = (ChatMessage("user", "why is it so?"),)
+OPTIONS = EngineOptions()
+COMMANDS = (
+    LoadModel("a missing one"),
+    LoadModel(None),
+    Generate(1, SAYS),
+    Read(1, SAYS),
+    Look(1, 3, "from", "heads", ((0, 0),)),
+    Inspect(3, 1),
+    MeasureCache(1, "key-norm", 0, 8),
+    CompareGains(1),
+    CompareLanes(1, SAYS, (OPTIONS, replace(OPTIONS, mode="int4"))),
+    MeasureDivergence(1, "", OPTIONS, OPTIONS),
+    MeasureModes(1, OPTIONS),
+    ProfileStep(1, 1),
+    AnalyzeTensors(1, "int4"),
+    KeepVariant(1, "int4"),
+    DropVariant(1, "int4"),
+    Reconfigure(OPTIONS),
+)
+NEVER_SAID = (  # by the fake engine on its own
+    MapsExported(1, "/tmp/maps.npz"),
+    MapsExported(1, "/tmp/maps.npz", "the disk is full"),
+    CacheRewritten(1, tuple(PromptToken(3, f"w{n}", 0) for n in range(9)), ((2, 5),)),
+    GenerationFinished(1, "error", GenerationStats(), "the context is full"),
+)
+
+
+def sample_events() -> list[Event]:
+    """At least one of each kind, in an order that an engine could say them in."""
+    engine, heard = FakeEngine(0.0), []
+    for command in COMMANDS:
+        engine.send(command)
+    while not any(isinstance(event, ExecutorChanged) for event in heard):  # the last command's
+        heard += engine.poll()
+        time.sleep(0.01)
+    engine.close(20.0)
+    heard += NEVER_SAID
+    assert {type(event) for event in heard} == set(get_args(Event)), "a kind has no sample"
+    return heard
+
+
+def with_text(value, text):
+    """`value` with text() in place of every string that is not one of a few that are listed: found
+    by the annotations of its dataclass, whatever that holds."""
+    hints = get_type_hints(type(value))
+    changed = {f.name: _other(getattr(value, f.name), hints[f.name], text) for f in fields(value)}
+    return replace(value, **changed)
+
+
+def _other(value, kind, text):
+    if get_origin(kind) is Literal or value is None:
+        return value
+    if isinstance(value, str):
+        return text()
+    if is_dataclass(value):
+        return with_text(value, text)
+    if isinstance(value, tuple):
+        inner = get_args(kind)
+        each = inner[:1] * len(value) if inner[1:] == (...,) else inner
+        return tuple(_other(*pair, text) for pair in zip(value, each, strict=True))
+    if isinstance(value, MappingProxyType):
+        of_key, of_value = get_args(kind)
+        pairs = ((_other(k, of_key, text), _other(v, of_value, text)) for k, v in value.items())
+        return MappingProxyType(dict(pairs))
+    return value
+
+
+def expecting(state: AppState) -> AppState:
+    """`state` as it is when request 1 of every kind is under way."""
+    return replace(
+        state,
+        messages=state.messages or (Message("user", "why is it so?"),),
+        running=Running(1, time.monotonic()),
+        look=1,
+        lens=replace(state.lens, request=1),
+        steering=replace(state.steering, request=1),
+        cache=replace(state.cache, request=1),
+        quantization=replace(
+            state.quantization,
+            work=Work(1, "lanes"),
+            comparison=state.quantization.comparison or Comparison(1, "why", (OPTIONS, OPTIONS)),
+        ),
+    )
+
+
+def after(events, state: AppState) -> AppState:
+    for event in events:
+        waiting = expecting(state)
+        if type(event).__name__ == "ConversationRead":
+            waiting = replace(waiting, running=None, reading=ReadingBack(1))
+        state = apply(event, waiting, time.monotonic())
+    return replace(state, running=None)

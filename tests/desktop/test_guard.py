@@ -1,0 +1,164 @@
+"""A view that raises costs only itself: planted defects of every sort."""
+
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui, implot
+
+from core.errors import DeviceLostError
+from core.messages import LoadStarted, Logged
+from desktop import actions as a
+from desktop import program as program_module
+from desktop.defects import ReportDefect
+from desktop.guard import attempt
+from desktop.state import Message
+from desktop.views import VIEWS, models
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.headless import READY
+
+LOG = next(view for view in VIEWS if view.name == "log")
+
+
+def in_child(ui):
+    imgui.begin_child("inner")
+    imgui.push_id("x")
+    imgui.push_style_color(imgui.Col_.text, (1.0, 0.0, 0.0, 1.0))
+    imgui.push_font(ui.fonts["mono"], 12.0)
+
+
+def in_table(ui):
+    imgui.begin_group()
+    imgui.begin_disabled(True)
+    imgui.begin_table("t", 2, imgui.TableFlags_.scroll_y)
+    imgui.table_next_row()
+    imgui.table_next_column()
+
+
+def in_plot(ui):
+    assert implot.begin_plot("p", (200, 100))
+
+
+def in_tooltip(ui):
+    imgui.begin_tooltip()
+
+
+def in_popup(ui):
+    imgui.open_popup("p")
+    imgui.begin_popup("p")
+
+
+def in_ours(ui):
+    with ui.font("bold"), ui.colored(text="error"), ui.styled(item_spacing=(1.0, 1.0)):
+        imgui.begin_child("deep")
+        raise ValueError("planted within")
+
+
+def nowhere(ui):
+    pass
+
+
+@pytest.mark.parametrize(
+    "begin", [nowhere, in_child, in_table, in_plot, in_tooltip, in_popup, in_ours]
+)
+def test_what_a_view_began_is_ended_and_the_others_are_drawn(headless, monkeypatch, begin):
+    one = headless(replace(READY, messages=(Message("user", "hello"),)))
+
+    def broken(state, ui):
+        begin(ui)
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "planted")
+
+    one.robot.click("tab.log")
+    monkeypatch.setattr(type(LOG), "draw", property(lambda view: _draw(view, broken)))
+    for _ in range(4):
+        one.robot.frames(2)
+        one.program.state = replace(one.state)  # tried again
+    assert one.robot.shows("failed")
+    assert one.robot.shows("chat.input") and one.robot.shows("status.executor")
+    (defect,) = one.did(ReportDefect)
+    assert "planted" in defect.text
+    assert defect.part == "log"
+    assert "planted" in one.state.log[-1].text
+    assert "The log has the details" in one.state.notices[-1].text
+    monkeypatch.undo()
+    one.program.state = replace(one.state)
+    one.robot.frames(2)
+    assert not one.robot.shows("failed") and one.robot.shows("log.copy"), "the state is another"
+    one.robot.click("chat.input")
+    one.robot.type("and on")
+    assert one.state.draft == "and on"
+    assert one.state.messages == (Message("user", "hello"),)
+
+
+_OWN = {view.name: view.draw for view in VIEWS}
+
+
+def _draw(view, broken):
+    return broken if view.name == "log" else _OWN[view.name]
+
+
+def test_a_view_that_failed_is_left_until_the_state_changes(headless, monkeypatch):
+    one, tried = headless(), []
+
+    def broken(state, ui):
+        tried.append(state)
+        raise KeyError("planted")
+
+    one.robot.click("tab.log")
+    monkeypatch.setattr(type(LOG), "draw", property(lambda view: _draw(view, broken)))
+    one.robot.frames(10)
+    assert len(tried) == 2, "once, and once more for what was then told of it"
+
+
+def test_a_panel_that_raises_is_closed(headless, monkeypatch):
+    one = headless()
+    monkeypatch.setattr(models, "_draw_model", lambda state, ui: 1 / 0)
+    one.robot.click("rail.models")
+    one.robot.frames(4)
+    assert not one.robot.shows("models")
+    assert one.did(ReportDefect)[0].part == "rail"
+    one.robot.click("rail.settings")
+    assert one.robot.shows("settings")
+
+
+def test_a_lost_device_is_no_defect_of_a_view(headless):
+    headless()
+
+    def lost():
+        imgui.begin_child("inner")
+        raise DeviceLostError("it is gone")
+
+    imgui.new_frame()
+    with pytest.raises(DeviceLostError):
+        attempt(lost)
+    imgui.render()
+
+
+def test_an_event_that_cannot_be_folded_costs_only_itself(headless, monkeypatch):
+    one, engine = headless(), FakeEngine(0.0)
+    one.program.start(engine)
+
+    def broken(event, state, now):
+        raise IndexError("planted")
+
+    monkeypatch.setattr("desktop.apply.Load", broken)
+    for event in (Logged("info", "before", 0.0), LoadStarted("x"), Logged("info", "after", 0.0)):
+        engine._say(event)
+    one.robot.frames(2)
+    texts = [line.text for line in one.state.log]
+    assert texts[0] == "before" and texts[-1] == "after"
+    assert "LoadStarted" in texts[1] and "Traceback" in texts[1]
+
+
+def test_an_action_that_cannot_be_done_changes_nothing(headless, monkeypatch):
+    one, act = headless(), program_module.act
+
+    def broken(action, state, now):
+        if isinstance(action, a.NewChat):
+            raise RuntimeError("planted")
+        return act(action, state, now)
+
+    monkeypatch.setattr(program_module, "act", broken)
+    one.program.state = replace(one.state, messages=(Message("user", "kept"),))
+    one.program.do(a.NewChat())
+    assert one.state.messages == (Message("user", "kept"),)
+    assert "planted" in one.state.log[-1].text
