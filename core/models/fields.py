@@ -54,6 +54,11 @@ class Fields:
             raise self.error(key, f"expected {text_of(within)}, found {_shown(value)}")
         return float(value)
 
+    def number_or_zero(self, key: str, default: float, *, within: Range) -> float:
+        """0 where what the number is for is off."""
+        zero = self._get(key, default) == 0
+        return self.number(key, default, within=(0, 0) if zero else within)
+
     def text(self, key: str, default: str) -> str:
         value = self._get(key, default)
         if not isinstance(value, str):
