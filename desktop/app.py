@@ -30,6 +30,7 @@ from desktop.pacing import FRAME, SOFTWARE_FRAME, Pacer
 from desktop.program import Program, open_first_model, with_lists
 from desktop.screen import Screen
 from desktop.settings import WindowPlace, restore, settings_path, variants_folder
+from desktop.starter import Starter
 from desktop.state import AppState
 from desktop.window import Geometry, Window, has_input
 
@@ -78,6 +79,7 @@ class App:
         self._keeper = keeper
         self._asked = state  # what only the command line asked for is not remembered
         self.engine: Any = None
+        self._starter: Starter | None = None  # until there is an engine
         self._rebuilt_at = -math.inf
         self._lost: list[Device] = []
         self._title = TITLE
@@ -87,7 +89,7 @@ class App:
         self._listening = True  # to the engine: what it says ends the sleep
         self.window = Window(TITLE, _geometry(keeper.settings.window))
         try:
-            self.device = self._open_device()
+            self.device = self._begun_with = self._open_device()
             self._context = create_context()
             self.window.connect_imgui()
             faces = load_fonts(self.window.ui_scale).faces
@@ -102,16 +104,24 @@ class App:
         self.window.on_refresh = self._refresh
 
     def start(self, source: str | None) -> None:
-        """The first frame, then the engine with its model."""
+        """The first frame; the engine with its model follows while the window answers."""
         for problem in self._keeper.problems:
             self.program.warn(problem)
         open_first_model(self.program, source)
         self._draw()
-        from core.engine import Engine
+        self._starter = Starter(self.device, self._heard, variants_folder())
+        self._pacer.on_input(time.monotonic())
 
-        self.engine = Engine(self.device, self._heard, variants_folder())
+    def _take_engine(self) -> None:
+        """Once it is there; what was wanted of it before goes to it now."""
+        made = self._starter.take() if self._starter is not None else None
+        if made is None:
+            return
+        self._starter, (self.engine, found) = None, made
+        if self._begun_with is not self.device:
+            self.engine.device_lost(self.device)
+        self.program.state = with_lists(self.program.state, found)
         self.program.start(self.engine)
-        self.program.state = with_lists(self.program.state)
         self._pacer.on_input(time.monotonic())
 
     def loop(self) -> None:
@@ -144,6 +154,8 @@ class App:
     def _look(self) -> None:
         """What has happened since the last time: input, events, an answered dialog, settings."""
         now = time.monotonic()
+        if self.engine is None:
+            self._take_engine()
         if self.window.drawable and has_input():
             self._pacer.on_input(now)
         if self.program.update():
@@ -259,7 +271,7 @@ class App:
         """Save, stop the engine, give everything back; leaves at once if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
         self._dialog.close()
-        if self.engine is not None and not self.engine.close(CLOSE_SECONDS):
+        if not self._close_engine(CLOSE_SECONDS):
             sys.stderr.write("llm-lite: the engine did not end in time\n")
             sys.stderr.flush()
             os._exit(1)
@@ -269,6 +281,17 @@ class App:
         for device in (*self._lost, self.device):
             device.close()
         self.window.close()
+
+    def _close_engine(self, seconds: float) -> bool:
+        """Whether nothing of it is left in so many seconds."""
+        end = time.monotonic() + seconds
+        if self._starter is not None:
+            if not self._starter.wait(seconds):
+                return False
+            self.engine = self._starter.engine
+        if self.engine is None:
+            return True
+        return bool(self.engine.close(max(0.0, end - time.monotonic())))
 
     def _close_screen(self) -> None:
         self.screen.close()

@@ -12,6 +12,8 @@ from core.messages import Command
 from desktop.notices import add_log, notify
 from desktop.state import AppState, LogLine
 
+MARK = "A defect of the program"  # how its line in the log begins
+
 
 @dataclass(frozen=True, slots=True)
 class ReportDefect:
@@ -29,9 +31,14 @@ def defect_of(part: str, error: Exception) -> ReportDefect:
 def report(
     action: ReportDefect, state: AppState, now: float
 ) -> tuple[AppState, tuple[Command, ...]]:
-    words = f"A defect of the program, please report it: {action.part}."
+    words = f"{MARK}, please report it: {action.part}."
     state = add_log(state, LogLine("error", f"{words}\n{action.text}", action.time))
     return notify(state, "error", f"{words} The log has the details.", now), ()
+
+
+def defects(state: AppState) -> tuple[str, ...]:
+    """The lines of the log that tell of defects."""
+    return tuple(line.text for line in state.log if line.text.startswith(MARK))
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Any]] = {ReportDefect: report}

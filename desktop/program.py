@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -133,6 +133,12 @@ class Program:
             self.engine.send(command)
 
 
+@dataclass(frozen=True, slots=True)
+class Lists:
+    catalogue: tuple[CatalogueEntry, ...]
+    devices: tuple[DeviceChoice, ...]
+
+
 def open_first_model(program: Program, source: str | None) -> None:
     """Load what was asked for, else what was used last, else the model that comes along."""
     recent = [path for path in program.state.recent[:1] if Path(path).is_file()]
@@ -163,10 +169,13 @@ def device_choices() -> tuple[DeviceChoice, ...]:
     )
 
 
-def with_lists(state: AppState) -> AppState:
-    """The state with the models and devices there are."""
-    return replace(
-        state,
-        catalogue=tuple(map(fit_to_show, catalogue())),
-        devices=tuple(map(fit_to_show, device_choices())),
+def lists() -> Lists:
+    """The models and devices there are; drivers are asked for them."""
+    return Lists(
+        tuple(map(fit_to_show, catalogue())),
+        tuple(map(fit_to_show, device_choices())),
     )
+
+
+def with_lists(state: AppState, found: Lists) -> AppState:
+    return replace(state, catalogue=found.catalogue, devices=found.devices)

@@ -13,6 +13,7 @@ from typing import Any
 from imgui_bundle import imgui
 
 from core.errors import LlmLiteError
+from desktop.defects import defects
 from desktop.program import Program
 from desktop.state import AppState
 
@@ -30,6 +31,7 @@ class Robot:
 
     def __init__(self, program: Program, draw: Callable[[], None]) -> None:
         self.program = program
+        self.tolerant = False  # of parts of the interface that raise
         self._draw = draw
 
     @property
@@ -40,6 +42,8 @@ class Robot:
         for _ in range(count):
             self.program.update()
             self._draw()
+            if (told := defects(self.state)) and not self.tolerant:
+                raise RobotError(told[-1])
 
     def rect(self, name: str) -> tuple[float, float, float, float]:
         rects = self.program.interface.ui.rects

@@ -26,7 +26,7 @@ from desktop.attention_state import FigureName, Head
 from desktop.backstage import Backstage
 from desktop.frame_times import percentiles
 from desktop.png import read_png, write_png
-from desktop.program import open_first_model, with_lists
+from desktop.program import lists, open_first_model, with_lists
 from desktop.quantizing import ShowLanes
 from desktop.robot import Robot
 from desktop.settings import DEFAULTS, Settings, parse, restore
@@ -112,7 +112,7 @@ class Stage:
         robot.click("chat.send")
         robot.wait("the first token", _has_tokens(1), ANSWER_LIMIT)
         self._decode()
-        self.program.state = with_lists(self.program.state)
+        self.program.state = with_lists(self.program.state, lists())
         robot.leave()
         self._picture("03-answer")
         self._phase = "idle"

@@ -9,6 +9,7 @@ from typing import Literal
 
 from imgui_bundle import ImVec2, imgui
 
+from core.plain_text import one_line
 from desktop.actions import Action, ExportAttention
 from desktop.attention_state import FigureName
 from desktop.icons import ICON_DOWNLOAD
@@ -33,7 +34,7 @@ def draw_save(state: AppState, ui: Ui, view: FigureName, side: float) -> list[Ac
     """The button, and its panel once it is open."""
     panel = f"save.{view}"
     if icon_button(ui, f"{panel}.open", ICON_DOWNLOAD, HINTS[view], side=side):
-        ui.memory[panel] = str(default_path(state, view))
+        ui.memory[panel] = one_line(str(default_path(state, view)))
         ui.opened = panel
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     at = ImVec2(max(low.x - ui.u(90), ui.u(2)), high.y + ui.u(1))

@@ -15,9 +15,14 @@ from desktop import actions as a
 from desktop import pacing
 from desktop.app import App, given
 from desktop.keeper import Keeper
+from desktop.robot import Robot
 from desktop.settings import load, restore
 from desktop.state import AppState
 from desktop.window import Window
+
+# isort: split
+import glfw
+
 from tests.desktop.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.vulkan
@@ -255,6 +260,51 @@ def test_dropped_file_is_loaded(app):
     assert one.engine.commands[-1].source == "/some/missing.gguf"
     assert "no such file" in one.program.state.notices[-1].text
     assert one.program.state.model is not None
+
+
+def test_clipboard_bytes_that_are_no_utf_8_are_pasted_as_text(app):
+    one = ready(app())
+    turn(one, lambda s: "chat.input" in one.program.interface.ui.rects)
+    glfw._glfw.glfwSetClipboardString(one.window.handle, b"a\xff\xed\xa0\x80\x1b[2Jb")
+    robot = Robot(one.program, one._draw)
+    robot.click("chat.input")
+    robot.press(imgui.Key.mod_ctrl, imgui.Key.v)
+    draft = one.program.state.draft
+    assert draft.startswith("a") and draft.endswith("b")
+    draft.encode()
+    assert one.program.state.log[-1].level != "error"
+
+
+def test_a_dialog_that_names_a_file_that_is_no_utf_8(app, tmp_path, monkeypatch):
+    stand_in = tmp_path / "zenity"
+    stand_in.write_text("#!/bin/sh\nprintf '/caf\\351.gguf\\n'\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    state = AppState(recent=("/folder\udcff/x.gguf",))
+    one = ready(app(state=state))
+    one.program.do(a.ChooseFile())
+    turn(one, lambda s: any("not UTF-8" in n.text for n in s.notices))
+    assert one.program.state.model is not None
+
+
+def test_an_engine_that_never_ends_does_not_keep_the_window(app, tmp_path, monkeypatch, capsys):
+    class LeftError(Exception):
+        pass
+
+    def leave(code):
+        raise LeftError(code)
+
+    one = ready(app())
+    one.program.do(a.SetTheme("light"))
+    with monkeypatch.context() as patch:
+        patch.setattr(one.engine, "close", lambda timeout: time.sleep(timeout))
+        patch.setattr(os, "_exit", leave)
+        start = time.monotonic()
+        with pytest.raises(LeftError):
+            one.close()
+    assert time.monotonic() - start < 2.0
+    assert load(tmp_path / "settings.json")[0].theme == "light"
+    assert "did not end in time" in capsys.readouterr().err
 
 
 def test_without_a_file_dialog_there_is_a_sentence(app, monkeypatch):

@@ -11,10 +11,22 @@ from desktop import actions as a
 from desktop import program as program_module
 from desktop.defects import ReportDefect
 from desktop.guard import attempt
+from desktop.robot import RobotError
 from desktop.state import Message
 from desktop.views import VIEWS, models
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY
+
+
+@pytest.fixture
+def headless(headless):
+    def make(*state, **options):
+        one = headless(*state, **options)
+        one.robot.tolerant = True
+        return one
+
+    return make
+
 
 LOG = next(view for view in VIEWS if view.name == "log")
 
@@ -162,3 +174,11 @@ def test_an_action_that_cannot_be_done_changes_nothing(headless, monkeypatch):
     one.program.do(a.NewChat())
     assert one.state.messages == (Message("user", "kept"),)
     assert "planted" in one.state.log[-1].text
+
+
+def test_a_robot_does_not_overlook_a_defect(headless, monkeypatch):
+    one = headless()
+    one.robot.tolerant = False
+    monkeypatch.setattr(models, "_draw_model", lambda state, ui: 1 / 0)
+    with pytest.raises(RobotError, match="ZeroDivisionError"):
+        one.robot.click("rail.models")
