@@ -20,6 +20,7 @@ from tests.core.exec.one_op import (
     steps,
     weight,
 )
+from tests.pairs import pairs
 
 pytestmark = EVERY_ISA
 
@@ -42,30 +43,23 @@ def test_rope(isa: str, head_dim: int, rotary_dim: int, half_split: bool) -> Non
 
 HEADS = [(1, 1, 1), (4, 2, 13), (9, 3, 64), (2, 1, 127), (8, 8, 64), (32, 4, 8), (36, 4, 6)]
 CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
+RINGS = [(0, CONTEXT), (7, CONTEXT), (70, CONTEXT), (70, 89)]  # window, rows of the ring
 
 
-@pytest.mark.parametrize("cache", CACHES, ids="-".join)
-@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), HEADS)
-@pytest.mark.parametrize(("window", "ring"), [(0, CONTEXT), (7, CONTEXT), (70, CONTEXT), (70, 89)])
+@pytest.mark.parametrize(("shape", "rings", "cache"), pairs(HEADS, RINGS, CACHES), ids=str)
 def test_attention(
-    isa: str,
-    heads: int,
-    kv_heads: int,
-    head_dim: int,
-    window: int,
-    ring: int,
-    cache: tuple[str, str],
+    isa: str, shape: tuple[int, int, int], rings: tuple[int, int], cache: tuple[str, str]
 ) -> None:
     """With store: steps at 0.. fill the cache, those at 41.. and 150.. look far back."""
+    (heads, kv_heads, head_dim), (window, ring) = shape, rings
     case = OneOp()
     case.inputs(heads * head_dim, "q", scale=2)
     case.inputs(kv_heads * head_dim, "k", "v")
 
     def build(b: PlanBuilder) -> Tensor:
         q, k, v = (case.input(b, name) for name in "qkv")
-        shape = (ring, kv_heads * head_dim)
         caches = [
-            b.state(name, dtype, shape, block=head_dim)
+            b.state(name, dtype, (ring, kv_heads * head_dim), block=head_dim)
             for name, dtype in zip(("k_cache", "v_cache"), cache, strict=True)
         ]
         queries = b.state("ring", "f16", (19, heads * head_dim))

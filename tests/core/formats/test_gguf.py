@@ -175,9 +175,9 @@ def file():
 
 
 class TestSmolLM2:
-    def test_opens_without_a_look_at_every_token(self):
-        """Of 49,152 tokens and as many merges."""
-        assert python_calls(lambda: open_gguf(catalog.resolve(None))) < 30_000
+    def test_opens_without_making_its_words(self):
+        """Of 49,152 tokens and about as many merges only the lengths are read."""
+        assert python_calls(lambda: open_gguf(catalog.resolve(None))) < 150_000
 
     def test_metadata(self, file):
         assert len(file.metadata) == 33

@@ -11,12 +11,18 @@ import numpy as np
 import pytest
 
 from core.errors import DeviceError, OutOfDeviceMemoryError
+from core.gpu import shaders
 from core.gpu.commands import CommandPool
 from core.gpu.create import vk
 from core.gpu.device import Device, list_devices
 from core.gpu.instance import Instance
 from core.gpu.memory import STAGING_BYTES, Buffer, Image2D, full_barrier
-from core.gpu.pipelines import ComputePipeline, DescriptorSets, PipelineCache
+from core.gpu.pipelines import (
+    BINDINGS_PER_SET,
+    ComputePipeline,
+    DescriptorSets,
+    PipelineCache,
+)
 from core.gpu.shaders import load_spirv, reflect
 from core.gpu.timing import Timestamps
 
@@ -104,6 +110,13 @@ def test_reflection_names_bindings_and_constants():
     assert push.push_bytes == 16
     fragment = reflect(load_spirv("imgui.frag"))
     assert [(b.name, b.kind) for b in fragment.bindings] == [("image", "sampled_image")]
+
+
+def test_a_pool_has_room_for_the_descriptors_of_any_shader():
+    names = [path.stem for path in shaders._spirv_folder().glob("*.spv")]
+    found = {name: len(reflect(load_spirv(name)).bindings) for name in names}
+    assert len(names) > 50
+    assert max(found.values()) <= BINDINGS_PER_SET, max(found, key=found.get)
 
 
 def test_reflection_of_texel_buffers_gives_their_formats():
