@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import FileError, RequestError
+from core.formats.regular import open_regular
 from core.kv_cache import KvCache, Prefix, Rows
 from core.kv_story import Gap, Held, Made
 from core.messages import Gains
@@ -106,8 +107,8 @@ def load(path: Path, identity: Identity, cache: KvCache, vocabulary: int) -> Pre
     FileError where it is damaged, or of another model, other weights, types or layers.
     """
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
             header, at = _read_header(path, file.read(_START.size), file, size)
         _check_identity(path, header, identity)
         held = _held(path, header, identity, vocabulary)

@@ -30,6 +30,7 @@ from desktop.program import Program, open_first_model, with_lists
 from desktop.screen import Screen
 from desktop.settings import WindowPlace, restore, settings_path, variants_folder
 from desktop.state import AppState
+from desktop.terminal.output import warn
 from desktop.window import Geometry, Window, has_input
 
 TITLE = "llm-lite"
@@ -244,15 +245,14 @@ class App:
 
     def _complain(self, problem: str) -> None:
         self.program.warn(problem)
-        print(f"llm-lite: {problem}", file=sys.stderr)
+        warn(problem)
 
     def close(self) -> None:
         """Save, stop the engine, give everything back; leaves at once if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
         self._dialog.close()
         if self.engine is not None and not self.engine.close(CLOSE_SECONDS):
-            sys.stderr.write("llm-lite: the engine did not end in time\n")
-            sys.stderr.flush()
+            warn("the engine did not end in time")
             os._exit(1)
         self._close_screen()
         self.window.disconnect_imgui()

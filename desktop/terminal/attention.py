@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import replace
 from typing import Any, BinaryIO
@@ -17,7 +16,8 @@ from core.errors import RequestError
 from core.metrics.memory import available_bytes
 from core.models.model import ModelShape
 from desktop.cli import engine_options
-from desktop.terminal.files import check_place, read_tokens, save, warn
+from desktop.terminal.files import check_place, read_tokens, save
+from desktop.terminal.output import show_json, warn
 
 _WORKING_MAPS = 4  # of one head, while it is computed
 _EVERY_QUERY = 1 << 62  # bytes: a budget without an end
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         shape = file.model.shape
         layers = _selected(arguments.layers, shape.layers, "layer")
         heads = _selected(arguments.heads, shape.heads, "head")
-        tokens = read_tokens(arguments, file.tokenizer)
+        tokens = read_tokens(arguments, file)
         _check(tokens, layers, heads, shape)
         options = engine_options(arguments)
         options = replace(
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "values": info.values,
                 "seconds": seconds,
             }
-            print(json.dumps(report))
+            show_json(report)
     finally:
         file.close()
     return 0

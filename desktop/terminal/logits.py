@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 
 import numpy as np
 
 from core import loading
 from desktop.cli import engine_options
-from desktop.terminal.files import check_place, read_tokens, save, warn
+from desktop.terminal.files import check_place, read_tokens, save
+from desktop.terminal.output import show_json, warn
 
 
 def run(arguments: argparse.Namespace) -> int:
     check_place(arguments.out)
     file = loading.open_model(arguments.model, lambda *_: None, warn)
     try:
-        tokens = read_tokens(arguments, file.tokenizer)
+        tokens = read_tokens(arguments, file)
         runner = loading.start(
             file, engine_options(arguments), None, lambda *_: None, every_output=True
         )
@@ -30,21 +30,19 @@ def run(arguments: argparse.Namespace) -> int:
         save(arguments.out, lambda out: np.save(out, logits))
         if arguments.json:
             info = runner.executor_info
-            print(
-                json.dumps(
-                    {
-                        "tokens": tokens,
-                        "shape": list(logits.shape),
-                        "out": str(arguments.out),
-                        "backend": info.backend,
-                        "device": info.device,
-                        "mode": info.mode,
-                        "activations": info.activations,
-                        "keys": info.keys,
-                        "values": info.values,
-                        "seconds": seconds,
-                    }
-                )
+            show_json(
+                {
+                    "tokens": tokens,
+                    "shape": list(logits.shape),
+                    "out": str(arguments.out),
+                    "backend": info.backend,
+                    "device": info.device,
+                    "mode": info.mode,
+                    "activations": info.activations,
+                    "keys": info.keys,
+                    "values": info.values,
+                    "seconds": seconds,
+                }
             )
     finally:
         file.close()
