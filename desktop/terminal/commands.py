@@ -60,7 +60,7 @@ def run_command(talk: Conversation, line: str) -> None:
 
 def _help(talk: Conversation, argument: str) -> None:
     for name, command in COMMANDS.items():
-        say(f"  {f'/{name} {command.takes}'.rstrip():<34} {command.help}")
+        say(f"  {f'/{name} {command.takes}'.rstrip():<42} {command.help}")
     say("  Alt-Enter or a backslash at the end goes on in the next line; //text sends /text.")
 
 
