@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import threading
-import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -95,6 +93,9 @@ def _of_defect(error: BaseException) -> str:
 
 def _kept(error: BaseException) -> str:
     """Where the traceback is."""
+    import tempfile  # none of these before there is a defect
+    import traceback
+
     text = "".join(traceback.format_exception(error))
     if os.environ.get(PRINT_TRACEBACKS):
         output.tell_lines(text)
@@ -117,5 +118,7 @@ def _unraisable(unraisable: Any) -> None:
     """Nothing can follow from these: only who looks for them is told."""
     error: BaseException | None = unraisable.exc_value
     if error is not None and os.environ.get(PRINT_TRACEBACKS):
+        import traceback
+
         trace: TracebackType | None = unraisable.exc_traceback
         output.tell_lines("".join(traceback.format_exception(type(error), error, trace)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import sys
 from typing import Any
 
@@ -68,6 +67,8 @@ def overwrite(text: str, *, last: bool = False) -> None:
     if not sys.stderr.isatty():
         say(text)
         return
+    import shutil  # not before there is something long to wait for
+
     width = shutil.get_terminal_size().columns - 1
     _tell(f"\r\x1b[K{one_line(text)[:width]}" + ("\n" if last else ""))
 
