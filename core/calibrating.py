@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from core import calibration
 from core.calibration import Moments
-from core.errors import FileError
 from core.exec.cpu import CpuExecutor
 from core.files import unwritable
-from core.formats.json_text import read_bytes
 from core.formats.mapping import let_go
 from core.formats.tensor import files_of, find_non_finite, not_finite
 from core.loading import ModelFile
@@ -25,8 +23,7 @@ from core.models.model import BuildOptions
 from core.models.registry import read_model
 from core.plan.builder import Bucket
 from core.quant.modes import AS_STORED, convert
-
-_MAX_TEXT_BYTES = 64 << 20
+from core.text_input import read_text
 
 Progress = Callable[[str, float], None]
 
@@ -45,11 +42,7 @@ def calibrate(
     be read or is not UTF-8, for weights that are not finite and for a full disk; RequestError for a
     text that is too short.
     """
-    raw = read_bytes(text_file, _MAX_TEXT_BYTES)
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        raise FileError(text_file, f"is not valid UTF-8 at byte {error.start}") from None
+    text = read_text(text_file)
     tokens = model.tokenizer.encode(text, add_special=True, parse_special=False)
     context = min(calibration.CHUNK_TOKENS, model.model.shape.trained_context)
     chunks = calibration.chunks_of(tokens, model.tokenizer.bos_id, context)

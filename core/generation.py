@@ -76,6 +76,8 @@ class Generation:
 
     def _prompt(self, runner: Runner) -> list[int]:
         file, command = runner.model_file, self.command
+        context = runner.session.context
+        prompt.check_size(file.tokenizer, command.messages, context, command.overflow)
         if command.raw:
             encoded = prompt.encode_raw(file.tokenizer, command.messages)
         else:
@@ -207,6 +209,7 @@ def read(command: Read, emit: Emit, should_stop: StopCheck, runner: Runner) -> N
     """Prefill the conversation, its last answer left open, and say what the cache holds."""
     messages, request = command.messages, command.request
     spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
+    prompt.check_size(runner.model_file.tokenizer, messages, runner.session.context)
     encoded = encode(runner.model_file, messages, spoken)
     reading = Reading(name=_name(messages))
     reused = runner.session.prepare(encoded.ids, reading).reused

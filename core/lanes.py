@@ -33,6 +33,7 @@ from core.messages import (
 )
 from core.metrics.divergence import compare
 from core.metrics.memory import resident_bytes
+from core.prompt import check_size
 from core.sampling import Choice, judge
 from core.tokenizer import StreamDecoder
 from core.workbench import Workbench
@@ -132,6 +133,7 @@ def compare_lanes(command: CompareLanes, bench: Workbench) -> None:
 
     The chat's runner, where it serves as a lane, is given back with what its cache held.
     """
+    check_size(bench.file.tokenizer, command.messages, bench.file.model.shape.trained_context)
     prompt = encode(bench.file, command.messages, False).ids
     with ExitStack() as stack:
         stack.callback(_restore, bench, bench.runner.session.tokens())

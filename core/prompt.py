@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from core.chat_template import ChatTemplate, Message
 from core.errors import RequestError
-from core.messages import ChatMessage
+from core.messages import ChatMessage, Overflow
 from core.tokenizer import Tokenizer
 
 
@@ -21,6 +21,38 @@ class Encoded:
     def add(self, ids: Sequence[int], owner: int) -> None:
         self.ids += ids
         self.owners += [owner] * len(ids)
+
+
+_FORGETTABLE = 4  # contexts of text that a conversation may have where something is forgotten
+_ALWAYS_FORGETTABLE = 1 << 20  # bytes
+
+
+def check_size(
+    tokenizer: Tokenizer,
+    messages: Sequence[ChatMessage],
+    context: int,
+    overflow: Overflow = "stop",
+) -> None:
+    """RequestError for texts that cannot fit, whatever their tokens are: to make tokens of them
+    would take a minute and gigabytes for every few ten megabytes.
+
+    `context` is in tokens. Where something may be forgotten, more is let through.
+    """
+    longest = tokenizer.longest_token_bytes
+    most = context * longest
+    if overflow != "stop":
+        most = max(_FORGETTABLE * most, _ALWAYS_FORGETTABLE)
+    found = sum(utf8_bytes(message.content) for message in messages if not message.tokens)
+    if found > most:
+        raise RequestError(
+            f"the prompt has {found} bytes, but a context of {context} tokens, each of {longest} "
+            f"bytes at most, takes no more than {most}; shorten it or load the model with a "
+            "larger context"
+        )
+
+
+def utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:

@@ -28,7 +28,7 @@ from core.messages import (
     VariantKept,
 )
 from core.metrics.modes import measure_modes, recommend
-from core.metrics.perplexity import chunks_of, measure, read_text
+from core.metrics.perplexity import measure, read_chunks
 from core.metrics.step_profile import profile_step
 from core.metrics.tensors import analyze
 from core.quantizing import quantize
@@ -82,8 +82,8 @@ class _Report:
 
 
 def _measure_divergence(task: MeasureDivergence, bench: Workbench) -> None:
-    text = read_text(Path(task.path) if task.path else SAMPLE)
-    chunks = chunks_of(bench.file.tokenizer, text, task.chunk, task.most_chunks)
+    path = Path(task.path) if task.path else SAMPLE
+    chunks = read_chunks(path, bench.file.tokenizer, task.chunk, task.most_chunks)
 
     def prepared(options: EngineOptions) -> EngineOptions:
         return replace(options, context=task.chunk, query_budget=0)

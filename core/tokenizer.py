@@ -29,6 +29,7 @@ _END_TOKENS = _names(
     "<|EOT|> <|end_of_turn|> <end_of_turn> <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> </s> "
     "<eos> <EOT>"
 )
+_LONGEST_CHARACTER = 4  # bytes; one that the vocabulary lacks becomes a token or more
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LOOKS_LIKE_CONTROL = re.compile(r"<[|｜].*[|｜]>|</?(s|bos|eos|pad|unk)>|<(start|end)_of_turn>")
 
@@ -106,6 +107,12 @@ class Tokenizer:
         named = {self._id_of_marked[t] for t in _END_TOKENS if t in self._id_of_marked}
         eos = set() if self.eos_id is None else {self.eos_id}
         return frozenset(named | eos | self._vocabulary.marked_end_ids)
+
+    @cached_property
+    def longest_token_bytes(self) -> int:
+        """The most bytes of text that one token stands for."""
+        lengths = map(self._most_bytes, range(len(self._tokens)))
+        return max(_LONGEST_CHARACTER, max(lengths, default=0))
 
     @cached_property
     def identity(self) -> str:
@@ -191,6 +198,14 @@ class Tokenizer:
         if kind == TokenType.BYTE:
             return bytes([int(token[3:5], 16)])
         return token.replace(SPACE, " ").encode("utf-8", "surrogateescape")
+
+    def _most_bytes(self, token_id: int) -> int:
+        """Without making the bytes, as there are 262,144 tokens. Of byte-level BPE a character is
+        a byte."""
+        token, kind = self._tokens[token_id], self._types[token_id]
+        if self._is_bpe and kind == TokenType.NORMAL:
+            return len(token)
+        return len(token) if token.isascii() else len(token.encode("utf-8", "surrogateescape"))
 
     def _checked(self, token_id: int) -> int:
         if not 0 <= token_id < len(self._tokens):

@@ -32,6 +32,7 @@ from desktop.screen import Screen
 from desktop.settings import WindowPlace, restore, settings_path, variants_folder
 from desktop.starter import Starter
 from desktop.state import AppState
+from desktop.terminal.output import warn
 from desktop.window import Geometry, Window, has_input
 
 TITLE = "llm-lite"
@@ -265,15 +266,14 @@ class App:
 
     def _complain(self, problem: str) -> None:
         self.program.warn(problem)
-        print(f"llm-lite: {fit_line(problem)}", file=sys.stderr)
+        warn(fit_line(problem))
 
     def close(self) -> None:
         """Save, stop the engine, give everything back; leaves at once if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
         self._dialog.close()
         if not self._close_engine(CLOSE_SECONDS):
-            sys.stderr.write("llm-lite: the engine did not end in time\n")
-            sys.stderr.flush()
+            warn("the engine did not end in time")
             os._exit(1)
         self._close_screen()
         self.window.disconnect_imgui()

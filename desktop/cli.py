@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import importlib
-import io
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from core.errors import LlmLiteError
 from core.messages import (
     ACTIVATIONS,
     BACKENDS,
     KV_TYPES,
     MODES,
+    OVERFLOWS,
     EngineOptions,
     KvType,
     SamplingOptions,
 )
+from core.plain_text import one_line
+from core.sandbox.process import sandbox
+from desktop.terminal import endings, interrupts, streams
 from desktop.terminal.signals import ends_in_order
 
 # Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
@@ -39,42 +40,31 @@ _COMMANDS = {
     "quantize": "desktop.terminal.quantize",
     "verify": "desktop.terminal.verify",
 }
-INTERRUPTED = 130  # the shell's code for Ctrl-C
+_LONGEST_ERROR = 400  # characters
+INTERRUPTED = interrupts.CODE
 
 
 @ends_in_order
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code: 0, 1 after an expected error, 2 for wrong usage."""
+    """Run a command; its exit code, as `desktop.terminal.endings` decides it."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that lacks a character shows ?
-        sys.stdout.reconfigure(errors="replace")
+    streams.prepare()
+    return endings.ended(lambda: _run(words))
+
+
+def _run(words: list[str]) -> int:
     arguments = _parser().parse_args(_with_command(words))
-    try:
-        command = importlib.import_module(_COMMANDS[arguments.command])
-        code = int(command.run(arguments))
-        sys.stdout.flush()  # here, where a failure can be told
-        return code
-    except LlmLiteError as error:
-        print(f"llm-lite: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nllm-lite: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        _abandon_output()
-        return 1
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        _abandon_output()
-        print(f"llm-lite: the output cannot be written: {error.strerror}", file=sys.stderr)
-        return 1
+    if hasattr(arguments, "backend"):  # a model will be loaded: it starts while we import
+        sandbox().warm()
+    command = importlib.import_module(_COMMANDS[arguments.command])
+    return int(command.run(arguments))
 
 
-def _abandon_output() -> None:
-    """What is still buffered would fail once more when the interpreter ends."""
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+class _Parser(argparse.ArgumentParser):
+    """Its errors quote what was typed."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(one_line(message[:_LONGEST_ERROR]))
 
 
 def engine_options(arguments: argparse.Namespace) -> EngineOptions:
@@ -114,8 +104,8 @@ def _with_command(words: list[str]) -> list[str]:
     return ["desktop", *words]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="llm-lite",
         description="Run a language model on your own machine and see inside it while it talks.",
         epilog="Without a command, the desktop opens. MODEL is the path of a GGUF file, a "
@@ -145,6 +135,12 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--system", metavar="TEXT", help="the system prompt")
     chat.add_argument("--raw", action="store_true", help="no chat template")
     chat.add_argument("--json", action="store_true", help="one object instead of a stream")
+    chat.add_argument(
+        "--overflow",
+        choices=OVERFLOWS,
+        help="when the context is full; by default a conversation forgets its middle, and one "
+        "answer stops",
+    )
 
     _instrument(commands, "logits", "logits after every token of a text", "X.npy")
     attention = _instrument(
@@ -210,8 +206,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _instrument(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str, out: str
-) -> argparse.ArgumentParser:
+    commands: argparse._SubParsersAction[_Parser], name: str, what: str, out: str
+) -> _Parser:
     """A command that runs a model exactly over a text and writes an array."""
     # set_defaults below changes the parent's own actions, hence a parent of its own.
     parser = commands.add_parser(
@@ -228,7 +224,7 @@ def _instrument(
     return parser
 
 
-def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _perplexity(commands: argparse._SubParsersAction[_Parser]) -> None:
     what = "the exact instrument: perplexity of a text, and divergence from another weight mode"
     parser = commands.add_parser("perplexity", parents=[_engine_parent()], help=what)
     parser.add_argument("model", metavar="MODEL")
@@ -248,7 +244,7 @@ def _perplexity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)
 
 
-def _quantize(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _quantize(commands: argparse._SubParsersAction[_Parser]) -> None:
     what = "write a model's weights in another mode, as a directory that loads at once"
     parser = commands.add_parser("quantize", help=what)
     parser.add_argument("source", metavar="SRC", help="a GGUF file, a directory or a known name")
@@ -262,9 +258,9 @@ def _quantize(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("--json", action="store_true", help="the report as one object")
 
 
-def _engine_parent() -> argparse.ArgumentParser:
+def _engine_parent() -> _Parser:
     """Of every command that runs a model."""
-    parent = argparse.ArgumentParser(add_help=False)
+    parent = _Parser(add_help=False)
     engine = parent.add_argument_group("engine")
     engine.add_argument("--backend", choices=BACKENDS, default="auto")
     engine.add_argument("--device", type=_at_least(0), metavar="N", help="see `llm-lite doctor`")
@@ -284,9 +280,9 @@ def _engine_parent() -> argparse.ArgumentParser:
     return parent
 
 
-def _sampling_parent() -> argparse.ArgumentParser:
+def _sampling_parent() -> _Parser:
     """Of commands that let it answer."""
-    parent = argparse.ArgumentParser(add_help=False)
+    parent = _Parser(add_help=False)
     sampling = parent.add_argument_group("sampling")
     sampling.add_argument("--seed", type=_at_least(0))
     sampling.add_argument("--temperature", type=float, help="0: greedy")
@@ -334,4 +330,6 @@ def _version() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from desktop.entry import main as program
+
+    sys.exit(program())

@@ -5,22 +5,30 @@ KeyboardInterrupt, is in place only where something answers it.
 """
 
 import signal
+import sys
 
 _ANSWERS = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # no background job
 if _ANSWERS:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from desktop import cli  # noqa: E402
+from desktop.terminal import endings, interrupts  # noqa: E402
 
 
 def main() -> int:
-    """The exit code of `desktop.cli.main`."""
-    if not _ANSWERS:
-        return cli.main()
+    """The exit code of `desktop.cli.main`; does not return where threads are left that would not
+    survive the interpreter's end."""
+    endings.catch_all()
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        return cli.main()
+        if _ANSWERS:
+            interrupts.install()
+        code = cli.main()
+        interrupts.end()
     except KeyboardInterrupt:  # between the two
-        return cli.INTERRUPTED
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        code = interrupts.CODE
+        interrupts.end()
+    return endings.leave(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

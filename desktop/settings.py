@@ -28,6 +28,7 @@ from core.messages import (
     Overflow,
     SamplingOptions,
 )
+from core.places import user_folder
 from core.plain_text import lines
 from core.renaming import rename_free
 from desktop.actions import MAX_FONT, MIN_FONT
@@ -120,16 +121,12 @@ class Settings:
 
 
 def settings_path() -> Path:
-    from platformdirs import user_config_dir
-
-    return Path(user_config_dir("llm-lite", appauthor=False)) / "settings.json"
+    return user_folder("config") / "settings.json"
 
 
 def variants_folder() -> Path:
     """Where variants of models are kept that a person wants to keep."""
-    from platformdirs import user_data_dir
-
-    return Path(user_data_dir("llm-lite", appauthor=False)) / "variants"
+    return user_folder("data") / "variants"
 
 
 def load(path: Path) -> tuple[Settings, list[str]]:

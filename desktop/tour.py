@@ -16,6 +16,7 @@ from core.files import make_folder, write_file
 from core.gpu.device import Device
 from core.messages import EngineOptions, SamplingOptions
 from desktop.clock import process_start
+from desktop.terminal.output import show
 from desktop.tour_stage import PROMPT, SAMPLING, Stage
 
 
@@ -31,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
         process_start(),
         _sampling(sampling_options(arguments)),
     )
-    print(report["answer"])
-    print(f"\n{len(report['pictures'])} pictures and report.json are in {arguments.directory}")
+    show(report["answer"])
+    show(f"\n{len(report['pictures'])} pictures and report.json are in {arguments.directory}")
     return 0
 
 

@@ -12,7 +12,7 @@ from desktop.state import AppState
 
 LIMIT = 900.0  # seconds
 STEERED_TOKENS = 40
-ABLATED = ("steer.1.0", "steer.1.1", "steer.2.0")
+ABLATED = ((1, 0), (1, 1), (2, 0))  # layer, head; those of them that the model has
 
 
 def look_inside(robot: Robot, picture: Callable[[str], None], figure: Callable[[], None]) -> None:
@@ -44,7 +44,8 @@ def look_inside(robot: Robot, picture: Callable[[str], None], figure: Callable[[
 
 def _steer(robot: Robot, picture: Callable[[str], None]) -> None:
     robot.click("tab.steer")
-    for name in ABLATED:
+    names = [f"steer.{layer}.{head}" for layer, head in ABLATED]
+    for name in [name for name in names if robot.shows(name)] or ["steer.0.0"]:
         robot.click(name)
     robot.wait("the effect", lambda s: not s.steering.request and not s.steering.stale, LIMIT)
     robot.click("steer.again")

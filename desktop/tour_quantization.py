@@ -14,7 +14,7 @@ from core.files import write_file
 from core.messages import EngineOptions, Mode
 from desktop.actions import DismissNotice, NewChat, Send, SetOptions, SetSampling, StopAnswer
 from desktop.quantizing import SetQuantization, ShowLanes
-from desktop.robot import Robot
+from desktop.robot import Robot, RobotError
 from desktop.state import AppState
 
 LIMIT = 900.0  # seconds
@@ -119,7 +119,8 @@ def leave(robot: Robot) -> None:
 def point_at_parting(robot: Robot) -> None:
     """The bar of the strip where the lanes part, or the last one."""
     held = robot.state.quantization.comparison
-    assert held is not None
+    if held is None or not held.forced:
+        raise RobotError("the comparison has no tokens to point at")
     at = held.parting if held.parting is not None else len(held.forced) - 1
     robot.point(f"lanes.bar.{min(at, len(held.forced) - 1)}")
     robot.frames(3)

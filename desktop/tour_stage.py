@@ -46,6 +46,7 @@ LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
 MAPS_LIMIT = 60.0
 FIGURED: tuple[Head, ...] = ((0, 1), (1, 1), (2, 1), (1, 2))
 IDLE_SECONDS = 2.0
+LEAST_ANSWER = 8  # tokens
 
 
 @dataclass(slots=True)
@@ -127,6 +128,18 @@ class Stage:
         self.robot.wait("the answer", lambda s: not s.busy, ANSWER_LIMIT)
         self.measured.recorded_during_decode = self._recorded_by_engine() - before
         self.answer = self.robot.state.messages[-1]
+        self._check(self.answer)
+
+    def _check(self, answer: Message) -> None:
+        """All that follows looks into the answer."""
+        said = len(answer.tokens)
+        if said < LEAST_ANSWER:
+            problems = [notice.text for notice in self.robot.state.notices]
+            why = problems[-1] if problems else "ask something else with --prompt"
+            raise LlmLiteError(
+                f"the tour needs an answer of at least {LEAST_ANSWER} tokens, this model's has "
+                f"{said}: {why}"
+            )
 
     def _recorded_by_engine(self) -> int:
         """Command buffers recorded so far, but for frames and pictures."""
@@ -165,7 +178,7 @@ class Stage:
         """Where the time of a token goes; the pointer on the products of the vocabulary."""
         robot = self.robot
         robot.click("tab.performance")
-        robot.point("performance.rates")
+        robot.point("view.performance")  # the rates of a fast model are not drawn
         robot.wheel(-6)
         robot.click("step.measure")
         robot.wait("a profile", lambda s: s.quantization.profile is not None, 120)
@@ -183,18 +196,19 @@ class Stage:
         robot = self.robot
         robot.click("tab.attention")
         robot.click("tab.head")
-        robot.point("attention.0.1")
+        heads = [f"{layer}.{head}" for layer, head in self._known(FIGURED[:2])]
+        robot.point(f"attention.{heads[0]}")
         self._complete()
         self._picture("04-attention-hover")
-        for head in ("attention.0.1", "attention.1.1"):
-            robot.click(head)
+        for head in heads:
+            robot.click(f"attention.{head}")
         robot.leave()
         self._complete()
         self._picture("04-attention-heads")
         self._choose(large=True, row=max(self._maps().length - 8, 0))
         self._picture("04-attention-large")
         self._choose(row=None)
-        self._zoom("head.0.1")
+        self._zoom(f"head.{heads[0]}")
         self._picture("04-attention-zoomed")
         robot.click("head.all")
         self._choose(large=False)
@@ -210,9 +224,10 @@ class Stage:
         self._complete()
 
     def _known(self, heads: tuple[Head, ...]) -> tuple[Head, ...]:
-        """Those that the model has."""
+        """Those that the model has, or the one that every model has."""
         layers = self._maps().layers
-        return tuple((at, h) for at, h in heads if at < len(layers) and h < layers[at].heads)
+        known = tuple((at, h) for at, h in heads if at < len(layers) and h < layers[at].heads)
+        return known or ((0, 0),)
 
     def _figure(self, view: FigureName) -> None:
         """A view as it is saved for a slide."""

@@ -6,12 +6,12 @@ import json
 import math
 import os
 import re
-import stat
 from pathlib import Path
 from typing import Any
 
 from core.errors import FileError
 from core.formats.header import quote
+from core.formats.regular import open_regular, unreadable
 
 MAX_BYTES = 32 << 20
 MAX_TOKENIZER_BYTES = 128 << 20
@@ -42,16 +42,12 @@ def read_object(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            status = os.fstat(stream.fileno())
-            size = status.st_size if stat.S_ISREG(status.st_mode) else limit
-            raw = stream.read(min(size, limit) + 1)
-    except FileNotFoundError as error:
-        raise FileError(path, "no such file") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(path, f"cannot be read: {reason}") from error
+    """At most `limit` bytes of a regular file; FileError where there are more."""
+    with open_regular(path) as stream:
+        try:
+            raw = stream.read(min(os.fstat(stream.fileno()).st_size, limit) + 1)
+        except OSError as error:
+            raise unreadable(path, error) from error
     if len(raw) > limit:
         raise FileError(path, f"has more than {limit} bytes, which is too much for this file")
     return raw

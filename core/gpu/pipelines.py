@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import platformdirs
-
 from core.errors import DeviceError, FileError
-from core.files import make_folder, reason, write_file
+from core.files import make_folder, write_file
+from core.formats.json_text import read_bytes
 from core.gpu.create import create, vk, vulkan_errors
 from core.gpu.shaders import load_spirv, reflect
+from core.places import user_folder
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_MOST_CACHED = 256 << 20  # bytes of pipelines that are taken over
 SETS_PER_POOL = 256
 BINDINGS_PER_SET = 9  # the most of any shader
 FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
@@ -38,7 +39,7 @@ class PipelineCache:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        folder = os.environ.get("LLM_LITE_CACHE_DIR") or platformdirs.user_cache_dir("llm-lite")
+        folder = os.environ.get("LLM_LITE_CACHE_DIR") or user_folder("cache")
         self.path = Path(folder) / f"pipelines-{device.info.vendor:08x}-{device.info.index}.bin"
         data = self._read()
         held = vk.ffi.from_buffer(data)
@@ -48,12 +49,12 @@ class PipelineCache:
         self._saved_bytes = len(self._data())
 
     def _read(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
+        if not self.path.exists():
             return b""
-        except OSError as error:
-            log.warning("%s: the pipeline cache cannot be read: %s", self.path, reason(error))
+        try:
+            return read_bytes(self.path, _MOST_CACHED)
+        except FileError as error:
+            log.warning("the pipeline cache: %s", error)
             return b""
 
     def _data(self) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.errors import FileError, RequestError
+from core.errors import RequestError
 from core.exec.executor import StopCheck
 from core.finite import checked
 from core.loading import Runner
@@ -22,26 +22,26 @@ from core.messages import DivergenceReport
 from core.metrics.divergence import Estimate, Rows, compare, concatenate, percentile, perplexity
 from core.plan.plan import Kind
 from core.quant.registry import FORMATS
+from core.text_input import LONGEST_TEXT, read_beginning, read_text
 from core.tokenizer import Tokenizer
 
 Progress = Callable[[int, int], None]  # tokens done, tokens in all
 
 SMALLEST_CHUNK = 4  # tokens: one of them is scored
-LARGEST_TEXT = 1 << 28  # bytes
+_SPARE = 1 << 16  # bytes behind what is needed: where a text ends changes its last tokens
 
 
-def read_text(path: Path) -> str:
-    """A text file in UTF-8; FileError where it is not."""
-    try:
-        if path.stat().st_size > LARGEST_TEXT:
-            raise FileError(path, f"expected a text of at most {LARGEST_TEXT >> 20} MiB")
-        return path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise FileError(path, f"cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise FileError(
-            path, f"expected text in UTF-8, found other bytes at {error.start}"
-        ) from None
+def read_chunks(path: Path, tokenizer: Tokenizer, size: int, most: int = 0) -> list[list[int]]:
+    """As `chunks_of`, of a text file; of `most` chunks, no more than they can take is read.
+
+    FileError where it cannot be read, is not UTF-8 or, where all chunks are wanted, too long.
+    """
+    needed = most * size * tokenizer.longest_token_bytes + _SPARE
+    if most and needed < LONGEST_TEXT:
+        text = read_beginning(path, needed)
+    else:
+        text = read_text(path)
+    return chunks_of(tokenizer, text, size, most)
 
 
 def chunks_of(tokenizer: Tokenizer, text: str, size: int, most: int = 0) -> list[list[int]]:

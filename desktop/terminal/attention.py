@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,8 @@ from core.files import check_place, replaced
 from core.metrics.memory import available_bytes
 from core.models.model import ModelShape
 from desktop.cli import engine_options
-from desktop.terminal.files import read_tokens, warn
+from desktop.terminal.files import read_tokens
+from desktop.terminal.output import show_json, warn
 
 _WORKING_MAPS = 4  # of one head, while it is computed
 _EVERY_QUERY = 1 << 62  # bytes: a budget without an end
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         shape = file.model.shape
         layers = _selected(arguments.layers, shape.layers, "layer")
         heads = _selected(arguments.heads, shape.heads, "head")
-        tokens = read_tokens(arguments, file.tokenizer)
+        tokens = read_tokens(arguments, file)
         _check(tokens, layers, heads, shape)
         options = engine_options(arguments)
         options = replace(
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "values": info.values,
                 "seconds": seconds,
             }
-            print(json.dumps(report, allow_nan=False))
+            show_json(report)
     finally:
         file.close()
     return 0

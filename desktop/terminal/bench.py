@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from dataclasses import asdict
 
 from core import loading
 from core.metrics.bench import TURN_TOKENS, bench
 from desktop.cli import engine_options
+from desktop.terminal.output import say, show, show_json, warn
 
 CONVERSATION = 2000  # tokens
 
 
 def run(arguments: argparse.Namespace) -> int:
-    file = loading.open_model(arguments.model, lambda *_: None, _say)
+    file = loading.open_model(arguments.model, lambda *_: None, warn)
     try:
         runner = loading.start(file, engine_options(arguments), None, lambda *_: None)
         try:
@@ -26,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
                 depth=arguments.depth,
                 repeat=arguments.repeat,
                 conversation=_conversation(arguments.conversation, runner),
-                progress=lambda n: _say(f"run {n} of {arguments.repeat}"),
+                progress=lambda n: say(f"run {n} of {arguments.repeat}"),
             )
         finally:
             runner.close()
@@ -51,17 +50,17 @@ def run(arguments: argparse.Namespace) -> int:
     if result.reuse:
         report["reuse"]["ratio"] = result.reuse.ratio
     if arguments.json:
-        print(json.dumps(report, allow_nan=False))
+        show_json(report)
         return 0
-    print(f"{report['model']} on {info.device} ({info.backend}, {info.mode}, {info.activations})")
+    show(f"{report['model']} on {info.device} ({info.backend}, {info.mode}, {info.activations})")
     for name, spread in (("prefill", result.prefill_tok_s), ("decode", result.decode_tok_s)):
-        print(f"  {name:8} {spread.median:8.1f} tok/s   ({spread.min:.1f} to {spread.max:.1f})")
-    print(
+        show(f"  {name:8} {spread.median:8.1f} tok/s   ({spread.min:.1f} to {spread.max:.1f})")
+    show(
         f"  memory   {result.read_gb_s_measured:8.1f} GB/s    "
         f"decode uses {100 * result.bandwidth_share:.0f} % of it"
     )
     if reuse := result.reuse:
-        print(
+        show(
             f"  reuse    {reuse.ratio:8.1f} x       {reuse.conversation_tokens} tokens on, a turn "
             f"starts in {reuse.reused_ms:.0f} ms, read anew in {reuse.fresh_ms:.0f} ms"
         )
@@ -75,7 +74,3 @@ def _conversation(asked: int | None, runner: loading.Runner) -> int:
     device = runner.choice.device
     slow = runner.choice.backend == "numpy" or (device and device.info.kind == "software")
     return 0 if slow else max(0, min(CONVERSATION, runner.session.context - TURN_TOKENS))
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +12,7 @@ from core.gpu.device import list_devices
 from core.gpu.info import DeviceInfo
 from core.metrics.modes import measure_modes, recommend
 from desktop.cli import engine_options
+from desktop.terminal.output import say, show, show_json, warn
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -21,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.benchmark_modes:
         report["modes"] = _benchmark(arguments)
     if arguments.json:
-        print(json.dumps(report, allow_nan=False))
+        show_json(report)
     else:
         _print(report)
     return 0
@@ -53,14 +52,14 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     """Speed and size of every mode that fits into memory, and the one to choose."""
-    file = loading.open_model(arguments.model, lambda *_: None, _say)
+    file = loading.open_model(arguments.model, lambda *_: None, warn)
     told: set[str] = set()
 
     def progress(stage: str, fraction: float) -> None:
         mode = stage.removeprefix("measuring ")
         if mode != stage and mode not in told:
             told.add(mode)
-            _say(f"measuring {mode}")
+            say(f"measuring {mode}")
 
     try:
         rows = measure_modes(file, engine_options(arguments), None, progress)
@@ -73,10 +72,6 @@ def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
         "recommended": rows[best].mode,
         "reason": reason,
     }
-
-
-def _say(words: str) -> None:
-    print(words, file=sys.stderr)
 
 
 def _reason(choice: backends.Choice, asked: str) -> str:
@@ -105,16 +100,16 @@ def _device(info: DeviceInfo) -> dict[str, Any]:
 def _print(report: dict[str, Any]) -> None:
     processor = report["processor"]
     features = ", ".join(processor["features"]) or "none"
-    print(f"Processor   {processor['name']}")
-    print(f"            {processor['threads']} threads, kernels: {processor['kernels']}")
-    print(f"            features: {features}")
+    show(f"Processor   {processor['name']}")
+    show(f"            {processor['threads']} threads, kernels: {processor['kernels']}")
+    show(f"            features: {features}")
     if not report["devices"]:
-        print("Vulkan      no device found (is a driver installed?)")
+        show("Vulkan      no device found (is a driver installed?)")
     for device in report["devices"]:
         _print_device(device)
     auto = report["auto"]
-    print(f"Auto        {auto['backend']} on {auto['device']}, activations {auto['activations']}")
-    print(f"            because {auto['reason']}")
+    show(f"Auto        {auto['backend']} on {auto['device']}, activations {auto['activations']}")
+    show(f"            because {auto['reason']}")
     if "modes" in report:
         _print_modes(report["modes"])
 
@@ -124,23 +119,23 @@ def _print_device(device: dict[str, Any]) -> None:
         f"{family['count']} (flags {family['flags']:#x})" for family in device["queue_families"]
     )
     used = ", ".join(name for name, has in device["features"].items() if has) or "none"
-    print(f"Vulkan {device['index']}    {device['name']} ({device['kind']}), {device['driver']}")
-    print(
+    show(f"Vulkan {device['index']}    {device['name']} ({device['kind']}), {device['driver']}")
+    show(
         f"            Vulkan {device['api_version']}, {device['memory_bytes'] / 2**30:.1f} GiB, "
         f"subgroups of {device['subgroup_size']}, buffers up to "
         f"{device['max_storage_buffer_range'] / 2**20:.0f} MiB"
     )
-    print(f"            queues a family: {queues}")
-    print(f"            features used: {used}")
+    show(f"            queues a family: {queues}")
+    show(f"            features used: {used}")
     if not device["usable"]:
-        print(f"            not usable: {device['why_not']}")
+        show(f"            not usable: {device['why_not']}")
 
 
 def _print_modes(modes: dict[str, Any]) -> None:
-    print(f"\n{'mode':<12}{'activations':<13}{'weights':>11}{'prompt':>13}{'answer':>13}")
+    show(f"\n{'mode':<12}{'activations':<13}{'weights':>11}{'prompt':>13}{'answer':>13}")
     for row in modes["rows"]:
-        print(
+        show(
             f"{row['mode']:<12}{row['activations']:<13}{row['weight_bytes'] / 2**20:>7.1f} MiB"
             f"{row['prefill_tok_s']:>7.1f} tok/s{row['decode_tok_s']:>7.1f} tok/s"
         )
-    print(f"Recommended {modes['recommended']}: {modes['reason']}")
+    show(f"Recommended {modes['recommended']}: {modes['reason']}")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from core.errors import FileError, RequestError
-from core.tokenizer import Tokenizer
+from core.errors import RequestError
+from core.loading import ModelFile
+from core.messages import ChatMessage
+from core.prompt import check_size
+from core.text_input import read_text
 
 
-def read_tokens(arguments: argparse.Namespace, tokenizer: Tokenizer) -> list[int]:
+def read_tokens(arguments: argparse.Namespace, file: ModelFile) -> list[int]:
+    """What --tokens, --text or --text-file give; texts that cannot fit are refused unread."""
+    tokenizer = file.tokenizer
     if arguments.tokens is not None:
         try:
             return [int(word) for word in arguments.tokens.split(",")]
@@ -18,18 +22,17 @@ def read_tokens(arguments: argparse.Namespace, tokenizer: Tokenizer) -> list[int
             raise RequestError(
                 f"--tokens: expected numbers with commas between, found {arguments.tokens[:60]!r}"
             ) from None
-    text = _read(arguments.text_file) if arguments.text is None else arguments.text
+    context = arguments.ctx or file.model.shape.trained_context
+    text = arguments.text
+    if text is None:
+        text = read_text(arguments.text_file, context * tokenizer.longest_token_bytes)
+    check_size(tokenizer, (ChatMessage("user", text),), context)
     return list(tokenizer.encode(text, add_special=True))
 
 
-def _read(path: Path) -> str:
+def expanded(text: str) -> Path:
+    """With ~ as the home directory; RequestError where that is unknown."""
     try:
-        return path.read_bytes().decode()
-    except OSError as error:
-        raise FileError(path, f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise FileError(path, f"is not valid UTF-8 at byte {error.start}") from None
-
-
-def warn(text: str) -> None:
-    print(f"llm-lite: {text}", file=sys.stderr)
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise RequestError(f"{text}: the home directory is unknown") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 
 import numpy as np
@@ -11,14 +10,15 @@ import numpy as np
 from core import loading
 from core.files import check_place, replaced
 from desktop.cli import engine_options
-from desktop.terminal.files import read_tokens, warn
+from desktop.terminal.files import read_tokens
+from desktop.terminal.output import show_json, warn
 
 
 def run(arguments: argparse.Namespace) -> int:
     check_place(arguments.out)
     file = loading.open_model(arguments.model, lambda *_: None, warn)
     try:
-        tokens = read_tokens(arguments, file.tokenizer)
+        tokens = read_tokens(arguments, file)
         runner = loading.start(
             file, engine_options(arguments), None, lambda *_: None, every_output=True
         )
@@ -32,22 +32,19 @@ def run(arguments: argparse.Namespace) -> int:
             np.save(out, logits)
         if arguments.json:
             info = runner.executor_info
-            print(
-                json.dumps(
-                    {
-                        "tokens": tokens,
-                        "shape": list(logits.shape),
-                        "out": str(arguments.out),
-                        "backend": info.backend,
-                        "device": info.device,
-                        "mode": info.mode,
-                        "activations": info.activations,
-                        "keys": info.keys,
-                        "values": info.values,
-                        "seconds": seconds,
-                    },
-                    allow_nan=False,
-                )
+            show_json(
+                {
+                    "tokens": tokens,
+                    "shape": list(logits.shape),
+                    "out": str(arguments.out),
+                    "backend": info.backend,
+                    "device": info.device,
+                    "mode": info.mode,
+                    "activations": info.activations,
+                    "keys": info.keys,
+                    "values": info.values,
+                    "seconds": seconds,
+                }
             )
     finally:
         file.close()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from core import catalog
+from desktop.terminal.output import show, show_json
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
             }
             for entry in entries
         ]
-        print(json.dumps(rows, allow_nan=False))
+        show_json(rows)
         return 0
     for entry in entries:
         where = (
@@ -30,5 +30,5 @@ def run(arguments: argparse.Namespace) -> int:
             else ("not installed: run `make setup`")
         )
         mark = "  (default)" if entry.name == catalog.DEFAULT else ""
-        print(f"{entry.name}{mark}\n    {entry.title}, {entry.licence}\n    {where}")
+        show(f"{entry.name}{mark}\n    {entry.title}, {entry.licence}\n    {where}")
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -14,16 +13,15 @@ from core import loading
 from core.errors import RequestError
 from core.loading import ModelFile
 from core.messages import DivergenceReport, EngineOptions
-from core.metrics.perplexity import chunks_of, measure, read_text
+from core.metrics.perplexity import measure, read_chunks
 from desktop.cli import engine_options
-from desktop.terminal.files import warn
+from desktop.terminal.output import overwrite, show, show_json, warn
 
 # What the JSON leaves out: it is there to draw with.
 _PLOTTED = ("kld_quantiles", "kld_by_chunk")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    text = read_text(arguments.file)
     tested = replace(engine_options(arguments), query_budget=0)
     if arguments.ctx == 0:
         tested = replace(tested, context=512)
@@ -37,15 +35,14 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.reference is not None:
             whose = stack.enter_context(_opened(arguments.reference))
         _check_same_tokens(file, whose)
-        chunks = chunks_of(file.tokenizer, text, tested.context, arguments.chunks)
+        chunks = read_chunks(arguments.file, file.tokenizer, tested.context, arguments.chunks)
         runner = stack.enter_context(loading.started(file, tested, None))
         other = stack.enter_context(loading.started(whose, reference, None))
         report = measure(runner, other, chunks, _Progress())
     if arguments.json:
         told = {k: v for k, v in asdict(report).items() if k not in _PLOTTED}
         # A single scored token has no standard error: null.
-        told = {k: None if v != v else v for k, v in told.items()}
-        print(json.dumps(told, allow_nan=False))
+        show_json({k: None if v != v else v for k, v in told.items()})
     else:
         _print(report, _cache(tested), _cache(reference))
     return 0
@@ -73,12 +70,12 @@ class _Progress:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
+        self._seen = sys.stderr.isatty()
 
     def __call__(self, done: int, total: int) -> None:
         left = (time.monotonic() - self._started) * (total - done) / done
-        ends = "\n" if done == total else ""
-        line = f"\r{done} of {total} tokens, {left:.0f} s left    {ends}"
-        print(line, end="", file=sys.stderr, flush=True)
+        if self._seen or done == total:
+            overwrite(f"{done} of {total} tokens, {left:.0f} s left", last=done == total)
 
 
 def _cache(options: EngineOptions) -> str:
@@ -88,7 +85,7 @@ def _cache(options: EngineOptions) -> str:
 
 def _print(report: DivergenceReport, cache: str, reference_cache: str) -> None:
     tested, reference = report.tested, report.reference
-    print(
+    show(
         f"{tested.mode} {tested.activations}, {cache}, on {tested.backend} against "
         f"{reference.mode} {reference.activations}, {reference_cache}: "
         f"{report.tokens_scored} tokens of {report.chunks} chunks of {report.chunk_tokens}"
@@ -111,4 +108,4 @@ def _print(report: DivergenceReport, cache: str, reference_cache: str) -> None:
         ("weights", f"{report.weight_bytes / 1e6:.1f} MB"),
     )
     for name, value in rows:
-        print(f"  {name:20} {value}")
+        show(f"  {name:20} {value}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
 import time
 from dataclasses import asdict
@@ -20,16 +18,17 @@ from core.quantizing import (
     quantize,
     writer_for,
 )
-from desktop.terminal.files import warn
+from desktop.terminal.files import expanded
+from desktop.terminal.output import overwrite, show, show_json, warn
 
 
 def run(arguments: argparse.Namespace) -> int:
     check_mode(arguments.mode)
-    destination = Path(arguments.destination).expanduser()
+    destination = expanded(arguments.destination)
     check_destination(destination, replace=arguments.force)
     report = _quantize(arguments, destination)
     if arguments.json:
-        print(json.dumps(asdict(report), allow_nan=False))
+        show_json(asdict(report))
     else:
         _print(report, destination)
     return 0
@@ -69,10 +68,7 @@ class _Bar:
         full = int(fraction * self._WIDTH)
         bar = "#" * full + "." * (self._WIDTH - full)
         line = f"[{bar}] {100 * fraction:3.0f} %  {self._left(fraction):12}  {stage}"
-        if self._terminal:
-            line = f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}"
-        end = "\n" if fraction >= 1 or not self._terminal else ""
-        print(line, end=end, file=sys.stderr, flush=True)
+        overwrite(line, last=fraction >= 1)
 
     def _left(self, fraction: float) -> str:
         elapsed = time.monotonic() - self._began
@@ -82,15 +78,15 @@ class _Bar:
 
 
 def _print(report: QuantizationReport, destination: Path) -> None:
-    print(f"{'tensor':40} {'shape':>16} {'stored':>7} {'mode':>5} {'bits':>6} {'SNR dB':>7}")
+    show(f"{'tensor':40} {'shape':>16} {'stored':>7} {'mode':>5} {'bits':>6} {'SNR dB':>7}")
     for tensor in report.tensors:
         shape = " x ".join(map(str, tensor.shape))
         snr = "exact" if tensor.snr_db is None else f"{tensor.snr_db:.1f}"
-        print(
+        show(
             f"{tensor.name[:40]:40} {shape:>16} {tensor.stored:>7} {tensor.format:>5} "
             f"{tensor.bits:6.2f} {snr:>7}"
         )
-    print(
+    show(
         f"{destination}: {report.nbytes / 1e6:.1f} MB, "
         f"{report.bits_per_weight:.3f} bits a weight over the matrices"
     )

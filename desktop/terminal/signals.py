@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +11,8 @@ from contextlib import contextmanager
 from functools import wraps
 from types import FrameType
 from typing import ParamSpec
+
+from desktop.terminal import output
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _TOGETHER = 2.0  # seconds in which more signals mean the same end: a terminal sends several
@@ -37,8 +37,8 @@ def ends_in_order(main: Callable[P, int]) -> Callable[P, int]:
             with raised():
                 return main(*words, **named)
         except Ended as end:
-            with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be gone
-                print(f"\nllm-lite: {_WORDS[end.number.name]}", file=sys.stderr, flush=True)
+            output.say("")
+            output.warn(_WORDS[end.number.name])
             return 128 + end.number
 
     return ended

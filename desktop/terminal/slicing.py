@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from core.slicing import find_slice, slice_model
+from desktop.terminal.output import overwrite, show
 
 
 class Percent:
@@ -17,7 +18,7 @@ class Percent:
     def __call__(self, part: float) -> None:
         percent = int(100 * part)
         if percent != self._shown and sys.stderr.isatty():
-            print(f"\r{percent} %", end="" if percent < 100 else "\n", file=sys.stderr, flush=True)
+            overwrite(f"{percent} %", last=percent == 100)
         self._shown = percent
 
 
@@ -29,5 +30,5 @@ def run(arguments: argparse.Namespace) -> int:
         view=arguments.view,
         progress=Percent(),
     )
-    print(arguments.target)
+    show(str(arguments.target))
     return 0

@@ -8,6 +8,7 @@ from core.errors import RequestError
 from core.files import check_place
 from core.folders import check_folder
 from core.synthetic import write_synthetic
+from desktop.terminal.output import show
 from desktop.terminal.slicing import Percent
 
 
@@ -27,5 +28,5 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         progress=Percent(),
     )
-    print(target)
+    show(str(target))
     return 0

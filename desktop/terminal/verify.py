@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from core.verifying import Verdict, verify_model
-from desktop.terminal.files import warn
+from desktop.terminal.output import show, show_json, warn
 from desktop.terminal.slicing import Percent
 
 
 def run(arguments: argparse.Namespace) -> int:
     verdict = verify_model(arguments.model, Percent())
     if arguments.json:
-        print(json.dumps(_report(verdict), allow_nan=False))
+        show_json(_report(verdict))
     else:
         _print(verdict)
     return 0 if verdict.sound else 1
@@ -36,10 +35,10 @@ def _print(verdict: Verdict) -> None:
     for note in verdict.notes:
         warn(note)
     for finding in verdict.findings:
-        print(finding)
+        show(finding)
     if verdict.sound:
         compared = f", {verdict.checksums} checksums" if verdict.checksums else ""
-        print(
+        show(
             f"{verdict.path}: this {verdict.kind} is sound: {verdict.tensors} tensors, "
             f"{verdict.nbytes / 1e6:.1f} MB{compared}"
         )

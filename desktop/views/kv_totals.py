@@ -8,6 +8,7 @@ from pathlib import Path
 from imgui_bundle import ImVec2, imgui
 
 from core.messages import CacheLayer, CacheLayout
+from core.places import user_folder
 from desktop.actions import Action
 from desktop.cache_actions import KeepCache, TakeUpCache
 from desktop.cache_state import (
@@ -183,9 +184,7 @@ def _draw_prefix(ui: Ui, name: str, note: str) -> None:
 
 
 def kept_file() -> Path:
-    from platformdirs import user_data_dir
-
-    return Path(user_data_dir("llm-lite", appauthor=False)) / KEPT
+    return user_folder("data") / KEPT
 
 
 def _draw_file(state: AppState, ui: Ui) -> list[Action]:

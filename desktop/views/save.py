@@ -9,6 +9,7 @@ from typing import Literal
 
 from imgui_bundle import ImVec2, imgui
 
+from core.places import user_folder
 from core.plain_text import one_line
 from desktop.actions import Action, ExportAttention
 from desktop.attention_state import FigureName
@@ -44,11 +45,9 @@ def draw_save(state: AppState, ui: Ui, view: FigureName, side: float) -> list[Ac
 
 def default_path(state: AppState, view: FigureName) -> Path:
     """In the documents, named after the model, the view and the moment."""
-    import platformdirs  # asks the system: not before somebody saves
-
     model = re.sub(r"[^\w.-]+", "-", state.model.name) if state.model else "model"
     name = f"{model}-{view}-{time.strftime('%Y%m%d-%H%M%S')}.png"
-    return Path(platformdirs.user_documents_dir()) / "llm-lite" / name
+    return user_folder("documents") / name
 
 
 def _draw_panel(ui: Ui, view: FigureName, panel: str) -> list[Action]:

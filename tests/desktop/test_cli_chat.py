@@ -1,6 +1,5 @@
 """`llm-lite chat`: answers, conversations, and requests that cannot be served."""
 
-import builtins
 import json
 import subprocess
 import sys
@@ -8,6 +7,7 @@ import sys
 import pytest
 
 from desktop.cli import main
+from desktop.terminal import line_editor
 from tests.desktop.terminal_runs import GREEDY, NUMPY, sentence, spawn
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 
@@ -95,15 +95,15 @@ def test_a_conversation(tiny_llama, capsys, monkeypatch):
     """Turns reuse each other; a question that does not fit is refused, and the talk goes on."""
     typed = iter(["Hello there", "  ", "x" * 200, "And then?"])
 
-    def answer(prompt):
+    def answer(draft):
         try:
             return next(typed)
         except StopIteration:
             raise EOFError from None
 
-    monkeypatch.setattr(builtins, "input", answer)
+    monkeypatch.setattr(line_editor, "make_editor", lambda commands: answer)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    assert chat(tiny_llama, tokens=4) == 0
+    assert chat(tiny_llama, "--overflow", "stop", tokens=4) == 0
     err = capsys.readouterr().err
     first, second = (line for line in err.splitlines() if line.startswith("["))
     assert "23 prompt tokens (0 reused)" in first

@@ -14,6 +14,8 @@ from desktop.tour import run_tour
 from desktop.views import VIEWS
 from desktop.views.rail import PANELS
 from tests.desktop.fake_engine import ANSWER, FakeEngine, FramedEngine
+from tests.desktop.terminal_runs import spawn
+from tests.make_gguf import write_tiny_llama
 
 pytestmark = pytest.mark.vulkan
 
@@ -96,6 +98,27 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(LlmLiteError, match="cannot be made: there is a file where"):
         run_tour(tmp_path / "file" / "x", None, EngineOptions(), None, 0.0)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"layers": 1, "heads": 1, "kv_heads": 1}])
+def test_a_model_of_few_layers_heads_and_tokens_has_its_pictures(tmp_path, sizes):
+    model = write_tiny_llama(tmp_path / "tiny.gguf", seed=2, **sizes)
+    process = spawn("tour", tmp_path / "tour", "--model", model)
+    _, err = process.communicate(timeout=280)
+    assert (process.returncode, err) == (0, b"")
+    report = json.loads((tmp_path / "tour" / "report.json").read_text("utf-8"))
+    assert len(report["pictures"]) > 60
+    assert all((tmp_path / "tour" / name).exists() for name in report["pictures"])
+
+
+def test_a_model_that_cannot_answer_is_a_sentence(tmp_path):
+    model = write_tiny_llama(tmp_path / "tiny.gguf", seed=2, context=16)
+    process = spawn("tour", tmp_path / "tour", "--model", model)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert err.startswith(b"llm-lite: the tour needs an answer of at least 8 tokens")
+    assert b"the context holds 16" in err
+    assert err.count(b"\n") == 1
 
 
 def test_process_start_lies_before_now():

@@ -1,0 +1,37 @@
+"""Opening files that have to be files: a FIFO or a device in the place of one could block for ever,
+or never end."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from core.errors import FileError
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """`path` for reading, without waiting. FileError where it is not there, not a regular file or
+    cannot be read."""
+    try:
+        number = os.open(path, _FLAGS | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError as error:
+        raise FileError(path, "no such file") from error
+    except (OSError, ValueError) as error:  # a null character in the name
+        raise unreadable(path, error) from error
+    try:
+        mode = os.fstat(number).st_mode
+        if not stat.S_ISREG(mode):
+            what = "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file"
+            raise FileError(path, f"cannot be read: {what}")
+        return os.fdopen(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def unreadable(path: Path, error: Exception) -> FileError:
+    return FileError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}")

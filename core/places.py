@@ -1,0 +1,39 @@
+"""Where things of this user belong: what platformdirs says, or, for a user who has no home, a
+private folder that goes when the program ends."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["cache", "config", "data", "state", "documents"]
+
+
+def user_folder(kind: Kind) -> Path:
+    """An absolute path; nothing is made there, but for the private folder."""
+    try:
+        found = _found(kind)
+    except (RuntimeError, KeyError):  # neither HOME nor an entry in the system's list of users
+        return _private() / kind
+    return found if found.is_absolute() and "~" not in found.parts else _private() / kind
+
+
+def _found(kind: Kind) -> Path:
+    """Older versions of platformdirs leave "~" where it cannot be known."""
+    import platformdirs  # asks the system: not before somebody wants to know
+
+    if kind == "documents":
+        return Path(platformdirs.user_documents_dir()) / "llm-lite"
+    find = getattr(platformdirs, f"user_{kind}_dir")
+    return Path(find("llm-lite", appauthor=False))
+
+
+@cache
+def _private() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="llm-lite-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
