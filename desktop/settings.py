@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from core.errors import FileError
+from core.formats.json_text import found, read_bytes
 from core.messages import (
     ACTIVATIONS,
     BACKENDS,
@@ -35,6 +37,8 @@ from desktop.token_state import LookBy
 _CHOICE = AttentionChoice()
 _XRAY = ("by", "reverse", "probabilities")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
+MOST_BYTES = 8 << 20
+MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = Path(__file__).resolve().parent.parent / "assets" / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
@@ -127,15 +131,16 @@ def load(path: Path) -> tuple[Settings, list[str]]:
     """The settings in `path` over the defaults, and a sentence for each thing that was wrong."""
     problems: list[str] = []
     defaults = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
+    if not path.exists():
+        return defaults, problems
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_bytes(path, MOST_BYTES).decode("utf-8")
         data = json.loads(text)
         if not isinstance(data, dict):
-            raise ValueError(f"expected an object, found {type(data).__name__}")
-    except FileNotFoundError:
-        return defaults, problems
-    except OSError as error:
-        problems.append(f"{path}: cannot be read ({error.strerror}); the defaults are used.")
+            raise ValueError(f"expected an object, found {found(data)}")
+        _check_depth(data)
+    except FileError as error:
+        problems.append(f"{path}: {error.problem}; the defaults are used.")
         return defaults, problems
     except (ValueError, RecursionError) as error:
         problems.append(f"{path}: not valid settings ({error}); {_set_aside(path)}")
@@ -221,7 +226,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
 
 def _values(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
     """The plain values (text, number, switch) of `data` that fit the dataclass `base`."""
-    found = {}
+    good = {}
     for item in fields(base):
         old = getattr(base, item.name)
         plain = old is None or isinstance(old, bool | int | float | str)
@@ -230,12 +235,11 @@ def _values(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -
         value = data[item.name]
         if not _fits(item.name, value, old):
             problems.append(
-                f"settings: {prefix}{item.name} cannot be {str(value)[:40]!r}; "
-                f"{old!r} is used instead."
+                f"settings: {prefix}{item.name} cannot be {found(value)}; the default is used."
             )
             continue
-        found[item.name] = float(value) if isinstance(old, float) else value
-    return found
+        good[item.name] = float(value) if isinstance(old, float) else value
+    return good
 
 
 def _fits(name: str, value: Any, old: Any) -> bool:
@@ -253,6 +257,17 @@ def _fits(name: str, value: Any, old: Any) -> bool:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_depth(value: Any) -> None:
+    """What is kept for a later version must be writable again: Python's writer is recursive."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        inner = [v.values() if isinstance(v, dict) else v for v in level]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"more than {MOST_LEVELS} levels of objects and lists")
 
 
 def _set_aside(path: Path) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
+from core.formats.json_text import found
 from core.plan.builder import WeightSpec
 
 _REQUIRED = object()
@@ -40,7 +41,7 @@ class Fields:
     ) -> int:
         value = self._get(key, _REQUIRED if default is None else default)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.error(key, f"expected an integer, found {_shown(value)}")
+            raise self.error(key, f"expected an integer, found {found(value)}")
         if not at_least <= value <= at_most:
             raise self.error(key, f"expected {at_least} to {at_most}, found {value}")
         return value
@@ -48,7 +49,7 @@ class Fields:
     def number(self, key: str, default: float | None = None, *, above: float = 0.0) -> float:
         value = self._get(key, _REQUIRED if default is None else default)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.error(key, f"expected a number, found {_shown(value)}")
+            raise self.error(key, f"expected a number, found {found(value)}")
         if not math.isfinite(value) or value <= above:
             raise self.error(key, f"expected a finite number above {above}, found {value}")
         return float(value)
@@ -56,7 +57,7 @@ class Fields:
     def text(self, key: str, default: str) -> str:
         value = self._get(key, default)
         if not isinstance(value, str):
-            raise self.error(key, f"expected a string, found {_shown(value)}")
+            raise self.error(key, f"expected a string, found {found(value)}")
         return value
 
     def flags(self, key: str, count: int) -> tuple[bool, ...]:
@@ -77,7 +78,7 @@ class Fields:
         for value in values:
             if type(value) is not int or not at_least <= value <= at_most:
                 expected = f"expected integers from {at_least} to {at_most}"
-                raise self.error(key, f"{expected}, found {value!r:.40}")
+                raise self.error(key, f"{expected}, found {found(value)}")
         return tuple(int(value) for value in values)  # type: ignore[call-overload]
 
     def numbers(self, key: str, count: int, default: float) -> tuple[float, ...]:
@@ -85,7 +86,7 @@ class Fields:
         values = self._list(key, count, default)
         for value in values:
             if type(value) not in (int, float) or not value < math.inf:  # type: ignore[operator]
-                raise self.error(key, f"expected numbers, found {value!r:.40}")
+                raise self.error(key, f"expected numbers, found {found(value)}")
         return tuple(float(value) for value in values)  # type: ignore[arg-type]
 
     def _list(self, key: str, count: int, default: object) -> list[object]:
@@ -99,7 +100,7 @@ class Fields:
     def flag(self, key: str, default: bool) -> bool:
         value = self._get(key, default)
         if not isinstance(value, bool):
-            raise self.error(key, f"expected true or false, found {_shown(value)}")
+            raise self.error(key, f"expected true or false, found {found(value)}")
         return value
 
     def error(self, key: str, problem: str) -> FileError:
@@ -110,11 +111,6 @@ class Fields:
         if value is _REQUIRED:
             raise self.error(key, "the field is missing")
         return value
-
-
-def _shown(value: object) -> str:
-    text = repr(value) if isinstance(value, (bool, int, float, str)) else type(value).__name__
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def check_shapes(
@@ -129,8 +125,8 @@ def check_shapes(
         if name not in weights:
             raise FileError(path, f"tensor {name} is missing")
         if weights[name].shape != shape:
-            found = weights[name].shape
-            raise FileError(path, f"tensor {name}: expected shape {shape}, found {found}")
+            own = weights[name].shape
+            raise FileError(path, f"tensor {name}: expected shape {shape}, found {own}")
     for name in weights:
         if name not in shapes:
             raise UnsupportedError(f"{path}: tensor {name[:80]!r} has no place in a {family} model")

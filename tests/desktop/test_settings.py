@@ -107,6 +107,34 @@ def test_one_wrong_value_costs_only_itself(data, name):
     assert name in problems[0]
 
 
+@pytest.mark.parametrize("value", [None, {"a": 1}, "x" * 90])
+def test_what_a_setting_was_is_said_as_json_has_it(value):
+    problems = []
+    parse({"options": {"threads": value}}, Settings(), problems)
+    (problem,) = problems
+    assert problem.startswith("settings: options.threads cannot be ")
+    assert "None" not in problem
+    assert len(problem) < 200
+
+
+def test_settings_too_deep_to_be_written_again_are_set_aside(path):
+    """Python reads deeper objects than it writes: all later saving would fail."""
+    write(path, '{"later": ' + "[" * 900 + "]" * 900 + "}")
+    settings, (problem,) = load(path)
+    assert "more than 64 levels" in problem
+    assert settings.unknown == {}
+    assert save(settings, path) == ""
+
+
+def test_a_file_without_an_end_is_not_read(path):
+    path.parent.mkdir()
+    path.symlink_to("/dev/zero")
+    settings, (problem,) = load(path)
+    assert "has more than 8388608 bytes" in problem
+    assert settings == load(path.with_name("none.json"))[0]
+    assert path.is_symlink()
+
+
 def test_nan_is_refused(path):
     write(path, '{"font_size": NaN}')
     settings, problems = load(path)
