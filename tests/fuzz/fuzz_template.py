@@ -252,7 +252,10 @@ HOSTILE = (
 
 def use(case: Case) -> None:
     rng = case.rng
-    source = rng.choice(HOSTILE) if rng.random() < 0.15 else template(rng)
+    if case.number < len(HOSTILE):  # each once
+        source = HOSTILE[case.number]
+    else:
+        source = rng.choice(HOSTILE) if rng.random() < 0.05 else template(rng)
     if rng.random() < 0.05:
         source += odd_text(rng)
     made = ChatTemplate(source, bos_token="<s>", eos_token="</s>")
@@ -273,9 +276,14 @@ def conversation(rng: random.Random) -> list[dict[str, str]]:
     ]
 
 
+_KNOWN = (
+    "{% set x = 'a' %}{% set m = messages|last %}{% set message = m %}"
+    "{% set ns = namespace(v='a') %}"
+)
+
+
 def template(rng: random.Random) -> str:
-    known = "{% set x = 'a' %}{% set m = messages|last %}{% set ns = namespace(v='a') %}"
-    return known + "".join(statement(rng, rng.choice((1, 2, 3))) for _ in range(rng.randint(1, 3)))
+    return _KNOWN + "".join(statement(rng, rng.choice((1, 2, 3))) for _ in range(rng.randint(1, 3)))
 
 
 def statement(rng: random.Random, depth: int) -> str:
@@ -320,7 +328,7 @@ def expression(rng: random.Random, depth: int) -> str:
     e, other = (expression(rng, depth - 1) for _ in range(2))
     match rng.randint(0, 10):
         case 0 | 1:
-            return f"({e})|{rng.choice(_SAFE if rng.random() < 0.6 else _FILTERS)}"
+            return f"({e})|{rng.choice(_SAFE if rng.random() < 0.8 else _FILTERS)}"
         case 2:
             return f"({e}) {rng.choice(_OPERATORS)} ({other})"
         case 3:
