@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from core.session import Session
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is told by whoever uses the map
 def probabilities(
     q: NDArray[Any],
     k: NDArray[Any],
@@ -136,6 +137,10 @@ class AttentionSource:
     def device_keys(self, layer: int) -> BufferRange | None:
         return self._device(self.layers[layer].keys)
 
+    def checked(self, maps: NDArray[np.float32], what: str) -> NDArray[np.float32]:
+        """The same numbers; NotFiniteError that names the model where one is NaN or infinite."""
+        return self._session.checked(maps, what)
+
     def queries(self, layer: int, rows: range | None = None) -> NDArray[np.float32]:
         """The queries of `rows`, by default all that are kept, [len(rows), heads, head_dim]; not
         while a step runs."""
@@ -209,7 +214,8 @@ def head_maps(
     """Maps of heads of a layer into float32 [heads, rows, length], for the rows that are kept; NaN
     where keys that a row looked at are not.
 
-    ValueError where `out` has another shape. Not while a step runs.
+    ValueError where `out` has another shape, NotFiniteError where weights are no numbers. Not while
+    a step runs.
     """
     shape, positions = source.layers[layer], np.asarray(source.rows)
     if out.shape != (len(heads), len(positions), source.length):
@@ -220,6 +226,7 @@ def head_maps(
         out[row] = probabilities(
             queries[:, head], keys[:, group], positions, scale=shape.scale, window=shape.window
         )
+        source.checked(out[row], f"the attention weights of layer {layer}, head {head}")
     out[:, : source.rows_of(layer).start - source.rows.start] = np.nan
 
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from core.attention import AttentionSource, probabilities
 from core.errors import LlmLiteError, RequestError
+from core.files import make_folder, replaced
+from core.finite import checked
 from core.metrics.memory import available_bytes
 from core.plan.attention_layers import AttentionLayer
 
@@ -60,7 +62,8 @@ def write(taken: Snapshot, path: Path) -> None:
     rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Exact for float32 caches;
     NaN where a layer's ring has lost keys that a row looked at.
 
-    LlmLiteError where `path` cannot be written to, or is there already.
+    LlmLiteError where `path` cannot be written to, or is there already; NotFiniteError where
+    weights are no numbers.
     """
     positions, n = np.asarray(taken.rows, np.int32), len(taken.tokens)
     probs = np.empty((len(taken.heads), len(positions), n), np.float32)
@@ -68,13 +71,12 @@ def write(taken: Snapshot, path: Path) -> None:
         shape, queries, keys = taken.layers[layer]
         q, k = queries[:, head], keys[:, head * shape.kv_heads // shape.heads]
         probs[number] = probabilities(q, k, positions, scale=shape.scale, window=shape.window)
+        checked(probs[number], f"the attention weights of layer {layer}, head {head}")
         probs[number, : taken.whole[layer] - taken.rows.start] = np.nan
     tokens, heads = (np.array(each, np.int32) for each in (taken.tokens, taken.heads))
-    try:
-        with new_file(path).open("wb") as out:
-            np.savez(out, probs=probs, positions=positions, tokens=tokens, heads=heads)
-    except OSError as error:
-        raise unwritable(path, error) from error
+    make_folder(path.parent)
+    with replaced(path, new=True) as out:
+        np.savez(out, probs=probs, positions=positions, tokens=tokens, heads=heads)
 
 
 def write_later(taken: Snapshot, path: Path, done: Callable[[str], None]) -> None:
@@ -89,18 +91,3 @@ def write_later(taken: Snapshot, path: Path, done: Callable[[str], None]) -> Non
             done("")
 
     threading.Thread(target=work, name="export", daemon=True).start()
-
-
-def new_file(path: Path) -> Path:
-    """`path`, its folder made. LlmLiteError where that cannot be, or a file is there already."""
-    if path.exists():
-        raise LlmLiteError(f"{path}: there is such a file already; choose another name")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(path.parent, error) from error
-    return path
-
-
-def unwritable(path: Path, error: OSError) -> LlmLiteError:
-    return LlmLiteError(f"{path}: cannot be written to ({error.strerror})")

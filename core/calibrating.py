@@ -16,9 +16,10 @@ from core import calibration
 from core.calibration import Moments
 from core.errors import FileError
 from core.exec.cpu import CpuExecutor
+from core.files import unwritable
 from core.formats.json_text import read_bytes
 from core.formats.mapping import let_go
-from core.formats.tensor import find_non_finite, not_finite
+from core.formats.tensor import files_of, find_non_finite, not_finite
 from core.loading import ModelFile
 from core.models.model import BuildOptions
 from core.models.registry import read_model
@@ -52,6 +53,18 @@ def calibrate(
     tokens = model.tokenizer.encode(text, add_special=True, parse_special=False)
     context = min(calibration.CHUNK_TOKENS, model.model.shape.trained_context)
     chunks = calibration.chunks_of(tokens, model.tokenizer.bos_id, context)
+    with files_of(model.file.tensors.values()).unchanged():
+        return _collect(model, chunks, context, folder, progress, threads)
+
+
+def _collect(
+    model: ModelFile,
+    chunks: list[list[int]],
+    context: int,
+    folder: Path,
+    progress: Progress,
+    threads: int,
+) -> Moments:
     _check_finite(model)
     executor = _executor(model, context, threads)
 
@@ -105,7 +118,7 @@ def _on_disk(folder: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
             _reserve(file.fileno(), size)
             mapping = mmap.mmap(file.fileno(), size)
     except OSError as error:
-        raise FileError(folder, f"cannot be written: {error.strerror}") from None
+        raise unwritable(folder, error) from None
     return np.frombuffer(mapping, np.float32).reshape(shape)
 
 

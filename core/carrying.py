@@ -37,7 +37,8 @@ def hand_over(kept: Prefix | None, old: Runner, new: Runner) -> None:
 
 
 def save(runner: Runner, path: Path) -> int:
-    """Bytes written; RequestError where nothing can be saved or written."""
+    """Bytes written; RequestError where there is nothing to save, FileError where it cannot be
+    written."""
     return kv_file.save(path, runner.session.take_out(), identity(runner))
 
 
@@ -52,7 +53,13 @@ def open_saved(runner: Runner, path: Path) -> int:
             f"expected at most {session.context} tokens, as many as the context holds, "
             f"found {len(prefix.held.tokens)}",
         )
-    return session.take_in(prefix)
+    count = session.take_in(prefix)
+    try:
+        kv_file.files_of(prefix).check()
+    except FileError:
+        session.clear()  # nobody knows what was copied
+        raise
+    return count
 
 
 def identity(runner: Runner) -> kv_file.Identity:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.errors import RequestError, UnsupportedError
+from core.sandbox.limits import Limits
+from core.sandbox.process import SandboxError, sandbox
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from core.tokenizer import Tokenizer
 
 MAX_SOURCE_CHARS = 128 * 1024
-MAX_SECONDS = 2.0
+COMPILING = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_bytes=512 << 20)
+RENDERING = Limits(cpu_seconds=0.8, wall_seconds=60.0, memory_bytes=512 << 20)  # a prompt takes six
 MAX_EXTRA_CHARS = 1_000_000  # what a template may add to the messages
 
 CHATML = (
@@ -35,7 +35,7 @@ Segment = tuple[str, bool]  # text, whether the template (and not a message) wro
 
 
 class ChatTemplate:
-    """Bounded and sandboxed: a template from anywhere may be tried.
+    """Rendered in a process apart, within limits: a template from anywhere may be tried.
 
     Errors of rendering: UnsupportedError when the template is broken or hostile, RequestError
     when it refuses the messages (for instance because roles do not alternate).
@@ -53,8 +53,9 @@ class ChatTemplate:
         self.source = source
         self.origin = origin  # 'model', or the default used: 'default (ChatML)', 'default (plain)'
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
-        self._lock = Lock()
-        self._template = self._compile()
+        answer = self._ask("check template", COMPILING)
+        if "failed" in answer:
+            raise UnsupportedError(f"the chat template is broken: {answer['failed']}")
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], tokenizer: Tokenizer) -> ChatTemplate:
@@ -80,21 +81,20 @@ class ChatTemplate:
 
     def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
         """The prompt for messages of `role` and `content`."""
-        from core.chat_sandbox import Budget, Refusal
-
         typed = sum(len(text) for message in messages for text in message.values())
-        with self._lock:
-            self._environment.budget = Budget(MAX_SECONDS, MAX_EXTRA_CHARS + 2 * typed)
-            try:
-                return self._template.render(
-                    messages=[dict(message) for message in messages],
-                    add_generation_prompt=add_generation_prompt,
-                    **self._tokens,
-                )
-            except Refusal as refusal:
-                raise RequestError(f"the chat template refuses this: {refusal}") from refusal
-            except Exception as error:  # foreign code: whatever it raises is its own fault
-                raise UnsupportedError(f"the chat template fails: {_sentence(error)}") from error
+        answer = self._ask(
+            "render template",
+            RENDERING,
+            messages=[dict(message) for message in messages],
+            add_generation_prompt=add_generation_prompt,
+            tokens=self._tokens,
+            most_chars=MAX_EXTRA_CHARS + 2 * typed,
+        )
+        if "refused" in answer:
+            raise RequestError(f"the chat template refuses this: {answer['refused']}")
+        if "failed" in answer:
+            raise UnsupportedError(f"the chat template fails: {answer['failed']}")
+        return str(answer["text"])
 
     def render_segments(
         self,
@@ -129,21 +129,12 @@ class ChatTemplate:
             return []
         return _cut_at_marks(text, start, end)
 
-    def _compile(self) -> Template:
-        from core.chat_sandbox import BoundedEnvironment, Budget
-
-        self._environment = BoundedEnvironment()
-        self._environment.budget = Budget(MAX_SECONDS, MAX_EXTRA_CHARS)
+    def _ask(self, action: str, limits: Limits, **request: Any) -> dict[str, Any]:
+        """What the sandbox answers; a sandbox that ended is the template's failure."""
         try:
-            return self._environment.from_string(self.source)
-        except Exception as error:  # SyntaxError, RecursionError, ...: the template's own fault
-            raise UnsupportedError(f"the chat template is broken: {_sentence(error)}") from error
-
-
-def _sentence(error: Exception) -> str:
-    line = getattr(error, "lineno", None)
-    text = str(error).strip().split("\n")[0][:300] or type(error).__name__
-    return f"line {line}: {text}" if line else text
+            return sandbox().call(action, {"source": self.source, **request}, limits=limits)
+        except SandboxError as error:
+            return {"failed": str(error)}
 
 
 def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:

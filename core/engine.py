@@ -1,13 +1,14 @@
 """The worker thread between the window and the model: commands in, events out.
 
 Nothing else is shared. Stop, CancelLoad and Shutdown act at once, everything else in order.
+Whatever a command throws ends that command and is told; the engine goes on. A load that does not
+end after it was cancelled is left to itself, with its thread, and another thread goes on with the
+model that was there before.
 """
 
 from __future__ import annotations
 
-import os
 import queue
-import sys
 import threading
 import time
 import traceback
@@ -48,7 +49,9 @@ from core.messages import (
     TaskFinished,
 )
 from core.metrics.memory import give_back
+from core.priority import let_the_window_go_first
 from core.running import Running
+from core.sandbox.process import cancelled_by, sandbox
 from core.steering import Steering
 from core.switching import PreparedError, Switching
 from core.tasks import run_task
@@ -57,7 +60,7 @@ from core.workbench import Workbench
 if TYPE_CHECKING:
     from core.gpu.device import Device
 
-_NICENESS = 5  # costs about 2 % of decode speed while frames are drawn, nothing otherwise
+CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
 
 
 class Engine:
@@ -83,14 +86,16 @@ class Engine:
         self._cancel_through = 0
         self._answering: set[int] = set()  # numbers of Generate commands not finished yet
         self._loads = 0  # LoadModel commands not finished yet
+        self._loading: tuple[int, LoadModel] | None = None  # the one under way
+        self._late: threading.Timer | None = None  # rings when that one should have been cancelled
         self._closing = False
-        self._running = Running(
-            device, self._emit, self._log, self._cancelled, lambda: self._closing, variants
-        )
+        self._variants = variants
+        self._worker = 0  # its number: a thread that has another one was left to itself
+        self._running = self._make_running(device)
         self._switching = Switching(self._running.prepare)
-        self._steering = Steering(self._emit, self._log, self._switching.between_steps)
-        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
-        self._thread.start()
+        self._steering = Steering(self._emit, self._log, lambda: self._switching.between_steps())
+        sandbox().warm()  # the first model will need it
+        self._thread = self._start_worker()
 
     def send(self, command: Command) -> None:
         """Hand a command over; returns at once. A second answer while one runs is refused."""
@@ -102,6 +107,7 @@ class Engine:
                 return
             if isinstance(command, CancelLoad):
                 self._cancel_through = number
+                self._cancel_load()
                 return
             if isinstance(command, Shutdown):
                 self._closing = True
@@ -159,33 +165,99 @@ class Engine:
         """The drawing side lost the device and made a new one, or None: use that from now on."""
         self._running.device = device
 
+    def _cancel_load(self) -> None:
+        """A load looks whether it was cancelled; one that does not is left behind."""
+        if self._loading is not None:
+            self._late = threading.Timer(CANCEL_SECONDS, self._leave_behind, self._loading)
+            self._late.daemon = True
+            self._late.start()
+
+    def _leave_behind(self, number: int, command: LoadModel) -> None:
+        """The load did not end in time: its thread may keep what it waits for."""
+        with self._lock:
+            if self._closing or self._loading is None or self._loading[0] != number:
+                return
+            self._loading = None
+            self._loads -= 1
+            self._worker += 1
+            stuck, self._running = self._running, self._make_running(self._running.device)
+            stuck.hand_over(self._running)
+            self._switching = Switching(self._running.prepare)
+            self._thread = self._start_worker()
+        self._log("warning", "the load did not end when it was cancelled, and was left to itself")
+        self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
+
+    def _make_running(self, device: Device | None) -> Running:
+        """For the worker of now: what a later one's forerunner still says is not heard."""
+        number = self._worker
+
+        def emit(event: Event) -> None:
+            if number == self._worker:
+                self._emit(event)
+
+        def log(level: Level, text: str) -> None:
+            emit(Logged(level, text, time.time()))
+
+        return Running(device, emit, log, self._cancelled, lambda: self._closing, self._variants)
+
+    def _start_worker(self) -> threading.Thread:
+        thread = threading.Thread(
+            target=self._work, args=(self._worker,), name="engine", daemon=True
+        )
+        thread.start()
+        return thread
+
     # The worker thread from here on.
 
-    def _work(self) -> None:
+    def _work(self, worker: int) -> None:
         if self._running.device is not None:
-            _let_the_window_go_first()
-        while True:
-            number, command = self._commands.get()
+            let_the_window_go_first()
+        while worker == self._worker:
+            number, command = self._next()
             if isinstance(command, Shutdown):
-                break
-            if self._closing:
-                continue
-            self._guard(number, command)
-        self._running.unload()
+                self._attempt(self._running.unload)
+                return
+            if not self._closing:
+                self._carry_out(worker, number, command)
 
-    def _guard(self, number: int, command: Command) -> None:
+    def _next(self) -> tuple[int, Command]:
+        """The next command; while none waits, the files in use are checked a slice at a time."""
+        while True:
+            try:
+                return self._commands.get_nowait()
+            except queue.Empty:
+                if not self._running.verify_next():
+                    return self._commands.get()
+
+    def _carry_out(self, worker: int, number: int, command: Command) -> None:
         """Run one command; a defect ends the command, not the program."""
+        is_over = self._cancelled if isinstance(command, LoadModel) else self._stopped
+        with cancelled_by(partial(is_over, number)):
+            problem = self._attempt(partial(self._dispatch, number, command))
+        if worker != self._worker:
+            return
+        if problem is None:
+            self._attempt(self._serve)
+        else:
+            self._attempt(self._running.start_over)
+            self._attempt(partial(self._fail, command, problem))
+        self._answered(number)
+        if isinstance(command, LoadModel):
+            with self._lock:
+                self._loads -= 1
+        self._attempt(self._finish_switching)
+
+    def _attempt(self, work: Callable[[], object]) -> str | None:
+        """None, or what is to be said of an exception that nobody expected, of whatever kind: those
+        of native libraries are no Exception."""
         try:
-            self._dispatch(number, command)
-        except Exception as error:
+            work()
+        except MemoryError:
+            return "there is not enough memory for this"
+        except BaseException as error:
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
-            self._fail(command, f"an internal error: {error!r}; the log has the details")
-        finally:
-            self._answered(number)
-            if isinstance(command, LoadModel):
-                with self._lock:
-                    self._loads -= 1
-            self._finish_switching()
+            return f"an internal error: {error!r}; the log has the details"
+        return None
 
     def _answered(self, number: int) -> None:
         with self._lock:
@@ -193,8 +265,7 @@ class Engine:
 
     def _dispatch(self, number: int, command: Command) -> None:
         if isinstance(command, LoadModel):
-            if self._running.load(number, command):
-                self._steering.reset()
+            self._load(number, command)
         elif isinstance(command, Reconfigure):
             self._reconfigure(number, command)
         elif isinstance(command, Generate):
@@ -205,7 +276,21 @@ class Engine:
             self._running.file_away(command)
         elif isinstance(command, Task):
             self._task(number, command)
-        self._serve()
+
+    def _load(self, number: int, command: LoadModel) -> None:
+        running = self._running
+        with self._lock:
+            self._loading = (number, command)
+        try:
+            is_loaded = running.load(number, command)
+        finally:
+            with self._lock:
+                if running is self._running:
+                    self._loading = None
+                    if self._late is not None:
+                        self._late.cancel()
+        if is_loaded:
+            self._steering.reset()
 
     def _serve(self) -> None:
         """Requests that need no answer to be running, and what one left unfinished."""
@@ -311,13 +396,3 @@ class Engine:
         self._events.put(event)
         if self._wake is not None:
             self._wake()
-
-
-def _let_the_window_go_first() -> None:
-    """Lower this thread's priority, and so that of the executor's threads, which inherit it.
-
-    A frame then does not wait behind matrix products where cores are few. Only Linux knows
-    priorities of threads.
-    """
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -23,12 +23,20 @@ class FileError(LlmLiteError):
         self.problem = problem
 
 
+class FileChangedError(FileError):
+    """A file is no longer what was mapped: what was made of it must not be used."""
+
+
 class UnsupportedError(LlmLiteError):
     """The input is well formed but the program does not know this architecture or format."""
 
 
 class RequestError(LlmLiteError):
     """A request cannot be served as asked: prompt too long, invalid option, unknown model name."""
+
+
+class NotFiniteError(LlmLiteError):
+    """A model's values overflow: the text says which, and in what arithmetic."""
 
 
 class OutOfMemoryError(RequestError):

@@ -62,10 +62,9 @@ class Generation:
 
         What stops a step passes through with `produced` kept: call again, with another runner.
         """
-        ids = self._prompt(runner)
         runner.session.on_rewritten = lambda: self._rewritten(runner)
         try:
-            reason = self._tokens(runner, ids)
+            reason = self._tokens(runner, self._prompt(runner))
         except CancelledError:
             reason = "stopped"
         finally:

@@ -21,16 +21,21 @@ _STORES = ("store",)  # ops left out, so that nothing kept is written again
 
 
 def logits_after(session: Session, position: int, gains: Gains | None = None) -> F32:
-    """Logits float32 [V] of what follows the position, with the gains in force or others."""
+    """Logits float32 [V] of what follows the position, with the gains in force or others.
+
+    NotFiniteError where they are no numbers, as of `lens` and `divergence`.
+    """
     plan, step = _again(session, position)
     if gains is not None:
         session.write_gains(gains)
     try:
-        session.executor.run_ops(plan, step, 0, len(plan.ops), _STORES)
-        return session.executor.read(plan, plan.tensors[plan.logits], step)[0]
+        with session.files.unchanged():
+            session.executor.run_ops(plan, step, 0, len(plan.ops), _STORES)
+            logits = session.executor.read(plan, plan.tensors[plan.logits], step)[0]
     finally:
         if gains is not None:
             session.write_gains(session.gains)
+    return session.checked(logits, f"the logits of token {position}")
 
 
 def divergence(session: Session) -> float:
@@ -38,19 +43,29 @@ def divergence(session: Session) -> float:
     last = session.context_used - 1
     ones = tuple((1.0,) * len(row) for row in session.gains)
     p, q = (_log_softmax(logits_after(session, last, gains)) for gains in (ones, session.gains))
-    return max(0.0, float((np.exp(p) * (p - q)).sum()))
+    return max(0.0, float((np.exp(p) * (p - q)).sum()))  # of finite logits, never NaN
 
 
 def lens(session: Session, position: int) -> list[tuple[int, F32]]:
     """(layer, logits float32 [V]) behind every layer: its residual through output norm and head."""
-    plan, step = _again(session, position)
+    with session.files.unchanged():
+        return _lens(session, *_again(session, position))
+
+
+def _lens(session: Session, plan: Plan, step: Step) -> list[tuple[int, F32]]:
     run, residuals, done = session.executor.run_ops, [], 0
     for layer, index in enumerate(plan.layer_ends):
         run(plan, step, done, index + 1, _STORES)
         done = index + 1
         residual = plan.tensors[plan.ops[index].outputs[0]]
         residuals.append((layer, session.executor.read(plan, residual, step)))
-    return [(layer, _through_head(session, plan, step, values)) for layer, values in residuals]
+    return [
+        (
+            layer,
+            session.checked(_through_head(session, plan, step, values), f"layer {layer}'s logits"),
+        )
+        for layer, values in residuals
+    ]
 
 
 def _through_head(session: Session, plan: Plan, step: Step, residual: F32) -> F32:

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import FileError, LlmLiteError
-from core.formats.tensor import TensorData
-from core.formats.variant import is_variant, open_variant
+from core.folders import remove_folder, tidy
+from core.formats.tensor import files_of
+from core.formats.variant import VariantFolder, is_variant, listed_files, open_variant
 from core.messages import MODES, Mode
 
 if TYPE_CHECKING:
@@ -25,7 +25,12 @@ _DIGITS = 16  # of the identity, in a folder's name
 
 def identity_of_model(file: ModelFile) -> str:
     """A hash of the file's size, of all that it says of itself and its tokenizer, and of how each
-    tensor begins."""
+    tensor begins. FileChangedError."""
+    with files_of(file.file.tensors.values()).unchanged():
+        return _digest(file)
+
+
+def _digest(file: ModelFile) -> str:
     digest = hashlib.sha256(str(file.size).encode())
     for key, value in sorted(file.file.metadata.items()):
         plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
@@ -49,7 +54,7 @@ def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mod
         return found
     for mode in MODES:
         path = place_of(folder, file, mode)
-        _sweep(path)
+        tidy(path, listed_files)
         if not is_variant(path):
             continue
         try:
@@ -60,8 +65,8 @@ def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mod
     return found
 
 
-def open_weights(path: Path, file: ModelFile, mode: str) -> Mapping[str, TensorData]:
-    """The weights of a kept variant, mapped. FileError where it is damaged or not this model's."""
+def open_weights(path: Path, file: ModelFile, mode: str) -> VariantFolder:
+    """A kept variant, mapped. FileError where it cannot be read or is not this model's."""
     variant = open_variant(path)
     if variant.mode != mode:
         raise FileError(path, f"mode: expected {mode}, found {variant.mode}")
@@ -69,7 +74,7 @@ def open_weights(path: Path, file: ModelFile, mode: str) -> Mapping[str, TensorD
     expected = {tensor.name: tensor.shape for tensor in file.file.tensors.values()}
     if shapes != expected:
         raise FileError(path, f"its tensors are not those of {file.path}")
-    return variant.tensors
+    return variant
 
 
 def remove(path: Path) -> int:
@@ -79,19 +84,4 @@ def remove(path: Path) -> int:
     """
     if not is_variant(path):
         raise FileError(path, "expected a variant of a model, found none")
-    try:
-        nbytes = sum(part.stat().st_size for part in path.iterdir())
-        _sweep(path)
-        path.rename(_removed(path))
-    except OSError as error:
-        raise FileError(path, f"cannot be removed: {error.strerror}") from error
-    _sweep(path)
-    return nbytes
-
-
-def _removed(path: Path) -> Path:
-    return path.with_name(f"{path.name}.removed")
-
-
-def _sweep(path: Path) -> None:
-    shutil.rmtree(_removed(path), ignore_errors=True)
+    return remove_folder(path, listed_files)

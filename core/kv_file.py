@@ -9,8 +9,6 @@ runs now is not used. Nothing in it is trusted: sizes are checked before they ar
 from __future__ import annotations
 
 import json
-import os
-import stat
 import struct
 import zlib
 from collections.abc import Mapping
@@ -22,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import FileError, RequestError
+from core.files import replaced
 from core.formats.json_text import found
+from core.formats.mapping import MappedFile, MappedFiles, mapped
 from core.kv_cache import KvCache, Prefix, Rows
 from core.kv_story import Gap, Held, Made
 from core.messages import Gains
@@ -46,30 +46,20 @@ class Identity:
 def save(path: Path, prefix: Prefix, identity: Identity) -> int:
     """Write the first positions that were made as `identity` says; bytes written.
 
-    The file is there whole or not at all. RequestError where nothing can be saved or written.
+    RequestError where there is nothing to save, FileError where it cannot be written.
     """
     count = _savable(prefix, identity)
     header = json.dumps(_header(prefix, prefix.held.first(count), identity)).encode()
     header += b" " * (-(len(header) + _START.size) % 64)  # rows begin aligned
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("wb") as file:
-            file.write(_START.pack(MAGIC, len(header)))
-            file.write(header)
-            checksum = 0
-            for rows in prefix.rows.values():
-                data = np.ascontiguousarray(rows.data[: count - rows.first])
-                checksum = zlib.crc32(data.data, checksum)
-                file.write(data.data)
-            file.write(struct.pack("<I", checksum))
-            file.flush()
-            os.fsync(file.fileno())
-            size = file.tell()
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise RequestError(f"{path}: the cache cannot be saved: {error.strerror}") from error
-    return size
+    with replaced(path) as file:
+        file.write(_START.pack(MAGIC, len(header)))
+        file.write(header)
+        size, checksum = _START.size + len(header), 0
+        for rows in prefix.rows.values():
+            data = np.ascontiguousarray(rows.data[: count - rows.first])
+            checksum = zlib.crc32(data.data, checksum)
+            size += file.write(data.data)
+        return size + file.write(struct.pack("<I", checksum))
 
 
 def _savable(prefix: Prefix, identity: Identity) -> int:
@@ -103,29 +93,36 @@ def _header(prefix: Prefix, held: Held, identity: Identity) -> dict[str, Any]:
 
 
 def load(path: Path, identity: Identity, cache: KvCache, vocabulary: int) -> Prefix:
-    """The saved cache, its rows mapped from the file.
+    """The saved cache, its rows mapped from the file: `files_of` them says whether that is still
+    the file whose checksum was right.
 
     FileError where it is damaged, or of another model, other weights, types or layers.
     """
+    with mapped(path, "a saved cache", "open it again") as mapping:
+        return _load(path, mapping, identity, cache, vocabulary)
+
+
+def files_of(prefix: Prefix) -> MappedFiles:
+    """The file that the rows are mapped from; none of a cache in memory."""
+    return MappedFiles.under(rows.data for rows in prefix.rows.values())
+
+
+def _load(
+    path: Path, mapping: MappedFile, identity: Identity, cache: KvCache, vocabulary: int
+) -> Prefix:
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # opening a pipe waits for who writes to it
-            raise FileError(path, "is no saved cache: it is no regular file")
-        size = status.st_size
-        with path.open("rb") as file:
-            header, at = _read_header(path, file.read(_START.size), file, size)
+        header, at = _read_header(path, mapping)
         _check_identity(path, header, identity)
         held = _held(path, header, identity, vocabulary)
-        memory = np.memmap(path, np.uint8, "r")
-    except OSError as error:
-        raise FileError(path, f"cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise FileError(path, f"is no saved cache: {error}") from error
+    memory = np.frombuffer(mapping, np.uint8)
     rows = _rows(path, header, memory, at, cache, len(held.tokens))
     return Prefix(_text(header, "name"), held, rows)
 
 
-def _read_header(path: Path, start: bytes, file: Any, size: int) -> tuple[dict[str, Any], int]:
+def _read_header(path: Path, mapping: MappedFile) -> tuple[dict[str, Any], int]:
+    start, size = mapping.read(_START.size), len(mapping)
     if len(start) < _START.size or start[: len(MAGIC)] != MAGIC:
         raise FileError(path, "is no saved cache: it does not begin with LLMLKV01")
     length = _START.unpack(start)[1]
@@ -134,7 +131,7 @@ def _read_header(path: Path, start: bytes, file: Any, size: int) -> tuple[dict[s
             path, f"header: expected at most {size - _START.size} bytes, found {length}"
         )
     try:
-        header = json.loads(file.read(length))
+        header = json.loads(mapping.read(length))
     except RecursionError as error:
         raise FileError(path, "header: too deeply nested") from error
     if not isinstance(header, dict) or header.get("version") != VERSION:

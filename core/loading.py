@@ -17,7 +17,7 @@ from core.attention import AttentionSource
 from core.chat_template import ChatTemplate
 from core.errors import OutOfMemoryError, RequestError
 from core.exec.executor import Executor
-from core.formats.tensor import TensorData, find_non_finite
+from core.formats.tensor import TensorData, files_of
 from core.kept_variants import open_weights
 from core.kv_pool import PrefixPool
 from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, Mode, ModelInfo
@@ -27,9 +27,11 @@ from core.models.registry import read_model
 from core.plan.cache_layers import cache_bytes, cache_layers
 from core.plan.plan import Program, tensor_row_bytes
 from core.quant.modes import MODES, common_room, convert, mode_bytes, raised
+from core.sandbox.process import sandbox
 from core.session import Session
 from core.sources import ModelSource, open_source
 from core.tokenizer import Tokenizer
+from core.verification import Part, variant_parts, verify, worth_releasing
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -67,6 +69,7 @@ class Runner:
     choice: backends.Choice
     model_info: ModelInfo
     executor_info: ExecutorInfo
+    unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
 
     def close(self) -> None:
         """The executor and a device opened for it; the model file stays open."""
@@ -77,28 +80,43 @@ class Runner:
 
 
 def open_model(
-    source: str | None, progress: Progress, warn: Warn, *, check_weights: bool = True
+    source: str | None,
+    progress: Progress,
+    warn: Warn,
+    *,
+    check_weights: bool = True,
+    later: bool = False,
 ) -> ModelFile:
-    """Read a file's header, vocabulary and template; weights only to warn of bad ones.
+    """Read a file's header, vocabulary and template; weights only to warn of bad ones, and `later`
+    only where nobody else will do it while the model is in use.
 
     FileError, UnsupportedError or RequestError where the source is not a model that we run.
     """
+    sandbox().warm()  # while the header is read
     path = catalog.resolve(source)
     file = open_source(path, lambda fraction: progress("reading the header", 0.1 * fraction))
     try:
-        for note in file.notes:
-            warn(f"{file.path}: {note}")
-        progress("reading the vocabulary", 0.1)
-        model = read_model(file.metadata, file.tensors, file.path)
-        tokenizer = file.tokenizer(model.shape.vocabulary)
-        template = file.template(tokenizer)
-        give_back()  # the text that a vocabulary was read from
-        progress("checking the weights", 0.25)
-        if check_weights and not file.checked:
-            _warn_of_bad_weights(file, model.on_disk, progress, warn)
+        with files_of(file.tensors.values()).unchanged():
+            return _understood(file, progress, warn, check_weights, later)
     except BaseException:
         file.close()
         raise
+
+
+def _understood(
+    file: ModelSource, progress: Progress, warn: Warn, check_weights: bool, later: bool
+) -> ModelFile:
+    for note in file.notes:
+        warn(f"{file.path}: {note}")
+    progress("reading the vocabulary", 0.1)
+    model = read_model(file.metadata, file.tensors, file.path)
+    tokenizer = file.tokenizer(model.shape.vocabulary)
+    template = file.template(tokenizer)
+    tokenizer.begin()  # `start` waits for it
+    give_back()  # the text that a vocabulary was read from
+    progress("checking the weights", 0.25)
+    if check_weights and not (later and file.checked_later):
+        _warn_of_bad_weights(file, model.on_disk, progress, warn)
     return ModelFile(file.path, file, model, tokenizer, template, file.nbytes)
 
 
@@ -120,7 +138,7 @@ def start(
             choice, options, shape, context=context, every_output=every_output
         )
         _check_memory(model_file, choice, options, build)
-        weights = _convert(model_file, options.mode, progress)
+        weights, unchecked = _convert(model_file, options.mode, progress)
         # The plan names the formats of the weights as they are now, not as the file has them.
         model = read_model(model_file.file.metadata, weights, model_file.path)
         executor = backends.make_executor(
@@ -141,7 +159,15 @@ def start(
             ) from None
         raise
     made = f"{options.mode} {backends.activations(choice, options.activations, shape)}"
-    session = Session(executor, weights, made_by=made, pool=PrefixPool(options.pool_budget))
+    files = files_of([*model_file.file.tensors.values(), *weights.values()])
+    session = Session(
+        executor,
+        weights,
+        made_by=made,
+        model=str(model_file.path),
+        pool=PrefixPool(options.pool_budget),
+        files=files,
+    )
     runner = Runner(
         model_file,
         executor,
@@ -150,10 +176,13 @@ def start(
         choice,
         _model_info(model_file, options, context, executor),
         _executor_info(choice, options, executor.program),
+        unchecked,
     )
     try:
+        model_file.tokenizer.wait()
+        files.check()
         progress("ready", 1.0)
-    except BaseException:  # cancelled at the very end
+    except BaseException:  # its tokenizer fails; cancelled; the files have changed meanwhile
         runner.close()
         raise
     return runner
@@ -213,14 +242,20 @@ def _available(choice: backends.Choice) -> int | None:
     return info.memory_bytes if own or free is None else min(info.memory_bytes, free)
 
 
-def _convert(model_file: ModelFile, mode: str, progress: Progress) -> dict[str, TensorData]:
-    """The weights in a mode; what stays on disk stays as it is."""
+def _convert(
+    model_file: ModelFile, mode: str, progress: Progress
+) -> tuple[dict[str, TensorData], tuple[Part, ...]]:
+    """The weights in a mode, and what of a kept variant they are; what stays on disk stays as it
+    is."""
     tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
     kept_at = {str(known): path for known, path in model_file.kept.items()}.get(mode)
     if kept_at is not None:
         progress("mapping the variant on disk", 0.35)
-        mapped = open_weights(kept_at, model_file, mode)
-        return {name: tensors[name] if name in on_disk else mapped[name] for name in tensors}
+        variant = open_weights(kept_at, model_file, mode)
+        parts = variant_parts(variant)
+        used = tuple(part for part in parts if part.tensor and part.name not in on_disk)
+        mapped = variant.tensors
+        return {n: tensors[n] if n in on_disk else mapped[n] for n in tensors}, used
     total = sum(t.nbytes for t in tensors.values()) or 1
     done = 0
     weights = {}
@@ -232,19 +267,18 @@ def _convert(model_file: ModelFile, mode: str, progress: Progress) -> dict[str, 
         kept = tensor.name in on_disk
         weights[tensor.name] = tensor if kept else convert(tensor, mode, room, finer)
         done += tensor.nbytes
-    return weights
+    return weights, ()
 
 
 def _warn_of_bad_weights(
     file: ModelSource, on_disk: frozenset[str], progress: Progress, warn: Warn
 ) -> None:
-    for tensor in file.tensors.values():
+    parts = [part for part in file.parts if part.name not in on_disk]
+    release = worth_releasing(sum(part.nbytes for part in parts))
+    for problem in verify(parts, release=release):
         progress("checking the weights", 0.3)
-        if tensor.name not in on_disk and find_non_finite(tensor):
-            warn(
-                f"{file.path}: tensor {tensor.name} has values that are not finite numbers; "
-                "the answers will be nonsense"
-            )
+        if problem is not None:
+            warn(f"{problem}; the answers will be nonsense")
 
 
 def _model_info(

@@ -36,7 +36,7 @@ class Looking:
         """None when the time was up: ask again, and it goes on where it was.
 
         RequestError where the position, layer or head is not there, its query is no longer kept,
-        or a rollout would need too much memory.
+        or a rollout would need too much memory; NotFiniteError where the weights are no numbers.
         """
         self._check(request)
         weights, message = np.zeros(self.source.length, np.float32), ""
@@ -54,6 +54,7 @@ class Looking:
             weights[rows.start : rows.stop] = self._column(request, rows)
             if (rows.start, rows.stop) != (request.position, self.source.length):
                 message = f"of the tokens that follow, {rows.start} to {rows.stop - 1} are told"
+        self.source.checked(weights, f"the attention weights of token {request.position}")
         values = tuple(weights.tolist())
         return Looked(request.request, request.position, request.direction, values, message)
 
@@ -212,6 +213,7 @@ def mean_map(
     return total / np.float32(len(heads))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # as `probabilities`
 def _mean_of_all(
     queries: NDArray[np.floating], keys: NDArray[np.floating], positions: NDArray[np.integer],
     shape: AttentionLayer,

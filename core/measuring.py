@@ -26,7 +26,8 @@ MOST_BLOCKS = 16  # of each layer; where more rows are kept, blocks are taken at
 
 
 class Measuring:
-    """One MeasureCache at work. RequestError where it cannot be."""
+    """One MeasureCache at work. RequestError where it cannot be, NotFiniteError where what was
+    measured are no numbers: nan stands for what is not known."""
 
     def __init__(self, request: MeasureCache, session: Session, source: AttentionSource) -> None:
         self.request = request
@@ -70,7 +71,11 @@ class Measuring:
             tensor = layer.keys if self.request.what == "key-norm" else layer.values
             first = max(self.request.first, self._session.cache.oldest(layer))
             values = self._session.cache.values(layer, tensor, range(first, self.request.last))
-            self._values[row, first - self.request.first :] = np.linalg.norm(values, axis=1)
+            with np.errstate(over="ignore"):
+                norms = np.linalg.norm(values, axis=1)
+            what = "keys" if self.request.what == "key-norm" else "values"
+            self._session.checked(norms, f"the norms of layer {layer.layer}'s {what}")
+            self._values[row, first - self.request.first :] = norms
             yield
 
     def _received(self) -> Iterator[None]:
@@ -86,6 +91,7 @@ class Measuring:
                 self._add(readers, range(first, whole.stop), total, count)
                 yield
             count[: self._session.cache.oldest(layer)] = 0  # their keys are gone
+            self._session.checked(total, f"layer {layer.layer}'s attention weights")
             self._values[row] = np.divide(
                 total, count, out=np.full_like(total, np.nan), where=count > 0
             )[span]

@@ -15,7 +15,7 @@ from core.calibration import Moments
 from core.errors import RequestError
 from core.formats.json_text import MAX_TOKENIZER_BYTES, read_bytes
 from core.formats.mapping import let_go
-from core.formats.tensor import TensorData, not_finite
+from core.formats.tensor import TensorData, files_of, not_finite
 from core.formats.variant import METADATA_FILE, identity_of, to_json
 from core.formats.variant_writer import Slot, VariantWriter
 from core.loading import ModelFile
@@ -31,6 +31,7 @@ from core.quant.modes import (
 )
 from core.quant.quantizer import Calibrated
 from core.quant.registry import FORMATS
+from core.verification import require_sound
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)
 Progress = Callable[[str, float], None]  # what is being done, 0..1; may raise to cancel
@@ -81,13 +82,14 @@ def quantize(
     """Write a variant of a model; memory beyond the model's is a few pieces of 8 MiB.
 
     RequestError for an unknown mode; FileError where the destination exists or cannot be written,
-    the disk is too full, or a weight is not finite; what `progress` raises passes through and
-    leaves nothing behind.
+    the disk is too full, a weight is not finite, the source is damaged or its files change
+    meanwhile; what `progress` raises passes through; nothing is left behind then.
     """
     tensors = list(model.file.tensors.values())
     total = sum(math.prod(tensor.shape) for tensor in tensors)
-    reports, done = [], 0
-    with writer_for(model, destination, mode, replace=replace) as writer:
+    reports, done, files = [], 0, files_of(tensors)
+    with files.explaining(), writer_for(model, destination, mode, replace=replace) as writer:
+        _check_source(model, progress)
         for tensor, slot in zip(tensors, writer.slots, strict=True):
             work = _Work(model.path, tensor, slot, moments)
             for data in work:
@@ -105,8 +107,16 @@ def quantize(
             bits_per_weight(reports),
             sum(slot.nbytes for slot in writer.slots),
         )
+        files.check()  # before the variant is in its place
         writer.finish(_manifest(model, report))
     return report
+
+
+def _check_source(model: ModelFile, progress: Progress) -> None:
+    """Whether a variant still is what was written; others have only their values to be checked."""
+    for part in model.file.parts:
+        if part.checksum is not None:
+            require_sound(part, lambda done: progress("checking the source", 0.0))
 
 
 def writer_for(
@@ -196,11 +206,19 @@ class _Work:
             round(10 * math.log10(self._signal / self._noise), 2) if lost else None,
         )
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _count(self, values: NDArray[np.float32], decoded: NDArray[np.float32]) -> None:
         self.values = values.size
-        decoded -= values
-        self._signal += float(np.dot(values.ravel(), values.ravel()))
-        self._noise += float(np.dot(decoded.ravel(), decoded.ravel()))
+        signal, noise = _squares(values), _squares(decoded - values)
+        if not math.isfinite(signal + noise):  # float32 ends at 3.4e38
+            exact = values.astype(np.float64)
+            signal, noise = _squares(exact), _squares(decoded - exact)
+        self._signal += signal
+        self._noise += noise
+
+
+def _squares(values: NDArray[np.floating]) -> float:
+    return float(np.dot(values.ravel(), values.ravel()))
 
 
 def _calibrated(tensor: TensorData, dtype: str, moments: Moments | None) -> Encode | None:

@@ -5,6 +5,7 @@ Only `prepare` is for another thread than the engine's.
 
 from __future__ import annotations
 
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from core.kv_cache import Prefix
 from core.messages import (
     EngineOptions,
     ExecutorChanged,
+    FileDamaged,
     Level,
     LoadFailed,
     LoadModel,
@@ -38,6 +40,7 @@ from core.messages import (
 )
 from core.metrics.memory import give_back
 from core.switching import Preparation, Request
+from core.verification import Verification
 
 if TYPE_CHECKING:
     from core.gpu.device import Device
@@ -64,10 +67,13 @@ class Running:
         self.file: loading.ModelFile | None = None
         self.runner: loading.Runner | None = None
         self.options = EngineOptions()
+        self._verification = Verification()
         self._emit = emit
         self._log = log
         self._cancelled = cancelled
         self._closing = closing
+        self._lock = threading.Lock()  # of the two below, while they change hands
+        self._is_left = False
 
     def load(self, number: int, command: LoadModel) -> bool:
         """Whether the model is in the place of what was there."""
@@ -76,7 +82,8 @@ class Running:
         started = time.perf_counter()
         progress = self._progress(number)
         try:
-            file = loading.open_model(command.source, progress, partial(self._log, "warning"))
+            warn = partial(self._log, "warning")
+            file = loading.open_model(command.source, progress, warn, later=True)
             try:
                 if self.variants is not None:
                     file.kept.update(find(self.variants, file, partial(self._log, "warning")))
@@ -91,14 +98,59 @@ class Running:
             self._log("error", str(error))
             self._emit(LoadFailed(source, str(error)))
             return False
-        self.unload()
-        self.file, self.runner, self.options = file, runner, command.options
+        if not self._install(file, runner, command.options):
+            return False
         seconds = time.perf_counter() - started
         self._log_executor(runner)
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
         self._emit(cache_status(runner.session))
+        if file.file.checked_later:
+            self._verification.add(file.file.parts, file.model.on_disk)
+        self._verification.add(runner.unchecked)
         return True
+
+    def _install(
+        self, file: loading.ModelFile, runner: loading.Runner, options: EngineOptions
+    ) -> bool:
+        """Into the place of what is in use, unless that belongs to a successor by now."""
+        with self._lock:
+            if self._is_left:
+                old_file: loading.ModelFile | None = file
+                old_runner: loading.Runner | None = runner
+            else:
+                old_file, old_runner = self.file, self.runner
+                self.file, self.runner, self.options = file, runner, options
+        self._close(old_file, old_runner)
+        return self.runner is runner
+
+    def hand_over(self, successor: Running) -> None:
+        """What is in use to another; a load that is under way here is then for nothing. For any
+        thread."""
+        with self._lock:
+            self._is_left = True
+            successor.file, successor.runner = self.file, self.runner
+            successor.options = self.options
+            self.file = self.runner = None
+
+    def start_over(self) -> None:
+        """After a defect: nothing in the cache counts any more."""
+        if self.runner is not None:
+            self.runner.session.clear()
+            self._emit(cache_status(self.runner.session))
+
+    def verify_next(self) -> bool:
+        """Check some more of the files in use, a few milliseconds' worth; whether more is left."""
+        try:
+            problem = self._verification.step()
+        except Exception:
+            self._verification = Verification()  # a defect ends it, not every wait from here on
+            self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            return False
+        if problem is not None:
+            self._log("error", str(problem))
+            self._emit(FileDamaged(str(problem)))
+        return self._verification.pending
 
     def prepare(self, request: Request) -> loading.Runner:
         """A runner beside the one in use; on the switching thread."""
@@ -219,26 +271,31 @@ class Running:
     def _take_over(self, runner: loading.Runner, old: loading.Runner, kept: Prefix | None) -> None:
         carrying.hand_over(kept, old, runner)
         self.runner = runner
+        self._verification.add(runner.unchecked)
         self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
         self._log_executor(runner)
         self._emit(cache_status(runner.session))
 
     def unload(self) -> None:
-        self._close_runner()
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+        self._verification = Verification()
+        file, self.file = self.file, None
+        runner, self.runner = self.runner, None
+        self._close(file, runner)
 
     def _close_runner(self) -> None:
         runner, self.runner = self.runner, None
-        if runner is None:
-            return
-        try:
-            runner.close()
-        except DeviceError as error:  # a lost device may refuse even to be let go
-            self._log("warning", f"the old executor could not be closed cleanly: {error}")
-        del runner
-        give_back()
+        self._close(None, runner)
+
+    def _close(self, file: loading.ModelFile | None, runner: loading.Runner | None) -> None:
+        if runner is not None:
+            try:
+                runner.close()
+            except DeviceError as error:  # a lost device may refuse even to be let go
+                self._log("warning", f"the old executor could not be closed cleanly: {error}")
+            del runner
+            give_back()
+        if file is not None:
+            file.close()
 
     def _unless_closing(self, stage: str, fraction: float) -> None:
         if self._closing():

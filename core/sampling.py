@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import RequestError
+from core.finite import not_finite
 from core.logits import draw, largest, sum_exp
 from core.messages import SamplingOptions
 
@@ -54,7 +55,7 @@ class Sampler:
     def choose(self, logits: NDArray[np.float32], context: Sequence[int]) -> Choice:
         """logits float32 [V]; `context` are the tokens before, for the repetition penalty.
 
-        RequestError where the logits are no distribution: a NaN or +inf among them, or -inf only.
+        NotFiniteError where the logits are no distribution: a NaN or +inf among them, or -inf only.
         """
         seen = _look(logits)
         greedy = self._options.temperature == 0.0
@@ -70,7 +71,7 @@ class Sampler:
 def judge(logits: NDArray[np.float32], token: int) -> Choice:
     """The token with its probability and those of the likeliest; logits float32 [V].
 
-    RequestError as `Sampler.choose`.
+    NotFiniteError as `Sampler.choose`.
     """
     return _choice(logits, _look(logits), token)
 
@@ -84,10 +85,7 @@ def _look(logits: NDArray[np.float32]) -> tuple[float, float]:
     """The largest, and the sum of e^(x - largest)."""
     most, total = sum_exp(logits)
     if not math.isfinite(most) or not math.isfinite(total):
-        raise RequestError(
-            "the model computed values that are not numbers, so no token can be chosen: "
-            "its file may be damaged"
-        )
+        raise not_finite("the logits", "NaN" if math.isnan(total) else "infinity")
     return most, total
 
 

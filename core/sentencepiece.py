@@ -30,7 +30,10 @@ class PieceEncoder:
         self._ids, self._scores, self._byte_ids = ids, scores, byte_ids
         self._unknown_id = unknown_id
 
-    def encode(self, text: str) -> list[int]:
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self._encode(text) for text in texts]
+
+    def _encode(self, text: str) -> list[int]:
         pieces = _merge(text.replace(" ", SPACE), self._ids, self._scores)
         return [token_id for piece in pieces for token_id in self._piece_ids(piece)]
 

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from core.attention import ring_tensor
 from core.errors import RequestError
 from core.exec.executor import Executor, StopCheck
+from core.finite import Values, checked
+from core.formats.mapping import NO_FILES, MappedFiles
 from core.formats.tensor import TensorData
 from core.head_gains import HeadGains
 from core.kv_cache import KvCache, Prefix, good, usable
@@ -66,7 +68,11 @@ class Session:
     """`committed` and `tokens` may be read from any thread, the rest belongs to one.
 
     `weights` are those of the executor; `made_by` names them and its arithmetic: positions that
-    others made are read anew.
+    others made are read anew. `model` names its file in errors. `files` are what the model was made
+    of: once one has changed, steps end in FileChangedError and the cache stays as it was.
+
+    NotFiniteError from whatever computes logits, where these are no numbers; the cache then holds
+    what it held before that step.
     """
 
     def __init__(
@@ -75,12 +81,16 @@ class Session:
         weights: Mapping[str, TensorData] = MappingProxyType({}),
         *,
         made_by: str = "",
+        model: str = "",
         pool: PrefixPool | None = None,
+        files: MappedFiles = NO_FILES,
     ) -> None:
         self.executor = executor
+        self.files = files
         self.pool = PrefixPool() if pool is None else pool
         self.cache = KvCache(executor, weights)
         self.made_by = made_by
+        self._model = model
         self._name = ""  # of the conversation in the cache
         ring = ring_tensor(executor.program)
         self._ring_rows = ring.shape[0] if ring else 0
@@ -276,6 +286,10 @@ class Session:
                 return
             logits = self.decode(choice.token, should_stop)
 
+    def checked(self, values: Values, what: str) -> Values:
+        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
+        return checked(values, what, self._model, self.made_by)
+
     def take_out(self, name: str = "") -> Prefix:
         """A copy of all that the cache holds, for another executor or a file."""
         return self.cache.copy_out(name or self._name)
@@ -366,9 +380,12 @@ class Session:
         first = max(self.committed.rows.start, step.kv_length - self._ring_rows)
         self.cache.writing(step.kv_length)
         self._commit(min(first, start))  # the ring rows that this step writes over
-        began = time.perf_counter()
-        logits = self.executor.run(step, should_stop)
-        self.step_seconds = time.perf_counter() - began
+        with self.files.unchanged():
+            began = time.perf_counter()
+            logits = self.executor.run(step, should_stop)
+            self.step_seconds = time.perf_counter() - began
+        for token, row in enumerate(logits, step.kv_length - len(logits)):
+            self.checked(row, f"the logits of token {token}")
         self.cache.append(tokens, Made(self.made_by, self.gains, self.cache.precision))
         self._commit(first)
         return logits

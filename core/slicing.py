@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
-from core.errors import FileError, RequestError
+from core.errors import RequestError
+from core.folders import NewFolder, check_folder
 from core.formats.huggingface import CONFIG_FILE, HuggingFaceFolder
 from core.formats.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
 from core.formats.safetensors import SINGLE_FILE
 from core.formats.safetensors_writer import TensorToWrite, write_safetensors
+from core.formats.tensor import files_of
 from core.formats.variant import MANIFEST_FILE, METADATA_FILE, identity_of, to_json
 from core.formats.variant_writer import Slot, VariantWriter
 from core.slicing_cut import CutTensor, Cutter, Slice
 from core.slicing_view import SliceSource, cutter_of, slice_of, write_view
 from core.sources import HuggingFaceSource, ModelSource, VariantSource, open_source
+from core.verification import Part, require_sound, tensor_parts
 
 _BESIDE = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
@@ -86,17 +88,16 @@ def slice_model(
     """Write the directory `target`, which must not exist; whole or not at all. A `view` takes no
     disk: it uses the source's files.
 
-    Raises FileError and UnsupportedError for the source, RequestError for a cut that does not fit
-    it, that would leave layers without the keys and values that they share, or that does not fall
-    on the edges of blocks.
+    Raises FileError and UnsupportedError for the source, also where it is damaged or changes
+    meanwhile, and RequestError for a cut that does not fit it, that would leave layers without the
+    keys and values that they share, or that does not fall on the edges of blocks.
     """
     opened = open_source(source)
     try:
         if isinstance(opened, SliceSource):
             raise RequestError(f"{source}: is a view of {opened.base.path}; slice that instead")
         cutter = cutter_of(opened, cut)
-        if target.exists():
-            raise FileError(target, "exists already, expected a new directory's name")
+        check_folder(target)
         if view:
             write_view(opened, target, cutter)
         elif isinstance(opened, HuggingFaceSource):
@@ -110,8 +111,9 @@ def slice_model(
 def _write_variant(
     source: ModelSource, target: Path, cutter: Cutter, progress: Progress | None
 ) -> None:
-    cuts = [cut for cut in map(cutter.cut, source.tensors.values()) if cut is not None]
-    slots = [Slot(cut.name, cut.dtype, cut.shape, cut.nbytes) for cut in cuts]
+    whole = [(tensor.name, cutter.cut(tensor)) for tensor in source.tensors.values()]
+    cuts = {name: cut for name, cut in whole if cut is not None}
+    slots = [Slot(cut.name, cut.dtype, cut.shape, cut.nbytes) for cut in cuts.values()]
     metadata = cutter.metadata(source.metadata)
     documents, mode = {METADATA_FILE: to_json(metadata)}, "as-stored"
     if isinstance(source, VariantSource):
@@ -129,37 +131,50 @@ def _write_variant(
         "report": {},
     }
     total, done = sum(slot.nbytes for slot in slots), 0
-    with VariantWriter(target, slots, documents, mode) as writer:
-        for cut in cuts:
+    files = files_of(source.tensors.values())
+    parts = _parts(source)
+    with files.explaining(), VariantWriter(target, slots, documents, mode) as writer:
+        for name, cut in cuts.items():
+            require_sound(parts[name])
             for data in cut.pieces():
                 writer.add(data.reshape(-1))
                 done += data.nbytes
                 if progress:
                     progress(done / total)
+        files.check()  # before the variant is in its place
         writer.finish(about)
+
+
+def _parts(source: ModelSource) -> dict[str, Part]:
+    """Of each tensor; the others are checked at once."""
+    for part in source.parts:
+        if part.tensor is None:
+            require_sound(part)
+    return {part.name: part for part in source.parts if part.tensor is not None}
 
 
 def _write_folder(
     source: HuggingFaceFolder, target: Path, cutter: Cutter, progress: Progress | None
 ) -> None:
     text = dict(source.config.get("text_config") or source.config)
-    partial_target = target.with_name(f".{target.name}.part")
+    for part in tensor_parts(source.path, source.tensors.values()):
+        require_sound(part)
     cuts = zip(source.originals, map(cutter.cut, source.tensors.values()), strict=True)
     tensors = [_to_write(name, cut, cutter) for name, cut in cuts if cut is not None]
-    try:
-        shutil.rmtree(partial_target, ignore_errors=True)
-        partial_target.mkdir(parents=True)
-        (partial_target / CONFIG_FILE).write_text(json.dumps(_config(cutter, text), indent=2))
-        with (partial_target / SINGLE_FILE).open("wb") as file:
-            write_safetensors(file, tensors, {"format": "pt"}, progress)
-        for name in _BESIDE:
-            if (source.path / name).exists():
-                shutil.copyfile(source.path / name, partial_target / name)
-        partial_target.rename(target)
-    except OSError as error:
-        raise FileError(target, f"cannot be written: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(partial_target, ignore_errors=True)
+    beside = {
+        name: read_bytes(source.path / name, MAX_TOKENIZER_BYTES)
+        for name in _BESIDE
+        if (source.path / name).is_file()
+    }
+    files = files_of(source.tensors.values())
+    with NewFolder(target) as folder:
+        folder.write(CONFIG_FILE, json.dumps(_config(cutter, text), indent=2).encode())
+        with files.unchanged(), folder.create(SINGLE_FILE) as file:
+            write_safetensors(cast(BinaryIO, file), tensors, {"format": "pt"}, progress)
+            file.finish()
+        for name, content in beside.items():
+            folder.write(name, content)
+        folder.put()
 
 
 def _to_write(name: str, cut: CutTensor, cutter: Cutter) -> TensorToWrite:

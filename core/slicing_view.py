@@ -19,14 +19,16 @@ from typing import Any
 
 from core.chat_template import ChatTemplate
 from core.errors import FileError, LlmLiteError, UnsupportedError
+from core.folders import NewFolder
 from core.formats.header import quote
 from core.formats.json_text import found, read_object
-from core.formats.tensor import TensorData
+from core.formats.tensor import TensorData, files_of
 from core.formats.variant import identity_of
 from core.models.gemma3n import PER_LAYER_TABLE, config_of
 from core.slicing_cut import Cutter, Slice
 from core.sources import SLICE_FILE, ModelSource, open_source
 from core.tokenizer import Tokenizer
+from core.verification import Part, require_sound
 
 _LAYOUT_VERSION = 1
 _TABLE_LAYERS = "gemma3n.table_layers"
@@ -48,8 +50,12 @@ class SliceSource:
         return self.base.notes
 
     @property
-    def checked(self) -> bool:
-        return self.base.checked
+    def checked_later(self) -> bool:
+        return self.base.checked_later
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.base.parts
 
     def tokenizer(self, rows: int) -> Tokenizer:
         return self.base.tokenizer(rows)
@@ -69,8 +75,11 @@ def cutter_of(source: ModelSource, cut: Slice) -> Cutter:
 
 
 def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
-    """The directory `target`, which must not exist. FileError where it cannot be written."""
+    """The directory `target`, which must not exist. FileError where it cannot be written, or where
+    the source is damaged."""
     _cut_tensors(source, cutter)  # whether it can be cut at all
+    for part in source.parts:
+        require_sound(part)
     kept = set(cutter.kept)
     value = {
         "layout_version": _LAYOUT_VERSION,
@@ -79,13 +88,9 @@ def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
         "skip": [i for i in range(cutter.source.shape.layers) if i not in kept],
         "feed_forward": cutter.widths,
     }
-    partial = target.with_name(f".{target.name}.part")
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-        (partial / SLICE_FILE).write_text(json.dumps(value))
-        partial.rename(target)
-    except OSError as error:
-        raise FileError(target, f"cannot be written: {error.strerror or error}") from None
+    with NewFolder(target) as folder:
+        folder.write(SLICE_FILE, json.dumps(value).encode())
+        folder.put()
 
 
 def open_view(folder: Path) -> SliceSource:
@@ -100,10 +105,12 @@ def open_view(folder: Path) -> SliceSource:
     place = _source_of(folder, value["source"])
     base = open_source(place)
     try:
-        if _identity(base) != value.get("identity"):
-            raise FileError(path, f"its source {place} is another model than the slice was made of")
-        cutter = cutter_of(base, slice_of(value, path))
-        return SliceSource(folder, base, _metadata(base, cutter), _cut_tensors(base, cutter))
+        with files_of(base.tensors.values()).unchanged():  # some of it is copied
+            if _identity(base) != value.get("identity"):
+                problem = f"its source {place} is another model than the slice was made of"
+                raise FileError(path, problem)
+            cutter = cutter_of(base, slice_of(value, path))
+            return SliceSource(folder, base, _metadata(base, cutter), _cut_tensors(base, cutter))
     except LlmLiteError:
         base.close()
         raise

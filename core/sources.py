@@ -19,6 +19,7 @@ from core.formats.json_text import found, read_bytes, read_object
 from core.formats.tensor import TensorData
 from core.formats.variant import MANIFEST_FILE, VariantFolder, open_variant, was_variant
 from core.tokenizer import Tokenizer
+from core.verification import Part, tensor_parts, variant_parts
 
 _Folder = TypeVar("_Folder", HuggingFaceFolder, VariantFolder)
 SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/slicing_view.py
@@ -44,8 +45,14 @@ class ModelSource(Protocol):
         ...
 
     @property
-    def checked(self) -> bool:
-        """Whether all weights were found to be finite numbers when the file was written."""
+    def checked_later(self) -> bool:
+        """Whether weights were found to be finite numbers when the file was written, so that it is
+        enough to check the files while the model is in use."""
+        ...
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What of the files can be checked."""
         ...
 
     def tokenizer(self, rows: int) -> Tokenizer:
@@ -58,7 +65,7 @@ class ModelSource(Protocol):
 
 def open_source(path: Path, progress: Callable[[float], None] | None = None) -> ModelSource:
     """Read the headers; `progress` hears of the part done, 0 to 1. FileError, UnsupportedError."""
-    folder = _folder(path)
+    folder = folder_of(path)
     if folder is not None:
         if (folder / SLICE_FILE).is_file():
             from core.slicing_view import open_view
@@ -87,7 +94,7 @@ def _unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
     return result
 
 
-def _folder(path: Path) -> Path | None:
+def folder_of(path: Path) -> Path | None:
     """The directory that `path` is, or that the manifest, config or index it is belongs to."""
     try:
         if path.is_dir():
@@ -106,11 +113,15 @@ class GgufSource:
     tensors: Mapping[str, TensorData]
     nbytes: int
     notes: tuple[str, ...] = ()
-    checked: bool = False
+    checked_later: bool = False
 
     @property
     def path(self) -> Path:
         return self.file.path
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tensor_parts(self.path, self.tensors.values())
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -152,7 +163,11 @@ class _FolderSource(Generic[_Folder]):
 
 @dataclass(frozen=True, slots=True)
 class HuggingFaceSource(_FolderSource[HuggingFaceFolder]):
-    checked: bool = False
+    checked_later: bool = False
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tensor_parts(self.path, self.tensors.values())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -170,7 +185,11 @@ class VariantSource(_FolderSource[VariantFolder]):
     """Has the vocabulary of a GGUF file in its metadata, or a Hugging Face tokenizer's files."""
 
     notes: tuple[str, ...] = ()
-    checked: bool = True
+    checked_later: bool = True
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return variant_parts(self.folder)
 
     def tokenizer(self, rows: int) -> Tokenizer:
         if "tokenizer.ggml.model" in self.metadata:

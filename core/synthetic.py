@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from core.errors import FileError, RequestError
+from core.errors import RequestError
+from core.files import replaced
 from core.formats.gguf_writer import GgufTensor, write_gguf
 from core.formats.huggingface_config import Config
 from core.formats.huggingface_gemma3n import metadata_of
@@ -87,15 +88,8 @@ def _write_gguf(
 ) -> None:
     metadata = {key: value for key, value in metadata.items() if key not in _NOT_OF_GGUF}
     tensors = [_gguf_tensor(seed, tensor, shape) for tensor, shape in _stacked(shapes)]
-    partial_target = target.with_name(f".{target.name}.part")
-    try:
-        with partial_target.open("wb") as file:
-            write_gguf(file, metadata, tensors, progress)
-        partial_target.rename(target)
-    except OSError as error:
-        raise FileError(target, f"cannot be written: {error.strerror or error}") from None
-    finally:
-        partial_target.unlink(missing_ok=True)
+    with replaced(target) as file:
+        write_gguf(file, metadata, tensors, progress)
 
 
 def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from core import loading
-from core.errors import CancelledError, FileError, LlmLiteError, RequestError
+from core.errors import CancelledError, LlmLiteError, RequestError
+from core.files import make_folder
 from core.kept_variants import place_of, remove
 from core.lanes import compare_lanes
 from core.messages import (
@@ -105,7 +106,8 @@ def _measure_divergence(task: MeasureDivergence, bench: Workbench) -> None:
 
 
 def _analyze(task: AnalyzeTensors, bench: Workbench) -> None:
-    rows = analyze(bench.file.file.tensors, task.mode, _Report(task.request, bench))
+    report = _Report(task.request, bench)
+    rows = analyze(bench.file.file.tensors, task.mode, report, bench.file.path)
     bench.emit(TensorReport(task.request, task.mode, rows))
 
 
@@ -113,10 +115,7 @@ def _keep(task: KeepVariant, bench: Workbench) -> None:
     if bench.variants is None:
         raise RequestError("no folder was given to keep variants in")
     path = place_of(bench.variants, bench.file, task.mode)
-    try:
-        bench.variants.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(bench.variants, f"cannot be made: {error.strerror}") from error
+    make_folder(bench.variants)
     progress = _Report(task.request, bench)
     report = quantize(bench.file, path, task.mode, replace=True, progress=progress)
     bench.file.kept[task.mode] = path

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from core.any_of import any_of
 from core.errors import FileError, RequestError, UnsupportedError
 from core.pretokenizers import RULES, Rule
+from core.sandbox.encoder import SandboxedEncoder
 from core.sentencepiece import SPACE, PieceEncoder
 from core.vocabulary import BYTE_LEVEL_BPE, TokenType, Vocabulary, read_vocabulary
-
-if TYPE_CHECKING:
-    from tokenizers.pre_tokenizers import PreTokenizer
 
 
 def _names(text: str) -> frozenset[str]:
@@ -34,7 +34,7 @@ _LOOKS_LIKE_CONTROL = re.compile(r"<[|｜].*[|｜]>|</?(s|bos|eos|pad|unk)>|<(st
 
 
 class _WordEncoder(Protocol):
-    def encode(self, text: str) -> list[int]: ...
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]: ...
 
 
 class Tokenizer:
@@ -73,6 +73,15 @@ class Tokenizer:
         from core.tokenizer_json import read_tokenizer
 
         return cls(*read_tokenizer(folder, rows))
+
+    def begin(self) -> None:
+        """Get ready to encode, on another thread."""
+        if isinstance(self._words, _ByteLevelEncoder):
+            self._words.begin()
+
+    def wait(self) -> None:
+        """Until it can encode. FileError where it never will."""
+        self._encode_words([""])
 
     @property
     def vocab_size(self) -> int:
@@ -142,12 +151,14 @@ class Tokenizer:
         ids: list[int] = []
         if add_special and self.adds_bos and self.bos_id is not None:
             ids.append(self.bos_id)
-        position = 0
-        for match in self._marked(text, segments):
-            ids += self._encode_words(text[position : match.start()])
+        marked = list(self._marked(text, segments))
+        starts = [0, *(match.end() for match in marked)]
+        ends = [*(match.start() for match in marked), len(text)]
+        words = self._encode_words([text[a:b] for a, b in zip(starts, ends, strict=True)])
+        ids += words[0]
+        for match, following in zip(marked, words[1:], strict=True):
             ids.append(self._id_of_marked[match[0]])
-            position = match.end()
-        ids += self._encode_words(text[position:])
+            ids += following
         if add_special and self._vocabulary.add_eos and self.eos_id is not None:
             ids.append(self.eos_id)
         return ids
@@ -196,11 +207,10 @@ class Tokenizer:
             pattern = self._any_marked if trusted else self._literal
             yield from pattern.finditer(text, start, end) if pattern else ()
 
-    def _encode_words(self, text: str) -> list[int]:
-        if not text:
-            return []
+    def _encode_words(self, texts: Sequence[str]) -> list[list[int]]:
         # SentencePiece begins the text, and whatever follows a control token, with a space.
-        return self._words.encode(f" {text}" if self._vocabulary.add_space_prefix else text)
+        lead = " " if self._vocabulary.add_space_prefix else ""
+        return self._words.encode_all([lead + text if text else "" for text in texts])
 
 
 class StreamDecoder:
@@ -230,21 +240,30 @@ class _ByteLevelEncoder:
     """Byte-level BPE through the `tokenizers` library."""
 
     def __init__(self, vocabulary: Vocabulary, rule: Rule, control: frozenset[str]) -> None:
-        from tokenizers import Tokenizer as Backend
-        from tokenizers import models
-
         # What a user types must not become a control token by merging either.
         ids = {t: i for i, t in enumerate(vocabulary.tokens) if t not in control}
-        merges = [pair for pair in vocabulary.merges if control.isdisjoint((*pair, "".join(pair)))]
-        bpe = models.BPE(ids, merges, ignore_merges=rule.whole_words)
-        self._backend = Backend(bpe)
-        self._backend.pre_tokenizer = _splitter(rule)
+        pairs = (p for p in vocabulary.merges if control.isdisjoint((*p, "".join(p))))
+        parts = {
+            "ids": ids,
+            "merges": list(chain.from_iterable(pairs)),
+            "patterns": rule.patterns,
+            "whole_words": rule.whole_words,
+        }
+        data = json.dumps(parts).encode()
+        self._library = SandboxedEncoder(vocabulary.path, "load pairs", {}, data)
         self._known_bytes = b"".join(_BYTE_OF[char] for char in _BYTE_OF if char in ids)
 
-    def encode(self, text: str) -> list[int]:
-        if text.encode().translate(None, self._known_bytes):
-            text = "".join(char if self._has_bytes(char) else "\ufffd" for char in text)
-        return list(self._backend.encode(text, add_special_tokens=False).ids)
+    def begin(self) -> None:
+        self._library.begin()
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._library.encode_all([self._spelled(text) for text in texts])
+
+    def _spelled(self, text: str) -> str:
+        """With U+FFFD for characters that the vocabulary has no bytes for."""
+        if not text.encode().translate(None, self._known_bytes):
+            return text
+        return "".join(char if self._has_bytes(char) else "\ufffd" for char in text)
 
     def _has_bytes(self, char: str) -> bool:
         return not char.encode().translate(None, self._known_bytes)
@@ -261,14 +280,6 @@ def _make_byte_level_encoder(vocabulary: Vocabulary, control: frozenset[str]) ->
         if _SURROGATE.search(token):
             raise FileError(vocabulary.path, f"tokenizer.ggml.tokens[{i}] is not valid UTF-8")
     return _ByteLevelEncoder(vocabulary, rule, control)
-
-
-def _splitter(rule: Rule) -> PreTokenizer:
-    from tokenizers import Regex, pre_tokenizers
-
-    steps = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in rule.patterns]
-    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    return pre_tokenizers.Sequence([*steps, to_bytes])
 
 
 def _make_piece_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _WordEncoder:

@@ -1,4 +1,4 @@
-"""tokenizer.json: the vocabulary it holds, and an encoder that runs it as the library would.
+"""tokenizer.json: the vocabulary it holds, and an encoder that runs it as the library does.
 
 Format: https://huggingface.co/docs/tokenizers. Which tokens control the model is decided here, and
 text never becomes one of them.
@@ -10,9 +10,9 @@ import hashlib
 import json
 import re
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from llm_lite_kernels import _cpp
 
@@ -25,10 +25,8 @@ from core.formats.json_text import (
     read_bytes,
     read_object,
 )
+from core.sandbox.encoder import SandboxedEncoder
 from core.vocabulary import BYTE_LEVEL_BPE, SENTENCE_PIECE, TokenType, Vocabulary
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer as Backend
 
 TOKENIZER_FILE = "tokenizer.json"
 _MAX_IDS = 1 << 22
@@ -37,21 +35,24 @@ _TURN = re.compile(r"<[|｜].*[|｜]>|<(start|end)_of_turn>")  # control, whatev
 
 
 class Encoder(Protocol):
-    def encode(self, text: str) -> list[int]: ...
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]: ...
 
 
 class LibraryEncoder:
-    """Ids of text that holds no control token, through the `tokenizers` library."""
+    """Ids of texts that hold no control token, through the `tokenizers` library."""
 
-    def __init__(self, backend: Backend, control: frozenset[int]) -> None:
-        self._backend, self._control = backend, control
+    def __init__(self, library: SandboxedEncoder, control: frozenset[int]) -> None:
+        self._library, self._control = library, control
 
-    def encode(self, text: str) -> list[int]:
-        ids = list(self._backend.encode(text, add_special_tokens=False).ids)
-        if self._control.isdisjoint(ids):
-            return ids
-        # A model that takes whole words as they are has made a control token of what was typed.
-        pieces = (self._backend.encode(char, add_special_tokens=False).ids for char in text)
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [
+            ids if self._control.isdisjoint(ids) else self._by_characters(text)
+            for text, ids in zip(texts, self._library.encode_all(texts), strict=True)
+        ]
+
+    def _by_characters(self, text: str) -> list[int]:
+        """A model that takes whole words as they are has made a control token of what was typed."""
+        pieces = self._library.encode_all(list(text))
         return [i for piece in pieces for i in piece if i not in self._control]
 
 
@@ -68,7 +69,10 @@ class PairsEncoder:
     ) -> None:
         self._pairs, self._added, self._ids, self._control = pairs, added, ids, control
 
-    def encode(self, text: str) -> list[int]:
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self._encode(text) for text in texts]
+
+    def _encode(self, text: str) -> list[int]:
         ids: list[int] = []
         position = 0
         for match in self._added.finditer(text) if self._added else ():
@@ -91,24 +95,28 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, Encoder]:
     path = folder / TOKENIZER_FILE
     raw = read_bytes(path, MAX_TOKENIZER_BYTES)
     pairs, raw_of_library = _pairs(path, raw)
-    backend = _load(path, raw_of_library)
-    named = _tokens(backend, pairs)
+    library = SandboxedEncoder(
+        path, "load tokenizer", {"most_tokens": 2 * rows + 1024}, raw_of_library
+    )
+    about = library.about()
+    named = _tokens(about["vocabulary"], pairs)
     if not named or len(named) > min(rows, _MAX_IDS):
         raise FileError(path, f"has ids up to {len(named) - 1}, but the embedding {rows} rows")
     named += [None] * (rows - len(named))
     normal, unused = TokenType.NORMAL.value, TokenType.UNUSED.value
     tokens = [f"[unused{i}]" if token is None else token for i, token in enumerate(named)]
     types = [unused if token is None else normal for token in named]
-    model = _decoding(path, backend)
+    model = _decoding(path, about["decoder"])
 
     def find(token: str) -> int | None:
-        found: int | None = backend.token_to_id(token)
-        return pairs.token_to_id(token) if found is None and pairs is not None else found
+        number: int | None = about["vocabulary"].get(token)
+        return pairs.token_to_id(token) if number is None and pairs is not None else number
 
-    _mark_bytes(backend, find, types)
-    control = _mark_added(backend, types, model)
+    if about["byte_fallback"]:
+        _mark_bytes(find, types)
+    control = _mark_added(about["added"], types, model)
     special = _special_names(folder)
-    begin, end = _additions(backend)
+    begin, end = _additions(about["around"])
     bos = find(special.get("bos_token", ""))
     bos = begin if bos is None else bos
     unknown = find(special.get("unk_token", ""))
@@ -132,9 +140,8 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, Encoder]:
         add_space_prefix=False,  # the library puts it there
     )
     if pairs is None:
-        return vocabulary, LibraryEncoder(backend, frozenset(control))
-    decoder = backend.get_added_tokens_decoder()
-    added = {token.content: i for i, token in decoder.items() if not token.special}
+        return vocabulary, LibraryEncoder(library, frozenset(control))
+    added = {text: number for number, text, is_special in about["added"] if not is_special}
     return vocabulary, PairsEncoder(pairs, any_of(added), added, frozenset(control))
 
 
@@ -174,37 +181,18 @@ def _is_plain(rest: Mapping[str, Any]) -> bool:
     )
 
 
-def _load(path: Path, raw: bytes) -> Backend:
-    from tokenizers import Tokenizer as Backend
-
-    try:
-        backend = Backend.from_buffer(raw)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # the library's own, panics among them
-        problem = str(error).split("\n")[0][:200]
-        raise FileError(path, f"is not a tokenizer that can be read: {problem}") from None
-    backend.no_truncation()
-    backend.no_padding()
-    backend.encode_special_tokens = True  # what is typed is text
-    return backend
-
-
-def _decoding(path: Path, backend: Backend) -> str:
+def _decoding(path: Path, decoder: str) -> str:
     """How tokens stand for bytes: GPT-2's characters, or text with "▁" for spaces."""
-    decoder = backend.decoder
-    text = "" if decoder is None else decoder.__getstate__().decode()
-    if '"ByteLevel"' in text:
+    if '"ByteLevel"' in decoder:
         return BYTE_LEVEL_BPE
-    if "▁" in text or "\\u2581" in text:
+    if "▁" in decoder or "\\u2581" in decoder:
         return SENTENCE_PIECE
     raise UnsupportedError(f"{path}: the tokenizer decodes otherwise than is known here")
 
 
-def _tokens(backend: Backend, pairs: _cpp.PairEncoder | None) -> list[str | None]:
+def _tokens(ids: Mapping[str, int], pairs: _cpp.PairEncoder | None) -> list[str | None]:
     """By id; None where there is no token."""
     named: list[str | None] = [] if pairs is None else pairs.tokens()
-    ids = backend.get_vocab(with_added_tokens=True)
     most = min(max(ids.values(), default=-1), _MAX_IDS)
     named += [None] * (most + 1 - len(named))
     for token, token_id in ids.items():
@@ -213,31 +201,28 @@ def _tokens(backend: Backend, pairs: _cpp.PairEncoder | None) -> list[str | None
     return named
 
 
-def _mark_bytes(backend: Backend, find: Callable[[str], int | None], types: list[int]) -> None:
-    if not getattr(backend.model, "byte_fallback", False):
-        return
+def _mark_bytes(find: Callable[[str], int | None], types: list[int]) -> None:
     for byte in range(256):
         token_id = find(f"<0x{byte:02X}>")
         if token_id is not None:
             types[token_id] = TokenType.BYTE.value
 
 
-def _mark_added(backend: Backend, types: list[int], model: str) -> set[int]:
+def _mark_added(added: Sequence[tuple[int, str, bool]], types: list[int], model: str) -> set[int]:
     """Sets the types of added tokens; returns the ids of those that control the model."""
     control = set()
-    for token_id, added in backend.get_added_tokens_decoder().items():
-        if added.special:
+    for token_id, text, is_special in added:
+        if is_special:
             types[token_id] = TokenType.CONTROL.value
             control.add(token_id)
-        elif model == BYTE_LEVEL_BPE or _TURN.fullmatch(added.content):
+        elif model == BYTE_LEVEL_BPE or _TURN.fullmatch(text):
             types[token_id] = TokenType.USER_DEFINED.value
         # Other added tokens of SentencePiece ("▁▁", "\n\n", "</s>" as HTML has it) are text.
     return control
 
 
-def _additions(backend: Backend) -> tuple[int | None, int | None]:
+def _additions(around: Sequence[int]) -> tuple[int | None, int | None]:
     """The begin and the end token that the library would put around a text."""
-    around = backend.encode("", add_special_tokens=True).ids
     return (around[0] if around else None), (around[-1] if len(around) > 1 else None)
 
 

@@ -6,6 +6,7 @@ Format: `tokenizer.ggml.*` in https://github.com/ggml-org/ggml/blob/master/docs/
 from __future__ import annotations
 
 import hashlib
+import math
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from core.formats.json_text import found
 
 BYTE_LEVEL_BPE = "gpt2"
 SENTENCE_PIECE = "llama"
+_LARGEST_SCORE = 1 << 64  # as an integer, of which JSON has longer ones than floats can be
 
 
 class TokenType(IntEnum):
@@ -174,9 +176,11 @@ class _Reader:
     def scores(self, count: int) -> array[float]:
         numbers = array("d")
         for i, value in enumerate(self.elements("scores", count)):
-            if type(value) not in (int, float) or value != value:
+            if type(value) is int and abs(value) <= _LARGEST_SCORE:
+                value = float(value)
+            if not isinstance(value, float) or math.isnan(value):
                 raise self.fail(f"scores[{i}]", _expected("a number", value))
-            numbers.append(float(value))  # type: ignore[arg-type]
+            numbers.append(value)
         return numbers
 
     def merges(self, tokens: frozenset[str]) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ from core.messages import (
     ConversationRead,
     Event,
     ExecutorChanged,
+    FileDamaged,
     GainsEffect,
     GenerationFinished,
     GenerationStarted,
@@ -308,6 +309,11 @@ def _(event: CacheStatus, state: AppState, now: float) -> AppState:
 @_apply.register
 def _(event: CacheMeasured, state: AppState, now: float) -> AppState:
     return replace(state, cache=cache_state.measured(state.cache, event))
+
+
+@_apply.register
+def _(event: FileDamaged, state: AppState, now: float) -> AppState:
+    return notify(state, "error", event.message, now)
 
 
 @_apply.register

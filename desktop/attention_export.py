@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from core.attention_export import new_file, unwritable
 from core.errors import LlmLiteError
+from core.files import make_folder
 from desktop.actions import ExportAttention
 from desktop.attention_state import MOST_LOCKED
 from desktop.figure import Figure
@@ -66,9 +66,8 @@ class Exporter:
             return None
         path = Path(self._wanted.path)
         try:
-            write_png(new_file(path), render(self._figure))
-        except OSError as error:
-            return self._end(str(unwritable(path, error)), ui)
+            make_folder(path.parent)
+            write_png(path, render(self._figure), new=True)
         except LlmLiteError as error:
             return self._end(str(error), ui)
         self._end("", ui)

@@ -21,6 +21,7 @@ from core.messages import (
     KvType,
     SamplingOptions,
 )
+from desktop.terminal.signals import ends_in_order
 
 # Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
 _COMMANDS = {
@@ -36,10 +37,12 @@ _COMMANDS = {
     "models": "desktop.terminal.models",
     "doctor": "desktop.terminal.doctor",
     "quantize": "desktop.terminal.quantize",
+    "verify": "desktop.terminal.verify",
 }
 INTERRUPTED = 130  # the shell's code for Ctrl-C
 
 
+@ends_in_order
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 1 after an expected error, 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -186,6 +189,10 @@ def _parser() -> argparse.ArgumentParser:
     synth.add_argument("--seed", type=_at_least(0), default=0)
     _perplexity(commands)
     _quantize(commands)
+
+    verify = commands.add_parser("verify", help="look for damage in a model's files")
+    verify.add_argument("model", nargs="?", metavar="MODEL")
+    verify.add_argument("--json", action="store_true")
 
     models = commands.add_parser("models", help="the models known by name")
     models.add_argument("action", choices=["list"])

@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import FileError
+from core.files import write_file
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGBA8 = (8, 6, 0, 0, 0)  # bit depth, colour type, compression, filter method, interlace
 
 
-def write_png(path: Path, rgba: NDArray[np.uint8]) -> None:
-    """Write uint8 [height, width, 4]."""
-    Path(path).write_bytes(encode_png(rgba))
+def write_png(path: Path, rgba: NDArray[np.uint8], *, new: bool = False) -> None:
+    """Write uint8 [height, width, 4]; `new`: never over another file. FileError."""
+    write_file(path, encode_png(rgba), new=new)
 
 
 def encode_png(rgba: NDArray[np.uint8]) -> bytes:

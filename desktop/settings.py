@@ -1,22 +1,20 @@
 """What is remembered between runs: one JSON file in the user's configuration folder.
 
-Reading never fails: a file that is not ours to understand is set aside as `settings.json.broken`,
-a single value that is wrong falls back to its default, keys we do not know are kept and written
-back. Writing is atomic (a temporary file, then a rename) and never raises for a full disk.
+Reading never fails: a file that is not ours to understand is set aside as `settings.json.broken`
+(with a number behind it where that is taken), a single value that is wrong falls back to its
+default, keys we do not know are kept and written back. Writing never raises for a full disk.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from core.errors import FileError
+from core.files import make_folder, reason, write_file
 from core.formats.json_text import found, read_bytes
 from core.messages import (
     ACTIVATIONS,
@@ -28,6 +26,7 @@ from core.messages import (
     Overflow,
     SamplingOptions,
 )
+from core.renaming import rename_free
 from desktop.actions import MAX_FONT, MIN_FONT
 from desktop.attention_colors import NAMES
 from desktop.attention_state import AttentionChoice
@@ -152,21 +151,14 @@ def save(settings: Settings, path: Path) -> str:
     """Write `settings` to `path`; "" or, where that failed, a sentence. The old file then stays."""
     data = asdict(settings)
     data = {**data.pop("unknown"), **data}
-    temporary = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(".tmp", "settings-", path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(data, file, ensure_ascii=False, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)  # noqa: PTH105 - one call to intercept
-    except (OSError, UnicodeEncodeError) as error:
-        with contextlib.suppress(OSError):
-            if temporary:
-                Path(temporary).unlink(missing_ok=True)
-        reason = getattr(error, "strerror", None) or error
-        return f"{path}: the settings could not be saved ({reason})."
+        content = json.dumps(data, ensure_ascii=False, indent=2).encode()
+        make_folder(path.parent)
+        write_file(path, content)
+    except FileError as error:
+        return f"{path}: the settings could not be saved ({error.problem})."
+    except UnicodeEncodeError as error:
+        return f"{path}: the settings could not be saved ({error})."
     return ""
 
 
@@ -272,9 +264,8 @@ def _check_depth(value: Any) -> None:
 
 def _set_aside(path: Path) -> str:
     """Rename the unreadable file, so that nothing of it is lost; says what was done."""
-    broken = path.with_name(path.name + ".broken")
     try:
-        path.replace(broken)
+        broken = rename_free(path, path.with_name(path.name + ".broken"))
     except OSError as error:
-        return f"it could not be set aside either ({error.strerror}); the defaults are used."
+        return f"it could not be set aside either ({reason(error)}); the defaults are used."
     return f"it was set aside as {broken.name}; the defaults are used."

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core.errors import LlmLiteError
+from core.files import make_folder, write_file
 from core.gpu.device import Device
 from core.messages import EngineOptions, SamplingOptions
 from desktop.clock import process_start
@@ -58,10 +58,7 @@ def run_tour(
     with, RobotError when the interface does not behave, and what the model's loading raises as
     LlmLiteError. `engine` makes another engine than the real one, for tests.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LlmLiteError(f"{directory}: cannot be written to ({error.strerror})") from error
+    make_folder(directory)
     stage = Stage(options, sampling, process_start)
     try:
         stage.play(source, prompt or PROMPT, engine)
@@ -70,7 +67,6 @@ def run_tour(
         stage.close()
     report["validation_messages"] = list(stage.device.validation_messages)
     report["pictures"] = stage.write_pictures(directory)
-    (directory / "report.json").write_text(
-        json.dumps(report, ensure_ascii=False, indent=2), "utf-8"
-    )
+    text = json.dumps(report, ensure_ascii=False, indent=2, allow_nan=False)
+    write_file(directory / "report.json", text.encode(errors="backslashreplace"))
     return report

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from imgui_bundle import imgui
 
+from core.files import write_file
 from core.messages import EngineOptions, Mode
 from desktop.actions import DismissNotice, NewChat, Send, SetOptions, SetSampling, StopAnswer
 from desktop.quantizing import SetQuantization, ShowLanes
@@ -74,7 +75,7 @@ def _report(robot: Robot, picture: Callable[[str], None]) -> None:
     slow = stats is not None and stats.prefill_tok_s < SLOW
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sample.txt"
-        path.write_bytes(SAMPLE.read_bytes()[: SLOW_BYTES if slow else BYTES])
+        write_file(path, SAMPLE.read_bytes()[: SLOW_BYTES if slow else BYTES])
         tested: tuple[Mode, ...] = ("int4",) if slow else ("int8", "int4")
         for mode in tested:
             _choose(robot, tested=mode, reference="fp32", path=str(path))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from core.errors import UnsupportedError
 from core.formats.gguf_metadata import read_value
 from core.formats.header import HeaderReader, quote
-from core.formats.mapping import map_file
+from core.formats.mapping import MappedFile, mapped
 from core.formats.tensor import TensorData
 from core.formats.tensor_file import TensorFile
 from core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
@@ -47,7 +47,11 @@ def open_gguf(path: str | Path, progress: Callable[[float], None] | None = None)
     block type is known to GGUF and not to us. What `progress` raises (to cancel) passes through.
     """
     file = Path(path)
-    mapping = map_file(file, "a GGUF file")
+    with mapped(file, "a GGUF file") as mapping:
+        return _read(file, mapping, progress)
+
+
+def _read(file: Path, mapping: MappedFile, progress: Callable[[float], None] | None) -> GgufFile:
     reader = HeaderReader(file, memoryview(mapping))
     version = _read_version(reader)
     tensor_count = reader.count("number of tensors", _MIN_INFO_BYTES)

@@ -8,6 +8,7 @@ from typing import Any
 
 from core.errors import FileError, UnsupportedError
 from core.formats.json_text import found
+from core.formats.ranges import LARGEST_VOCABULARY, LARGEST_WIDTH, ROPE_BASE, Range, text_of
 
 
 class Config:
@@ -37,17 +38,33 @@ class Config:
             raise self.error(key, "a string", value)
         return value
 
-    def integer(self, key: str, default: int | None = None) -> int:
+    def integer(
+        self,
+        key: str,
+        default: int | None = None,
+        *,
+        at_least: int = 1,
+        at_most: int = LARGEST_WIDTH,
+    ) -> int:
         value = self._value(key, default)
         if type(value) is not int:
             raise self.error(key, "an integer", value)
+        if not at_least <= value <= at_most:
+            raise self.error(key, f"{at_least} to {at_most}", value)
         return value
 
-    def number(self, key: str, default: float | None = None) -> float:
+    def number(self, key: str, default: float | None = None, *, within: Range) -> float:
         value = self._value(key, default)
-        if type(value) not in (int, float) or abs(value) > 1e38:
+        if type(value) not in (int, float):
             raise self.error(key, "a number", value)
+        if not within[0] <= value <= within[1]:
+            raise self.error(key, text_of(within), value)
         return float(value)
+
+    def rows(self, key: str, tensor: str, rows: int) -> None:
+        """FileError where the field is there and is not the number of a tensor's rows."""
+        if self.get(key) is not None and self.integer(key, at_most=LARGEST_VOCABULARY) != rows:
+            raise self.error(key, f"{rows}, as many as {tensor} has rows", self.get(key))
 
     def flag(self, key: str, default: bool) -> bool:
         value = self._value(key, default)
@@ -82,7 +99,8 @@ class Config:
         else:
             part = Config({}, self.path, f"{self._prefix}rope_parameters.")
         owner = part if part.get("rope_theta") is not None else self
-        theta = None if owner.get("rope_theta") is None else owner.number("rope_theta")
+        known = owner.get("rope_theta") is not None
+        theta = owner.number("rope_theta", within=ROPE_BASE) if known else None
         return part, theta
 
     def error(self, key: str, expected: str, value: object) -> FileError:

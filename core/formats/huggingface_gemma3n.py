@@ -18,6 +18,14 @@ from core.formats.header import quote
 from core.formats.huggingface_config import Config
 from core.formats.huggingface_llama import Translated
 from core.formats.json_text import found
+from core.formats.ranges import (
+    EPSILON,
+    LARGEST_CONTEXT,
+    LARGEST_COUNT,
+    LARGEST_WIDTH,
+    ROPE_BASE,
+    SOFTCAP,
+)
 from core.formats.tensor import TensorData
 
 _PREFIXES = ("model.language_model.", "language_model.model.", "model.")
@@ -77,6 +85,12 @@ def translate(config: Config, tensors: Mapping[str, TensorData]) -> Translated:
             own, name = _names(config, old)
             originals[f"model.{own}"] = tensor
             named[name] = replace(tensor, name=name)
+    for key, name in (
+        ("vocab_size", "token_embd.weight"),
+        ("vocab_size_per_layer_input", "per_layer_token_embd.weight"),
+    ):
+        if name in named and named[name].shape:
+            text.rows(key, name, named[name].shape[0])
     notes = [
         f"the {tower} tower ({count} tensors) is not used: this is the text model"
         for tower, count in skipped.items()
@@ -110,29 +124,27 @@ def metadata_of(config: Config) -> dict[str, Any]:
     config.must_be("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is")
     config.must_be("attention_bias", False, "biases are")
     config.must_be("tie_word_embeddings", True, "a head of its own is")
-    layers = config.integer("num_hidden_layers", 35)
-    if not 1 <= layers <= 4096:
-        raise config.error("num_hidden_layers", "1 to 4096", layers)
+    layers = config.integer("num_hidden_layers", 35, at_most=LARGEST_COUNT)
     theta, sliding_theta = _thetas(config)
     uncapped = config.has("final_logit_softcapping") and not config.get("final_logit_softcapping")
-    cap = 0.0 if uncapped else config.number("final_logit_softcapping", 30.0)
+    cap = 0.0 if uncapped else config.number("final_logit_softcapping", 30.0, within=SOFTCAP)
     fields = {
         "block_count": layers,
-        "context_length": config.integer("max_position_embeddings", 32768),
+        "context_length": config.integer("max_position_embeddings", 32768, at_most=LARGEST_CONTEXT),
         "embedding_length": config.integer("hidden_size", 2048),
         "embedding_length_per_layer_input": config.integer("hidden_size_per_layer_input", 256),
         "feed_forward_length": _widths(config, layers),
-        "attention.head_count": config.integer("num_attention_heads", 8),
-        "attention.head_count_kv": config.integer("num_key_value_heads", 2),
-        "attention.key_length": config.integer("head_dim", 256),
-        "attention.value_length": config.integer("head_dim", 256),
-        "attention.layer_norm_rms_epsilon": config.number("rms_norm_eps", 1e-6),
+        "attention.head_count": config.integer("num_attention_heads", 8, at_most=LARGEST_COUNT),
+        "attention.head_count_kv": config.integer("num_key_value_heads", 2, at_most=LARGEST_COUNT),
+        "attention.key_length": (d := config.integer("head_dim", 256, at_most=LARGEST_COUNT)),
+        "attention.value_length": d,
+        "attention.layer_norm_rms_epsilon": config.number("rms_norm_eps", 1e-6, within=EPSILON),
         "attention.sliding_window": config.integer("sliding_window", 512),
         "attention.sliding_window_pattern": _pattern(config, layers),
-        "attention.shared_kv_layers": config.integer("num_kv_shared_layers", 15),
+        "attention.shared_kv_layers": config.integer("num_kv_shared_layers", 15, at_least=0),
         "activation_sparsity_scale": _sparsity(config, layers),
         "altup.num_inputs": config.integer("altup_num_inputs", 4),
-        "altup.active_idx": config.integer("altup_active_idx", 0),
+        "altup.active_idx": config.integer("altup_active_idx", 0, at_least=0),
         "altup.correct_scale": config.flag("altup_correct_scale", True),
         "rope.freq_base": theta,
         "rope.freq_base_swa": sliding_theta,
@@ -146,6 +158,10 @@ def _widths(config: Config, layers: int) -> list[int]:
     if type(config.get("intermediate_size")) is int or config.get("intermediate_size") is None:
         return [config.integer("intermediate_size", 16384)] * layers
     widths: list[int] = config.list_of("intermediate_size", (int,), layers)
+    for width in widths:
+        if not 1 <= width <= LARGEST_WIDTH:
+            problem = f"intermediate_size has {found(width)}, expected 1 to {LARGEST_WIDTH}"
+            raise FileError(config.path, problem)
     return widths
 
 
@@ -172,7 +188,7 @@ def _sparsity(config: Config, layers: int) -> list[float]:
     elif isinstance(value, list):
         shares = config.list_of("activation_sparsity_pattern", (int, float), layers)
     else:
-        shares = [config.number("activation_sparsity_pattern")] * layers
+        shares = [config.number("activation_sparsity_pattern", within=(0.0, 1.0))] * layers
     for share in shares:
         if not 0 <= share < 1:
             problem = f"activation_sparsity_pattern has {found(share)}, expected 0 to less than 1"
@@ -183,13 +199,16 @@ def _sparsity(config: Config, layers: int) -> list[float]:
 def _thetas(config: Config) -> tuple[float, float]:
     """Rotary bases of full and of sliding attention, from newer configs or older ones."""
     kinds = ("full_attention", "sliding_attention")
-    bases = [config.number("rope_theta", 1e6), config.number("rope_local_base_freq", 1e4)]
+    bases = [
+        config.number("rope_theta", 1e6, within=ROPE_BASE),
+        config.number("rope_local_base_freq", 1e4, within=ROPE_BASE),
+    ]
     value = config.get("rope_parameters")
     nested = isinstance(value, dict) and not set(kinds).isdisjoint(value)
     for i, kind in enumerate(kinds):
         part = config.part("rope_parameters").part(kind) if nested else config.rope()[0]
         if nested:
-            bases[i] = part.number("rope_theta", bases[i])
+            bases[i] = part.number("rope_theta", bases[i], within=ROPE_BASE)
         rope_type = part.text("rope_type", part.text("type", "default"))
         if rope_type != "default":
             raise UnsupportedError(

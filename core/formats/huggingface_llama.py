@@ -16,6 +16,7 @@ import numpy as np
 from core.errors import UnsupportedError
 from core.formats.header import quote
 from core.formats.huggingface_config import Config
+from core.formats.ranges import EPSILON, LARGEST_CONTEXT, LARGEST_COUNT, ROPE_FACTOR
 from core.formats.tensor import TensorData
 
 _LAYER = re.compile(r"model\.layers\.(\d{1,5})\.(.+)\.weight")
@@ -57,6 +58,8 @@ def translate(config: Config, tensors: Mapping[str, TensorData]) -> Translated:
             continue
         name = _gguf_name(config, old)
         named[name] = replace(tensor, name=name)
+    if (embedding := named.get("token_embd.weight")) is not None and embedding.shape:
+        config.rows("vocab_size", "model.embed_tokens.weight", embedding.shape[0])
     if not tied and "output.weight" not in named:
         raise UnsupportedError(
             f"{config.path}: tie_word_embeddings is false, but there is no tensor 'lm_head.weight'"
@@ -82,24 +85,33 @@ def _metadata(config: Config) -> dict[str, Any]:
     config.must_be("hidden_act", "silu", "such a feed-forward is")
     config.must_be("attention_bias", False, "biases are")
     config.must_be("mlp_bias", False, "biases are")
-    context = config.integer("max_position_embeddings", 2048)
-    window = config.get("sliding_window")
-    if window is not None and config.integer("sliding_window") < context:
-        config.must_be("sliding_window", None, "windows of attention are")
-    heads = config.integer("num_attention_heads")
+    context = config.integer("max_position_embeddings", 2048, at_most=LARGEST_CONTEXT)
+    if config.get("sliding_window") is not None:
+        window = config.integer("sliding_window", at_most=LARGEST_CONTEXT)
+        if window < context:
+            config.must_be("sliding_window", None, "windows of attention are")
+    heads = config.integer("num_attention_heads", at_most=LARGEST_COUNT)
+    width = config.integer("hidden_size")
+    if config.get("head_dim") is None and width % heads:
+        raise config.error("num_attention_heads", f"a divisor of hidden_size, {width}", heads)
     metadata = {
         "general.architecture": "llama",
-        "llama.block_count": config.integer("num_hidden_layers"),
+        "llama.block_count": config.integer("num_hidden_layers", at_most=LARGEST_COUNT),
         "llama.context_length": context,
-        "llama.embedding_length": config.integer("hidden_size"),
+        "llama.embedding_length": width,
         "llama.feed_forward_length": config.integer("intermediate_size"),
         "llama.attention.head_count": heads,
-        "llama.attention.head_count_kv": config.integer("num_key_value_heads", heads),
-        "llama.attention.layer_norm_rms_epsilon": config.number("rms_norm_eps", 1e-6),
+        "llama.attention.head_count_kv": config.integer(
+            "num_key_value_heads", heads, at_most=heads
+        ),
+        "llama.attention.layer_norm_rms_epsilon": config.number(
+            "rms_norm_eps", 1e-6, within=EPSILON
+        ),
         "llama.rope.pairing": "half_split",
     }
     if config.get("head_dim") is not None:
-        metadata["llama.attention.key_length"] = config.integer("head_dim")
+        key_length = config.integer("head_dim", at_most=LARGEST_COUNT)
+        metadata["llama.attention.key_length"] = key_length
     return metadata
 
 
@@ -112,11 +124,11 @@ def _rope(config: Config, metadata: dict[str, Any]) -> TensorData | None:
         return None
     if kind == "linear":
         metadata["llama.rope.scaling.type"] = "linear"
-        metadata["llama.rope.scaling.factor"] = part.number("factor")
+        metadata["llama.rope.scaling.factor"] = part.number("factor", within=ROPE_FACTOR)
         return None
     if kind == "llama3":
         heads = config.integer("num_attention_heads")
-        width = config.integer("head_dim", config.integer("hidden_size") // max(1, heads))
+        width = config.integer("head_dim", config.integer("hidden_size") // heads)
         return _llama3_factors(part, metadata["llama.rope.freq_base"], width)
     raise UnsupportedError(
         f"{config.path}: rotary scaling {quote(kind)} is not known here; "
@@ -127,10 +139,13 @@ def _rope(config: Config, metadata: dict[str, Any]) -> TensorData | None:
 def _llama3_factors(part: Config, theta: float, head_dim: int) -> TensorData:
     """What each frequency is divided by: 1 for short waves, `factor` for long ones, a blend between
     (transformers, `_compute_llama3_parameters`)."""
-    factor, original = part.number("factor"), part.integer("original_max_position_embeddings")
-    low, high = part.number("low_freq_factor"), part.number("high_freq_factor")
-    if not (factor > 0 and high > low > 0 and original > 0 and theta > 0):
-        raise part.error("factor", "positive factors, high_freq_factor the larger", factor)
+    original = part.integer("original_max_position_embeddings", at_most=LARGEST_CONTEXT)
+    factor, low, high = (
+        part.number(key, within=ROPE_FACTOR)
+        for key in ("factor", "low_freq_factor", "high_freq_factor")
+    )
+    if not high > low:
+        raise part.error("high_freq_factor", f"more than low_freq_factor, {low:g}", high)
     pairs = min(max(1, head_dim // 2), 1 << 16)
     wavelength = 2 * math.pi * np.float64(theta) ** (np.arange(pairs) / pairs)
     smooth = (original / wavelength - low) / (high - low)

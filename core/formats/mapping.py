@@ -1,23 +1,144 @@
-"""A file mapped into memory, read-only."""
+"""Files mapped into memory, read-only, and whether they still are what was mapped.
+
+Whoever else has a file may cut it short or write into it while it is mapped. A read of pages that
+are gone finds zeros (kernels_cpp/base/mapped_files.h), so nothing ends there; what was made of
+them must not be used, and `MappedFiles` says so.
+"""
 
 from __future__ import annotations
 
 import mmap
 import os
 import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
-from core.errors import FileError
+from core.errors import CancelledError, FileChangedError, FileError
+
+# Else a mapping opens the file once more.
+_OPTIONS: dict[str, Any] = (
+    {"trackfd": False} if sys.version_info >= (3, 13) and sys.platform != "win32" else {}
+)
 
 
-def map_file(file: Path, expected: str) -> mmap.mmap:
-    """The whole of a regular, non-empty file; unmapped when the last array over it is gone.
+class MappedFile(mmap.mmap):
+    """The whole of a regular file; unmapped when the last array over it is gone, never closed.
+
+    `file` is a descriptor, which becomes this object's own. `advice` says what a person does about
+    a change. Raises OSError, ValueError for an empty file, RuntimeError for one too many.
+    """
+
+    path: Path
+    _file: int
+    _advice: str
+    _size: int  # bytes
+    _written: int  # nanoseconds
+    _problem: str
+    _guard: _cpp.MappingGuard | None = None
+
+    def __new__(cls, path: Path, file: int, advice: str) -> Self:
+        try:
+            status = os.fstat(file)
+            self = super().__new__(cls, file, status.st_size, access=mmap.ACCESS_READ, **_OPTIONS)
+        except BaseException:
+            os.close(file)
+            raise
+        self.path, self._file, self._advice = path, file, advice
+        self._size, self._written = status.st_size, status.st_mtime_ns
+        self._problem = ""
+        self._guard = _cpp.MappingGuard(self)
+        return self
+
+    def __del__(self) -> None:
+        """Runs before the pages go: those of the next mapping may lie where they were."""
+        if self._guard is not None:
+            self._guard.release()
+        if hasattr(self, "_file"):
+            os.close(self._file)
+
+    def check(self) -> None:
+        """FileChangedError from the first change on: another size, written to, or lost pages.
+
+        Of the file that is mapped, whatever its path leads to by now: to delete or to replace it
+        changes nothing. A new time of writing is a change, even with the same bytes (`touch`): to
+        compare them would be to read them all.
+        """
+        self._problem = self._problem or self._change()
+        if self._problem:
+            raise FileChangedError(self.path, f"{self._problem}; {self._advice}")
+
+    def _change(self) -> str:
+        now = os.fstat(self._file)
+        if now.st_size != self._size:
+            return f"changed while it was in use: it had {self._size} bytes, now {now.st_size}"
+        if now.st_mtime_ns != self._written:
+            return f"changed while it was in use: its {self._size} bytes were written again"
+        if self._guard is not None and self._guard.lost:
+            return "could not be read while it was in use (was it cut short, does its disk fail?)"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFiles:
+    """Files that something is made of. To check one takes about a microsecond."""
+
+    files: tuple[MappedFile, ...] = ()
+
+    @classmethod
+    def under(cls, arrays: Iterable[NDArray[np.generic]]) -> MappedFiles:
+        """Those that the arrays lie in; none of an array in memory."""
+        found = {id(file): file for file in map(_file_under, arrays) if file is not None}
+        return cls(tuple(found.values()))
+
+    def check(self) -> None:
+        """As `MappedFile.check`, of all."""
+        for file in self.files:
+            file.check()
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Where a file has changed, an error within is said to be that; a cancellation is not."""
+        try:
+            yield
+        except CancelledError:
+            raise
+        except Exception:
+            self.check()
+            raise
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """What is made of the files within counts: they are the same before and after."""
+        with self.explaining():
+            self.check()
+            yield
+            self.check()
+
+
+NO_FILES = MappedFiles()
+
+
+@contextmanager
+def mapped(file: Path, expected: str, advice: str = "load the model again") -> Iterator[MappedFile]:
+    """The whole of a regular, non-empty file, to be read within: an error there is said to be a
+    change of the file where it has changed.
 
     `expected` says what it should be ("a GGUF file"). Raises FileError.
     """
+    mapping = _map(file, expected, advice)
+    with MappedFiles((mapping,)).unchanged():
+        yield mapping
+
+
+def _map(file: Path, expected: str, advice: str) -> MappedFile:
     try:
         status = file.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -27,13 +148,13 @@ def map_file(file: Path, expected: str) -> mmap.mmap:
         if status.st_size == 0:
             raise FileError(file, f"is empty, expected {expected}")
         with file.open("rb") as stream:
-            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            return MappedFile(file, os.dup(stream.fileno()), advice)
     except FileNotFoundError as error:
         raise FileError(file, "no such file") from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise FileError(file, f"cannot be read: {reason}") from error
-    except ValueError as error:  # a null character in the path; a file emptied under our hands
+    except (ValueError, RuntimeError) as error:  # a null in the path; emptied under our hands
         raise FileError(file, f"cannot be read: {error}") from error
 
 
@@ -43,13 +164,22 @@ def let_go(data: NDArray[np.generic]) -> None:
 
     For what is read once: a file that is larger than memory then never fills it.
     """
-    base: object = data
-    while isinstance(base, np.ndarray):
-        base = base.base
-    if isinstance(base, memoryview):
-        base = base.obj
+    base = _base(data)
     if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         start = np.frombuffer(base, np.uint8).ctypes.data
         begin = data.ctypes.data - start
         first = begin // mmap.PAGESIZE * mmap.PAGESIZE
         base.madvise(mmap.MADV_DONTNEED, first, begin + data.nbytes - first)
+
+
+def _file_under(data: NDArray[np.generic]) -> MappedFile | None:
+    base = _base(data)
+    return base if isinstance(base, MappedFile) else None
+
+
+def _base(data: NDArray[np.generic]) -> object:
+    """Whose memory an array shows."""
+    base: object = data
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base.obj if isinstance(base, memoryview) else base

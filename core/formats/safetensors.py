@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from core.errors import FileError
 from core.formats.header import HeaderReader, quote
 from core.formats.json_text import MAX_BYTES, found, parse_object, read_object
-from core.formats.mapping import map_file
+from core.formats.mapping import MappedFile, mapped
 from core.formats.tensor import TensorData
 from core.formats.tensor_file import TensorFile
 
@@ -51,7 +51,11 @@ class SafetensorsFile(TensorFile):
 def open_safetensors(path: str | Path) -> SafetensorsFile:
     """Map one file and read its header. Raises FileError for whatever is wrong with it."""
     file = Path(path)
-    mapping = map_file(file, "a safetensors file")
+    with mapped(file, "a safetensors file") as mapping:
+        return _read(file, mapping)
+
+
+def _read(file: Path, mapping: MappedFile) -> SafetensorsFile:
     reader = HeaderReader(file, memoryview(mapping))
     header = _read_header(reader)
     metadata = _read_metadata(reader, header.pop("__metadata__", {}))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import FileError, UnsupportedError
+from core.formats.mapping import MappedFiles
 from core.quant.registry import FORMATS, QuantFormat
 
 
@@ -50,6 +52,11 @@ class TensorData:
             piece = self.format.dequantize(self.data[at : at + unit], (together, columns))
             out[i] = piece[row % together]
         return out
+
+
+def files_of(tensors: Iterable[TensorData]) -> MappedFiles:
+    """The files that the tensors are mapped from."""
+    return MappedFiles.under(tensor.data for tensor in tensors)
 
 
 _SCAN_BLOCKS = 1 << 18  # at most about 1 MiB of temporary memory at a time

@@ -1,7 +1,7 @@
 """Variants: a model's weights in our own formats, in a directory, mapped and not copied.
 
     variant.json        the manifest: layout version, mode, source, files with their sizes, the
-                        tokenizer's identity, and the quantizer's report
+                        tokenizer's identity, checksums, and the quantizer's report
     metadata.json       the model's metadata under the keys of GGUF files, vocabulary included
     model.safetensors   every tensor as U8, its bytes as kernels read them, each from a multiple of
                         64 bytes on and filled up to one; `__metadata__` has formats and shapes
@@ -27,6 +27,7 @@ from core.formats.header import quote
 from core.formats.json_text import MAX_TOKENIZER_BYTES, found, parse_object, read_object
 from core.formats.safetensors import SINGLE_FILE, SafetensorsFile, open_safetensors
 from core.formats.tensor import TensorData
+from core.formats.variant_checksums import Checksums, check_tensor_names, read_checksums
 from core.quant.registry import FORMATS
 
 LAYOUT_VERSION = 1
@@ -39,7 +40,8 @@ _FLOAT, _NOT_FINITE = "float", ("inf", "-inf", "nan")
 
 @dataclass(eq=False)
 class VariantFolder:
-    """An open variant. `manifest` is its variant.json; tensors stay valid after `close`."""
+    """An open variant. `manifest` is its variant.json; tensors stay valid after `close`. Older ones
+    have no checksums."""
 
     path: Path
     mode: str
@@ -47,6 +49,7 @@ class VariantFolder:
     metadata: Mapping[str, Any] = field(repr=False)
     tensors: Mapping[str, TensorData] = field(repr=False)
     nbytes: int  # of all files
+    checksums: Checksums | None = field(default=None, repr=False)
 
     def close(self) -> None:
         self.tensors = MappingProxyType({})
@@ -54,6 +57,21 @@ class VariantFolder:
 
 def is_variant(folder: Path) -> bool:
     return (folder / MANIFEST_FILE).is_file()
+
+
+def listed_files(folder: Path) -> tuple[str, ...]:
+    """The names of a variant's files as its manifest lists them, whatever their layout version,
+    and at last the manifest's. FileError where the directory is no variant."""
+    if not is_variant(folder):
+        raise FileError(folder, "exists and is no variant; only a variant is replaced")
+    path = folder / MANIFEST_FILE
+    files = read_object(path).get("files")
+    if not isinstance(files, dict):
+        raise FileError(path, f"files is {found(files)}, expected an object")
+    for name in files:
+        if not _is_name(name):
+            raise FileError(path, f"files: {quote(name)} is no name of a file")
+    return (*files, MANIFEST_FILE)
 
 
 def was_variant(folder: Path) -> bool:
@@ -64,22 +82,28 @@ def was_variant(folder: Path) -> bool:
 
 
 def open_variant(folder: str | Path) -> VariantFolder:
-    """Read the manifest and the headers, and hold every file's size against the manifest.
+    """Read the manifest and the headers, and hold every file's size against the manifest; checksums
+    are read and not compared.
 
     Raises FileError for a missing or wrong file, another layout version, tensors that do not fit.
     """
     path = Path(folder)
     manifest = read_manifest(path)
     nbytes = _check_files(path, manifest)
+    checksums = read_checksums(manifest, path / MANIFEST_FILE)
     metadata = from_json(read_object(path / METADATA_FILE, limit=MAX_TOKENIZER_BYTES))
     with open_safetensors(path / SINGLE_FILE) as file:
+        tensors = _tensors(file)
+        if checksums is not None:
+            check_tensor_names(checksums, path / MANIFEST_FILE, tensors)
         return VariantFolder(
             path,
             manifest["mode"],
             MappingProxyType(manifest),
             MappingProxyType(metadata),
-            MappingProxyType(_tensors(file)),
+            MappingProxyType(tensors),
             nbytes,
+            checksums,
         )
 
 
@@ -123,7 +147,7 @@ def _check_files(folder: Path, manifest: Mapping[str, Any]) -> int:
     for name, size in files.items():
         if type(size) is not int or size < 0 or not _is_name(name):
             raise FileError(folder / MANIFEST_FILE, f"files: {quote(name)} is {found(size)}")
-        _check_size(folder / name, size)
+        check_size(folder / name, size)
     return sum(files.values()) + (folder / MANIFEST_FILE).stat().st_size
 
 
@@ -132,7 +156,8 @@ def _is_name(name: str) -> bool:
     return name.isprintable() and not set(name) & set("/\\:") and name.strip(".") != ""
 
 
-def _check_size(path: Path, expected: int) -> None:
+def check_size(path: Path, expected: int) -> None:
+    """FileError unless the file has so many bytes."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import struct
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from core.errors import DeviceError
+from core.errors import DeviceError, FileError
+from core.files import make_folder, reason, write_file
 from core.gpu.create import create, vk, vulkan_errors
 from core.gpu.shaders import load_spirv, reflect
 
@@ -53,7 +53,7 @@ class PipelineCache:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            log.warning("%s: the pipeline cache cannot be read: %s", self.path, error.strerror)
+            log.warning("%s: the pipeline cache cannot be read: %s", self.path, reason(error))
             return b""
 
     def _data(self) -> bytes:
@@ -69,16 +69,12 @@ class PipelineCache:
         data = self._data()
         if len(data) <= self._saved_bytes:
             return
-        part = self.path.with_suffix(f".{os.getpid()}.part")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(data)
-            part.replace(self.path)
+            make_folder(self.path.parent)
+            write_file(self.path, data)
             self._saved_bytes = len(data)
-        except OSError as error:
-            log.warning("%s: the pipeline cache cannot be written: %s", self.path, error.strerror)
-            with contextlib.suppress(OSError):  # what a full disk has taken of it
-                part.unlink(missing_ok=True)
+        except FileError as error:
+            log.warning("the pipeline cache is not saved: %s", error)
 
     def close(self) -> None:
         self.save()

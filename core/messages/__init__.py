@@ -82,6 +82,7 @@ from core.messages.models import (
     CancelLoad,
     ExecutorChanged,
     ExecutorInfo,
+    FileDamaged,
     LoadFailed,
     LoadModel,
     LoadProgress,
@@ -151,6 +152,7 @@ Event = (
     | ModelLoaded
     | LoadFailed
     | ExecutorChanged
+    | FileDamaged
     | GenerationStarted
     | ConversationRead
     | PrefillProgress
@@ -209,6 +211,7 @@ __all__ = [
     "ExecutorChanged",
     "ExecutorInfo",
     "ExportMaps",
+    "FileDamaged",
     "Forced",
     "Gains",
     "GainsEffect",

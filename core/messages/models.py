@@ -123,6 +123,13 @@ class LoadFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class FileDamaged:
+    """A file of the loaded model is not what was written; it stays in use."""
+
+    message: str  # a sentence that names file and tensor
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutorChanged:
     """The executor changed under a loaded model: asked for, or because the device failed."""
 

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.errors import NotFiniteError
+from core.finite import ADVICE
+
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
+_LARGEST_LOG = 700.0  # e^709.8 is the largest number
 _BLOCK_BYTES = 32 << 20  # of float64 at a time
 
 
@@ -86,8 +90,16 @@ class Estimate:
 
 
 def perplexity(log_p: F64) -> Estimate:
-    """exp(mean negative log likelihood), its error carried through the exponential."""
+    """exp(mean negative log likelihood), its error carried through the exponential.
+
+    NotFiniteError where it is larger than a number can be.
+    """
     nll = Estimate.of(-log_p)
+    if nll.mean > _LARGEST_LOG:
+        raise NotFiniteError(
+            f"the perplexity is beyond all numbers: the text costs {nll.mean:.4g} nats a token, "
+            f"so the model's logits are far too large; {ADVICE}"
+        )
     value = math.exp(nll.mean)
     return Estimate(value, nll.error * value)
 

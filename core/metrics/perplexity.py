@@ -16,6 +16,7 @@ import numpy as np
 
 from core.errors import FileError, RequestError
 from core.exec.executor import StopCheck
+from core.finite import checked
 from core.loading import Runner
 from core.messages import DivergenceReport
 from core.metrics.divergence import Estimate, Rows, compare, concatenate, percentile, perplexity
@@ -68,7 +69,7 @@ def measure(
 ) -> DivergenceReport:
     """Both models over the chunks, step by step side by side: no more than a step's logits of
     each is in memory. The runners were started with `every_output` and belong to the caller;
-    CancelledError once `should_stop` says so.
+    CancelledError once `should_stop` says so; NotFiniteError where a model's values overflow.
     """
     size, parts = len(chunks[0]), []
     for number, chunk in enumerate(chunks):
@@ -102,6 +103,8 @@ def _report(
 ) -> DivergenceReport:
     rows = concatenate(parts)
     ppl, ppl_reference = perplexity(rows.log_p), perplexity(rows.log_p_reference)
+    name, how = str(tested.model_file.path), tested.session.made_by
+    checked(rows.kld, "the divergences", name, how)
     kld, delta = Estimate.of(rows.kld), np.exp(rows.log_p) - np.exp(rows.log_p_reference)
     same = Estimate.of(rows.same_top.astype(np.float64))
     weight_bytes = tested.model_info.weight_bytes

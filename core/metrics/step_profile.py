@@ -33,7 +33,7 @@ def profile_step(runner: Runner, tokens: int, progress: Progress) -> StepProfile
     plan = executor.program.plan_for(step.count, step.outputs)
     progress("measuring memory", 0.0)
     memory = read_gb_s(runner)
-    with _kept_rows(executor, plan, step):
+    with runner.session.files.unchanged(), _kept_rows(executor, plan, step):
         executor.run(step)  # records, and wakes what sleeps
         whole, taken = _medians(executor, plan, step, progress)
     ops = tuple(

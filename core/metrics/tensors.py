@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from core.formats.tensor import TensorData
+from core.formats.tensor import TensorData, files_of, find_non_finite, not_finite
 from core.messages import TensorRow
 from core.quant.modes import convert, raised
 
@@ -19,14 +19,24 @@ _ROWS = 16  # of a tile: pieces begin with whole ones
 
 
 def analyze(
-    tensors: Mapping[str, TensorData], mode: str, progress: Progress
+    tensors: Mapping[str, TensorData], mode: str, progress: Progress, path: object = "the model"
 ) -> tuple[TensorRow, ...]:
-    """A row for every tensor, in the file's order."""
+    """A row for every tensor, in the file's order; FileError where weights of `path` are not
+    finite, FileChangedError."""
+    with files_of(tensors.values()).unchanged():
+        return _rows(tensors, mode, progress, path)
+
+
+def _rows(
+    tensors: Mapping[str, TensorData], mode: str, progress: Progress, path: object
+) -> tuple[TensorRow, ...]:
     total = sum(tensor.nbytes for tensor in tensors.values()) or 1
     finer = raised(tensors.values(), mode)
     done, rows = 0, []
     for tensor in tensors.values():
         progress(tensor.name, done / total)
+        if find_non_finite(tensor):
+            raise not_finite(path, tensor.name)
         rows.append(_row(tensor, convert(tensor, mode, raised=finer)))
         done += tensor.nbytes
     return tuple(rows)

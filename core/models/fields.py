@@ -9,6 +9,7 @@ from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
 from core.formats.json_text import found
+from core.formats.ranges import LARGEST_WIDTH, Range, text_of
 from core.plan.builder import WeightSpec
 
 _REQUIRED = object()
@@ -37,21 +38,21 @@ class Fields:
         default: int | None = None,
         *,
         at_least: int = 1,
-        at_most: int = 1 << 24,
+        at_most: int = LARGEST_WIDTH,
     ) -> int:
         value = self._get(key, _REQUIRED if default is None else default)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.error(key, f"expected an integer, found {found(value)}")
         if not at_least <= value <= at_most:
-            raise self.error(key, f"expected {at_least} to {at_most}, found {value}")
+            raise self.error(key, f"expected {at_least} to {at_most}, found {found(value)}")
         return value
 
-    def number(self, key: str, default: float | None = None, *, above: float = 0.0) -> float:
+    def number(self, key: str, default: float | None = None, *, within: Range) -> float:
         value = self._get(key, _REQUIRED if default is None else default)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.error(key, f"expected a number, found {found(value)}")
-        if not math.isfinite(value) or value <= above:
-            raise self.error(key, f"expected a finite number above {above}, found {value}")
+        if not within[0] <= value <= within[1]:  # NaN fails too
+            raise self.error(key, f"expected {text_of(within)}, found {found(value)}")
         return float(value)
 
     def text(self, key: str, default: str) -> str:
@@ -71,7 +72,7 @@ class Fields:
         return self._prefix + key in self._metadata
 
     def integers(
-        self, key: str, count: int, *, at_least: int = 1, at_most: int = 1 << 24
+        self, key: str, count: int, *, at_least: int = 1, at_most: int = LARGEST_WIDTH
     ) -> tuple[int, ...]:
         """One for each layer, or one for all."""
         values = self._list(key, count, _REQUIRED)
@@ -81,12 +82,15 @@ class Fields:
                 raise self.error(key, f"{expected}, found {found(value)}")
         return tuple(int(value) for value in values)  # type: ignore[call-overload]
 
-    def numbers(self, key: str, count: int, default: float) -> tuple[float, ...]:
+    def numbers(self, key: str, count: int, default: float, *, within: Range) -> tuple[float, ...]:
         """One for each layer, or one for all; -inf is a number here."""
         values = self._list(key, count, default)
         for value in values:
-            if type(value) not in (int, float) or not value < math.inf:  # type: ignore[operator]
-                raise self.error(key, f"expected numbers, found {found(value)}")
+            if type(value) not in (int, float) or not (
+                value == -math.inf or within[0] <= value <= within[1]  # type: ignore[operator]
+            ):
+                problem = f"expected -inf or {text_of(within)}, found {found(value)}"
+                raise self.error(key, problem)
         return tuple(float(value) for value in values)  # type: ignore[arg-type]
 
     def _list(self, key: str, count: int, default: object) -> list[object]:

@@ -17,6 +17,15 @@ from functools import partial
 from pathlib import Path
 
 from core.errors import FileError
+from core.formats.ranges import (
+    DEVIATIONS,
+    EPSILON,
+    LARGEST_CONTEXT,
+    LARGEST_COUNT,
+    ROPE_BASE,
+    SOFTCAP,
+    text_of,
+)
 from core.models.fields import Fields, KnownShape, check_shapes
 from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket, PlanBuilder, WeightSpec
@@ -288,11 +297,11 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
     for name in ("token_embd.weight", "blk.0.laurel_l.weight", PER_LAYER_TABLE):
         if name not in weights:
             raise FileError(path, f"tensor {name} is missing")
-    layers = fields.integer("block_count", at_most=4096)
+    layers = fields.integer("block_count", at_most=LARGEST_COUNT)
     feed_forward = fields.integers("feed_forward_length", layers)
-    heads = fields.integer("attention.head_count", at_most=4096)
+    heads = fields.integer("attention.head_count", at_most=LARGEST_COUNT)
     kv_heads = fields.integer("attention.head_count_kv", at_most=heads)
-    head_dim = fields.integer("attention.key_length", at_most=4096)
+    head_dim = fields.integer("attention.key_length", at_most=LARGEST_COUNT)
     if heads % kv_heads:
         raise fields.error("attention.head_count_kv", f"{kv_heads} does not divide {heads} heads")
     if head_dim % 2:
@@ -308,16 +317,16 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
             width=fields.integer("embedding_length"),
             feed_forward=max(feed_forward),
             vocabulary=weights["token_embd.weight"].shape[0],
-            trained_context=fields.integer("context_length", at_most=1 << 30),
+            trained_context=fields.integer("context_length", at_most=LARGEST_CONTEXT),
         ),
-        eps=fields.number("attention.layer_norm_rms_epsilon"),
+        eps=fields.number("attention.layer_norm_rms_epsilon", within=EPSILON),
         sliding=(sliding := fields.flags("attention.sliding_window_pattern", layers)),
         window=fields.integer("attention.sliding_window"),
-        theta=fields.number("rope.freq_base", 1e6),
-        sliding_theta=fields.number("rope.freq_base_swa", 1e4),
+        theta=fields.number("rope.freq_base", 1e6, within=ROPE_BASE),
+        sliding_theta=fields.number("rope.freq_base_swa", 1e4, within=ROPE_BASE),
         own_caches=_own_caches(fields, sliding),
         feed_forward=feed_forward,
-        sparsity=fields.numbers("activation_sparsity_scale", layers, -math.inf),
+        sparsity=fields.numbers("activation_sparsity_scale", layers, -math.inf, within=DEVIATIONS),
         streams=streams,
         active=fields.integer("altup.active_idx", 0, at_least=0, at_most=streams - 1),
         correct_scale=fields.flag("altup.correct_scale", True),
@@ -325,8 +334,18 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
         table_layers=_table_layers(fields, layers, table[-1], n),
         table_columns=table[-1] if fields.has("table_layers") else layers * n,
         laurel_rank=weights["blk.0.laurel_l.weight"].shape[0],
-        softcap=fields.number("final_logit_softcapping", 30.0, above=-1.0),
+        softcap=_softcap(fields),
     )
+
+
+def _softcap(fields: Fields) -> float:
+    """0: none."""
+    cap = fields.number("final_logit_softcapping", 30.0, within=(0.0, SOFTCAP[1]))
+    if 0 < cap < SOFTCAP[0]:
+        raise fields.error(
+            "final_logit_softcapping", f"expected 0 or {text_of(SOFTCAP)}, found {cap}"
+        )
+    return cap
 
 
 def _table_layers(fields: Fields, layers: int, columns: int, width: int) -> tuple[int, ...]:

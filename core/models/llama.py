@@ -13,6 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
+from core.formats.ranges import (
+    EPSILON,
+    LARGEST_CONTEXT,
+    LARGEST_COUNT,
+    ROPE_BASE,
+    ROPE_FACTOR,
+)
 from core.models.fields import Fields, KnownShape, check_shapes
 from core.models.model import BuildOptions, Model, ModelShape
 from core.plan.builder import Bucket, PlanBuilder, WeightSpec
@@ -122,19 +129,25 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
         raise UnsupportedError(
             f"{path}: llama.rope.scaling.type: expected none or linear, found {scaling[:40]!r}"
         )
-    factor = fields.number("rope.scaling.factor", 1.0) if scaling == "linear" else 1.0
+    factor = (
+        fields.number("rope.scaling.factor", 1.0, within=ROPE_FACTOR)
+        if scaling == "linear"
+        else 1.0
+    )
     pairing = fields.text("rope.pairing", "interleaved")
     if pairing not in ("interleaved", "half_split"):
-        raise fields.error("rope.pairing", f"expected interleaved or half_split, found {pairing}")
+        raise fields.error(
+            "rope.pairing", f"expected interleaved or half_split, found {pairing[:40]!r}"
+        )
     width = fields.integer("embedding_length")
-    heads = fields.integer("attention.head_count", at_most=4096)
-    head_dim = fields.integer("attention.key_length", 0, at_least=0, at_most=4096)
+    heads = fields.integer("attention.head_count", at_most=LARGEST_COUNT)
+    head_dim = fields.integer("attention.key_length", 0, at_least=0, at_most=LARGEST_COUNT)
     if not head_dim and width % heads:
         raise fields.error(
             "attention.head_count", f"{heads} heads do not divide a width of {width}"
         )
     head_dim = head_dim or width // heads
-    value_dim = fields.integer("attention.value_length", head_dim, at_most=4096)
+    value_dim = fields.integer("attention.value_length", head_dim, at_most=LARGEST_COUNT)
     kv_heads = fields.integer("attention.head_count_kv", heads, at_most=heads)
     rotary_dim = fields.integer("rope.dimension_count", head_dim, at_most=head_dim)
     if heads % kv_heads:
@@ -145,18 +158,18 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
         raise fields.error("rope.dimension_count", f"expected an even number, found {rotary_dim}")
     return Config(
         shape=ModelShape(
-            layers=fields.integer("block_count", at_most=4096),
+            layers=fields.integer("block_count", at_most=LARGEST_COUNT),
             heads=heads,
             kv_heads=kv_heads,
             head_dim=head_dim,
             width=width,
             feed_forward=fields.integer("feed_forward_length"),
             vocabulary=embedding.shape[0],
-            trained_context=fields.integer("context_length", at_most=1 << 30),
+            trained_context=fields.integer("context_length", at_most=LARGEST_CONTEXT),
         ),
-        eps=fields.number("attention.layer_norm_rms_epsilon"),
+        eps=fields.number("attention.layer_norm_rms_epsilon", within=EPSILON),
         rotary_dim=rotary_dim,
-        theta=fields.number("rope.freq_base", 10000.0),
+        theta=fields.number("rope.freq_base", 10000.0, within=ROPE_BASE),
         rope_scale=1.0 / factor,
         half_split=pairing == "half_split",
     )

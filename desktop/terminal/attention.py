@@ -6,7 +6,7 @@ import argparse
 import json
 import time
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from core import loading
 from core.attention import head_maps
 from core.errors import RequestError
+from core.files import check_place, replaced
 from core.metrics.memory import available_bytes
 from core.models.model import ModelShape
 from desktop.cli import engine_options
-from desktop.terminal.files import check_place, read_tokens, save, warn
+from desktop.terminal.files import read_tokens, warn
 
 _WORKING_MAPS = 4  # of one head, while it is computed
 _EVERY_QUERY = 1 << 62  # bytes: a budget without an end
@@ -47,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         finally:
             runner.close()
         numbers = [np.array(each, np.int32) for each in (tokens, layers, heads)]
-        save(arguments.out, lambda out: _write(out, probs, *numbers))
+        with replaced(arguments.out) as out:
+            np.savez(out, probs=probs, tokens=numbers[0], layers=numbers[1], heads=numbers[2])
         if arguments.json:
             info = runner.executor_info
             report: dict[str, Any] = {
@@ -64,20 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
                 "values": info.values,
                 "seconds": seconds,
             }
-            print(json.dumps(report))
+            print(json.dumps(report, allow_nan=False))
     finally:
         file.close()
     return 0
-
-
-def _write(
-    out: BinaryIO,
-    probs: NDArray[np.float32],
-    tokens: NDArray[np.int32],
-    layers: NDArray[np.int32],
-    heads: NDArray[np.int32],
-) -> None:
-    np.savez(out, probs=probs, tokens=tokens, layers=layers, heads=heads)
 
 
 def _maps(

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if result.reuse:
         report["reuse"]["ratio"] = result.reuse.ratio
     if arguments.json:
-        print(json.dumps(report))
+        print(json.dumps(report, allow_nan=False))
         return 0
     print(f"{report['model']} on {info.device} ({info.backend}, {info.mode}, {info.activations})")
     for name, spread in (("prefill", result.prefill_tok_s), ("decode", result.decode_tok_s)):

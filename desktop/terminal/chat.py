@@ -17,6 +17,7 @@ from core.messages import (
     ChatMessage,
     Event,
     ExecutorChanged,
+    FileDamaged,
     Generate,
     GenerationFinished,
     LoadFailed,
@@ -74,6 +75,7 @@ def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingO
                     "stats": stats,
                 },
                 ensure_ascii=False,
+                allow_nan=False,
             )
         )
     return 130 if answer.interrupted else 0
@@ -183,6 +185,8 @@ def _wait_for_model(engine: Engine) -> ModelLoaded:
 def _report(event: Event) -> None:
     if isinstance(event, Logged) and event.level == "warning":
         _say(f"llm-lite: {event.text}")
+    elif isinstance(event, FileDamaged):
+        _say(f"llm-lite: {event.message}")
     elif isinstance(event, ExecutorChanged):
         _say(f"llm-lite: inference moved to {event.executor.device}: {event.executor.reason}")
 

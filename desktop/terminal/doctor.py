@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.benchmark_modes:
         report["modes"] = _benchmark(arguments)
     if arguments.json:
-        print(json.dumps(report))
+        print(json.dumps(report, allow_nan=False))
     else:
         _print(report)
     return 0

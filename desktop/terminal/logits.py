@@ -9,8 +9,9 @@ import time
 import numpy as np
 
 from core import loading
+from core.files import check_place, replaced
 from desktop.cli import engine_options
-from desktop.terminal.files import check_place, read_tokens, save, warn
+from desktop.terminal.files import read_tokens, warn
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -27,7 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
             seconds = time.perf_counter() - started
         finally:
             runner.close()
-        save(arguments.out, lambda out: np.save(out, logits))
+        with replaced(arguments.out) as out:
+            np.save(out, logits)
         if arguments.json:
             info = runner.executor_info
             print(
@@ -43,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
                         "keys": info.keys,
                         "values": info.values,
                         "seconds": seconds,
-                    }
+                    },
+                    allow_nan=False,
                 )
             )
     finally:

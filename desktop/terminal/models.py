@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
             }
             for entry in entries
         ]
-        print(json.dumps(rows))
+        print(json.dumps(rows, allow_nan=False))
         return 0
     for entry in entries:
         where = (

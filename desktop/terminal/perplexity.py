@@ -42,7 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
         other = stack.enter_context(loading.started(whose, reference, None))
         report = measure(runner, other, chunks, _Progress())
     if arguments.json:
-        print(json.dumps({k: v for k, v in asdict(report).items() if k not in _PLOTTED}))
+        told = {k: v for k, v in asdict(report).items() if k not in _PLOTTED}
+        # A single scored token has no standard error: null.
+        told = {k: None if v != v else v for k, v in told.items()}
+        print(json.dumps(told, allow_nan=False))
     else:
         _print(report, _cache(tested), _cache(reference))
     return 0

@@ -5,14 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 
 from core import loading
 from core.calibrating import calibrate
@@ -31,10 +27,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_mode(arguments.mode)
     destination = Path(arguments.destination).expanduser()
     check_destination(destination, replace=arguments.force)
-    with _ended_by_signal():
-        report = _quantize(arguments, destination)
+    report = _quantize(arguments, destination)
     if arguments.json:
-        print(json.dumps(asdict(report)))
+        print(json.dumps(asdict(report), allow_nan=False))
     else:
         _print(report, destination)
     return 0
@@ -54,20 +49,6 @@ def _quantize(arguments: argparse.Namespace, destination: Path) -> QuantizationR
         return quantize(model, destination, mode, moments=moments, replace=force, progress=_Bar())
     finally:
         model.close()
-
-
-@contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """SIGTERM is an interruption too, so that nothing half made is left behind."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class _Bar:

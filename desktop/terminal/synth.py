@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from core.errors import RequestError
+from core.files import check_place
 from core.formats.variant_writer import check_destination
 from core.synthetic import write_synthetic
-from desktop.terminal.files import check_place
 from desktop.terminal.slicing import Percent
 
 

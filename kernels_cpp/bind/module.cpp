@@ -5,6 +5,7 @@ PYBIND11_MODULE(_cpp, module) {
   init_cpu(module);
   init_interpreter(module);
   init_logits(module);
+  init_mapping(module);
   init_quantizer(module);
   init_tokenizer(module);
 }

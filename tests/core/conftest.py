@@ -4,18 +4,21 @@ import threading
 
 import pytest
 
-from tests.core.engine_client import Client, Hook
+from tests.core.engine_client import PATIENCE, Client, Hook
 
 
 @pytest.fixture
 def client():
-    before = threading.active_count()
+    before = threading.enumerate()
     client = Client()
     yield client
     assert client.engine.close(), "the engine's thread did not end"
     client.events += client.engine.poll()
     assert client.woken == len(client.events), "wake is called for every event"
-    assert threading.active_count() == before
+    for thread in threading.enumerate():  # the sandbox belongs to the program
+        if thread not in before and not thread.name.startswith("sandbox"):
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), f"{thread.name} is left behind"
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_what_was_taken_stays_as_it_was(tiny_llama, tmp_path):
 def test_what_cannot_be_exported_is_a_sentence(source, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     taken, told = snapshot(source, HEADS), []
-    with pytest.raises(LlmLiteError, match="cannot be written to"):
+    with pytest.raises(LlmLiteError, match="file: cannot be made: there is a file where"):
         write(taken, tmp_path / "file" / "x.npz")
     with pytest.raises(LlmLiteError, match="already"):
         write(taken, tmp_path / "file")

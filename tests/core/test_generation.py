@@ -139,4 +139,5 @@ def test_no_second_gigantic_answer_from_nonsense_weights(client, tmp_path):
     assert "output_norm.weight" in warning
     finished, tokens = client.ask()
     assert (finished.stop_reason, tokens) == ("error", [])
-    assert "not numbers" in finished.message
+    assert "logits of token" in finished.message
+    assert "not finite numbers" in finished.message

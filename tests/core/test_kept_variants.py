@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import loading
+from core import folders, loading
 from core.engine import Engine
 from core.errors import FileError
 from core.kept_variants import find, open_weights, place_of, remove
@@ -98,17 +98,21 @@ def test_what_cannot_be_removed_stays(client, tiny_llama, tmp_path, monkeypatch)
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(folders, "rename_new", refuse)
     with pytest.raises(FileError, match=r"cannot be removed: Permission denied"):
         remove(kept)
     monkeypatch.undo()
     assert find(tmp_path / "kept", opened(tiny_llama), pytest.fail) == {"int4": kept}
-    monkeypatch.setattr("core.kept_variants.shutil.rmtree", lambda *_, **__: None)
-    assert remove(kept) > 0, "its name is gone"
-    assert find(tmp_path / "kept", opened(tiny_llama), pytest.fail) == {}
-    left = kept.with_name(kept.name + ".removed")
-    assert left.is_dir()
-    monkeypatch.undo()
+    (kept / "notes").write_text("mine")
+    with pytest.raises(FileError, match=r"notes: is not listed"):
+        remove(kept)
+    (kept / "notes").unlink()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "rmdir", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Path, "unlink", lambda path, **_: None)
+        remove(kept)
+    (left,) = (tmp_path / "kept").iterdir()
+    assert left.name.endswith(".gone"), "its name is gone"
     assert find(tmp_path / "kept", opened(tiny_llama), pytest.fail) == {}
     assert not left.exists(), "and the rest goes with the next start"
     with pytest.raises(FileError, match="expected a variant"):
@@ -119,7 +123,7 @@ def test_the_weights_lie_in_the_file(client, tiny_llama, tmp_path):
     keep(client, tiny_llama, "int8")
     file = opened(tiny_llama, tmp_path / "kept")
     stages = []
-    weights = loading._convert(file, "int8", lambda stage, fraction: stages.append(stage))
+    weights, _ = loading._convert(file, "int8", lambda stage, fraction: stages.append(stage))
     assert stages == ["mapping the variant on disk"]
     for weight in weights.values():
         assert not weight.data.flags.owndata and not weight.data.flags.writeable
@@ -169,7 +173,7 @@ def test_nowhere_to_keep_it_is_a_sentence(tiny_llama, tmp_path):
 def test_values_are_those_of_memory(tiny_llama, tmp_path, client):
     keep(client, tiny_llama)
     mapped = opened(tiny_llama, tmp_path / "kept")
-    made = loading._convert(opened(tiny_llama), "int4", lambda *_: None)
-    for name, weight in loading._convert(mapped, "int4", lambda *_: None).items():
+    made, _ = loading._convert(opened(tiny_llama), "int4", lambda *_: None)
+    for name, weight in loading._convert(mapped, "int4", lambda *_: None)[0].items():
         assert weight.dtype == made[name].dtype
         assert np.array_equal(weight.data.ravel(), made[name].data.ravel()), name

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import RequestError
+from core.errors import NotFiniteError, RequestError
 from core.messages import SamplingOptions
 from core.sampling import Sampler, check
 
@@ -148,7 +148,7 @@ def test_a_tiny_temperature_is_greedy():
 @pytest.mark.parametrize("bad", [[1, math.nan, 2], [1, math.inf], [-math.inf] * 3, [math.nan] * 2])
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_logits_that_are_no_numbers_are_refused(bad, temperature):
-    with pytest.raises(RequestError, match="not numbers"):
+    with pytest.raises(NotFiniteError, match="not finite numbers"):
         Sampler(options(temperature=temperature)).choose(np.array(bad, np.float32), ())
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -213,6 +214,37 @@ def test_other_models_and_places(source, tmp_path):
     (tmp_path / "there").mkdir()
     with pytest.raises(FileError, match="there: exists already"):
         slice_model(source, tmp_path / "there", CUT)
+
+
+@pytest.mark.parametrize("view", [False, True])
+@pytest.mark.parametrize("kind", ["file", "pipe", "link", "none", "long"])
+def test_places_that_are_taken(source, tmp_path, kind, view):
+    folder, place = tmp_path / "folder", tmp_path / "folder" / "cut"
+    folder.mkdir()
+    if kind == "file":
+        place.write_text("mine")
+    elif kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "link":
+        place.symlink_to("nowhere")
+    else:
+        place = folder / ("none/cut" if kind == "none" else "x" * 256)
+    before = sorted(folder.iterdir())
+    said = "there is no directory|File name too long|cut: exists already; choose another name"
+    with pytest.raises(FileError, match=said):
+        slice_model(source, place, CUT, view=view)
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_a_full_disk_leaves_no_part_of_a_slice(source, tmp_path, monkeypatch, view):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("core.files.os.write", full)
+    with pytest.raises(FileError, match="cut: cannot be written: No space left on device"):
+        slice_model(source, tmp_path / "cut", CUT, view=view)
+    assert list(tmp_path.iterdir()) == []
 
 
 def effective_parameters(cut):

@@ -137,7 +137,7 @@ def test_exports_that_fail_are_sentences(stage, tmp_path, monkeypatch):
         stage.robot.wait("a notice", lambda s: s.notices, 30)
         return stage.robot.state.notices[-1].text
 
-    assert "cannot be written to" in told(tmp_path / "file" / "x.png")
+    assert "cannot be made: there is a file where" in told(tmp_path / "file" / "x.png")
     assert "already" in told(tmp_path / "file")
     assert "No heads" in told(tmp_path / "x.png", "heads")
     monkeypatch.setattr("desktop.figure.MOST_PIXELS", 1000)

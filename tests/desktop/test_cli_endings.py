@@ -71,6 +71,28 @@ def test_interrupting_a_stream(endless_llama, backend):
     assert (first + out).endswith(b"\n")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_a_stream(endless_llama, number, code):
+    process = spawn("chat", endless_llama, *ENDLESS, *NUMPY)
+    read_some(process.stdout)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("form", ["gguf", "variant"])
+def test_a_signal_leaves_nothing_of_a_checkpoint(tmp_path, form):
+    process = spawn("synth", "smollm2-135m", tmp_path / "x", "--format", form)
+    while not list(tmp_path.glob(".x.*.part")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, b"\nllm-lite: terminated\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_interrupting_before_there_is_an_answer():
     process = spawn("chat", *NUMPY, "-p", "x", stdin=subprocess.PIPE)
     time.sleep(0.3)  # wherever it is now: starting, reading the file, about to answer

@@ -1,12 +1,16 @@
 """`llm-lite logits`: arrays, and places that cannot be written."""
 
+import io
 import json
+import os
+import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from desktop.cli import main
-from tests.desktop.terminal_runs import NUMPY, sentence
+from tests.desktop.terminal_runs import NUMPY, sentence, spawn
 
 
 def logits(model, out, *more):
@@ -74,3 +78,62 @@ def test_a_full_disk_leaves_what_was_there(tiny_llama, tmp_path, capsys, monkeyp
     assert logits(tiny_llama, out, "--text", "x") == 1
     assert f"{out}: cannot be written: No space left on device" in sentence(capsys)
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("x.npy", b"precious")]
+
+
+def run(*arguments, **options):
+    """In a process of its own: its exit code, and what it says on standard output and error."""
+    process = spawn(*arguments, **options)
+    out, err = process.communicate(timeout=60)
+    assert b"Traceback" not in err, err
+    return process.returncode, out, err.decode()
+
+
+@pytest.mark.parametrize("command", ["logits", "attention"])
+def test_no_device_is_replaced(tiny_llama, command):
+    before = Path("/dev/null").stat()
+    words = (command, tiny_llama, *NUMPY, "--text", "on the sea")
+    assert run(*words, "--out", "/dev/null")[0] == 0
+    after = Path("/dev/null").stat()
+    assert stat.S_ISCHR(after.st_mode)
+    assert (before.st_ino, before.st_mode) == (after.st_ino, after.st_mode)
+    if Path("/dev/full").exists():
+        code, _, err = run(*words, "--out", "/dev/full")
+        said = "llm-lite: /dev/full: cannot be written: No space left on device\n"
+        assert (code, err) == (1, said)
+        assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+
+
+@pytest.mark.parametrize("command", ["logits", "attention"])
+def test_into_a_pipe(tiny_llama, tmp_path, command):
+    """By /dev/stdout, by a shell's process substitution, and by a name."""
+    words = (command, tiny_llama, *NUMPY, "--text", "on the sea")
+    code, out, _ = run(*words, "--out", "/dev/stdout")
+    assert code == 0
+    np.load(io.BytesIO(out))
+    read, write = os.pipe()
+    process = spawn(*words, "--out", f"/dev/fd/{write}", pass_fds=[write])
+    os.close(write)
+    with open(read, "rb") as file:  # noqa: PTH123
+        assert file.read() == out
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    os.mkfifo(tmp_path / "pipe")
+    assert run(*words, "--out", tmp_path / "pipe")[::2] == (
+        1, f"llm-lite: {tmp_path / 'pipe'}: cannot be written: nobody reads this pipe\n",
+    )  # fmt: skip
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert run(*words, "--out", tmp_path / "pipe")[0] == 0
+    assert len(out) < 1 << 16, "it fits into the pipe, so that nobody must read meanwhile"
+    assert os.read(reader, 1 << 16) == out
+    os.close(reader)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_what_was_there_keeps_its_mode(tiny_llama, tmp_path):
+    place, link = tmp_path / "x.npy", tmp_path / "link"
+    place.touch()
+    place.chmod(0o640)
+    link.symlink_to("x.npy")
+    assert logits(tiny_llama, link, "--text", "x") == 0
+    assert link.is_symlink() and stat.S_IMODE(place.stat().st_mode) == 0o640
+    assert np.load(place).shape == np.load(link).shape

@@ -111,13 +111,13 @@ def test_destinations_that_exist_are_kept(source, tmp_path, capsys):
     assert quantize(source, place, "--mode", "int8") == 0
     capsys.readouterr()
     assert quantize(source, place, "--mode", "int4") == 1
-    assert "exists; choose another name, or replace it with --force" in sentence(capsys)
+    assert "exists already; choose another name, or replace it with --force" in sentence(capsys)
     assert open_variant(place).mode == "int8"
     assert quantize(source, place, "--mode", "int4", "--force") == 0
     capsys.readouterr()
     assert open_variant(place).mode == "int4"
     assert quantize(source, source, "--mode", "int4", "--force") == 1
-    assert "is no variant; only a variant is replaced" in sentence(capsys)
+    assert "exists and is no directory, which alone can be replaced" in sentence(capsys)
     assert source.read_bytes()[:4] == b"GGUF"
 
 
@@ -177,6 +177,18 @@ def test_broken_variants_are_a_sentence_to_chat(source, tmp_path, capsys):
     assert "expected 1, found 0; quantize the source again" in sentence(capsys)
 
 
+def test_a_file_of_somebody_else_in_the_destination(source, tmp_path, capsys):
+    place = tmp_path / "v"
+    assert quantize(source, place, "--mode", "int8") == 0
+    (place / "notes.txt").write_text("mine")
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    capsys.readouterr()
+    assert quantize(source, place, "--mode", "int4", "--force") == 1
+    assert "notes.txt: is not listed as a file of this directory" in sentence(capsys)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.gguf", "v"]
+
+
 def start(*arguments):
     return subprocess.Popen(
         [sys.executable, "-m", "desktop.cli", "quantize", *map(str, arguments)],
@@ -205,7 +217,14 @@ def wait_for_part(folder, process):
     raise AssertionError("nothing was written")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+ENDINGS = {
+    signal.SIGINT: (INTERRUPTED, "interrupted"),
+    signal.SIGTERM: (143, "terminated"),
+    signal.SIGHUP: (129, "the terminal hung up"),
+}
+
+
+@pytest.mark.parametrize("number", ENDINGS)
 def test_ended_in_the_middle_it_leaves_nothing_half(large, tmp_path, number):
     process = start(large, tmp_path / "v", "--mode", "int4")
     wait_for_part(tmp_path, process)
@@ -214,8 +233,9 @@ def test_ended_in_the_middle_it_leaves_nothing_half(large, tmp_path, number):
     if process.returncode == 0:  # it was quicker
         assert open_variant(tmp_path / "v").mode == "int4"
     else:
-        assert process.returncode == INTERRUPTED
-        assert err.decode().endswith("llm-lite: interrupted\n")
+        code, words = ENDINGS[number]
+        assert process.returncode == code
+        assert err.decode().endswith(f"llm-lite: {words}\n")
         assert list(tmp_path.iterdir()) == []
 
 

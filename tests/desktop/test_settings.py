@@ -70,6 +70,27 @@ def test_malformed_file_is_set_aside(path, text):
     assert path.with_name("settings.json.broken").read_text("utf-8") == text
 
 
+def test_what_was_set_aside_before_stays(path):
+    for number, name in enumerate(["settings.json.broken", "settings.json.broken-2"]):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"[{number}]")
+        _, (problem,) = load(path)
+        assert f"it was set aside as {name};" in problem
+    assert path.with_name("settings.json.broken").read_text("utf-8") == "[0]"
+    assert path.with_name("settings.json.broken-2").read_text("utf-8") == "[1]"
+
+
+def test_a_link_to_settings_stays_one(path, tmp_path):
+    path.parent.mkdir()
+    place = tmp_path / "dotfiles.json"
+    place.write_text("{}")
+    place.chmod(0o640)
+    path.symlink_to(place)
+    assert save(Settings(system_prompt="kept"), path) == ""
+    assert path.is_symlink() and place.stat().st_mode & 0o777 == 0o640
+    assert load(place)[0].system_prompt == "kept"
+
+
 def test_file_that_is_not_text_is_set_aside(path):
     path.parent.mkdir()
     path.write_bytes(b"\xff\xfe{}")
@@ -130,9 +151,13 @@ def test_a_file_without_an_end_is_not_read(path):
     path.parent.mkdir()
     path.symlink_to("/dev/zero")
     settings, (problem,) = load(path)
-    assert "has more than 8388608 bytes" in problem
+    assert "the defaults are used" in problem
     assert settings == load(path.with_name("none.json"))[0]
     assert path.is_symlink()
+    path.unlink()
+    path.touch()
+    os.truncate(path, 1 << 33)
+    assert "has more than 8388608 bytes" in load(path)[1][0]
 
 
 def test_nan_is_refused(path):
@@ -154,7 +179,7 @@ def full(*_arguments, **_options):
     raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace", "fdopen"])
+@pytest.mark.parametrize("call", ["fsync", "replace", "write"])
 def test_full_disk_keeps_the_old_file(path, monkeypatch, call):
     assert save(Settings(system_prompt="old"), path) == ""
     with monkeypatch.context() as patch:

@@ -15,7 +15,7 @@ WEIGHTS = {
     "catalogue": 3,
     "prompt": 6,
     "slice": 4,
-    "cli": 8,
+    "cli": 5,
 }
 DOORS = tuple(WEIGHTS)
 

@@ -15,7 +15,7 @@ from tests.fuzz.door import Case, Door, Result
 
 KINDS = (
     *("ok", "sentence", "raise", "panic", "None", "repr", "two lines", "segfault", "exit"),
-    *("loop", "wait", "allocate", "grow", "nan", "warned", "outside"),
+    *("loop", "wait", "allocate", "grow", "nan", "warned", "outside", "spin"),
 )
 
 
@@ -54,6 +54,8 @@ def use(case: Case) -> Result | None:
             return Result([np.array([1.0, np.nan])])
         case "warned":
             return Result([np.array([1.0, np.inf])], warned=True)
+        case "spin":  # half the limit
+            spin(0.5)
         case "outside":
             (Path(__file__).parent / "planted").write_text("x")
     return Result([np.ones(3)])

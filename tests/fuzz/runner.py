@@ -27,6 +27,9 @@ from typing import Any
 from tests.fuzz.door import FAILURES, Outcome
 
 TRIES = 3  # a machine may be busy: that often a case must be too slow
+PATIENCE_SECONDS = 120.0  # for a case that computes on a busy machine
+LOOK_SECONDS = 2.0  # in which a case that computes gets some of the processor
+LEAST_TICKS = 2  # of it: with less it waits
 READY_SECONDS = 180.0  # until a process has imported what it needs
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -150,11 +153,23 @@ class _Worker:
                 begins = lines.next(READY_SECONDS)
                 if begins is None:  # between two cases: what the last one left behind
                     raise RuntimeError(f"{self.report.door}: the process ended: {_tail(work)}")
-                told = lines.next(self.wall_seconds + 1)
+                told = self._answer(process, lines)
                 if told is None:
                     self._ended(process, work, waited=lines.waited)
                     return
                 self._tell(told, work)
+
+    def _answer(self, process: subprocess.Popen[bytes], lines: _Lines) -> dict[str, Any] | None:
+        """What is told of a case. One that still computes is waited for: on a busy machine only
+        the processor's time, which the system limits, says that it is too slow."""
+        told = lines.next(self.wall_seconds)
+        until = time.monotonic() + PATIENCE_SECONDS
+        while told is None and lines.waited and time.monotonic() < until:
+            before = _ticks(process.pid)
+            told = lines.next(LOOK_SECONDS)
+            if _ticks(process.pid) - before < LEAST_TICKS:
+                break
+        return told
 
     def _ended(self, process: subprocess.Popen[bytes], work: Path, *, waited: bool) -> None:
         """The case neither returned nor raised."""
@@ -228,6 +243,17 @@ def _child(
         os.close(read)
         _kill(process)
         process.wait()
+
+
+def _ticks(session: int) -> int:
+    """Hundredths of a second of the processor that all processes of a session used."""
+    total = 0
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = place.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                total += int(fields[11]) + int(fields[12])
+    return total
 
 
 _XDG = ("CONFIG", "DATA", "CACHE", "STATE")

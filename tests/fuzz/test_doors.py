@@ -10,7 +10,7 @@ from tests.fuzz.door import case_of, judge
 from tests.fuzz.doors import DOORS, share
 from tests.fuzz.runner import fuzz
 
-COUNT = 2500  # over all doors
+COUNT = 1500  # over all doors
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -90,7 +90,7 @@ BAD_CONFIG = {
         r"the weights are quantized \(gptq\), which is not read here; expected BF16",
     ),
     "eos": ({"eos_token_id": 300}, "eos_token_id is 300, expected ids below 300"),
-    "0 heads": ({"num_attention_heads": 0}, "attention.head_count: expected 1 to 4096, found 0"),
+    "0 heads": ({"num_attention_heads": 0}, "num_attention_heads is 0, expected 1 to 4096"),
     "layers": ({"num_hidden_layers": 3}, "blk.2.attn_norm.weight is missing"),
     "shape": ({"intermediate_size": 76}, r"expected shape \(76, 48\), found \(75, 48\)"),
 }

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core import folders
 from core.errors import FileError
-from core.formats import variant_writer
-from core.formats.variant import open_variant
+from core.folders import remove_folder
+from core.formats.variant import listed_files, open_variant
 from core.formats.variant_writer import Slot, VariantWriter
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +51,7 @@ def test_writes_and_leaves_nothing_else(tmp_path):
 
 def test_what_exists_is_kept_unless_it_may_be_replaced(tmp_path):
     write(tmp_path / "v", 1)
-    with pytest.raises(FileError, match="v: exists; choose another name, or replace it with --f"):
+    with pytest.raises(FileError, match="v: exists already; choose another name, or repl"):
         write(tmp_path / "v", 2)
     assert value_of(tmp_path / "v") == 1
     write(tmp_path / "v", 2, replace=True)
@@ -57,21 +59,151 @@ def test_what_exists_is_kept_unless_it_may_be_replaced(tmp_path):
     assert names(tmp_path) == ["v"]
 
 
-@pytest.mark.parametrize("kind", ["directory", "file", "link"])
-def test_only_variants_are_replaced(tmp_path, kind):
-    place = tmp_path / "v"
+def make_place(place, kind):
+    """Something at `place` that is no variant."""
     if kind == "directory":
         place.mkdir()
         (place / "metadata.json").write_text("mine")
     elif kind == "file":
         place.write_text("mine")
+    elif kind == "link":
+        write(place.with_name("other"), 1)
+        place.symlink_to(place.with_name("other"))
+    elif kind == "dangling":
+        place.symlink_to("nowhere")
+    elif kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(place))
     else:
-        write(tmp_path / "other", 1)
-        place.symlink_to(tmp_path / "other")
-    before = names(tmp_path)
-    with pytest.raises(FileError, match="exists and is no variant; only a variant is replaced"):
-        write(place, 2, replace=True)
-    assert names(tmp_path) == before
+        write(place, 1)
+        manifest = place / "variant.json"
+        manifest.write_text(manifest.read_text().replace("metadata.json", "../metadata.json"))
+
+
+REFUSED = {
+    "directory": "v: exists and is no variant; only a variant is replaced",
+    "file": "v: exists and is no directory, which alone can be replaced",
+    "link": "v: is a symbolic link, expected the directory itself",
+    "dangling": "v: is a symbolic link, expected the directory itself",
+    "pipe": "v: exists and is no directory",
+    "socket": "v: exists and is no directory",
+    "names": "variant.json: files: '../metadata.json' is no name of a file",
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_only_variants_are_replaced(tmp_path, kind, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    make_place(Path("v"), kind)
+    before = names(tmp_path), os.lstat("v").st_ino
+    for replace in (True, False):
+        with pytest.raises(FileError, match=REFUSED[kind] if replace else "v: exists already"):
+            write(Path("v"), 2, replace=replace)
+    if kind != "names":
+        with pytest.raises(FileError):
+            remove_folder(Path("v"), listed_files)
+    assert (names(tmp_path), os.lstat("v").st_ino) == before
+
+
+def test_a_mount_is_not_replaced(tmp_path, monkeypatch):
+    write(tmp_path / "v", 1)
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path / "v")
+    with pytest.raises(FileError, match="v: is a mount point, which cannot be replaced"):
+        write(tmp_path / "v", 2, replace=True)
+    assert value_of(tmp_path / "v") == 1
+
+
+FOREIGN = {
+    "file": lambda place: place.write_text("mine"),
+    "folder": lambda place: place.mkdir(),
+    "link": lambda place: place.symlink_to("variant.json"),
+}
+
+
+def snapshot(folder):
+    return {path.name: path.is_file() and path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_what_a_variant_does_not_list_is_refused_before_the_work(tmp_path, kind):
+    write(tmp_path / "v", 1)
+    FOREIGN[kind](tmp_path / "v" / "notes")
+    before = snapshot(tmp_path / "v")
+    said = "notes: is not listed as a file of this directory: move it elsewhere first"
+    with pytest.raises(FileError, match=said):
+        VariantWriter(tmp_path / "v", [], {}, "fp32", replace=True)
+    with pytest.raises(FileError, match=said):
+        remove_folder(tmp_path / "v", listed_files)
+    assert snapshot(tmp_path / "v") == before
+
+
+def test_a_listed_file_that_became_a_link_is_not_ours(tmp_path):
+    write(tmp_path / "v", 1)
+    weights = tmp_path / "v" / "model.safetensors"
+    weights.rename(tmp_path / "elsewhere")
+    weights.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileError, match=r"model\.safetensors: is not listed as a file"):
+        write(tmp_path / "v", 2, replace=True)
+    assert weights.is_symlink() and (tmp_path / "elsewhere").exists()
+
+
+def test_what_appears_during_the_work_is_refused_too(tmp_path):
+    write(tmp_path / "v", 1)
+    slots = [Slot("a", "f32", (4,), 16)]
+    with VariantWriter(tmp_path / "v", slots, {"metadata.json": b"{}"}, "fp32", replace=True) as w:
+        w.add(np.zeros(16, np.uint8))
+        (tmp_path / "v" / "notes").write_text("mine")
+        with pytest.raises(FileError, match="notes: is not listed"):
+            w.finish(MANIFEST)
+    assert value_of(tmp_path / "v") == 1
+    assert names(tmp_path) == ["v"]
+    assert (tmp_path / "v" / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("swaps", [True, False])
+def test_what_appears_in_the_last_moment_is_kept(tmp_path, monkeypatch, swaps):
+    """Between the last look and the change of names."""
+    exchange = folders.exchange
+
+    def late(one, other):
+        (other / "notes").write_text("mine")
+        return swaps and exchange(one, other)
+
+    write(tmp_path / "v", 1)
+    monkeypatch.setattr(folders, "exchange", late)
+    with pytest.raises(FileError, match=r"v: is replaced, but notes appeared in it .*/v\.kept$"):
+        write(tmp_path / "v", 2, replace=True)
+    assert value_of(tmp_path / "v") == 2
+    assert value_of(tmp_path / "v.kept") == 1
+    assert (tmp_path / "v.kept" / "notes").read_text() == "mine"
+    assert names(tmp_path) == ["v", "v.kept"]
+
+
+def test_a_place_taken_during_the_work_stays_as_it_is(tmp_path):
+    slots = [Slot("a", "f32", (4,), 16)]
+    with VariantWriter(tmp_path / "v", slots, {"metadata.json": b"{}"}, "fp32") as writer:
+        writer.add(np.zeros(16, np.uint8))
+        (tmp_path / "v").mkdir()  # an empty directory, which a plain rename would replace
+        with pytest.raises(FileError, match="v: exists already"):
+            writer.finish(MANIFEST)
+    assert names(tmp_path) == ["v"] and names(tmp_path / "v") == []
+
+
+def test_a_replaced_directory_keeps_its_mode(tmp_path):
+    write(tmp_path / "v", 1)
+    (tmp_path / "v").chmod(0o750)
+    write(tmp_path / "v", 2, replace=True)
+    assert (tmp_path / "v").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_variant_of_an_older_layout_is_replaced(tmp_path):
+    write(tmp_path / "v", 1)
+    manifest = tmp_path / "v" / "variant.json"
+    manifest.write_text(manifest.read_text().replace('"layout_version": 1', '"layout_version": 0'))
+    write(tmp_path / "v", 2, replace=True)
+    assert value_of(tmp_path / "v") == 2
 
 
 def test_a_reader_keeps_what_it_has_open(tmp_path):
@@ -83,7 +215,7 @@ def test_a_reader_keeps_what_it_has_open(tmp_path):
 
 
 def test_without_an_exchange_of_names_the_old_one_steps_aside(tmp_path, monkeypatch):
-    monkeypatch.setattr(variant_writer, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(folders, "exchange", lambda one, other: False)
     write(tmp_path / "v", 1)
     write(tmp_path / "v", 2, replace=True)
     assert value_of(tmp_path / "v") == 2
@@ -94,7 +226,7 @@ def test_names_are_exchanged_in_one_step_here(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "inside").touch()
-    exchanged = variant_writer._exchange(tmp_path / "a", tmp_path / "b")
+    exchanged = folders.exchange(tmp_path / "a", tmp_path / "b")
     assert exchanged == sys.platform.startswith("linux")
     assert (tmp_path / "a" / "inside").exists() == exchanged
 
@@ -140,9 +272,7 @@ def test_a_full_disk_is_refused_before_anything_is_written(tmp_path, monkeypatch
 
 def test_a_disk_that_fills_meanwhile_leaves_the_old_one(tmp_path, monkeypatch):
     write(tmp_path / "v", 1)
-    monkeypatch.setattr(
-        variant_writer.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space"))
-    )
+    monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space")))
     with pytest.raises(FileError, match="v: cannot be written: No space"):
         write(tmp_path / "v", 2, replace=True)
     monkeypatch.undo()

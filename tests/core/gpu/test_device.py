@@ -264,11 +264,10 @@ def test_pipeline_cache_of_another_driver_is_replaced(growing_cache):
 
 
 def test_half_written_pipeline_cache_is_taken_away(growing_cache, monkeypatch):
-    def full_disk(path, data):
-        path.touch()
+    def full_disk(descriptor, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_bytes", full_disk)
+    monkeypatch.setattr("core.files.os.write", full_disk)
     with Device.open():
         pass
     assert list(growing_cache.iterdir()) == []

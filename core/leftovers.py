@@ -1,0 +1,97 @@
+"""Names for what is not finished, beside the place it is for, and what killed processes left so.
+
+`.NAME.PID-COUNT.KIND`: the process says whether somebody still works on it. A process in another
+container that writes to the same folder cannot be seen, and is taken for one that has ended.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, get_args
+
+# part: being made. old: stepped aside while a new one takes its place. gone: being removed.
+Kind = Literal["part", "old", "gone"]
+
+_LONGEST = 200  # bytes of a name that still has room for ours around it
+_COUNT = itertools.count(1)
+_in_use: set[Path] = set()  # by this process; what a thread has not finished goes when it ends
+
+
+def name_beside(target: Path, kind: Kind) -> Path:
+    """Of no other writer."""
+    return target.with_name(f".{_stem(target)}.{os.getpid()}-{next(_COUNT)}.{kind}")
+
+
+@contextmanager
+def temporary(target: Path, remove: Callable[[Path], None] | None = None) -> Iterator[Path]:
+    """A name beside `target`; what has it in the end, or when the process ends, is removed."""
+    path = name_beside(target, "part")
+    _in_use.add(path)
+    try:
+        yield path
+    finally:
+        (remove or remove_whole)(path)
+        _in_use.discard(path)
+
+
+def leftovers(target: Path) -> list[tuple[Path, str]]:
+    """What ended processes left of their work on `target`: path and kind."""
+    pattern = re.compile(re.escape(f".{_stem(target)}.") + r"([0-9]{1,10})(?:-[0-9]+)?\.(\w+)")
+    found = []
+    with contextlib.suppress(OSError):  # a folder that may not be listed
+        for path in target.parent.iterdir():
+            match = pattern.fullmatch(path.name)
+            if match and match[2] in get_args(Kind) and not _is_used(path, int(match[1])):
+                found.append((path, match[2]))
+    return found
+
+
+def remove_whole(path: Path) -> None:
+    """A file, or a directory and all in it; where that cannot be, it stays."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+def _stem(target: Path) -> str:
+    name = os.fsencode(target.name)
+    if len(name) <= _LONGEST:
+        return target.name
+    import hashlib  # late, as hardly anybody needs it
+
+    return hashlib.sha256(name).hexdigest()
+
+
+def _is_used(path: Path, process: int) -> bool:
+    return path in _in_use if process == os.getpid() else _runs(process)
+
+
+def _runs(process: int) -> bool:
+    if os.name != "posix":  # a signal of 0 would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Of threads that do not keep the process alive; a fork leaves its parent's alone."""
+    for path in list(_in_use):
+        if f".{os.getpid()}-" in path.name:
+            remove_whole(path)

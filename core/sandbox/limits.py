@@ -1,0 +1,69 @@
+"""What one request may use of the machine, and how the system is told so."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+try:
+    import resource
+except ImportError:  # Windows: there only the program's clock ends a request
+    resource = None  # type: ignore[assignment]
+
+_UNKNOWN_SIZE = 1 << 30  # bytes of addresses in use, where the system does not tell
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    cpu_seconds: float  # of all its threads: what ends an endless loop
+    wall_seconds: float  # of a process that hangs; generous, as a busy machine is slow
+    memory_bytes: int  # beyond what the process has before
+
+    def as_text(self) -> str:
+        return (
+            f"{self.cpu_seconds:g} s of processor time and {self.memory_bytes >> 20} MiB of memory"
+        )
+
+
+def confine() -> None:
+    """Once, when the process begins: it writes no file and leaves no core dump."""
+    if resource is None:
+        return
+    for name in ("RLIMIT_CORE", "RLIMIT_FSIZE"):
+        resource.setrlimit(getattr(resource, name), (0, 0))
+
+
+@contextmanager
+def limited(limits: Limits) -> Iterator[None]:
+    """More processor time ends the process by SIGPROF; more memory is not given."""
+    if resource is None:
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    _lower_addresses(_address_space() + limits.memory_bytes)
+    signal.setitimer(signal.ITIMER_PROF, limits.cpu_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _lower_addresses(most: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bounds = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    with suppress(ValueError, OSError):  # macOS may refuse such a limit
+        resource.setrlimit(resource.RLIMIT_AS, (min([most, *bounds]), hard))
+
+
+def _address_space() -> int:
+    """Bytes of addresses that this process uses."""
+    try:
+        with open("/proc/self/statm") as statm:  # noqa: PTH123
+            return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return _UNKNOWN_SIZE

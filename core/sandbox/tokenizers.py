@@ -1,0 +1,75 @@
+"""In the sandbox: the `tokenizers` library, with whatever a file makes of it.
+
+A tokenizer is loaded under a key, and the last few are kept; who asks for one that is gone loads
+it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+_KEPT = 4
+
+
+class LoadedTokenizers:
+    def __init__(self) -> None:
+        self._loaded: OrderedDict[str, Tokenizer] = OrderedDict()
+
+    def load_file(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
+        """A tokenizer.json: {"vocabulary", "added", "decoder", "byte_fallback", "around"}.
+
+        "vocabulary" is token -> id, "added" a list of (id, text, whether it is special), "around"
+        the ids that the file puts around a text.
+        """
+        library = Tokenizer.from_buffer(data)
+        library.no_truncation()
+        library.no_padding()
+        library.encode_special_tokens = True  # what is typed is text
+        vocabulary = library.get_vocab(with_added_tokens=True)
+        if len(vocabulary) > request["most_tokens"]:
+            raise ValueError(f"it has {len(vocabulary)} tokens")
+        added = library.get_added_tokens_decoder().items()
+        decoder = library.decoder
+        described = {
+            "vocabulary": vocabulary,
+            "added": [(number, token.content, token.special) for number, token in added],
+            "decoder": "" if decoder is None else decoder.__getstate__().decode(),
+            "byte_fallback": bool(getattr(library.model, "byte_fallback", False)),
+            "around": library.encode("", add_special_tokens=True).ids,
+        }
+        self._keep(request["key"], library)
+        return described
+
+    def load_pairs(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
+        """Byte-level BPE from its parts: "ids", "merges" (left, right, left, ...), "patterns" and
+        "whole_words"."""
+        parts = json.loads(data)
+        flat = iter(parts["merges"])
+        merges = list(zip(flat, flat, strict=True))
+        bpe = models.BPE(parts["ids"], merges, ignore_merges=parts["whole_words"])
+        library = Tokenizer(bpe)
+        steps = [pre_tokenizers.Split(Regex(each), "isolated") for each in parts["patterns"]]
+        to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        library.pre_tokenizer = pre_tokenizers.Sequence([*steps, to_bytes])
+        self._keep(request["key"], library)
+        return {}
+
+    def encode(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """{"ids"}, a list for each of "texts"; {"unknown": True} where the key is not loaded."""
+        library = self._loaded.get(request["key"])
+        if library is None:
+            return {"unknown": True}
+        self._loaded.move_to_end(request["key"])
+        texts = request["texts"]
+        return {"ids": [library.encode(text, add_special_tokens=False).ids for text in texts]}
+
+    def _keep(self, key: str, library: Tokenizer) -> None:
+        self._loaded[key] = library
+        self._loaded.move_to_end(key)
+        if len(self._loaded) > _KEPT:
+            self._loaded.popitem(last=False)

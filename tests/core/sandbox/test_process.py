@@ -1,0 +1,148 @@
+"""The sandbox ends what oversteps, tells why, and is there again for the next."""
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from core.errors import CancelledError
+from core.sandbox.limits import Limits
+from core.sandbox.process import SandboxError, SandboxProcess, cancelled_by
+
+ROOM = Limits(cpu_seconds=20.0, wall_seconds=120.0, memory_bytes=256 << 20)
+ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+LARGE = "{{ ('a' * 10**9) | length }}"
+
+
+@pytest.fixture
+def sandbox():
+    process = SandboxProcess()
+    yield process
+    process.close()
+
+
+def render(sandbox, source, limits=ROOM):
+    request = {
+        "source": source,
+        "messages": [{"role": "user", "content": "hi \ud800"}],
+        "add_generation_prompt": True,
+        "tokens": {},
+        "most_chars": 1000,
+    }
+    return sandbox.call("render template", request, limits=limits)
+
+
+def child(sandbox):
+    assert sandbox._child is not None
+    return sandbox._child.pid
+
+
+def test_it_answers_again_and_again_from_one_process(sandbox):
+    assert render(sandbox, "{{ messages[0].content }}") == {"text": "hi \ud800"}
+    first = child(sandbox)
+    assert render(sandbox, "{{ 1 + 1 }}") == {"text": "2"}
+    assert child(sandbox) == first
+
+
+def test_processor_time_is_limited_and_the_next_request_served(sandbox):
+    with pytest.raises(SandboxError, match=r"more than 0\.2 s of processor time"):
+        render(sandbox, ENDLESS, Limits(0.2, 120.0, 256 << 20))
+    assert render(sandbox, "fine") == {"text": "fine"}
+
+
+def test_a_process_that_does_not_answer_is_killed(sandbox):
+    with pytest.raises(SandboxError, match=r"more than 0\.3 s"):
+        render(sandbox, ENDLESS, Limits(120.0, 0.3, 256 << 20))
+    assert render(sandbox, "fine") == {"text": "fine"}
+
+
+def test_memory_is_limited(sandbox):
+    assert "memory" in render(sandbox, LARGE)["failed"]
+    assert render(sandbox, "fine") == {"text": "fine"}
+
+
+def test_the_next_template_has_all_the_memory_again(sandbox):
+    for _ in range(20):
+        assert render(sandbox, "{{ ('a' * 10**8) | length }}") == {"text": "100000000"}
+
+
+def test_whoever_waits_can_give_up(sandbox):
+    render(sandbox, "warm")
+    rendering = child(sandbox)
+    asked = []
+
+    def check():
+        asked.append(True)
+        return len(asked) > 2
+
+    with cancelled_by(check), pytest.raises(CancelledError):
+        render(sandbox, ENDLESS, Limits(300.0, 300.0, 256 << 20))
+    assert render(sandbox, "fine") == {"text": "fine"}
+    assert child(sandbox) != rendering
+
+
+def test_whoever_waits_for_another_request_can_give_up(sandbox):
+    render(sandbox, "warm")
+    ended = threading.Event()
+    waiting = threading.Thread(target=lambda: _render_until(sandbox, ended))
+    waiting.start()
+    while not sandbox._lock.locked():
+        time.sleep(0.001)
+    with cancelled_by(lambda: True), pytest.raises(CancelledError):
+        render(sandbox, "fine")
+    ended.set()
+    waiting.join()
+
+
+def _render_until(sandbox, ended):
+    with cancelled_by(ended.is_set), suppress(CancelledError):
+        render(sandbox, ENDLESS, Limits(300.0, 300.0, 256 << 20))
+
+
+def test_a_process_that_was_killed_at_rest_is_started_again(sandbox):
+    render(sandbox, "warm")
+    os.kill(child(sandbox), signal.SIGKILL)
+    sandbox._child.wait()
+    assert render(sandbox, "fine") == {"text": "fine"}
+
+
+def test_it_ends_with_the_program(sandbox):
+    render(sandbox, "warm")
+    process = sandbox._child
+    process.stdin.close()
+    assert process.wait(60) == 0
+
+
+def test_at_rest_it_takes_no_processor_time(sandbox):
+    render(sandbox, "warm")
+    stat = Path(f"/proc/{child(sandbox)}/stat")
+    if not stat.exists():
+        pytest.skip("the system does not tell processor times")
+
+    def ticks():
+        return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13]))
+
+    before = ticks()
+    time.sleep(0.5)
+    assert ticks() == before
+
+
+def test_it_cannot_write_a_file_and_knows_nothing_of_the_person(sandbox, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    render(sandbox, "warm")
+    process = Path(f"/proc/{child(sandbox)}")
+    if not process.exists():
+        pytest.skip("the system shows no processes")
+    assert b"secret" not in (process / "environ").read_bytes()
+    limits = (process / "limits").read_text()
+    assert limits.split("Max file size")[1].split()[:2] == ["0", "0"]
+
+
+def test_what_a_library_throws_is_an_answer(sandbox):
+    answer = sandbox.call("load tokenizer", {"most_tokens": 9, "key": "k"}, b"{", limits=ROOM)
+    assert "failed" in answer
+    assert sandbox.call("encode", {"key": "k", "texts": ["a"]}, limits=ROOM) == {"unknown": True}

@@ -1,0 +1,160 @@
+"""Whatever ends a piece of the engine's work is told, and the engine goes on."""
+
+import threading
+
+import pytest
+
+from core import loading
+from core.chat_template import RENDERING, ChatTemplate
+from core.messages import (
+    CancelLoad,
+    Generate,
+    GenerationFinished,
+    LoadFailed,
+    LoadModel,
+    Logged,
+    ModelLoaded,
+    Read,
+    Stop,
+)
+from core.sandbox.limits import Limits
+from tests.core.engine_client import GREEDY, HELLO, PATIENCE
+from tests.runners import exact
+
+ENDLESS = (
+    "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+    "{{ messages[0].content }}"
+)
+
+
+class PanicError(BaseException):
+    """As native libraries throw them."""
+
+
+@pytest.mark.parametrize("error", [PanicError("a panic"), ValueError("a defect"), SystemExit(3)])
+def test_a_load_that_throws_is_told_and_the_old_model_stays(client, tiny_llama, monkeypatch, error):
+    client.load(tiny_llama)
+    _, before = client.ask(1)
+
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr(loading, "open_model", broken)
+    client.send(LoadModel(str(tiny_llama), exact()))
+    assert "internal error" in client.until(LoadFailed).message
+    assert client.ask(2)[1] == before
+
+
+@pytest.mark.parametrize("error", [PanicError("a panic"), ValueError("a defect")])
+def test_an_answer_that_throws_leaves_nothing_behind(client, tiny_llama, hook, error):
+    client.load(tiny_llama)
+    _, before = client.ask(1)
+
+    def broken(step, stop):
+        if len(hook.steps) == 20:
+            raise error
+
+    hook.at_step = broken
+    while not (finished := client.ask(2)[0]).message:
+        pass
+    assert finished.stop_reason == "error"
+    assert "internal error" in finished.message
+    assert client.ask(3)[1] == before
+    assert any("Traceback" in e.text for e in client.of(Logged))
+
+
+def test_memory_that_is_not_there_is_a_sentence(client, tiny_llama, hook):
+    client.load(tiny_llama)
+
+    def starve(step, stop):
+        raise MemoryError
+
+    hook.at_step = starve
+    assert client.ask(1)[0].message == "there is not enough memory for this"
+    hook.at_step = lambda step, stop: None
+    assert client.ask(2)[0].stop_reason == "length"
+
+
+def test_a_load_that_never_ends_can_be_cancelled(client, tiny_llama, monkeypatch):
+    client.load(tiny_llama)
+    _, before = client.ask(1)
+    reached, go_on = threading.Event(), threading.Event()
+    ended = threading.Event()
+    open_model = loading.open_model
+
+    def stuck(*arguments, **options):  # a file on a server that does not answer
+        reached.set()
+        go_on.wait()
+        monkeypatch.setattr(loading, "open_model", open_model)
+        try:
+            return open_model(*arguments, **options)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(loading, "open_model", stuck)
+    client.send(LoadModel(str(tiny_llama), exact()))
+    assert reached.wait(PATIENCE)
+    client.send(CancelLoad())
+    failed = client.until(LoadFailed)
+    assert failed.cancelled
+    assert client.ask(2)[1] == before, "the model that was there answers"
+    count = len(client.of(ModelLoaded))
+    go_on.set()
+    assert ended.wait(PATIENCE)
+    assert client.ask(3)[1] == before, "what came too late changes nothing"
+    assert len(client.of(ModelLoaded)) == count
+    assert len(client.of(LoadFailed)) == 1
+    client.load(tiny_llama)
+    assert client.ask(4)[1] == before
+
+
+def _slow(monkeypatch):
+    monkeypatch.setattr(
+        "core.chat_template.RENDERING", Limits(600.0, 600.0, RENDERING.memory_bytes)
+    )
+    rendering = threading.Event()
+    ask = ChatTemplate._ask
+
+    def noted(self, *arguments, **options):
+        rendering.set()
+        return ask(self, *arguments, **options)
+
+    monkeypatch.setattr(ChatTemplate, "_ask", noted)
+    return rendering
+
+
+def _with_template(client, source, monkeypatch):
+    """The template of the model that is loaded is another from now on."""
+    runner = client.engine._running.runner
+    monkeypatch.setattr(runner.model_file.template, "source", source)
+
+
+def test_an_answer_whose_template_runs_on_can_be_stopped(client, tiny_llama, monkeypatch):
+    client.load(tiny_llama)
+    _with_template(client, ENDLESS, monkeypatch)
+    rendering = _slow(monkeypatch)
+    client.send(Generate(1, HELLO, GREEDY))
+    assert rendering.wait(PATIENCE)
+    client.send(Stop())
+    finished = client.until(GenerationFinished)
+    assert (finished.stop_reason, finished.message) == ("stopped", "")
+
+
+def test_an_engine_whose_template_runs_on_closes(client, tiny_llama, monkeypatch):
+    client.load(tiny_llama)
+    _with_template(client, ENDLESS, monkeypatch)
+    rendering = _slow(monkeypatch)
+    client.send(Read(1, HELLO))
+    assert rendering.wait(PATIENCE)
+    assert client.engine.close(timeout=PATIENCE)
+
+
+def test_a_template_that_oversteps_is_a_sentence_and_the_engine_goes_on(
+    client, tiny_llama, monkeypatch
+):
+    client.load(tiny_llama)
+    with monkeypatch.context() as patched:
+        _with_template(client, ENDLESS, patched)
+        message = client.ask(1)[0].message
+        assert "the chat template fails: it takes more than" in message
+    assert client.ask(2)[0].stop_reason == "length"
