@@ -26,7 +26,7 @@ FAILURES: tuple[Outcome, ...] = (
 )
 SECONDS = 5.0  # that a case may take
 MEMORY_BYTES = 256 << 20  # that a case may add to the memory of its process
-LONGEST_SENTENCE = 2000  # characters
+LONGEST_SENTENCE = 5000  # characters: a path may have 4096
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 _NO_SENTENCE = re.compile(
