@@ -61,6 +61,7 @@ class Door:
     prepare: Callable[[], object] = field(default=lambda: None)
     seconds: float = SECONDS
     memory_bytes: int = MEMORY_BYTES
+    quotes: tuple[str, ...] = ()  # what stands before words that are a file's own, not ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def judge(door: Door, case: Case) -> Judged:
         with np.errstate(all="ignore"):  # values may be anything
             result = door.use(case)
     except LlmLiteError as error:
-        problem = problem_of_sentence(str(error))
+        problem = problem_of_sentence(str(error), door.quotes)
         return Judged("traceback", f"{problem}: {error}") if problem else Judged("sentence")
     except OutsideError as error:
         return Judged("outside", str(error))
@@ -98,7 +99,7 @@ def judge(door: Door, case: Case) -> Judged:
     return Judged("ok")
 
 
-def problem_of_sentence(text: str) -> str:
+def problem_of_sentence(text: str, quotes: tuple[str, ...] = ()) -> str:
     """What is wrong with the text of an error; "" where it is a sentence for a person."""
     if not text.strip():
         return "an empty sentence"
@@ -108,7 +109,8 @@ def problem_of_sentence(text: str) -> str:
         return "characters that a terminal obeys"
     if len(text) > LONGEST_SENTENCE:
         return f"{len(text)} characters"
-    own = _QUOTED.sub("", text)
+    ours = min((text[: text.find(q) + len(q)] for q in quotes if q in text), default=text)
+    own = _QUOTED.sub("", ours)
     if found := _NO_SENTENCE.search(own):
         return f"{found[0]!r} in a sentence"
     return "" if len(own.split()) > 2 else "no sentence"

@@ -354,4 +354,6 @@ def prepare() -> None:
     ChatTemplate("{{ messages }}").render([])
 
 
-DOOR = Door("template", use, prepare)
+# What a template says, or Jinja of it, may be any words; they are one line all the same.
+_QUOTES = ("the chat template refuses this: ", "the chat template fails: ")
+DOOR = Door("template", use, prepare, quotes=_QUOTES)

@@ -95,3 +95,11 @@ def test_what_is_no_sentence(text):
 )
 def test_what_is_a_sentence(text):
     assert problem_of_sentence(text) == ""
+
+
+def test_words_of_a_file_are_not_held_against_us():
+    text = "the chat template refuses this: None"
+    assert problem_of_sentence(text)
+    assert problem_of_sentence(text, ("refuses this: ",)) == ""
+    assert problem_of_sentence(f"None: {text}", ("refuses this: ",))
+    assert problem_of_sentence(f"{text}\nforged line", ("refuses this: ",))
