@@ -1,6 +1,7 @@
 # make run    set up what is missing and open the desktop (no display: run the tour)
 # make test   set up what is missing and pass the tests
 # make check  everything a change must pass: format, lint, types, layers, tests
+# make fuzz   50,000 malformed inputs over every door of the program, in processes with limits
 # make bench  measure us and llama.cpp in turns and write the table of the README
 # make bench-avx2    the same with instructions up to AVX2
 # make bench-vulkan  the same on Vulkan's device; building llama.cpp for it takes glslc
@@ -52,8 +53,7 @@ format: setup-test
 	$(BIN)/clang-format -i $(CPP_FILES)
 
 fuzz: setup-test
-	$(BIN)/python -m tests.fuzz.fuzz_gguf --count 200000
-	$(BIN)/python -m tests.fuzz.fuzz_safetensors --count 200000
+	$(BIN)/python -m tests.fuzz --count 50000 --jobs 2
 
 # Us against llama.cpp, which is built first: minutes, and 8 GB of disk for Gemma 3n's shapes. For a
 # quiet machine.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import FileError, RequestError
+from core.formats.header import quote
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,8 @@ def resolve(source: str | None) -> Path:
         return _expanded(name)
     names = ", ".join(known.name for known in _KNOWN)
     raise RequestError(
-        f"unknown model {name!r}: expected the path of a GGUF file or of a Hugging Face directory, "
-        f"or {names}"
+        f"unknown model {quote(name)}: expected the path of a GGUF file or of a Hugging Face "
+        f"directory, or {names}"
     )
 
 
@@ -73,7 +77,7 @@ def _looks_like_path(text: str) -> bool:
 def _expanded(text: str) -> Path:
     try:
         return Path(text).expanduser()
-    except RuntimeError as error:  # ~name of nobody
+    except (RuntimeError, ValueError) as error:  # ~name of nobody, or of a null character
         raise FileError(text, "no such file: the home directory is unknown") from error
 
 
@@ -88,14 +92,17 @@ def _installed(known: _Known) -> Path:
 
 
 def _entry(known: _Known) -> CatalogueEntry:
-    path = _package_file(known.package)
-    size = path.stat().st_size if path else None
+    size, path = max(_package_files(known.package), default=(None, None))
     return CatalogueEntry(known.name, known.title, known.licence, path, size)
 
 
-def _package_file(package: str) -> Path | None:
-    """The largest GGUF file of a package's folder, found without importing the package."""
+def _package_files(package: str) -> Iterator[tuple[int, Path]]:
+    """(bytes, path) of the GGUF files in a package's folder; the package is not imported."""
     spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec else None
-    files = [file for folder in folders or () for file in Path(folder).glob("*.gguf")]
-    return max(files, key=lambda file: file.stat().st_size, default=None)
+    for folder in folders or ():
+        for path in Path(folder).glob("*.gguf"):
+            with contextlib.suppress(OSError):  # a broken link, a file that may not be looked at
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    yield status.st_size, path

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from core.errors import FileError, RequestError
 from core.files import replaced
+from core.formats.json_text import found
 from core.formats.mapping import MappedFile, MappedFiles, mapped
 from core.kv_cache import KvCache, Prefix, Rows
 from core.kv_story import Gap, Held, Made
@@ -142,8 +143,8 @@ def _check_identity(path: Path, header: Mapping[str, Any], identity: Identity) -
     if header.get("model") != identity.model:
         raise FileError(path, "was saved with another model or tokenizer")
     if header.get("weights") != identity.weights:
-        found = str(header.get("weights"))[:40]
-        raise FileError(path, f"weights: expected {identity.weights}, found {found}")
+        other = found(header.get("weights"))
+        raise FileError(path, f"weights: expected {found(identity.weights)}, found {other}")
     if header.get("gains") != [list(row) for row in identity.gains]:
         raise FileError(path, "was saved with other weights of heads")
 
@@ -153,20 +154,20 @@ def _held(path: Path, header: Mapping[str, Any], identity: Identity, vocabulary:
     gaps = header.get("gaps")
     if not isinstance(gaps, list) or len(gaps) > len(tokens):
         raise FileError(path, "gaps: expected a list")
-    found, last = [], 0
+    gone, last = [], 0
     for gap in gaps:
         if not (isinstance(gap, list) and len(gap) == 2 and _is_count(gap[0])):
             raise FileError(path, "gaps: expected pairs of a number and tokens")
         lost = _tokens(path, gap[1], vocabulary)
         if not lost or gap[0] < last:
             raise FileError(path, "gaps: expected ascending and not empty")
-        found.append(Gap(gap[0], lost))
-        last = found[-1].last + 1
+        gone.append(Gap(gap[0], lost))
+        last = gone[-1].last + 1
     precision = header.get("precision")
     if precision not in ("whole", "int8"):
         raise FileError(path, "precision: expected whole or int8")
     made = (Made(identity.weights, identity.gains, precision),) * len(tokens)
-    held = Held(tokens, made, tuple(found))
+    held = Held(tokens, made, tuple(gone))
     if any(position >= len(tokens) for position in held.gap_positions()):
         raise FileError(path, "gaps: expected inside the tokens")
     return held
@@ -195,7 +196,7 @@ def _rows(
         row = tensor_row_bytes(tensor)
         expected = [name, tensor.dtype, first, count - first, row]
         if entry != expected:
-            raise FileError(path, f"rows: expected {expected}, found {str(entry)[:200]}")
+            raise FileError(path, f"rows: expected {_shown(expected)}, found {_shown(entry)}")
         size = (count - first) * row
         if at + size + 4 > len(memory):
             raise FileError(path, f"is truncated: {name} ends behind its {len(memory)} bytes")
@@ -207,6 +208,11 @@ def _rows(
     if zlib.crc32(memory[begin:at].data) != int.from_bytes(memory[at:].tobytes(), "little"):
         raise FileError(path, "is damaged: its checksum is another")
     return rows
+
+
+def _shown(entry: Any) -> str:
+    items = entry if isinstance(entry, list) and len(entry) == 5 else [entry]
+    return ", ".join(map(found, items))
 
 
 def _first_row(entry: Any, most: int) -> int:

@@ -20,6 +20,7 @@ from typing import Any
 from core.chat_template import ChatTemplate
 from core.errors import FileError, LlmLiteError, UnsupportedError
 from core.folders import NewFolder
+from core.formats.header import quote
 from core.formats.json_text import found, read_object
 from core.formats.tensor import TensorData, files_of
 from core.formats.variant import identity_of
@@ -101,11 +102,7 @@ def open_view(folder: Path) -> SliceSource:
         raise FileError(path, f"layout version: expected {_LAYOUT_VERSION}, found {version}")
     if not isinstance(value.get("source"), str):
         raise FileError(path, f"source is {found(value.get('source'))}, expected a path")
-    place = (folder / value["source"]).resolve()
-    if (place / SLICE_FILE).is_file():
-        raise FileError(path, f"source {place} is a view itself, expected a model")
-    if not place.exists():
-        raise FileError(path, f"its source {place} is not there")
+    place = _source_of(folder, value["source"])
     base = open_source(place)
     try:
         with files_of(base.tensors.values()).unchanged():  # some of it is copied
@@ -117,6 +114,21 @@ def open_view(folder: Path) -> SliceSource:
     except LlmLiteError:
         base.close()
         raise
+
+
+def _source_of(folder: Path, text: str) -> Path:
+    """The model that slice.json names; FileError where it is not there, or a view itself."""
+    path = folder / SLICE_FILE
+    try:
+        place = (folder / text).resolve()
+        is_view, is_there = (place / SLICE_FILE).is_file(), place.exists()
+    except (OSError, ValueError, RuntimeError):  # too long, a null character, a loop of links
+        raise FileError(path, f"source is {quote(text)}, which cannot be a path") from None
+    if is_view:
+        raise FileError(path, f"source {place} is a view itself, expected a model")
+    if not is_there:
+        raise FileError(path, f"its source {place} is not there")
+    return place
 
 
 def slice_of(value: Mapping[str, Any], path: Path) -> Slice:

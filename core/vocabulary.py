@@ -14,6 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
+from core.formats.json_text import found
 
 BYTE_LEVEL_BPE = "gpt2"
 SENTENCE_PIECE = "llama"
@@ -199,4 +200,4 @@ class _Reader:
 def _expected(what: str, value: object) -> str:
     if value is None:
         return f"is missing, expected {what}"
-    return f"is {repr(value)[:40]}, expected {what}"
+    return f"is {found(value)}, expected {what}"

@@ -7,17 +7,15 @@ default, keys we do not know are kept and written back. Writing never raises for
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
-import stat
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from core.errors import FileError
 from core.files import make_folder, reason, write_file
+from core.formats.json_text import found, read_bytes
 from core.messages import (
     ACTIVATIONS,
     BACKENDS,
@@ -42,6 +40,8 @@ from desktop.token_state import LookBy
 _CHOICE = AttentionChoice()
 _XRAY = ("by", "reverse", "probabilities")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
+MOST_BYTES = 8 << 20
+MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = Path(__file__).resolve().parent.parent / "assets" / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
@@ -133,31 +133,22 @@ def load(path: Path) -> tuple[Settings, list[str]]:
     """The settings in `path` over the defaults, and a sentence for each thing that was wrong."""
     problems: list[str] = []
     defaults = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
-    try:
-        data = json.loads(_read(path).decode("utf-8"))
-        if not isinstance(data, dict):
-            raise ValueError(f"expected an object, found {type(data).__name__}")
-    except FileNotFoundError:
+    if not path.exists():
         return defaults, problems
-    except OSError as error:
-        problems.append(f"{path}: cannot be read ({reason(error)}); the defaults are used.")
+    try:
+        data = json.loads(read_bytes(path, LARGEST_FILE).decode("utf-8"))
+        if not isinstance(data, dict):
+            raise ValueError(f"expected an object, found {found(data)}")
+        _check_depth(data)
+    except FileError as error:
+        large = path.is_file() and path.stat().st_size > LARGEST_FILE
+        consequence = _set_aside(path) if large else "the defaults are used."
+        problems.append(f"{path}: {error.problem}; {consequence}")
         return defaults, problems
     except (ValueError, RecursionError) as error:
         problems.append(f"{path}: not valid settings ({error}); {_set_aside(path)}")
         return defaults, problems
     return parse(data, defaults, problems), problems
-
-
-def _read(path: Path) -> bytes:
-    """The file's bytes; of what is no file nothing is read, as that might wait for ever."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is no file")
-        raw = file.read(LARGEST_FILE + 1)
-    if len(raw) > LARGEST_FILE:
-        raise ValueError(f"it has more than {LARGEST_FILE >> 20} MiB")
-    return raw
 
 
 def save(settings: Settings, path: Path) -> str:
@@ -242,7 +233,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
 
 def _values(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
     """The plain values (text, number, switch) of `data` that fit the dataclass `base`."""
-    found = {}
+    good = {}
     for item in fields(base):
         old = getattr(base, item.name)
         plain = old is None or isinstance(old, bool | int | float | str)
@@ -251,23 +242,14 @@ def _values(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -
         value = data[item.name]
         if not _fits(item.name, value, old):
             problems.append(
-                f"settings: {prefix}{item.name} cannot be {_words(value)}; "
-                f"{_words(old)} is used instead."
+                f"settings: {prefix}{item.name} cannot be {found(value)}; "
+                f"{found(old)} is used instead."
             )
             continue
         if isinstance(old, str):
             value = lines(value)
-        found[item.name] = float(value) if isinstance(old, float) else value
-    return found
-
-
-def _words(value: Any) -> str:
-    """A value as a sentence shows it."""
-    if isinstance(value, dict | list):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    if isinstance(value, str) and len(value) > 40:
-        return f"a text of {len(value):,} characters"
-    return repr(value) if isinstance(value, str) else str(value)[:40]
+        good[item.name] = float(value) if isinstance(old, float) else value
+    return good
 
 
 def _fits(name: str, value: Any, old: Any) -> bool:
@@ -288,6 +270,17 @@ def _fits(name: str, value: Any, old: Any) -> bool:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_depth(value: Any) -> None:
+    """What is kept for a later version must be writable again: Python's writer is recursive."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        inner = [v.values() if isinstance(v, dict) else v for v in level]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"more than {MOST_LEVELS} levels of objects and lists")
 
 
 def _set_aside(path: Path) -> str:

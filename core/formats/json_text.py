@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,15 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def found(value: object) -> str:
-    """A JSON value as a message shows it."""
+    """A value of a file, from JSON or GGUF, as a message shows it."""
     if isinstance(value, str):
         return quote(value)
-    if isinstance(value, (dict, list)):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    if isinstance(value, Mapping):
+        return f"an object of {len(value)}"
+    if isinstance(value, Sequence):
+        return f"a list of {len(value)}"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)[:40]

@@ -196,7 +196,8 @@ def _tensor(file: SafetensorsFile, name: str, described: object) -> TensorData:
         or not all(type(n) is int and 0 < n < 1 << 40 for n in shape)
         or shape[-1] % FORMATS[dtype].block_size
     ):
-        raise FileError(file.path, f"{what} has shape {str(shape)[:80]}, which {dtype} cannot have")
+        sizes = ", ".join(map(found, shape[:8])) if isinstance(shape, list) else found(shape)
+        raise FileError(file.path, f"{what} has shape ({sizes}), which {dtype} cannot have")
     form, data = FORMATS[dtype], file.tensors[name].data
     size = form.nbytes((math.prod(shape[:-1]), shape[-1]))
     if padded(size) != data.nbytes:

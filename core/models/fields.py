@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
+from core.formats.json_text import found
 from core.formats.ranges import LARGEST_WIDTH, Range, text_of
 from core.plan.builder import WeightSpec
 
@@ -41,17 +42,17 @@ class Fields:
     ) -> int:
         value = self._get(key, _REQUIRED if default is None else default)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.error(key, f"expected an integer, found {_shown(value)}")
+            raise self.error(key, f"expected an integer, found {found(value)}")
         if not at_least <= value <= at_most:
-            raise self.error(key, f"expected {at_least} to {at_most}, found {_shown(value)}")
+            raise self.error(key, f"expected {at_least} to {at_most}, found {found(value)}")
         return value
 
     def number(self, key: str, default: float | None = None, *, within: Range) -> float:
         value = self._get(key, _REQUIRED if default is None else default)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.error(key, f"expected a number, found {_shown(value)}")
+            raise self.error(key, f"expected a number, found {found(value)}")
         if not within[0] <= value <= within[1]:  # NaN fails too
-            raise self.error(key, f"expected {text_of(within)}, found {_shown(value)}")
+            raise self.error(key, f"expected {text_of(within)}, found {found(value)}")
         return float(value)
 
     def number_or_zero(self, key: str, default: float, *, within: Range) -> float:
@@ -62,7 +63,7 @@ class Fields:
     def text(self, key: str, default: str) -> str:
         value = self._get(key, default)
         if not isinstance(value, str):
-            raise self.error(key, f"expected a string, found {_shown(value)}")
+            raise self.error(key, f"expected a string, found {found(value)}")
         return value
 
     def flags(self, key: str, count: int) -> tuple[bool, ...]:
@@ -83,7 +84,7 @@ class Fields:
         for value in values:
             if type(value) is not int or not at_least <= value <= at_most:
                 expected = f"expected integers from {at_least} to {at_most}"
-                raise self.error(key, f"{expected}, found {value!r:.40}")
+                raise self.error(key, f"{expected}, found {found(value)}")
         return tuple(int(value) for value in values)  # type: ignore[call-overload]
 
     def numbers(self, key: str, count: int, default: float, *, within: Range) -> tuple[float, ...]:
@@ -93,7 +94,7 @@ class Fields:
             if type(value) not in (int, float) or not (
                 value == -math.inf or within[0] <= value <= within[1]  # type: ignore[operator]
             ):
-                problem = f"expected -inf or {text_of(within)}, found {_shown(value)}"
+                problem = f"expected -inf or {text_of(within)}, found {found(value)}"
                 raise self.error(key, problem)
         return tuple(float(value) for value in values)  # type: ignore[arg-type]
 
@@ -108,7 +109,7 @@ class Fields:
     def flag(self, key: str, default: bool) -> bool:
         value = self._get(key, default)
         if not isinstance(value, bool):
-            raise self.error(key, f"expected true or false, found {_shown(value)}")
+            raise self.error(key, f"expected true or false, found {found(value)}")
         return value
 
     def error(self, key: str, problem: str) -> FileError:
@@ -119,11 +120,6 @@ class Fields:
         if value is _REQUIRED:
             raise self.error(key, "the field is missing")
         return value
-
-
-def _shown(value: object) -> str:
-    text = repr(value) if isinstance(value, (bool, int, float, str)) else type(value).__name__
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def check_shapes(
@@ -138,8 +134,8 @@ def check_shapes(
         if name not in weights:
             raise FileError(path, f"tensor {name} is missing")
         if weights[name].shape != shape:
-            found = weights[name].shape
-            raise FileError(path, f"tensor {name}: expected shape {shape}, found {found}")
+            own = weights[name].shape
+            raise FileError(path, f"tensor {name}: expected shape {shape}, found {own}")
     for name in weights:
         if name not in shapes:
             raise UnsupportedError(f"{path}: tensor {name[:80]!r} has no place in a {family} model")

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,33 @@ def test_unknown_name_lists_the_known(name):
 def test_home_of_nobody():
     with pytest.raises(FileError, match="home directory"):
         catalog.resolve("~nobody-of-that-name/m.gguf")
+
+
+def test_a_home_that_is_no_path():
+    with pytest.raises(FileError, match="home directory"):
+        catalog.resolve("~\0/m.gguf")
+
+
+def test_a_long_name_is_shortened():
+    with pytest.raises(RequestError) as caught:
+        catalog.resolve("x" * 5000)
+    assert len(str(caught.value)) < 300
+
+
+def test_what_is_no_file_in_a_package_is_passed_over(tmp_path, monkeypatch):
+    """A broken link, a folder and a pipe, beside the file that is meant."""
+    known = catalog._Known("tiny", "Tiny", "MIT", "package_of_odd_files")
+    folder = tmp_path / known.package
+    folder.mkdir()
+    (folder / "a.gguf").symlink_to("nowhere")
+    (folder / "b.gguf").mkdir()
+    os.mkfifo(folder / "c.gguf")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(catalog, "_KNOWN", (known,))
+    assert catalog.entries()[0].path is None
+    (folder / "d.gguf").write_bytes(b"GGUF")
+    (entry,) = catalog.entries()
+    assert (entry.path, entry.size) == (folder / "d.gguf", 4)
 
 
 @pytest.mark.parametrize("package_exists", [False, True])

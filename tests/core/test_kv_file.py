@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_a_rolled_cache_comes_back_with_its_gaps(tiny_llama, tmp_path):
     ("changes", "words"),
     [
         ({"model": "other"}, "another model or tokenizer"),
-        ({"weights": "int4 a8"}, "weights: expected int4 a8, found as-stored a32"),
+        ({"weights": "int4 a8"}, "weights: expected 'int4 a8', found 'as-stored a32'"),
         ({"gains": ((0.0,) * 4,) * 2}, "other weights of heads"),
     ],
 )
@@ -120,6 +121,7 @@ def test_damage_is_a_file_error(runner, saved, tmp_path_factory, data):
     ("change", "words"),
     [
         ({"version": 2}, "version 1"),
+        ({"weights": None}, "weights: expected 'as-stored a32', found null"),
         ({"tokens": [1, 2, 300]}, "tokens: expected numbers below 300"),
         ({"tokens": [1, True]}, "tokens"),
         ({"tokens": {}}, "tokens"),
@@ -130,7 +132,7 @@ def test_damage_is_a_file_error(runner, saved, tmp_path_factory, data):
         ({"precision": "half"}, "precision"),
         ({"rows": []}, "rows: expected 4 tensors"),
         ({"rows": [["a"] * 5] * 4}, "rows: expected"),
-        ({"rows": [[[]]] * 4}, "rows: expected"),
+        ({"rows": [[[]]] * 4}, "rows: expected 'k_cache.0', 'f32', 0, 40, 128, found a list of 1"),
     ],
 )
 def test_a_header_that_lies(runner, saved, tmp_path, change, words):
@@ -141,6 +143,12 @@ def test_a_header_that_lies(runner, saved, tmp_path, change, words):
     path.write_bytes(whole[:8] + len(header).to_bytes(8, "little") + header + whole[16 + length :])
     with pytest.raises(FileError, match=words):
         load(runner, path)
+
+
+def test_a_pipe_in_place_of_a_cache_is_not_waited_for(runner, tmp_path):
+    os.mkfifo(tmp_path / "x")
+    with pytest.raises(FileError, match="not a regular file"):
+        load(runner, tmp_path / "x")
 
 
 @pytest.mark.parametrize("header", [b"[" * 100_000, b"{}", b"[]", b"\xff", b"1" * 5000])

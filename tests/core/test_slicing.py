@@ -166,6 +166,14 @@ def test_a_view_whose_source_has_changed(even, tmp_path):
         open_source(view)
 
 
+@pytest.mark.parametrize("text", ["a\0b", "x" * 5000, "\ud800"])
+def test_a_view_whose_source_is_no_path(text, tmp_path):
+    value = {"layout_version": 1, "source": text, "identity": "", "skip": [], "feed_forward": 1}
+    (tmp_path / "slice.json").write_text(json.dumps(value))
+    with pytest.raises(FileError, match=r"slice.json: source is .*, which cannot be a path"):
+        open_source(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("cut", "message"),
     [

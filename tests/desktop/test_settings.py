@@ -175,7 +175,8 @@ def test_a_file_of_many_megabytes_is_set_aside(path):
     write(path, '{"theme": "light", "later": "' + "x" * (9 << 20) + '"}')
     settings, (problem,) = load(path)
     assert settings.theme == "dark"
-    assert "more than 8 MiB" in problem
+    assert "has more than 8388608 bytes" in problem
+    assert "set aside" in problem
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no FIFOs")
@@ -184,7 +185,39 @@ def test_a_fifo_in_place_of_the_file_is_not_waited_for(path):
     os.mkfifo(path)
     settings, (problem,) = load(path)
     assert settings.theme == "dark"
-    assert "it is no file" in problem
+    assert "not a regular file" in problem
+
+
+@pytest.mark.parametrize("value", [None, {"a": 1}, "x" * 90])
+def test_what_a_setting_was_is_said_as_json_has_it(value):
+    problems = []
+    parse({"options": {"threads": value}}, Settings(), problems)
+    (problem,) = problems
+    assert problem.startswith("settings: options.threads cannot be ")
+    assert "None" not in problem
+    assert len(problem) < 200
+
+
+def test_settings_too_deep_to_be_written_again_are_set_aside(path):
+    """Python reads deeper objects than it writes: all later saving would fail."""
+    write(path, '{"later": ' + "[" * 900 + "]" * 900 + "}")
+    settings, (problem,) = load(path)
+    assert "more than 64 levels" in problem
+    assert settings.unknown == {}
+    assert save(settings, path) == ""
+
+
+def test_a_file_without_an_end_is_not_read(path):
+    path.parent.mkdir()
+    path.symlink_to("/dev/zero")
+    settings, (problem,) = load(path)
+    assert "the defaults are used" in problem
+    assert settings == load(path.with_name("none.json"))[0]
+    assert path.is_symlink()
+    path.unlink()
+    path.touch()
+    os.truncate(path, 1 << 33)
+    assert "has more than 8388608 bytes" in load(path)[1][0]
 
 
 def test_nan_is_refused(path):

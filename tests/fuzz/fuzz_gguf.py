@@ -1,47 +1,39 @@
-"""Mutate small GGUF files: a reader may only say FileError or UnsupportedError, and quickly.
-
-    python -m tests.fuzz.fuzz_gguf --count 100000 --seed 1
-
-A file that breaks this rule is kept in the temporary folder and named.
-"""
+"""GGUF: bytes of small files changed, and whole models with absurd fields, tensors and weights."""
 
 from __future__ import annotations
 
-import argparse
-import gc
 import random
-import struct
-import tempfile
-import time
-import tracemalloc
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from core.errors import FileError, UnsupportedError
 from core.formats.gguf import open_gguf
 from core.formats.tensor import find_non_finite
 from core.quant.registry import GGUF_FORMATS
-from tests.make_gguf import Typed, build_gguf, quantized
+from tests.fuzz import whole
+from tests.fuzz.door import Case, Door, Result
+from tests.fuzz.mutations import INTEGERS, TEXTS, mutate_bytes, odd_text
+from tests.make_gguf import (
+    SCALAR_CODES,
+    Tensor,
+    Typed,
+    build_gguf,
+    llama_metadata,
+    llama_tensors,
+    quantized,
+)
 
-TIME_LIMIT_S = 0.05
-TRIES = 3
-MEMORY_LIMIT_BYTES = 4 << 20
-_EDGES = (0, 1, 2, 7, 8, 9, 31, 32, 33, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**60, 2**63, 2**64 - 1)
+_DTYPES = ("f32", "f16", "q4_0", "q4_1", "q8_0")
+_RANGES = dict(zip("BbHhIiQq", ((b, s) for b in (8, 16, 32, 64) for s in (0, 1)), strict=True))
 
 
-class FuzzError(AssertionError):
-    """The reader broke its promise on a mutated file."""
-
-
-def seed_files() -> list[bytes]:
+@cache
+def small_files() -> list[bytes]:
     """Small valid files, which between them hold every value type and block type."""
-    scalars: dict[str, object] = {
-        f"s{kind}": Typed(kind, 1) for kind in (0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12)
-    }
+    scalars: dict[str, object] = {f"s{kind}": Typed(kind, 1) for kind in SCALAR_CODES}
     inner = Typed(9, ["x", "yz"], 8)
     arrays = {"words": ["a", "bc", ""], "ints": [1, 2], "nested": Typed(9, [inner, inner], 9)}
     values = np.linspace(-1, 1, 128, dtype=np.float32).reshape(2, 64)
@@ -54,66 +46,31 @@ def seed_files() -> list[bytes]:
     ]
 
 
-def mutate(raw: bytes, rng: random.Random) -> bytes:
-    """One to four random changes."""
-    data = bytearray(raw)
-    for _ in range(rng.randint(1, 4)):
-        rng.choice(_MUTATIONS)(data, rng)
-    return bytes(data)
+@cache
+def model(dtype: str, tied: bool) -> tuple[dict[str, object], dict[str, Tensor]]:
+    size = replace(whole.TINY, dtype=dtype, tied=tied)
+    return llama_metadata(size), llama_tensors(size)
 
 
-def _flip_bit(data: bytearray, rng: random.Random) -> None:
-    if data:
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+@cache
+def models() -> list[bytes]:
+    return [build_gguf(*model(dtype, tied)) for dtype in _DTYPES for tied in (True, False)]
 
 
-def _set_byte(data: bytearray, rng: random.Random) -> None:
-    if data:
-        data[rng.randrange(len(data))] = rng.choice((0, 1, 8, 9, 0x7F, 0x80, 0xFF))
+def use(case: Case) -> Result | None:
+    rng, path = case.rng, case.folder / "x.gguf"
+    kind = rng.random()
+    if kind < 0.35:
+        path.write_bytes(mutate_bytes(rng.choice(small_files()), rng))
+        return read_all(path)
+    if kind < 0.55:
+        path.write_bytes(mutate_bytes(rng.choice(models()), rng))
+    else:
+        path.write_bytes(absurd_model(rng))
+    return whole.run(path, rng)
 
 
-def _plant_number(data: bytearray, rng: random.Random) -> None:
-    """Write an edge value over 4 or 8 bytes, as a count, length, type or offset."""
-    width, code = rng.choice(((4, "<I"), (8, "<Q")))
-    if len(data) >= width:
-        at = rng.randrange(len(data) - width + 1)
-        data[at : at + width] = struct.pack(code, rng.choice(_EDGES) % (1 << 8 * width))
-
-
-def _nudge_number(data: bytearray, rng: random.Random) -> None:
-    if len(data) >= 8:
-        at = rng.randrange(len(data) - 7)
-        number = int.from_bytes(data[at : at + 8], "little") + rng.choice((-32, -1, 1, 32))
-        data[at : at + 8] = (number % 2**64).to_bytes(8, "little")
-
-
-def _truncate(data: bytearray, rng: random.Random) -> None:
-    del data[rng.randint(0, len(data)) :]
-
-
-def _delete(data: bytearray, rng: random.Random) -> None:
-    at = rng.randint(0, len(data))
-    del data[at : at + rng.randint(1, 16)]
-
-
-def _insert(data: bytearray, rng: random.Random) -> None:
-    at = rng.randint(0, len(data))
-    data[at:at] = rng.randbytes(rng.randint(1, 16))
-
-
-def _copy_piece(data: bytearray, rng: random.Random) -> None:
-    source, at = rng.randint(0, len(data)), rng.randint(0, len(data))
-    piece = data[source : source + rng.randint(1, 64)]
-    data[at : at + len(piece)] = piece
-
-
-_MUTATIONS: tuple[Callable[[bytearray, random.Random], None], ...] = (
-    *(_flip_bit, _set_byte, _plant_number, _plant_number, _nudge_number),
-    *(_truncate, _delete, _insert, _copy_piece),
-)
-
-
-def use(path: Path) -> None:
+def read_all(path: Path) -> None:
     """Open a file and look at everything that is decoded late."""
     with open_gguf(path) as file:
         for value in file.metadata.values():
@@ -124,87 +81,122 @@ def use(path: Path) -> None:
             tensor.dequantize()
 
 
-def check(
-    raw: bytes,
-    path: Path,
-    use: Callable[[Path], None] = use,
-    time_limit_s: float = TIME_LIMIT_S,
-) -> str:
-    """How the reader took the file: 'read' or the name of the allowed error.
-
-    A file that took too long is read again: a reader is as slow each time, a busy machine is not.
-    """
-    path.write_bytes(raw)
-    for _ in range(TRIES):
-        outcome, seconds = _timed(path, use)
-        if seconds <= time_limit_s:
-            return outcome
-    raise FuzzError(f"{path}: took {seconds * 1000:.0f} ms, {TRIES} times over the limit")
+def absurd_model(rng: random.Random) -> bytes:
+    """A tiny llama with one to three things changed that a reader may take for granted."""
+    metadata, tensors = (dict(part) for part in model(rng.choice(_DTYPES), rng.random() < 0.5))
+    for _ in range(rng.randint(1, 3)):
+        if rng.random() < 0.6:
+            change_metadata(metadata, rng)
+        else:
+            change_tensors(tensors, rng)
+    version = rng.choice((3, 3, 3, 3, 2, 1, 4))
+    return build_gguf(metadata, tensors, version=version, alignment=rng.choice((32, 32, 32, 8)))
 
 
-def _timed(path: Path, use: Callable[[Path], None]) -> tuple[str, float]:
-    """What came of reading a file, and the seconds of this thread that it took."""
-    gc.collect(0)
-    gc.disable()  # a collection of all that other tests left would count as the reader's time
-    start = time.thread_time()
-    try:
-        with np.errstate(all="ignore"):  # the values may be anything
-            use(path)
-        outcome = "read"
-    except (FileError, UnsupportedError) as error:
-        outcome = type(error).__name__
-        if "\n" in str(error) or len(str(error)) > 1000:
-            raise FuzzError(f"{path}: message is not one sentence: {error}") from error
-    except Exception as error:
-        raise FuzzError(f"{path}: {type(error).__name__} escaped: {error}") from error
-    finally:
-        gc.enable()
-    return outcome, time.thread_time() - start
+def change_metadata(metadata: dict[str, object], rng: random.Random) -> None:
+    key = rng.choice(list(metadata))
+    choice = rng.random()
+    if choice < 0.1:
+        del metadata[key]
+    elif choice < 0.3 and isinstance(metadata[key], list) and metadata[key]:
+        metadata[key] = _changed_list(list(metadata[key]), rng)  # type: ignore[call-overload]
+    elif choice < 0.4:
+        name = rng.choice(_MORE_KEYS)
+        metadata[name] = odd_typed(rng)
+    elif choice < 0.6 and type(metadata[key]) is int:
+        metadata[key] = rng.choice([n for n in INTEGERS if 0 <= n < 1 << 32])
+    else:
+        metadata[key] = odd_typed(rng)
 
 
-@dataclass(frozen=True)
-class Target:
-    """A reader: valid files for it, what changes them, and what looks at all of a file."""
-
-    suffix: str
-    seeds: Callable[[], list[bytes]]
-    mutate: Callable[[bytes, random.Random], bytes]
-    use: Callable[[Path], None]
-    time_limit_s: float = TIME_LIMIT_S
+_MORE_KEYS = (
+    *("general.alignment", "general.name", "general.architecture", "llama.expert_count"),
+    *("llama.rope.scaling.type", "llama.rope.scaling.factor", "llama.rope.pairing"),
+    *("llama.attention.key_length", "llama.attention.value_length", "llama.vocab_size"),
+    *("tokenizer.ggml.scores", "tokenizer.ggml.add_eos_token", "tokenizer.ggml.bos_token_id"),
+    *("tokenizer.ggml.eot_token_id", "tokenizer.chat_template", "gemma3n.block_count"),
+)
 
 
-GGUF = Target("gguf", seed_files, mutate, use)
+def _changed_list(values: list[Any], rng: random.Random) -> object:
+    choice = rng.random()
+    at = rng.randrange(len(values))
+    if choice < 0.25:
+        return values[:at]
+    if choice < 0.45:
+        return values + values[: rng.choice((1, 3, 100))]
+    if isinstance(values[0], str):
+        values[at] = _sayable(odd_text(rng)) if choice < 0.8 else values[rng.randrange(len(values))]
+    else:
+        values[at] = rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 255, 2**31))
+        return Typed(9, values, rng.choice((4, 4, 10)))
+    return values
 
 
-def fuzz(count: int, seed: int, folder: Path, target: Target = GGUF) -> Counter[str]:
-    """Check `count` mutated files, memory included; the file of a failure stays in `folder`."""
-    rng, seeds, outcomes = random.Random(seed), target.seeds(), Counter[str]()
-    path = folder / f"fuzz-{seed}.{target.suffix}"
-    for raw in seeds:
-        assert check(raw, path, target.use, target.time_limit_s) == "read", (
-            "a seed file must be valid"
-        )
-    tracemalloc.start()
-    try:
-        for _ in range(count):
-            tracemalloc.reset_peak()
-            raw = target.mutate(rng.choice(seeds), rng)
-            outcomes[check(raw, path, target.use, target.time_limit_s)] += 1
-            if (peak := tracemalloc.get_traced_memory()[1]) > MEMORY_LIMIT_BYTES:
-                raise FuzzError(f"{path}: needed {peak} bytes of memory")
-    finally:
-        tracemalloc.stop()
-    return outcomes
+def odd_typed(rng: random.Random) -> Typed:
+    """A value of any of GGUF's types, as large or small as the type can be."""
+    kind = rng.choice((*SCALAR_CODES, 8, 8, 9))
+    if kind == 8:
+        return Typed(8, _sayable(rng.choice(TEXTS)))
+    if kind == 9:
+        element = rng.choice((*SCALAR_CODES, 8))
+        return Typed(9, [_scalar(element, rng) for _ in range(rng.choice((0, 1, 2, 7)))], element)
+    return Typed(kind, _scalar(kind, rng))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    outcomes = fuzz(options.count, options.seed, Path(tempfile.mkdtemp(prefix="fuzz-gguf-")))
-    print(f"{options.count} files: " + ", ".join(f"{n} {what}" for what, n in outcomes.items()))
+def _scalar(kind: int, rng: random.Random) -> object:
+    if kind == 8:
+        return _sayable(rng.choice(TEXTS))
+    code = SCALAR_CODES[kind]
+    if code in "fd":
+        return rng.choice((0.0, -1.0, 1e-30, 1e30, float("inf"), float("nan"), 0.5))
+    if code == "?":
+        return rng.random() < 0.5
+    bits, signed = _RANGES[code]
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    return min(high, max(low, rng.choice(INTEGERS)))
 
 
-if __name__ == "__main__":
-    main()
+def _sayable(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def change_tensors(tensors: dict[str, Tensor], rng: random.Random) -> None:
+    name = rng.choice(list(tensors))
+    tensor = tensors[name]
+    choice = rng.random()
+    if choice < 0.1:
+        del tensors[name]
+    elif choice < 0.2:
+        odd = rng.choice(TEXTS).encode("utf-8", "surrogatepass")
+        tensors[rng.choice((name + "x", "blk.7.attn_q.weight", odd))] = tensor  # type: ignore[index]
+    elif choice < 0.35:
+        shape = rng.choice((tensor.shape[::-1], (1, *tensor.shape), tensor.shape[:1], (0,), ()))
+        tensors[name] = replace(tensor, shape=shape)
+    elif choice < 0.45:
+        tensors[name] = replace(tensor, dtype=rng.choice(list(GGUF_FORMATS)))
+    elif choice < 0.5:
+        tensors[name] = replace(tensor, data=rng.randbytes(len(tensor.data)))
+    else:
+        tensors[name] = scaled(tensor, rng)
+
+
+def scaled(tensor: Tensor, rng: random.Random) -> Tensor:
+    """Huge, tiny, zero or not finite weights, which are all allowed in a file."""
+    dtype = tensor.dtype if rng.random() < 0.7 else "f32"
+    shape = tensor.shape
+    values = np.random.default_rng(rng.getrandbits(32)).normal(0, 1, shape)
+    with np.errstate(all="ignore"):
+        values = (values * rng.choice((0, 1e-40, 1e4, 6e4, 1e18, 1e30, 3e38))).astype(np.float32)
+        if values.size and rng.random() < 0.2:
+            values.flat[rng.randrange(values.size)] = rng.choice((np.nan, np.inf, -np.inf))
+        return quantized(dtype, values)
+
+
+def prepare() -> None:
+    whole.prepare()
+    small_files()
+    models()
+
+
+DOOR = Door("gguf", use, prepare)

@@ -173,6 +173,7 @@ def described_as(name, value):
         (described_as("b", ["int4", [-20, 64]]), "tensor 'b' has shape"),
         (described_as("b", ["int4", [20, True]]), "tensor 'b' has shape"),
         (described_as("b", ["int4", []]), "tensor 'b' has shape"),
+        (described_as("b", ["int4", [20, None]]), r"tensor 'b' has shape \(20, null\), which int4"),
         (described_as("b", ["int4", [40, 64]]), r"tensor 'b' of int4 \(40, 64\): expected"),
         (described_as("c", ["f32", [2, 64]]), r"tensor 'c' of f32 \(2, 64\): expected"),
         (lambda h, d: d.pop("c"), "tensor 'c' is not both in the data and in __metadata__"),

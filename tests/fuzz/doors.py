@@ -1,0 +1,25 @@
+"""All doors by name, and what part of a run's cases each has."""
+
+from __future__ import annotations
+
+# Larger for what is tried faster, and for what has more to get wrong.
+WEIGHTS = {
+    "gguf": 10,
+    "safetensors": 8,
+    "config": 6,
+    "variant": 6,
+    "tokenizer": 8,
+    "template": 8,
+    "cache": 6,
+    "settings": 5,
+    "catalogue": 3,
+    "prompt": 6,
+    "slice": 4,
+    "cli": 5,
+}
+DOORS = tuple(WEIGHTS)
+
+
+def share(door: str, count: int) -> int:
+    """Of `count` cases over all doors, those of one."""
+    return count * WEIGHTS[door] // sum(WEIGHTS.values())

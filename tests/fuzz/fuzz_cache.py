@@ -1,0 +1,72 @@
+"""Saved caches: headers, rows and checksums changed; opened on a model that then goes on."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import zlib
+from functools import cache
+from pathlib import Path
+
+from core import carrying, kv_file, loading
+from core.loading import Runner
+from tests.fuzz import whole
+from tests.fuzz.door import Case, Door, Result
+from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_json
+from tests.make_gguf import write_tiny_llama
+
+_START = struct.Struct("<8sQ")
+
+
+@cache
+def saved() -> tuple[Runner, bytes]:
+    """A model that runs, and the bytes of a cache that it saved."""
+    place = Path.cwd() / "tmp"
+    path = write_tiny_llama(
+        place / "x.gguf", layers=1, width=32, heads=2, kv_heads=1, ffn=32, vocab=264
+    )
+    file = loading.open_model(str(path), lambda *_: None, print)
+    runner = loading.start(file, whole.EXACT, None, lambda *_: None)
+    runner.session.prefill(list(range(20)))
+    carrying.save(runner, place / "chat.kv")
+    return runner, (place / "chat.kv").read_bytes()
+
+
+def use(case: Case) -> Result:
+    runner, raw = saved()
+    path = case.folder / "chat.kv"
+    path.write_bytes(mutated(raw, case.rng))
+    if case.rng.random() < 0.01:
+        special_file(path, case.rng)
+    session = runner.session
+    session.clear()
+    count = carrying.open_saved(runner, path)
+    assert 0 < count <= session.context
+    prompt = [*session.tokens(), 5] if case.rng.random() < 0.7 else [7, 8]
+    choices = list(session.generate(prompt, whole.GREEDY, frozenset()))
+    return Result([[choice.probability for choice in choices]])
+
+
+def mutated(raw: bytes, rng: random.Random) -> bytes:
+    if rng.random() < 0.3:
+        return mutate_bytes(raw, rng)
+    length = _START.unpack(raw[: _START.size])[1]
+    header, rows = json.loads(raw[_START.size :][:length]), raw[_START.size + length : -4]
+    if rng.random() < 0.7:
+        for _ in range(rng.choice((1, 1, 2))):
+            change_json(header, rng)
+    else:
+        rows = mutate_bytes(rows, rng) if rng.random() < 0.5 else rng.randbytes(len(rows))
+    text = to_json(header)
+    text += b" " * (-(len(text) + _START.size) % 64)
+    check = zlib.crc32(rows) if rng.random() < 0.9 else rng.getrandbits(32)
+    return _START.pack(kv_file.MAGIC, len(text)) + text + rows + struct.pack("<I", check)
+
+
+def prepare() -> None:
+    whole.prepare()
+    saved()
+
+
+DOOR = Door("cache", use, prepare)

@@ -1,0 +1,127 @@
+"""Conversations to token ids: any Unicode, control tokens typed, wrong tokens of answers.
+
+What a person types never becomes a control token, whatever the template does with it.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from pathlib import Path
+
+from core import prompt
+from core.chat_template import CHATML, PLAIN, ChatTemplate
+from core.messages import ChatMessage
+from core.tokenizer import Tokenizer
+from tests.fuzz.door import Case, Door
+from tests.fuzz.mutations import INTEGERS, odd_text
+from tests.make_gguf import SPECIAL_TOKENS, tokenizer_metadata
+
+_TRIMMED = CHATML.replace("message['content']", "message['content'] | trim")
+_UPPER = CHATML.replace("message['content']", "message['content'] | upper")
+_TWICE = CHATML.replace("{{ message['content'] }}", "{{ message.content }}{{ message.content }}")
+_ASKS = "{% if 'x' in messages[0].content %}<|im_start|>{% endif %}" + CHATML
+_ONE = "{{ messages[0]['content'] }}"
+TEMPLATES = (CHATML, PLAIN, _TRIMMED, _UPPER, _TWICE, _ASKS, _ONE, "", "{{ messages }}")
+_TYPED = (
+    *SPECIAL_TOKENS,
+    "<|im_",
+    "end|>",
+    "\ue000",
+    "\ue001",
+    "\uf8ff",
+    "\uf8ff0\uf8ff",
+    "x",
+    "Ġ",
+    "▁",
+)
+
+
+def pieces_metadata() -> dict[str, object]:
+    """A vocabulary of SentencePiece's kind: bytes, letters, a few pairs."""
+    tokens = ["<unk>", "<s>", "</s>", *map("<0x{:02X}>".format, range(256)), "▁", "a", "b", "▁a"]
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": [-float(i) for i in range(len(tokens))],
+        "tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256, 1, 1, 1, 1],
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
+        "tokenizer.ggml.add_bos_token": True,
+    }
+
+
+@cache
+def tokenizers() -> tuple[Tokenizer, ...]:
+    told = (tokenizer_metadata(300), pieces_metadata())
+    return tuple(Tokenizer.from_gguf(metadata, Path("x.gguf")) for metadata in told)
+
+
+@cache
+def templates(tokenizer: Tokenizer) -> tuple[ChatTemplate, ...]:
+    return tuple(ChatTemplate.of(source, tokenizer) for source in TEMPLATES)
+
+
+def use(case: Case) -> None:
+    rng = case.rng
+    tokenizer = rng.choice(tokenizers())
+    template = rng.choice(templates(tokenizer))
+    messages = conversation(tokenizer, rng)
+    if rng.random() < 0.2:
+        encoded = prompt.encode_raw(tokenizer, messages)
+    else:
+        goes_on = rng.random() < 0.3
+        encoded = prompt.encode_chat(tokenizer, template, messages, continue_last=goes_on)
+        if template.source in (CHATML, _TRIMMED) and not goes_on:
+            check_control(tokenizer, template, messages, encoded)
+    own = {token for message in messages for token in message.tokens}  # the session checks these
+    assert len(encoded.ids) == len(encoded.owners)
+    assert all(0 <= token < tokenizer.vocab_size for token in encoded.ids if token not in own)
+    assert all(-1 <= owner < len(messages) for owner in encoded.owners)
+    tokenizer.decode(token for token in encoded.ids if token < tokenizer.vocab_size)
+
+
+def check_control(
+    tokenizer: Tokenizer, template: ChatTemplate, messages: list[ChatMessage], found: prompt.Encoded
+) -> None:
+    """As many control tokens as the template itself writes."""
+    if any(m.tokens for m in messages):
+        return
+    plain = [ChatMessage(m.role, "y") for m in messages]
+    expected = prompt.encode_chat(tokenizer, template, plain)
+    special = [sum(map(tokenizer.is_special, each.ids)) for each in (found, expected)]
+    assert special[0] == special[1], f"{special[0]} control tokens, expected {special[1]}"
+
+
+def conversation(tokenizer: Tokenizer, rng: random.Random) -> list[ChatMessage]:
+    roles = ("system", "user", "assistant", "user", "assistant")
+    start = rng.randint(0, 2)
+    return [_message(role, tokenizer, rng) for role in roles[start : rng.randint(start, 5)]]
+
+
+def _message(role: str, tokenizer: Tokenizer, rng: random.Random) -> ChatMessage:
+    content = "".join(
+        rng.choice(_TYPED) if rng.random() < 0.4 else odd_text(rng)
+        for _ in range(rng.randint(0, 3))
+    )
+    if rng.random() < 0.8:
+        content = content.encode(errors="replace").decode()
+    tokens: tuple[int, ...] = ()
+    if role == "assistant" and rng.random() < 0.5:
+        try:
+            tokens = tuple(tokenizer.encode(content))
+        except Exception:
+            tokens = (5,)
+        if rng.random() < 0.1:
+            tokens += (rng.choice(INTEGERS),)
+    return ChatMessage(role, content, tokens)  # type: ignore[arg-type]
+
+
+def prepare() -> None:
+    for tokenizer in tokenizers():
+        templates(tokenizer)
+        prompt.encode_chat(tokenizer, templates(tokenizer)[0], [ChatMessage("user", "a")])
+
+
+DOOR = Door("prompt", use, prepare)

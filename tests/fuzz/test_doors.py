@@ -1,0 +1,61 @@
+"""Each door, a few hundred cases of it in processes with limits: none of them fails."""
+
+from pathlib import Path
+
+import pytest
+
+from core.formats import gguf, safetensors, variant
+from tests.fuzz.child import load_door
+from tests.fuzz.door import case_of, judge
+from tests.fuzz.doors import DOORS, share
+from tests.fuzz.runner import fuzz
+
+COUNT = 1500  # over all doors
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_case_fails(door, tmp_path):
+    report = fuzz(door, share(door, COUNT), keep=tmp_path)
+    assert report.cases == share(door, COUNT)
+    assert report.failed == 0, "\n".join(map(str, report.failures))
+    assert report.outcomes["ok"] > report.cases / 50, "what is tried never comes to its end"
+
+
+@pytest.mark.parametrize(
+    ("door", "module", "missing"),
+    [
+        ("gguf", gguf, {"_check_offset": lambda *_: None}),
+        (
+            "safetensors",
+            safetensors,
+            {"_check_cover": lambda *_: None, "_read_offsets": lambda _r, _w, value, _s: value},
+        ),
+        ("variant", variant, {"_is_name": lambda name: True, "found": lambda value: value + 1}),
+    ],
+)
+def test_a_missing_check_is_found(door, module, missing, tmp_path, monkeypatch):
+    """Without it a tensor is cut short, or a name leads to what is no file: using that fails."""
+    for name, function in missing.items():
+        monkeypatch.setattr(module, name, function)
+    assert "traceback" in outcomes(door, 400, tmp_path, monkeypatch)
+
+
+def outcomes(name: str, count: int, folder: Path, monkeypatch) -> set[str]:
+    """What comes of cases in this process, whose code a test may change."""
+    (folder / "tmp").mkdir()
+    monkeypatch.chdir(folder)
+    door = load_door(name)
+    door.prepare()
+    found = set()
+    for number in range(count):
+        place = folder / str(number)
+        place.mkdir()
+        found.add(judge(door, case_of(door, number, place)).outcome)
+    return found
+
+
+def test_every_door_is_run_by_name():
+    here = Path(__file__).parent
+    files = {path.stem.removeprefix("fuzz_") for path in here.glob("fuzz_*.py")}
+    assert files - {"planted"} == set(DOORS)
+    assert sum(share(door, 50_000) for door in DOORS) > 49_900
