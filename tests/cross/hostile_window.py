@@ -252,6 +252,8 @@ def _watch(program: Program, hostile: Hostile, result: Result, seconds: float) -
     try:
         program.open()
         _look(program, hostile, eye, seconds)
+        if not program.heard("answered", "error", "warning"):
+            result.problems.append("the person was told nothing")
     finally:
         eye.close()
     result.longest_ms, result.frozen = max(eye.took, default=0.0), eye.frozen

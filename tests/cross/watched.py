@@ -14,7 +14,7 @@ from typing import Any
 
 from desktop import app as desktop_app
 from desktop import cli
-from desktop.actions import Send
+from desktop.actions import NewChat, Send
 from desktop.window import Window
 
 LONG = 0.05  # seconds of a pass that are worth a note
@@ -49,6 +49,7 @@ class Witness:
         if state.model and not state.load and state.model.path != self._asked and not state.busy:
             self._asked = state.model.path
             self.note("loaded", state.model.path.encode("utf-8", "backslashreplace").decode())
+            app.program.do(NewChat())
             app.program.do(Send("hello there, aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"))
         for message in state.messages:
             if message.stop_reason and id(message) not in self._told:
