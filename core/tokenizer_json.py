@@ -154,9 +154,11 @@ def _pairs(path: Path, raw: bytes) -> tuple[_cpp.PairEncoder | None, bytes]:
     except (ValueError, FileError):  # the library says what is wrong, or can do it
         return None, raw
     added = rest.get("added_tokens")
-    if not _is_plain(rest) or not isinstance(added, list):
+    if not isinstance(added, list) or not all(isinstance(item, dict) for item in added):
         return None, raw
-    known = [(item.get("content"), item.get("id")) for item in added if isinstance(item, dict)]
+    if not _is_plain(rest):
+        return None, raw
+    known = [(item.get("content"), item.get("id")) for item in added]
     rest["model"]["vocab"] = {token: number for token, number in known if isinstance(token, str)}
     return pairs, json.dumps(rest).encode()
 

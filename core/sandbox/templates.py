@@ -109,7 +109,7 @@ def _to_json(
 
 
 def _raise_exception(message: object) -> None:
-    raise RefusalError(str(message)[:500])
+    raise RefusalError(message[:500] if isinstance(message, str) else "it gives no reason")
 
 
 def _strftime_now(form: str) -> str:

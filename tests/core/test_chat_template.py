@@ -152,6 +152,11 @@ def test_a_template_may_refuse() -> None:
         template.render_segments(HELLO)
 
 
+def test_a_refusal_without_words_has_some() -> None:
+    with pytest.raises(RequestError, match="refuses this: it gives no reason"):
+        ChatTemplate("{{ raise_exception(none) }}").render(HELLO)
+
+
 def test_defaults_follow_the_vocabulary() -> None:
     metadata = tokenizer_metadata(300)
     del metadata["tokenizer.chat_template"]

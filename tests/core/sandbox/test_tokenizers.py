@@ -41,6 +41,7 @@ NONSENSE = {
     ),
     "an expression without an end": changed(pre_tokenizer=split("(a+)+$")),
     "an expression that is broken": changed(pre_tokenizer=split("(((")),
+    "added tokens that are none": changed(added_tokens=[3, None, "a"]),
     "a model that is none": changed(model={"type": "BPE", "vocab": {}, "merges": [["a", "b"]]}),
 }
 
