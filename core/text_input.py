@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.errors import FileError, LlmLiteError, RequestError
+from core.formats.regular import unreadable
 
 LONGEST_TEXT = 16 << 20  # bytes; what is measured over a text takes hours long before
 
@@ -49,9 +50,10 @@ def _read_file(path: Path, most: int) -> bytes:
     try:
         with path.open("rb") as stream:
             return stream.read(most + 1)  # the writer of a FIFO is waited for
+    except FileNotFoundError:
+        raise FileError(path, "no such file") from None
     except (OSError, ValueError) as error:  # a null character in the name
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(path, f"cannot be read: {reason}") from None
+        raise unreadable(path, error) from None
 
 
 def _decoded(raw: bytes, refused: Callable[[str], LlmLiteError]) -> str:

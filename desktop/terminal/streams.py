@@ -23,7 +23,8 @@ def prepare() -> None:
     if sys.stderr is None:
         sys.stderr = _stand_in(2, os.O_WRONLY, "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        if isinstance(sys.stdout.buffer, io.RawIOBase):
+        own = sys.stdout is sys.__stdout__
+        if own and isinstance(sys.stdout.buffer, io.RawIOBase):
             sys.stdout = _buffered(sys.stdout)
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows ?
 

@@ -62,7 +62,7 @@ def test_bytes_that_are_no_text(tmp_path):
         read_text(tmp_path / "x", 100)
     with pytest.raises(FileError, match="x: is not valid UTF-8 at byte 3"):
         read_beginning(tmp_path / "x", 5)
-    with pytest.raises(FileError, match="nothing: cannot be read: No such file"):
+    with pytest.raises(FileError, match="nothing: no such file"):
         read_text(tmp_path / "nothing", 100)
 
 

@@ -129,7 +129,7 @@ REFUSED = {
     "/continue": "there is no answer yet",
     "/stats now": "/stats takes nothing, found 'now'",
     "/open /no/such": "/no/such: no such file",
-    "/save /no/such/x": "there is no directory /no/such",
+    "/save /no/such/x": "/no/such/x: cannot be written: there is no directory /no/such",
     "/attention x.npz": "/attention: expected a file and heads such as 0.1",
 }
 

@@ -43,7 +43,7 @@ BAD_LOGITS = {
     "the prompt is empty": ("--text", ""),
     "129 tokens, but the context holds 128": ("--tokens", ",".join(["5"] * 129)),
     "is not valid UTF-8 at byte 2": ("--text-file", "{tmp}/latin1.txt"),
-    "no-such.txt: cannot be read": ("--text-file", "{tmp}/no-such.txt"),
+    "no-such.txt: no such file": ("--text-file", "{tmp}/no-such.txt"),
 }
 
 
