@@ -11,6 +11,7 @@ from pathlib import Path
 
 from core.errors import FileError, RequestError
 from core.formats.header import quote
+from core.places import expanded
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def resolve(source: str | None) -> Path:
         if known.name == name.lower():
             return _installed(known)
     if _looks_like_path(name):
-        return _expanded(name)
+        return expanded(name)
     names = ", ".join(known.name for known in _KNOWN)
     raise RequestError(
         f"unknown model {quote(name)}: expected the path of a GGUF file or of a Hugging Face "
@@ -72,13 +73,6 @@ def _looks_like_path(text: str) -> bool:
         return text != "" and Path(text).exists()
     except (OSError, ValueError):  # too long for a file name, or with a null character
         return False
-
-
-def _expanded(text: str) -> Path:
-    try:
-        return Path(text).expanduser()
-    except (RuntimeError, ValueError) as error:  # ~name of nobody, or of a null character
-        raise FileError(text, "no such file: the home directory is unknown") from error
 
 
 def _installed(known: _Known) -> Path:

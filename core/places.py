@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from core.errors import FileError
+
 Kind = Literal["cache", "config", "data", "state", "documents"]
 
 
@@ -20,6 +22,14 @@ def user_folder(kind: Kind) -> Path:
     except (RuntimeError, KeyError):  # neither HOME nor an entry in the system's list of users
         return _private() / kind
     return found if found.is_absolute() and "~" not in found.parts else _private() / kind
+
+
+def expanded(text: str) -> Path:
+    """`text` with ~ as a home directory. FileError where that is unknown."""
+    try:
+        return Path(text).expanduser()
+    except (RuntimeError, ValueError):  # ~name of nobody, or of a null character
+        raise FileError(text, "no such file: the home directory is unknown") from None
 
 
 def _found(kind: Kind) -> Path:

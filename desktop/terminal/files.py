@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from core.errors import RequestError
 from core.loading import ModelFile
@@ -28,11 +27,3 @@ def read_tokens(arguments: argparse.Namespace, file: ModelFile) -> list[int]:
         text = read_text(arguments.text_file, context * tokenizer.longest_token_bytes)
     check_size(tokenizer, (ChatMessage("user", text),), context)
     return list(tokenizer.encode(text, add_special=True))
-
-
-def expanded(text: str) -> Path:
-    """With ~ as the home directory; RequestError where that is unknown."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        raise RequestError(f"{text}: the home directory is unknown") from None

@@ -6,9 +6,9 @@ import math
 
 from core.errors import RequestError
 from core.messages import ExportMaps, MapsExported, SetGains
+from core.places import expanded
 from desktop.terminal.answering import wait_for
 from desktop.terminal.conversation import Conversation
-from desktop.terminal.files import expanded
 from desktop.terminal.output import say
 
 

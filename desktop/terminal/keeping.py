@@ -16,9 +16,9 @@ from core.formats.json_text import read_object
 from core.formats.regular import open_regular
 from core.kv_file import MAGIC
 from core.messages import CacheStatus, ChatMessage, Logged, OpenCache, SaveCache
+from core.places import expanded
 from desktop.terminal.answering import report
 from desktop.terminal.conversation import Conversation
-from desktop.terminal.files import expanded
 from desktop.terminal.output import say
 
 VERSION = 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from core import loading
 from core.calibrating import calibrate
 from core.formats.variant_writer import check_destination
+from core.places import expanded
 from core.quantizing import (
     QuantizationReport,
     check_mode,
@@ -18,7 +19,6 @@ from core.quantizing import (
     quantize,
     writer_for,
 )
-from desktop.terminal.files import expanded
 from desktop.terminal.output import overwrite, show, show_json, warn
 
 

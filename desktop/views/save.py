@@ -9,7 +9,8 @@ from typing import Literal
 
 from imgui_bundle import ImVec2, imgui
 
-from core.places import user_folder
+from core.errors import FileError
+from core.places import expanded, user_folder
 from core.plain_text import one_line
 from desktop.actions import Action, ExportAttention
 from desktop.attention_state import FigureName
@@ -67,6 +68,14 @@ def _draw_panel(ui: Ui, view: FigureName, panel: str) -> list[Action]:
     if not kinds:
         return []
     imgui.close_current_popup()
-    wanted = Path(path.strip().removesuffix(".png").removesuffix(".npz")).expanduser()
+    wanted = _expanded(path.strip().removesuffix(".png").removesuffix(".npz"))
     kind: Literal["png", "npz"] = "npz" if kinds[0] == "npz" else "png"
     return [ExportAttention(view, kind, f"{wanted}.{kind}")]
+
+
+def _expanded(path: str) -> Path:
+    """As it is where a home directory is unknown: whoever writes there says what is wrong."""
+    try:
+        return expanded(path)
+    except FileError:
+        return Path(path)

@@ -77,7 +77,8 @@ def logits_without(runner, weight, prompt, monkeypatch, device):
     convert = loading._convert
 
     def replaced(tensors, mode, progress):
-        return convert(tensors, mode, progress) | {weight.name: weight}
+        weights, parts = convert(tensors, mode, progress)
+        return weights | {weight.name: weight}, parts
 
     options = exact(runner.choice.backend)
     with monkeypatch.context() as patch:

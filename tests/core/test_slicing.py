@@ -166,7 +166,7 @@ def test_a_view_whose_source_has_changed(even, tmp_path):
         open_source(view)
 
 
-@pytest.mark.parametrize("text", ["a\0b", "x" * 5000, "\ud800"])
+@pytest.mark.parametrize("text", ["a\0b", "x" * 5000])
 def test_a_view_whose_source_is_no_path(text, tmp_path):
     value = {"layout_version": 1, "source": text, "identity": "", "skip": [], "feed_forward": 1}
     (tmp_path / "slice.json").write_text(json.dumps(value))
