@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 import time
 from dataclasses import fields, replace
@@ -32,6 +31,7 @@ from desktop.screen import Screen
 from desktop.settings import WindowPlace, restore, settings_path, variants_folder
 from desktop.starter import Starter
 from desktop.state import AppState
+from desktop.terminal.endings import leave
 from desktop.terminal.output import warn
 from desktop.window import Geometry, Window, has_input
 
@@ -274,7 +274,7 @@ class App:
         self._dialog.close()
         if not self._close_engine(CLOSE_SECONDS):
             warn("the engine did not end in time")
-            os._exit(1)
+            leave(1)
         self._close_screen()
         self.window.disconnect_imgui()
         destroy_context(self._context)

@@ -17,6 +17,7 @@ from core.messages import (
     EngineOptions,
     Event,
     ExecutorChanged,
+    FileDamaged,
     Generate,
     GenerationFinished,
     GenerationStats,
@@ -60,6 +61,7 @@ COMMANDS = (
     Reconfigure(OPTIONS),
 )
 NEVER_SAID = (  # by the fake engine on its own
+    FileDamaged("model.safetensors: tensor output.weight is damaged"),
     MapsExported(1, "/tmp/maps.npz"),
     MapsExported(1, "/tmp/maps.npz", "the disk is full"),
     CacheRewritten(1, tuple(PromptToken(3, f"w{n}", 0) for n in range(9)), ((2, 5),)),

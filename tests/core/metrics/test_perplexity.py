@@ -110,7 +110,7 @@ def test_texts_that_cannot_be_read(tmp_path):
     with pytest.raises(FileError, match="missing"):
         read_text(tmp_path / "missing.txt")
     (tmp_path / "latin.txt").write_bytes("déjà vu".encode("latin-1"))
-    with pytest.raises(FileError, match="expected text in UTF-8, found other bytes at 1"):
+    with pytest.raises(FileError, match="is not valid UTF-8 at byte 1"):
         read_text(tmp_path / "latin.txt")
 
 
