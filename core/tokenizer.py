@@ -111,8 +111,11 @@ class Tokenizer:
     @cached_property
     def longest_token_bytes(self) -> int:
         """The most bytes of text that one token stands for."""
-        lengths = map(self._most_bytes, range(len(self._tokens)))
-        return max(_LONGEST_CHARACTER, max(lengths, default=0))
+        characters = max(map(len, self._tokens), default=0)
+        long = (  # a character has at most four bytes: no other can have the most
+            i for i, token in enumerate(self._tokens) if 4 * len(token) >= characters
+        )
+        return max(_LONGEST_CHARACTER, max(map(self._most_bytes, long), default=0))
 
     @cached_property
     def identity(self) -> str:
