@@ -118,7 +118,8 @@ def change(value: dict[str, Any], rng: random.Random) -> None:
         key = rng.choice(tuple(_COMPONENTS))
         value[key] = component(key, rng)
     elif choice < 0.75:
-        change_json(value["added_tokens"] if value.get("added_tokens") else value, rng)
+        added = value.get("added_tokens")
+        change_json(added if added and isinstance(added, list | dict) else value, rng)
     elif choice < 0.8:
         value["added_tokens"] = [_added(rng) for _ in range(rng.choice((1, 3)))]
     elif choice < 0.85:
