@@ -132,11 +132,13 @@ def start(
 ) -> Runner:
     """Weights in the mode asked for, on the executor asked for (or `choice`)."""
     choice = choice or backends.choose(options, shared)
-    try:
-        context = _context(model_file, options)
-        shape = model_file.model.shape
+    with _closing_after_failure(choice):
         build = backends.build_options(
-            choice, options, shape, context=context, every_output=every_output
+            choice,
+            options,
+            model_file.model.shape,
+            context=_context(model_file, options),
+            every_output=every_output,
         )
         _check_memory(model_file, choice, options, build)
         weights, unchecked = _convert(model_file, options.mode, progress)
@@ -150,6 +152,22 @@ def start(
             options.threads,
             lambda fraction: progress("preparing the executor", 0.6 + 0.4 * fraction),
         )
+    runner = _runner(model_file, options, choice, build, executor, weights, unchecked)
+    try:
+        model_file.tokenizer.wait()
+        runner.session.files.check()
+        progress("ready", 1.0)
+    except BaseException:  # its tokenizer fails; cancelled; the files have changed meanwhile
+        runner.close()
+        raise
+    return runner
+
+
+@contextmanager
+def _closing_after_failure(choice: backends.Choice) -> Iterator[None]:
+    """A device that was opened for an executor goes where that cannot be made."""
+    try:
+        yield
     except BaseException as error:
         if choice.owns_device and choice.device is not None:
             choice.device.close()
@@ -159,34 +177,36 @@ def start(
                 "choose a smaller context or a smaller weight mode"
             ) from None
         raise
-    made = f"{options.mode} {backends.activations(choice, options.activations, shape)}"
-    files = files_of([*model_file.file.tensors.values(), *weights.values()])
+
+
+def _runner(
+    model_file: ModelFile,
+    options: EngineOptions,
+    choice: backends.Choice,
+    build: BuildOptions,
+    executor: Executor,
+    weights: dict[str, TensorData],
+    unchecked: tuple[Part, ...],
+) -> Runner:
+    shape = model_file.model.shape
     session = Session(
         executor,
         weights,
-        made_by=made,
+        made_by=f"{options.mode} {backends.activations(choice, options.activations, shape)}",
         model=str(model_file.path),
         pool=PrefixPool(options.pool_budget),
-        files=files,
+        files=files_of([*model_file.file.tensors.values(), *weights.values()]),
     )
-    runner = Runner(
+    return Runner(
         model_file,
         executor,
         session,
         AttentionSource(executor, session, backends.query_note(build, shape, options)),
         choice,
-        _model_info(model_file, options, context, executor),
+        _model_info(model_file, options, build.context, executor),
         _executor_info(choice, options, executor.program),
         unchecked,
     )
-    try:
-        model_file.tokenizer.wait()
-        files.check()
-        progress("ready", 1.0)
-    except BaseException:  # its tokenizer fails; cancelled; the files have changed meanwhile
-        runner.close()
-        raise
-    return runner
 
 
 @contextmanager
