@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import loading
+from core import loading, system_errors
 from core.attention import AttentionSource
 from core.errors import (
     CancelledError,
@@ -252,9 +252,9 @@ class Engine:
         of native libraries are no Exception."""
         try:
             work()
-        except MemoryError:
-            return "there is not enough memory for this"
         except BaseException as error:
+            if known := system_errors.sentence(error):
+                return known
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
             return f"an internal error: {error!r}; the log has the details"
         return None

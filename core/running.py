@@ -238,6 +238,7 @@ class Running:
     def file_away(self, command: SaveCache | OpenCache) -> None:
         """A cache to a file, or from one; what cannot be is only said in the log."""
         if self.runner is None:
+            self._log("warning", "no model is loaded: open one first")
             return
         path = Path(command.path)
         try:

@@ -70,7 +70,7 @@ def test_memory_that_is_not_there_is_a_sentence(client, tiny_llama, hook):
         raise MemoryError
 
     hook.at_step = starve
-    assert client.ask(1)[0].message == "there is not enough memory for this"
+    assert "there is not enough memory" in client.ask(1)[0].message
     hook.at_step = lambda step, stop: None
     assert client.ask(2)[0].stop_reason == "length"
 
