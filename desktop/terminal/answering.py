@@ -24,7 +24,7 @@ from core.messages import (
     TokenDecoded,
 )
 from desktop.terminal import interrupts
-from desktop.terminal.output import say, show, stream, warn
+from desktop.terminal.output import say, stream, warn
 
 _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing arrives
 
@@ -81,7 +81,7 @@ def _finish(finished: GenerationFinished, shown: bool) -> None:
     if finished.stop_reason == "error":
         raise RequestError(finished.message)
     if shown:
-        show()
+        stream("\n")  # now: what follows goes to another stream
     say(statistics(finished))
     if finished.message:
         say(finished.message)
