@@ -254,6 +254,7 @@ class Engine:
             work()
         except BaseException as error:
             if known := system_errors.sentence(error):
+                self._log("error", known)
                 return known
             self._log("error", f"internal error, please report it: {traceback.format_exc()}")
             return f"an internal error: {error!r}; the log has the details"

@@ -105,6 +105,7 @@ class Running:
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
         self._emit(cache_status(runner.session))
+        self._verification = Verification()  # what waits is of the model before
         if file.file.checked_later:
             self._verification.add(file.file.parts, file.model.on_disk)
         self._verification.add(runner.unchecked)

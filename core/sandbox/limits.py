@@ -22,11 +22,6 @@ class Limits:
     wall_seconds: float  # of a process that hangs; generous, as a busy machine is slow
     memory_bytes: int  # beyond what the process has before
 
-    def as_text(self) -> str:
-        return (
-            f"{self.cpu_seconds:g} s of processor time and {self.memory_bytes >> 20} MiB of memory"
-        )
-
 
 def confine() -> None:
     """Once, when the process begins: it writes no file and leaves no core dump."""

@@ -172,10 +172,13 @@ def _environment() -> dict[str, str]:
 
 
 def _how_it_ended(code: int, limits: Limits | None) -> str:
-    limit = limits.as_text() if limits is not None else "nothing"
+    if limits is None:
+        return f"the process for it cannot be started (it ended with code {code})"
     if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
-        return f"it takes more than {limit.split(' of ')[0]} of processor time"
-    return f"its process ended with code {code}; it may take {limit}"
+        return f"it takes more than {limits.cpu_seconds:g} s of processor time"
+    return (
+        f"its process ended with code {code}; it may take {limits.memory_bytes >> 20} MiB of memory"
+    )
 
 
 _shared = SandboxProcess()

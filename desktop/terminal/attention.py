@@ -17,7 +17,7 @@ from core.files import check_place, replaced
 from core.metrics.memory import available_bytes
 from core.models.model import ModelShape
 from desktop.cli import engine_options
-from desktop.terminal.files import read_tokens
+from desktop.terminal.files import executor_fields, read_tokens
 from desktop.terminal.output import show_json, warn
 
 _WORKING_MAPS = 4  # of one head, while it is computed
@@ -58,12 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "layers": layers,
                 "heads": heads,
                 "out": str(arguments.out),
-                "backend": info.backend,
-                "device": info.device,
-                "mode": info.mode,
-                "activations": info.activations,
-                "keys": info.keys,
-                "values": info.values,
+                **executor_fields(info),
                 "seconds": seconds,
             }
             show_json(report)

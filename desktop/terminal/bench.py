@@ -8,6 +8,7 @@ from dataclasses import asdict
 from core import loading
 from core.metrics.bench import TURN_TOKENS, bench
 from desktop.cli import engine_options
+from desktop.terminal.files import executor_fields
 from desktop.terminal.output import say, show, show_json, warn
 
 CONVERSATION = 2000  # tokens
@@ -34,12 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     info = runner.executor_info
     report = {
         "model": runner.model_info.name,
-        "backend": info.backend,
-        "device": info.device,
-        "mode": info.mode,
-        "activations": info.activations,
-        "keys": info.keys,
-        "values": info.values,
+        **executor_fields(info),
         "threads": info.threads,
         "prompt_tokens": arguments.prompt_tokens,
         "new_tokens": arguments.new_tokens,

@@ -1,4 +1,4 @@
-"""What commands read: a text as tokens; and what they warn of."""
+"""What commands share: a text read as tokens, and what a report says of the executor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 from core.errors import RequestError
 from core.loading import ModelFile
-from core.messages import ChatMessage
+from core.messages import ChatMessage, ExecutorInfo
 from core.prompt import check_size
 from core.text_input import read_text
 
@@ -27,3 +27,15 @@ def read_tokens(arguments: argparse.Namespace, file: ModelFile) -> list[int]:
         text = read_text(arguments.text_file, context * tokenizer.longest_token_bytes)
     check_size(tokenizer, (ChatMessage("user", text),), context)
     return list(tokenizer.encode(text, add_special=True))
+
+
+def executor_fields(info: ExecutorInfo) -> dict[str, str]:
+    """Of a report with `--json`: what the numbers were computed on, and how exactly."""
+    return {
+        "backend": info.backend,
+        "device": info.device,
+        "mode": info.mode,
+        "activations": info.activations,
+        "keys": info.keys,
+        "values": info.values,
+    }

@@ -10,7 +10,7 @@ import numpy as np
 from core import loading
 from core.files import check_place, replaced
 from desktop.cli import engine_options
-from desktop.terminal.files import read_tokens
+from desktop.terminal.files import executor_fields, read_tokens
 from desktop.terminal.output import show_json, warn
 
 
@@ -37,12 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
                     "tokens": tokens,
                     "shape": list(logits.shape),
                     "out": str(arguments.out),
-                    "backend": info.backend,
-                    "device": info.device,
-                    "mode": info.mode,
-                    "activations": info.activations,
-                    "keys": info.keys,
-                    "values": info.values,
+                    **executor_fields(info),
                     "seconds": seconds,
                 }
             )

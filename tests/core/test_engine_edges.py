@@ -158,3 +158,22 @@ def test_a_template_that_oversteps_is_a_sentence_and_the_engine_goes_on(
         message = client.ask(1)[0].message
         assert "the chat template fails: it takes more than" in message
     assert client.ask(2)[0].stop_reason == "length"
+
+
+def test_files_of_a_model_that_went_are_checked_no_more(client, tiny_llama):
+    client.load(tiny_llama)
+    before = client.engine._running._verification
+    client.load(tiny_llama)
+    assert client.engine._running._verification is not before
+
+
+def test_what_the_system_refuses_between_two_commands_is_told(client, tiny_llama, monkeypatch):
+    client.load(tiny_llama)
+
+    def refused(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(client.engine._steering, "serve", refused)
+    client.ask(1)
+    while not any("No space left" in e.text for e in client.of(Logged)):
+        client.until(Logged)
