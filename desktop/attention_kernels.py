@@ -7,6 +7,7 @@ from typing import Any
 
 from core.gpu.create import vk
 from core.gpu.device import Device
+from core.gpu.pipeline_store import Pipelines
 from core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
 from core.plan.attention_layers import AttentionLayer
 from desktop.imgui_renderer import ImguiRenderer
@@ -25,7 +26,7 @@ class Kernels:
         self._device = device
         self._renderer = renderer
         self._lanes = SOFTWARE_LANES if device.info.kind == "software" else LANES
-        self._pipelines: dict[Any, ComputePipeline] = {}
+        self._pipelines = Pipelines(device)
         self._sets = DescriptorSets(device)
         self._bound: dict[Any, Any] = {}
 
@@ -42,16 +43,10 @@ class Kernels:
             "KEYS": KEYS,
             "KEY_ROWS": layer.key_rows,
         }
-        return self._pipeline(f"attention_map.{layer.key_dtype}", constants)
+        return self._pipelines.get(f"attention_map.{layer.key_dtype}", constants)
 
     def plain(self, name: str) -> ComputePipeline:
-        return self._pipeline(name, {"LANES": self._lanes})
-
-    def _pipeline(self, name: str, constants: Mapping[str, int | float]) -> ComputePipeline:
-        key = (name, *constants.values())
-        if key not in self._pipelines:
-            self._pipelines[key] = ComputePipeline(self._device, name, constants)
-        return self._pipelines[key]
+        return self._pipelines.get(name, {"LANES": self._lanes})
 
     def dispatch(
         self,
@@ -84,8 +79,7 @@ class Kernels:
 
     def close(self) -> None:
         self._sets.close()
-        for pipeline in self._pipelines.values():
-            pipeline.close()
+        self._pipelines.close()
 
 
 def whole(buffer: Any) -> BufferRange:

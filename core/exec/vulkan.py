@@ -19,12 +19,13 @@ from core.exec.vulkan_fusion import Group, groups_of, placed
 from core.exec.vulkan_kernels import attention_part_bytes, dispatches, group_dispatches
 from core.exec.vulkan_memory import STORAGE, Arena, FixedArena, WeightPart, Weights
 from core.exec.vulkan_pacing import Pacer
-from core.exec.vulkan_record import Pipelines, Recorder
+from core.exec.vulkan_record import Recorder
 from core.exec.vulkan_tuning import Tuning
 from core.formats.tensor import TensorData
 from core.gpu.commands import CommandPool
 from core.gpu.device import Device
 from core.gpu.memory import Buffer
+from core.gpu.pipeline_store import Pipelines
 from core.gpu.pipelines import BufferRange, DescriptorSets
 from core.gpu.timing import Timestamps
 from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes

@@ -10,7 +10,7 @@ from typing import Any
 from core.exec.vulkan_dispatch import Dispatch
 from core.gpu.commands import CommandPool, memory_barrier
 from core.gpu.create import vk
-from core.gpu.device import Device
+from core.gpu.pipeline_store import Pipelines
 from core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
 from core.gpu.timing import Timestamps
 
@@ -34,25 +34,6 @@ def pieces(dispatch: Dispatch, budget: int) -> list[Piece]:
 
 def _along(axis: int, value: int, other: tuple[int, int]) -> tuple[int, int]:
     return (value, other[1]) if axis == 0 else (other[0], value)
-
-
-class Pipelines:
-    """Compute pipelines by variant and constants, made when first asked for."""
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._made: dict[tuple[str, tuple[tuple[str, int | float], ...]], ComputePipeline] = {}
-
-    def get(self, dispatch: Dispatch) -> ComputePipeline:
-        key = dispatch.variant, tuple(sorted(dispatch.constants.items()))
-        if key not in self._made:
-            self._made[key] = ComputePipeline(self._device, dispatch.variant, dispatch.constants)
-        return self._made[key]
-
-    def close(self) -> None:
-        for pipeline in self._made.values():
-            pipeline.close()
-        self._made.clear()
 
 
 class Hazards:
@@ -152,7 +133,7 @@ class Recorder:
     def _bound(self, dispatch: Dispatch) -> _Bound:
         """Pieces of one dispatch, which lie side by side, share its descriptor set."""
         if self._last is None or self._last.dispatch is not dispatch:
-            pipeline = self._pipelines.get(dispatch)
+            pipeline = self._pipelines.get(dispatch.variant, dispatch.constants)
             bindings = pipeline.interface.bindings
             self._last = _Bound(
                 dispatch,

@@ -20,6 +20,7 @@ from core.gpu.info import (
 )
 from core.gpu.instance import Instance, validation_wanted
 from core.gpu.memory import MemoryTypes, Staging
+from core.gpu.pipeline_store import PipelineStore
 from core.gpu.pipelines import PipelineCache
 from core.gpu.queue import Queue
 
@@ -27,7 +28,7 @@ __all__ = ["Device", "DeviceInfo", "list_devices"]
 
 log = logging.getLogger(__name__)
 
-Part = TypeVar("Part", Queue, PipelineCache, Staging)
+Part = TypeVar("Part", Queue, PipelineCache, PipelineStore, Staging)
 
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "software")
 _OPTIONAL_EXTENSIONS = ("VK_KHR_portability_subset",)  # must be enabled where a driver has it
@@ -73,6 +74,7 @@ class Device:
             second = count > 1
             self.compute = self._own(Queue(self, self.family, 1)) if second else self.queue
             self.pipeline_cache = self._own(PipelineCache(self))
+            self.pipelines = self._own(PipelineStore(self))
             self.staging = self._own(Staging(self))
         except BaseException:
             self._destroy()

@@ -13,7 +13,7 @@ from core.errors import DeviceError, FileError
 from core.files import make_folder, write_file
 from core.formats.json_text import read_bytes
 from core.gpu.create import create, vk, vulkan_errors
-from core.gpu.shaders import load_spirv, reflect
+from core.gpu.shaders import interface_of, load_spirv
 from core.places import user_folder
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ class ComputePipeline:
     ) -> None:
         self._device = device
         self.name = spirv_name
-        spirv = load_spirv(spirv_name)
-        self.interface = reflect(spirv)
+        spirv, self.interface = load_spirv(spirv_name), interface_of(spirv_name)
         self.set_layout: Any = None
         self.layout: Any = None
         self.handle: Any = None

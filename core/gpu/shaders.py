@@ -80,6 +80,11 @@ def load_spirv(name: str) -> bytes:
         ) from error
 
 
+@lru_cache(maxsize=256)
+def interface_of(name: str) -> Interface:
+    return reflect(load_spirv(name))
+
+
 def has_spirv(name: str) -> bool:
     return (_spirv_folder() / f"{name}.spv").is_file()
 

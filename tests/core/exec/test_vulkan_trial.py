@@ -11,6 +11,7 @@ from core.exec import vulkan_trial
 from core.exec.reference import NumpyExecutor
 from core.exec.vulkan_trial import trusted
 from core.exec.vulkan_tuning import Tuning, largest_matrix
+from core.gpu.pipeline_store import PipelineStore
 from core.gpu.pipelines import ComputePipeline
 from core.models.model import ModelShape
 
@@ -91,8 +92,10 @@ def test_what_is_wrong_is_left_out(device, offers, monkeypatch, caplog):
 
 
 @pytest.fixture
-def fails(monkeypatch):
+def fails(device, monkeypatch):
     """Pipelines that the device should have fail as it is told."""
+    none_yet = PipelineStore(device)
+    monkeypatch.setattr(device, "pipelines", none_yet)
 
     def how(error):
         def make(device, variant, constants):
@@ -100,9 +103,10 @@ def fails(monkeypatch):
                 raise error
             return ComputePipeline(device, variant, constants)
 
-        monkeypatch.setattr("core.exec.vulkan_record.ComputePipeline", make)
+        monkeypatch.setattr("core.gpu.pipeline_store.ComputePipeline", make)
 
-    return how
+    yield how
+    none_yet.close()
 
 
 def test_what_fails_is_left_out(device, offers, fails, caplog):
@@ -123,7 +127,7 @@ def test_a_full_device_says_nothing_of_it(device, offers, fails, monkeypatch):
     fails(OutOfDeviceMemoryError("There is not enough memory."))
     with pytest.raises(OutOfDeviceMemoryError):
         trusted(device)
-    monkeypatch.setattr("core.exec.vulkan_record.ComputePipeline", ComputePipeline)
+    monkeypatch.setattr("core.gpu.pipeline_store.ComputePipeline", ComputePipeline)
     assert trusted(device) == offers
 
 
