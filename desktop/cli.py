@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -45,18 +45,24 @@ INTERRUPTED = interrupts.CODE
 
 
 @ends_in_order
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code, as `desktop.terminal.endings` decides it."""
+def main(
+    argv: Sequence[str] | None = None, *, imported: Callable[[], object] = lambda: None
+) -> int:
+    """Run a command; its exit code, as `desktop.terminal.endings` decides it.
+
+    `imported` is called when the command's modules are there, before it runs.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     streams.prepare()
-    return endings.ended(lambda: _run(words))
+    return endings.ended(lambda: _run(words, imported))
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], imported: Callable[[], object]) -> int:
     arguments = _parser().parse_args(_with_command(words))
     if hasattr(arguments, "backend"):  # a model will be loaded: it starts while we import
         sandbox().warm()
     command = importlib.import_module(_COMMANDS[arguments.command])
+    imported()
     return int(command.run(arguments))
 
 

@@ -4,6 +4,7 @@ A signal's default action ends the program at once; Python's own handler, which 
 KeyboardInterrupt, is in place only where something answers it.
 """
 
+import gc
 import signal
 import sys
 
@@ -22,7 +23,7 @@ def main() -> int:
     try:
         if _ANSWERS:
             interrupts.install()
-        code = cli.main()
+        code = cli.main(imported=gc.freeze)  # modules stay: no collection looks at them
         interrupts.end()
     except KeyboardInterrupt:  # between the two
         code = interrupts.CODE
