@@ -1,5 +1,6 @@
 """What many tests share: a validated device, a tiny random llama, the real default model."""
 
+import gc
 import signal
 from pathlib import Path
 
@@ -18,6 +19,13 @@ settings.load_profile("any machine")
 
 # A shell's background jobs ignore Ctrl-C, and so would we and our children: tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay: the program collects garbage when it unloads a model, and need not
+    go through them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

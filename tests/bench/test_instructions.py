@@ -24,7 +24,7 @@ from tests.runners import exact, running
 FIGURES = Path(__file__).with_name("instructions.json")
 TOLERANCE = 0.10  # compilers differ
 ISA = "avx2"
-SIZES = {"width": 128, "layers": 1, "heads": 8, "kv_heads": 4, "ffn": 256}
+SIZES = {"width": 64, "layers": 1, "heads": 4, "kv_heads": 2, "ffn": 128}
 KINDS: dict[str, tuple[Mode, str]] = {
     "int4 a8": ("int4", "a8"),
     "int8 a8": ("int8", "a8"),

@@ -142,7 +142,7 @@ def test_behind_a_load_it_changes_the_new_model(client, tiny_llama, pace):
 def test_twenty_switches_leave_no_memory_behind(client, tmp_path):
     from tests.make_gguf import write_tiny_llama
 
-    path = write_tiny_llama(tmp_path / "wide.gguf", width=512, ffn=2048, context=2048)
+    path = write_tiny_llama(tmp_path / "wide.gguf", width=256, ffn=1024, context=2048)
     client.load(path, exact())
     sizes = []
     for number in range(20):
@@ -158,7 +158,7 @@ def test_twenty_switches_within_an_answer(client, tmp_path, pace, device, backen
     """int4, fp16, int8 and again: the answer goes on, and the memory is what it was."""
     from tests.make_gguf import write_tiny_llama
 
-    path = write_tiny_llama(tmp_path / "wide.gguf", width=512, ffn=2048, context=2048)
+    path = write_tiny_llama(tmp_path / "wide.gguf", width=256, ffn=1024, context=2048)
     client.engine.device_lost(device)
     client.load(path, exact("cpu"))
     sampling = dataclasses.replace(GREEDY, max_new_tokens=500)

@@ -146,7 +146,7 @@ def test_which_frames_leave_views_their_pictures(app, monkeypatch):
     settled(one)
     assert seen[-1] is False
     seen.clear()
-    monkeypatch.setattr(pacing, "SETTLE", ((5.0, True),))  # not before a second slow frame
+    monkeypatch.setattr(pacing, "SETTLE", ((1.0, True),))  # not before a second slow frame
     imgui.get_io().add_mouse_button_event(1, True)
     imgui.get_io().add_mouse_button_event(1, False)
     turn(one, lambda s: len(seen) == 2)
