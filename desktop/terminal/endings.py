@@ -117,8 +117,10 @@ def _defect_of_thread(error: BaseException | None) -> None:
 
 
 def _unraisable(unraisable: Any) -> None:
-    """Nothing can follow from these: only who looks for them is told."""
+    """Nothing can follow from these but of Ctrl-C: only who looks for them is told."""
     error: BaseException | None = unraisable.exc_value
+    if isinstance(error, KeyboardInterrupt):
+        interrupts.lost()
     if error is not None and os.environ.get(PRINT_TRACEBACKS):
         import traceback
 

@@ -18,6 +18,7 @@ from types import FrameType
 
 CODE = 130  # the shell's code for Ctrl-C
 PATIENCE = 3.0  # seconds
+AGAIN = 0.05  # seconds
 
 _ending_since: float | None = None
 
@@ -32,6 +33,23 @@ def answered() -> None:
     """An interrupt was caught, and the program goes on."""
     global _ending_since
     _ending_since = None
+
+
+def lost() -> None:
+    """An interrupt was raised where Python lets no exception through, as in a finalizer: it comes
+    once more when that is over."""
+    answered()
+    again = threading.Timer(AGAIN, _press)
+    again.daemon = True
+    again.start()
+
+
+def _press() -> None:
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:  # wakes it where it waits
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        signal.raise_signal(signal.SIGINT)
 
 
 def pressed() -> bool:

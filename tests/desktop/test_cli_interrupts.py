@@ -12,7 +12,7 @@ from desktop.terminal import interrupts
 from tests.desktop.terminal_runs import GREEDY, ROOT, spawn
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 
-ROUNDS = 12
+ROUNDS = 6
 GAPS = (0.0, 0.005, 0.05, 0.1)  # seconds, at most
 
 
@@ -75,7 +75,7 @@ def work():
     while True:
         _cpp.read_bandwidth(1 << 22, 1)
 
-def main():
+def main(**_):
     threading.Thread(target=work, daemon=True).start()
     sys.stdout.write("said")
     return 3
@@ -91,6 +91,32 @@ def test_an_engine_that_does_not_end_is_left():
         [sys.executable, "-c", STUCK], cwd=ROOT, capture_output=True, timeout=60, check=False
     )
     assert (process.returncode, process.stdout, process.stderr) == (3, b"said", b"")
+
+
+LOST = """
+import signal, sys, time
+import desktop.cli
+from desktop import entry
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.1)  # the interrupt is raised here, and Python drops it
+
+def main(**_):
+    Finalized()
+    time.sleep(60)
+
+desktop.cli.main = main
+sys.exit(entry.main())
+"""
+
+
+def test_an_interrupt_within_a_finalizer_is_not_lost():
+    process = subprocess.run(
+        [sys.executable, "-c", LOST], cwd=ROOT, capture_output=True, timeout=50, check=False
+    )
+    assert (process.returncode, process.stdout, process.stderr) == (130, b"", b"")
 
 
 def test_the_first_interrupt_ends_and_the_next_ones_wait_for_that(monkeypatch):
