@@ -41,6 +41,7 @@ START_SECONDS, END_SECONDS = 30.0, 10.0
 BUTTON, SPOT, AWAY = (28, 28), (12, 28), (28, 200)  # pixels: of the rail's first button, beside it
 LIT = DARK.hover  # the button's colour under the pointer
 BETWEEN = 0.02  # seconds between two movements
+KEYSTROKE = 0.04  # seconds; Dear ImGui takes one change of a key a frame
 SETTLING = 0.3  # seconds
 
 
@@ -163,7 +164,9 @@ class Program:
             xdnd.drop(self.display, self.window, self._hostile.path)
         elif self.way == "dialog":
             strokes = (("Control_L", True), ("o", True), ("o", False), ("Control_L", False))
-            x11.press_keys(self.display, self.window, *strokes)
+            for number, stroke in enumerate(strokes, 1):
+                x11.press_keys(self.display, self.window, stroke, start=number)
+                time.sleep(KEYSTROKE)
 
     def close(self) -> float:
         """Seconds from the click on the close button to the end of the process."""
