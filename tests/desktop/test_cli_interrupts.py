@@ -33,8 +33,18 @@ def interrupt(process, chance):
         time.sleep(chance.choice(GAPS) * chance.random())
 
 
+def start(model, *answer):
+    told_when_aborted = {"PYTHONFAULTHANDLER": "1"}
+    return spawn("chat", model, *answer, *GREEDY, "--backend", "cpu", env=told_when_aborted)
+
+
 def check(process, expected):
-    _, err = process.communicate(timeout=60)
+    try:
+        _, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        _, err = process.communicate()
+        pytest.fail(f"it goes on: {err.decode(errors='replace')}")
     assert process.returncode in expected, err
     assert b"terminate called" not in err
     if process.returncode == 130:
@@ -44,9 +54,9 @@ def check(process, expected):
 
 def test_while_it_answers(endless):
     chance = random.Random(1)
-    answer = ("-p", "Hello there", "--max-new-tokens", "90000", "--ctx", "95000", *GREEDY)
+    answer = ("-p", "Hello there", "--max-new-tokens", "90000", "--ctx", "95000")
     for _ in range(ROUNDS):
-        process = spawn("chat", endless, *answer, "--backend", "cpu")
+        process = start(endless, *answer)
         assert process.stdout.read(1)
         time.sleep(chance.random() / 50)
         interrupt(process, chance)
@@ -58,7 +68,7 @@ def test_wherever_it_is(endless):
     chance = random.Random(2)
     answer = ("-p", "Tell me a long story. " * 1500, "--ctx", "95000", "--max-new-tokens", "60000")
     for _ in range(ROUNDS):
-        process = spawn("chat", endless, *answer, *GREEDY, "--backend", "cpu")
+        process = start(endless, *answer)
         time.sleep(0.3 + 2 * chance.random())
         interrupt(process, chance)
         # Before the program has said what it does about them, the system ends it.
