@@ -292,10 +292,11 @@ def run(ways: Sequence[str], only: str, seconds: float) -> Iterator[Result]:
     """Each file in each way; first a model that is as it should be, to compare with."""
     with tempfile.TemporaryDirectory() as name, x_server() as display:
         good = write_tiny_llama(Path(name) / "good.gguf", seed=2)
+        other = write_tiny_llama(Path(name) / "other.gguf", seed=2)
         for way in ways:
             folder = Path(name) / way
             folder.mkdir()
-            files = [Hostile("nothing wrong", good), *make(folder)]
+            files = [Hostile("nothing wrong", other), *make(folder)]
             for hostile in files:
                 if only in hostile.name:
                     yield try_file(display, good, hostile, way, seconds)
