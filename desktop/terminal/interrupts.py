@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
@@ -27,6 +26,8 @@ def install() -> None:
     """From now on; where the program was started to ignore Ctrl-C, not at all."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _interrupt)
+        if hasattr(signal, "setitimer"):  # all systems but Windows
+            signal.signal(signal.SIGALRM, _again)
 
 
 def answered() -> None:
@@ -39,17 +40,8 @@ def lost() -> None:
     """An interrupt was raised where Python lets no exception through, as in a finalizer: it comes
     once more when that is over."""
     answered()
-    again = threading.Timer(AGAIN, _press)
-    again.daemon = True
-    again.start()
-
-
-def _press() -> None:
-    main = threading.main_thread().ident
-    if hasattr(signal, "pthread_kill") and main is not None:  # wakes it where it waits
-        signal.pthread_kill(main, signal.SIGINT)
-    else:
-        signal.raise_signal(signal.SIGINT)
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN)
 
 
 def pressed() -> bool:
@@ -62,11 +54,25 @@ def end() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+class Noted:
+    """Whether Ctrl-C was pressed: without a lock, as a handler may be interrupted by the next one,
+    which would wait for the lock that the first holds."""
+
+    def __init__(self) -> None:
+        self._pressed = False
+
+    def set(self) -> None:
+        self._pressed = True
+
+    def is_set(self) -> bool:
+        return self._pressed
+
+
 @contextlib.contextmanager
-def noted() -> Iterator[threading.Event]:
-    """Inside, the first Ctrl-C only sets the event, so that no token is lost; the second is as
-    one outside."""
-    pressed = threading.Event()
+def noted() -> Iterator[Noted]:
+    """Inside, the first Ctrl-C is only noted, so that no token is lost; the second is as one
+    outside."""
+    pressed = Noted()
     before = signal.getsignal(signal.SIGINT)
     if not callable(before):  # ignored
         yield pressed
@@ -82,6 +88,12 @@ def noted() -> Iterator[threading.Event]:
         yield pressed
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _again(_number: int, frame: FrameType | None) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(signal.SIGINT, frame)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -103,6 +103,39 @@ def test_an_engine_that_does_not_end_is_left():
     assert (process.returncode, process.stdout, process.stderr) == (3, b"said", b"")
 
 
+NESTED = """
+import signal, sys, threading, time
+from desktop.terminal import interrupts
+
+class Slow:
+    "A second Ctrl-C comes within the handler of the first, wherever in it that is."
+    def __init__(self, presses):
+        self.presses = presses
+    def __call__(self, frame, event, argument):
+        if self.presses and event == "c_return":
+            self.presses -= 1
+            signal.raise_signal(signal.SIGINT)
+        return self
+
+interrupts.install()
+with interrupts.noted() as noted:
+    sys.setprofile(Slow(5))
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        pass
+    sys.setprofile(None)
+    print(noted.is_set())
+"""
+
+
+def test_an_interrupt_within_the_handler_of_another_one_does_not_wait():
+    process = subprocess.run(
+        [sys.executable, "-c", NESTED], cwd=ROOT, capture_output=True, timeout=50, check=False
+    )
+    assert (process.returncode, process.stdout) == (0, b"True\n"), process.stderr
+
+
 LOST = """
 import signal, sys, time
 import desktop.cli
