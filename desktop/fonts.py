@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntFlag
-from pathlib import Path
 from typing import Literal
 
 from imgui_bundle import imgui
 
 from core.errors import FileError
+from desktop.assets import ASSETS
 from desktop.ui import Face
 
-FONT_FOLDER = Path(__file__).resolve().parent.parent / "assets" / "fonts"
+FONT_FOLDER = ASSETS / "fonts"
 BASE_SIZE = 16.0  # display pixels of body text at scale 1
 
 Han = Literal["sc", "jp"]

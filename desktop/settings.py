@@ -30,6 +30,7 @@ from core.places import user_folder
 from core.plain_text import lines
 from core.renaming import rename_free
 from desktop.actions import MAX_FONT, MIN_FONT
+from desktop.assets import ASSETS
 from desktop.attention_colors import NAMES
 from desktop.attention_state import AttentionChoice
 from desktop.incoming import TYPED
@@ -42,7 +43,7 @@ _XRAY = ("by", "reverse", "probabilities")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
 MOST_BYTES = 8 << 20
 MOST_LEVELS = 64  # of objects and lists within each other
-DEFAULTS = Path(__file__).resolve().parent.parent / "assets" / "settings.json"
+DEFAULTS = ASSETS / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
     "backend": BACKENDS,

@@ -13,12 +13,13 @@ from imgui_bundle import imgui
 from core.files import write_file
 from core.messages import EngineOptions, Mode
 from desktop.actions import DismissNotice, NewChat, Send, SetOptions, SetSampling, StopAnswer
+from desktop.assets import ASSETS
 from desktop.quantizing import SetQuantization, ShowLanes
 from desktop.robot import Robot, RobotError
 from desktop.state import AppState
 
 LIMIT = 900.0  # seconds
-SAMPLE = Path(__file__).resolve().parent.parent / "assets" / "sample.txt"
+SAMPLE = ASSETS / "sample.txt"
 BYTES, SLOW_BYTES = 5000, 2400  # of text for the report: two chunks, one on a slow device
 SLOW = 20.0  # tokens per second
 TOKENS, ANSWER = 96, 1000  # of a lane, of the answer that is switched at most

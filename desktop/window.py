@@ -20,11 +20,12 @@ import glfw
 from core.errors import DeviceError
 from core.gpu.create import vk
 from core.gpu.device import Device
+from desktop.assets import ASSETS
 from desktop.png import read_png
 from desktop.surface import Frame
 from desktop.swapchain import Presenter
 
-ICON_FILE = Path(__file__).resolve().parent.parent / "assets" / "icon" / "llm-lite.png"
+ICON_FILE = ASSETS / "icon" / "llm-lite.png"
 MIN_SIZE = (960, 540)  # the conversation keeps a column that can be read
 WITHOUT_A_WINDOW = "`llm-lite chat` talks in the terminal."
 MODIFIERS = range(glfw.KEY_LEFT_SHIFT, glfw.KEY_RIGHT_SUPER + 1)

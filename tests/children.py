@@ -3,9 +3,9 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tests.paths import ROOT
+
 PATIENCE = 240  # seconds
 
 

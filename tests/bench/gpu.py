@@ -29,8 +29,8 @@ from typing import Any
 from core import catalog
 from core.errors import FileError
 from core.synthetic import write_synthetic
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PARTS = ("rates", "large", "frames", "tour")
 # Activations with each mode: integer dot products, cooperative matrices, plain shaders
 MODES = {"as-stored": ("a8",), "int4": ("a8", "a32"), "int8": ("a8",), "fp16": ("a32",)}

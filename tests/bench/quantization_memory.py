@@ -13,8 +13,8 @@ from typing import Any
 
 from core import catalog
 from core.sources import open_source
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SPARE = 300_000_000  # bytes that quantizing may take beside 1.5 times the largest tensor
 _MAPS = ("Rss", "Pss", "Shared_Clean", "Private_Clean", "Private_Dirty")
 

@@ -20,8 +20,8 @@ from core.errors import FileError
 from core.tokenizer import Tokenizer
 from core.tokenizer_json import LibraryEncoder, PairsEncoder
 from tests.counting import python_calls
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 CONTROL = ("<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>")
 TEXT = ("\n\n", "\n\n\n", "▁▁", "<b>", "</b>")  # added tokens that are text
 

@@ -3,8 +3,6 @@
 fixtures/make_huggingface_logits.py made the logits.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -25,9 +23,10 @@ from tests.make_huggingface import (
     write_tiny_llama,
 )
 from tests.make_safetensors import entry
+from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running
 
-LOGITS = Path(__file__).parents[1] / "fixtures" / "huggingface_logits.npz"
+LOGITS = FIXTURES / "huggingface_logits.npz"
 TOLERANCE = 2e-3
 
 

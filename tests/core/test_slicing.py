@@ -26,9 +26,10 @@ from tests.make_huggingface import (
     write_tiny_gemma3n,
     write_tiny_llama,
 )
+from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running
 
-LOGITS = Path(__file__).parents[1] / "fixtures" / "huggingface_logits.npz"
+LOGITS = FIXTURES / "huggingface_logits.npz"
 CUT = Slice(SLICE_SKIP, SLICE_WIDTHS)
 
 

@@ -1,16 +1,15 @@
 """The real model against transformers' float32 results; fixtures/make_smollm2.py made these."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from core import prompt
 from core.messages import ChatMessage, SamplingOptions
+from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXPECTED = json.loads((FIXTURES / "smollm2_texts.json").read_text("utf-8"))
 TEXTS = {text["name"]: text for text in EXPECTED["texts"]}
 TOLERANCE = 2e-3

@@ -5,15 +5,14 @@ and their share of the first position.
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from core.attention import head_maps
+from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 DOCUMENT = json.loads((FIXTURES / "smollm2_texts.json").read_text("utf-8"))
 IDS = {text["name"]: text["token_ids"] for text in DOCUMENT["texts"]}
 LAYERS, HEADS = 30, 9

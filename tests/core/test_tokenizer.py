@@ -18,11 +18,10 @@ from core.formats.gguf import open_gguf
 from core.pretokenizers import RULES
 from core.tokenizer import StreamDecoder, Tokenizer
 from tests.make_gguf import byte_characters, tokenizer_metadata
+from tests.paths import FIXTURES
 
 PATH = Path("model.gguf")
-FIXTURE = json.loads(
-    (Path(__file__).parents[1] / "fixtures" / "smollm2_texts.json").read_text(encoding="utf-8")
-)
+FIXTURE = json.loads((FIXTURES / "smollm2_texts.json").read_text(encoding="utf-8"))
 IM_END = "<|im_end|>"
 
 

@@ -1,11 +1,11 @@
 """Nobody but the door writes, renames or deletes files: read from the source of the program."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
+
 DOOR = {"core/files.py", "core/folders.py", "core/leftovers.py", "core/renaming.py"}
 # What is written elsewhere, and why that needs no door.
 EXCEPTIONS = {

@@ -4,14 +4,13 @@ import os
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from core.files import replaced
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may do this")
 
 

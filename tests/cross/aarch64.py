@@ -27,9 +27,9 @@ from core.exec.cpu import CpuExecutor
 from core.plan.plan import Program
 from core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
+from tests.paths import ROOT
 from tests.runners import exact, running
 
-ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels_cpp"
 COMPILER = "aarch64-linux-gnu-g++"
 EMULATORS = ("qemu-aarch64-static", "qemu-aarch64")

@@ -32,8 +32,8 @@ from desktop.theme import DARK
 from tests.desktop import x11, xdnd
 from tests.fuzz.hostile_files import Hostile, make
 from tests.make_gguf import write_tiny_llama
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 WAYS = ("argument", "dialog", "drop")
 INPUT_MS, CLOSE_SECONDS = 100.0, 2.0  # the bars
 FROZEN = 5.0  # seconds without an answer that are not waited beyond

@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
+
+from tests.paths import ROOT
 
 NUMPY = ("--backend", "numpy")
 GREEDY = ("--temperature", "0", "--repetition-penalty", "1")
-ROOT = Path(__file__).parents[2]
 
 
 def sentence(capsys):

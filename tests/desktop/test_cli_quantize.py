@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from desktop.cli import INTERRUPTED, main
 from tests.desktop.terminal_runs import sentence
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, write_tiny_llama
 from tests.make_huggingface import write_tiny_llama as write_folder
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 TEXT = "Whoever wants to see the sea walks down the road to the harbour and waits there. " * 12
 CPU = ("--backend", "cpu")
 

@@ -3,11 +3,11 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
+
 INTERRUPT_ITSELF = """
 import os, signal, sys
 

@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.door import FAILURES, Outcome
+from tests.paths import ROOT
 
 TRIES = 3  # a machine may be busy: that often a case must be too slow
 PATIENCE_SECONDS = 120.0  # for a case that computes on a busy machine
 LOOK_SECONDS = 2.0  # in which a case that computes gets some of the processor
 LEAST_TICKS = 2  # of it: with less it waits
 READY_SECONDS = 180.0  # until a process has imported what it needs
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _child(
         **places,
         "HOME": str(home),
         "TMPDIR": str(work / "tmp"),
-        "PYTHONPATH": str(_ROOT),
+        "PYTHONPATH": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "2",
     }
@@ -228,7 +228,7 @@ def _child(
     with (work / "stderr").open("wb") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.child", door, str(work), *span, str(write)],
-            cwd=_ROOT,
+            cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -19,9 +19,9 @@ from core.plan.builder import Bucket
 from core.plan.step import Step
 from core.quant.registry import FORMATS as FORMATS_OF_TENSORS
 from tests.make_gguf import write_tiny_llama
+from tests.paths import FIXTURES
 
 pytestmark = pytest.mark.vulkan
-FIXTURES = Path(__file__).parents[2] / "fixtures"
 TOLERANCE = 2e-3  # of logits, in float32
 
 

@@ -18,8 +18,8 @@ from core.folders import remove_folder
 from core.formats.variant import listed_files, open_variant
 from core.formats.variant_writer import Slot, VariantWriter
 from tests.core.writing_runs import as_root, child
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 MANIFEST = {"tokenizer": "t", "source": {}, "report": {}}
 DEAD = 2**22 + 17  # beyond the largest number that a process may have
 
