@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from core import loading
+from core.assets import ASSETS
 from core.errors import CancelledError, LlmLiteError, RequestError
 from core.files import make_folder
 from core.kept_variants import place_of, remove
@@ -34,7 +35,7 @@ from core.metrics.tensors import analyze
 from core.quantizing import quantize
 from core.workbench import Workbench
 
-SAMPLE = Path(__file__).resolve().parent.parent / "assets" / "sample.txt"
+SAMPLE = ASSETS / "sample.txt"
 STOPPED = "it was stopped"
 LOADING = 0.1  # of the time that a measurement takes, about
 

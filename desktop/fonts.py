@@ -13,8 +13,8 @@ from typing import Literal
 
 from imgui_bundle import imgui
 
+from core.assets import ASSETS
 from core.errors import FileError
-from desktop.assets import ASSETS
 from desktop.ui import Face
 
 FONT_FOLDER = ASSETS / "fonts"

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from core.assets import ASSETS
 from core.errors import FileError
 from core.files import make_folder, reason, write_file
 from core.formats.json_text import found, read_bytes
@@ -30,7 +31,6 @@ from core.places import user_folder
 from core.plain_text import lines
 from core.renaming import rename_free
 from desktop.actions import MAX_FONT, MIN_FONT
-from desktop.assets import ASSETS
 from desktop.attention_colors import NAMES
 from desktop.attention_state import AttentionChoice
 from desktop.incoming import TYPED

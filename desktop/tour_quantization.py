@@ -10,10 +10,10 @@ from pathlib import Path
 
 from imgui_bundle import imgui
 
+from core.assets import ASSETS
 from core.files import write_file
 from core.messages import EngineOptions, Mode
 from desktop.actions import DismissNotice, NewChat, Send, SetOptions, SetSampling, StopAnswer
-from desktop.assets import ASSETS
 from desktop.quantizing import SetQuantization, ShowLanes
 from desktop.robot import Robot, RobotError
 from desktop.state import AppState

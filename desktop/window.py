@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 # isort: split
 import glfw
 
+from core.assets import ASSETS
 from core.errors import DeviceError
 from core.gpu.create import vk
 from core.gpu.device import Device
-from desktop.assets import ASSETS
 from desktop.png import read_png
 from desktop.surface import Frame
 from desktop.swapchain import Presenter

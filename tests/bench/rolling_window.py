@@ -24,9 +24,10 @@ from core import loading
 from core.messages import EngineOptions, KvType, SamplingOptions
 from core.sampling import Sampler
 from core.session import Reading, Session
+from tests.paths import ROOT
 
 ROLLING = Reading("rolling")
-TEXT = Path(__file__).resolve().parents[2] / "ARCHITECTURE.md"
+TEXT = ROOT / "ARCHITECTURE.md"
 
 
 def main() -> None:

@@ -1,15 +1,15 @@
 """The README's table is the one of the stored report."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.bench.quantization import CASES, RESULTS
 from tests.bench.quantization_table import BEGIN, END, markdown
 from tests.bench.table import insert
+from tests.paths import ROOT
 
-README = Path(__file__).parents[2] / "README.md"
+README = ROOT / "README.md"
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,10 @@ from tests.bench.table import (
     markdown,
     markers_of,
 )
+from tests.paths import ROOT
 
 RESULTS = Path(__file__).with_name("results")
-README = Path(__file__).parents[2] / "README.md"
+README = ROOT / "README.md"
 
 
 def spread(*values: float) -> dict[str, float]:
