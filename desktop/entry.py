@@ -5,12 +5,23 @@ KeyboardInterrupt, is in place only where something answers it.
 """
 
 import gc
+import os
 import signal
 import sys
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 _ANSWERS = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # no background job
 if _ANSWERS:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+if resource and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+    # NumPy's OpenBLAS reserves addresses for each of its threads, and where it gets none it raises
+    # SIGINT, of all signals: no person has pressed Ctrl-C.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from desktop import cli  # noqa: E402
 from desktop.terminal import endings, interrupts  # noqa: E402

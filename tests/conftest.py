@@ -17,8 +17,10 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# A shell's background jobs ignore Ctrl-C, and so would we and our children: tests send it.
+# A shell's background jobs ignore Ctrl-C, and those of nohup the end of the terminal; so would we
+# and our children: tests send both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_finish() -> None:

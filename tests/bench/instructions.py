@@ -19,6 +19,7 @@ _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}  # system call numbers
 _ENABLE, _DISABLE = 0x2400, 0x2401  # linux/perf_event.h
 _TRACEME, _SINGLESTEP, _DETACH = 0, 9, 17  # sys/ptrace.h
 _MARK = signal.SIGUSR1
+WARM_UP = 20  # calls, after which Python has specialized the code around the kernels
 
 
 class CannotCountError(Exception):
@@ -29,7 +30,8 @@ def count(call: Callable[[], object]) -> int:
     """User instructions of one call on this thread alone. CannotCountError where nothing counts."""
     if sys.platform != "linux":
         raise CannotCountError("instructions are counted on Linux only")
-    call()  # what happens only once is over
+    for _ in range(WARM_UP):
+        call()
     try:
         return _count_events(call)
     except OSError:
