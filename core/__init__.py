@@ -1,0 +1,1 @@
+"""The engine: models, what runs them, and what looks inside; no window, no network."""

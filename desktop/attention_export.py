@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import LlmLiteError
-from core.files import make_folder
+from core.files.writing import make_folder
 from desktop.actions import ExportAttention
 from desktop.attention_state import MOST_LOCKED
 from desktop.defects import ReportDefect

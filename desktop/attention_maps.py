@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.attention_scores import SCORES, repeats
 from core.gpu.device import Device
 from core.gpu.pipelines import BufferRange
+from core.inspect.attention_scores import SCORES, repeats
 from core.plan.attention_layers import AttentionLayer
 from desktop.attention_asked import Asked
 from desktop.attention_cells import Cell
@@ -31,7 +31,7 @@ from desktop.attention_work import Budget, FrameJobs, Planner
 from desktop.imgui_renderer import ImguiRenderer
 
 if TYPE_CHECKING:
-    from core.attention import AttentionSource
+    from core.inspect.attention import AttentionSource
 
 SCORE_BYTES = 48 << 20
 GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the model writes
@@ -166,9 +166,9 @@ class AttentionMaps:
         return self._readings.value((name, y, x))
 
     def scores(self, *, of_all: bool = False) -> Mapping[str, NDArray[np.float32]] | None:
-        """By name of core/attention_scores.py, the means over the rows that are computed, float32
-        [all heads], layer by layer; nan where it cannot be told. Brought up to date twice a second.
-        `of_all` has the heads computed too that are not on the screen."""
+        """By name of core/inspect/attention_scores.py, the means over the rows that are computed,
+        float32 [all heads], layer by layer; nan where it cannot be told. Brought up to date twice a
+        second. `of_all` has the heads computed too that are not on the screen."""
         self._readings.want_scores()
         self._background = self._background or of_all
         return self._readings.means

@@ -7,7 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from core.attention_scores import means
+from core.inspect.attention_scores import means
 from desktop.attention_slot import Slot
 from desktop.attention_surface import WORD
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.attention_scores import ROWS as KINDS
-from core.attention_scores import SCORES
 from core.gpu.device import Device
 from core.gpu.memory import Buffer
 from core.gpu.timing import Timestamps
+from core.inspect.attention_scores import ROWS as KINDS
+from core.inspect.attention_scores import SCORES
 from desktop.attention_cells import CELL_WORDS
 from desktop.attention_store import Store
 from desktop.attention_surface import STORAGE, WORD

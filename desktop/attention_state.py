@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Head = tuple[int, int]  # layer, head
-Order = str  # "layer", or a name of core/attention_scores.py's SCORES
+Order = str  # "layer", or a name of core/inspect/attention_scores.py's SCORES
 FigureName = Literal["grid", "heads", "text"]  # views that can be saved as pictures
 MOST_LOCKED = 4
 

@@ -20,7 +20,7 @@ from core.messages import (
     SamplingOptions,
 )
 from core.plain_text import one_line
-from core.sandbox.process import sandbox
+from core.text.sandbox.process import sandbox
 from desktop.terminal import endings, interrupts, streams
 from desktop.terminal.signals import ends_in_order
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import FileError
-from core.files import write_file
+from core.files.writing import write_file
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGBA8 = (8, 6, 0, 0, 0)  # bit depth, colour type, compression, filter method, interlace

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.attention import AttentionSource
+from core.inspect.attention import AttentionSource
 from core.messages import Command, Event
 from core.metrics.memory import available_bytes
 from desktop.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
@@ -146,7 +146,7 @@ def open_first_model(program: Program, source: str | None) -> None:
 
 
 def catalogue() -> tuple[CatalogueEntry, ...]:
-    from core import catalog
+    from core.hub import catalog
 
     return tuple(
         CatalogueEntry(

@@ -15,8 +15,10 @@ from typing import Any, get_args
 
 from core.assets import ASSETS
 from core.errors import FileError
-from core.files import make_folder, reason, write_file
-from core.formats.json_text import found, read_bytes
+from core.files.json_text import found, read_bytes
+from core.files.places import user_folder
+from core.files.renaming import rename_free
+from core.files.writing import make_folder, reason, write_file
 from core.messages import (
     ACTIVATIONS,
     BACKENDS,
@@ -27,9 +29,7 @@ from core.messages import (
     Overflow,
     SamplingOptions,
 )
-from core.places import user_folder
 from core.plain_text import lines
-from core.renaming import rename_free
 from desktop.actions import MAX_FONT, MIN_FONT
 from desktop.attention_colors import NAMES
 from desktop.attention_state import AttentionChoice

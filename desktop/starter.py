@@ -27,7 +27,7 @@ class Starter:
 
     def _work(self) -> None:
         try:
-            from core.engine import Engine
+            from core.engine.engine import Engine
 
             self._made = (Engine(*self._arguments), lists())
         except BaseException as error:  # told where `take` is called

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core.files import make_folder, write_file
+from core.files.writing import make_folder, write_file
 from core.gpu.device import Device
 from core.messages import EngineOptions, SamplingOptions
 from desktop.clock import process_start

@@ -11,7 +11,7 @@ from pathlib import Path
 from imgui_bundle import imgui
 
 from core.assets import ASSETS
-from core.files import write_file
+from core.files.writing import write_file
 from core.messages import EngineOptions, Mode
 from desktop.actions import DismissNotice, NewChat, Send, SetOptions, SetSampling, StopAnswer
 from desktop.quantizing import SetQuantization, ShowLanes

@@ -94,7 +94,7 @@ class Stage:
         self._screen.loop.wait()
         self._moment("first_frame_s")
         if engine is None:
-            from core.engine import Engine
+            from core.engine.engine import Engine
 
             engine = Engine
         self._engine = engine(self.device, lambda: None)

@@ -141,7 +141,7 @@ void draw_row(Job job, Cell cell, uint i, uint base) {
   }
 }
 
-// The scores of core/attention_scores.py that are sums over a row: entropy in nats, the share of
+// The scores of core/inspect/attention_scores.py that are sums over a row: entropy in nats, the share of
 // the previous token, of duplicates, of what followed them (induction).
 void sum_scores(Job job, uint base) {
   uint lane = gl_LocalInvocationIndex;

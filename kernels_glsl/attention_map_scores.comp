@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Row scores summed over a head's rows: SCORES of core/attention_scores.py in their order, then how
+// Row scores summed over a head's rows: SCORES of core/inspect/attention_scores.py in their order, then how
 // many rows there are of each kind of its ROWS. A workgroup a head.
 #include "common/lanes.glsl"
 layout(push_constant) uniform Push { uint stride, rows; };  // rows kept a head, rows in use

@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Float rows to int8 blocks of 32 (core/quant/a8.py defines them); a lane a block.
+// Float rows to int8 blocks of 32 (core/quant/blocks/a8.py defines them); a lane a block.
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint K = 32;

@@ -5,9 +5,9 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-from core import loading
 from core.gpu.device import Device
-from core.loading import Runner
+from core.loading import loader
+from core.loading.loader import Runner
 from core.messages import EngineOptions
 
 _MODULES = {"numpy": "reference", "cpu": "cpu", "vulkan": "vulkan"}
@@ -32,9 +32,9 @@ def running(
     every_output: bool = False,
 ) -> Iterator[Runner]:
     warnings: list[str] = []
-    file = loading.open_model(str(path), lambda *_: None, warnings.append)
+    file = loader.open_model(str(path), lambda *_: None, warnings.append)
     try:
-        runner = loading.start(
+        runner = loader.start(
             file, options or exact(), device, lambda *_: None, every_output=every_output
         )
         try:

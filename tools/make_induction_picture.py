@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from core import loading
-from core.attention import head_maps
+from core.inspect.attention import head_maps
+from core.loading import loader
 from core.messages import EngineOptions
 from desktop.attention_colors import table
 from desktop.png import write_png
@@ -21,11 +21,11 @@ TOKENS, SCALE, GAP = 64, 2, 12  # said twice; pixels a token; pixels between map
 
 
 def main() -> None:
-    file = loading.open_model(None, lambda *_: None, print)
+    file = loader.open_model(None, lambda *_: None, print)
     options = EngineOptions(
         backend="cpu", mode="as-stored", activations="a32", keys="fp32", values="fp32", context=256
     )
-    runner = loading.start(file, options, None, lambda *_: None)
+    runner = loader.start(file, options, None, lambda *_: None)
     half = np.random.default_rng(0).integers(1000, 40_000, TOKENS).tolist()
     runner.session.prefill([*half, *half])
     source = runner.attention

@@ -1,0 +1,1 @@
+"""Executors of a plan: NumPy, which defines every op, C++ and Vulkan; and their comparison."""

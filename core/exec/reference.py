@@ -19,7 +19,8 @@ from core.exec.executor import StopCheck
 from core.formats.tensor import TensorData
 from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from core.plan.step import Step
-from core.quant import a8, rows
+from core.quant import rows
+from core.quant.blocks import a8
 
 F32 = NDArray[np.float32]
 Array = NDArray[Any]
@@ -51,7 +52,7 @@ def _root(x: F32) -> F32:
 
 
 def quantize(x: F32) -> F32:
-    """[T,K] -> the values [T,K] that the int8 blocks of `core.quant.a8` stand for."""
+    """[T,K] -> the values [T,K] that the int8 blocks of `core.quant.blocks.a8` stand for."""
     blocks = a8.quantize_rows(x)
     return a8.dequantize_rows(blocks.q, blocks.scale, blocks.zero)
 

@@ -1,0 +1,1 @@
+"""Model files as named tensors, mapped into memory: a folder a format."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import FileError, UnsupportedError
-from core.formats.mapping import MappedFiles
+from core.files.mapping import MappedFiles
 from core.quant.registry import FORMATS, QuantFormat
 
 

@@ -1,0 +1,1 @@
+"""The part of Vulkan that the program needs, a class a file."""

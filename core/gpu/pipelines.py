@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import DeviceError, FileError
-from core.files import make_folder, write_file
-from core.formats.json_text import read_bytes
+from core.files.json_text import read_bytes
+from core.files.places import user_folder
+from core.files.writing import make_folder, write_file
 from core.gpu.create import create, vk, vulkan_errors
 from core.gpu.shaders import interface_of, load_spirv
-from core.places import user_folder
 
 if TYPE_CHECKING:
     from core.gpu.device import Device

@@ -1,0 +1,1 @@
+"""Measurements: speed, perplexity, divergence, memory, the time of each op."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.errors import RequestError
-from core.loading import Runner
+from core.loading.loader import Runner
 from core.plan.traffic import token_read_bytes
 
 TURN_TOKENS = 24  # of a second turn: a short question in its template
@@ -141,7 +141,7 @@ def read_gb_s(runner: Runner) -> float:
 
         assert runner.choice.device is not None
         return device_read_gb_s(runner.choice.device)
-    from core.exec.cpu import read_gb_s as cpu_read_gb_s
+    from core.exec.cpu.executor import read_gb_s as cpu_read_gb_s
 
     return cpu_read_gb_s(runner.executor_info.threads)
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core import loading
 from core.errors import DeviceError, RequestError, UnsupportedError
-from core.loading import ModelFile
+from core.loading import loader
+from core.loading.loader import ModelFile
 from core.messages import EngineOptions, Mode, ModeSpeed
 from core.metrics.bench import bench
 from core.metrics.memory import available_bytes, give_back
@@ -48,7 +48,7 @@ def measure_modes(
             continue
         tried = replace(options, mode=mode, context=PROMPT + NEW, query_budget=0)
         try:
-            runner = loading.start(file, tried, shared, _watched(progress, mode, number))
+            runner = loader.start(file, tried, shared, _watched(progress, mode, number))
         except (DeviceError, UnsupportedError):
             continue
         try:

@@ -16,14 +16,14 @@ import numpy as np
 
 from core.errors import RequestError
 from core.exec.executor import StopCheck
+from core.files.text_input import LONGEST_TEXT, read_beginning, read_text
 from core.finite import checked
-from core.loading import Runner
+from core.loading.loader import Runner
 from core.messages import DivergenceReport
 from core.metrics.divergence import Estimate, Rows, compare, concatenate, percentile, perplexity
 from core.plan.plan import Kind
 from core.quant.registry import FORMATS
-from core.text_input import LONGEST_TEXT, read_beginning, read_text
-from core.tokenizer import Tokenizer
+from core.text.tokenizer import Tokenizer
 
 Progress = Callable[[int, int], None]  # tokens done, tokens in all
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from core.exec.executor import Executor
-from core.loading import Runner
+from core.loading.loader import Runner
 from core.messages import OpTime, StepProfile
 from core.metrics.bench import read_gb_s
 from core.plan.plan import Kind, Plan, Tensor

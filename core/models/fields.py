@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import FileError, UnsupportedError
-from core.formats.json_text import found
+from core.files.json_text import found
 from core.formats.ranges import LARGEST_WIDTH, Range, text_of
 from core.plan.builder import WeightSpec
 

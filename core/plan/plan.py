@@ -86,7 +86,7 @@ def row_bytes(dtype: str, columns: int, block: int = 0) -> int:
 
     A row of a8 is `columns` int8 values, then two float32 a block, its scale and the sum of what
     it stands for (formats with minima need it), then two int16 a block, its zero point and the sum
-    without the scale (`core.quant.a8`). A row of i8, for caches,
+    without the scale (`core.quant.blocks.a8`). A row of i8, for caches,
     is `columns` int8 values, then a float16 scale for each `block` of them, padded to whole words.
     """
     if dtype == "f32":

@@ -1,0 +1,1 @@
+"""Quantization: the registry of weight formats, and the quantizer."""

@@ -20,7 +20,7 @@ def encode(name: str, values: F32, importance: F32 | None = None) -> NDArray[np.
         return FORMATS[name].quantize(values)
     from llm_lite_kernels import _cpp
 
-    from core.exec.cpu import default_threads, isa_name
+    from core.exec.cpu.executor import default_threads, isa_name
 
     if importance is None:
         importance = np.ones(values.shape[1], np.float32)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from core.engine import Engine
+from core.engine.engine import Engine
 from core.errors import RequestError
 from core.messages import (
     CacheRewritten,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import loading
-from core.attention import head_maps
 from core.errors import RequestError
-from core.files import check_place, replaced
+from core.files.writing import check_place, replaced
+from core.inspect.attention import head_maps
+from core.loading import loader
 from core.metrics.memory import available_bytes
 from core.models.model import ModelShape
 from desktop.cli import engine_options
@@ -26,7 +26,7 @@ _EVERY_QUERY = 1 << 62  # bytes: a budget without an end
 
 def run(arguments: argparse.Namespace) -> int:
     check_place(arguments.out)
-    file = loading.open_model(arguments.model, lambda *_: None, warn)
+    file = loader.open_model(arguments.model, lambda *_: None, warn)
     try:
         shape = file.model.shape
         layers = _selected(arguments.layers, shape.layers, "layer")
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
             query_budget=_EVERY_QUERY,
             whole_caches=True,
         )
-        runner = loading.start(file, options, None, lambda *_: None)
+        runner = loader.start(file, options, None, lambda *_: None)
         try:
             started = time.perf_counter()
             probs = _maps(runner, tokens, layers, heads)
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _maps(
-    runner: loading.Runner, tokens: list[int], layers: list[int], heads: list[int]
+    runner: loader.Runner, tokens: list[int], layers: list[int], heads: list[int]
 ) -> NDArray[np.float32]:
     runner.session.prefill(tokens)
     n = len(tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from core import loading
+from core.loading import loader
 from core.metrics.bench import TURN_TOKENS, bench
 from desktop.cli import engine_options
 from desktop.terminal.files import executor_fields
@@ -15,9 +15,9 @@ CONVERSATION = 2000  # tokens
 
 
 def run(arguments: argparse.Namespace) -> int:
-    file = loading.open_model(arguments.model, lambda *_: None, warn)
+    file = loader.open_model(arguments.model, lambda *_: None, warn)
     try:
-        runner = loading.start(file, engine_options(arguments), None, lambda *_: None)
+        runner = loader.start(file, engine_options(arguments), None, lambda *_: None)
         try:
             result = bench(
                 runner,
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _conversation(asked: int | None, runner: loading.Runner) -> int:
+def _conversation(asked: int | None, runner: loader.Runner) -> int:
     """Tokens; by default 2000 where that takes seconds, none where it would take minutes."""
     if asked is not None:
         return asked

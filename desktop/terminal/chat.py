@@ -6,10 +6,10 @@ import argparse
 import sys
 from dataclasses import asdict
 
-from core.engine import Engine
+from core.engine.engine import Engine
 from core.errors import RequestError
+from core.files.text_input import read_standard_input
 from core.messages import ChatMessage, Generate, LoadModel, ModelLoaded, SamplingOptions
-from core.text_input import read_standard_input
 from desktop.cli import engine_options, sampling_options
 from desktop.terminal import interrupts
 from desktop.terminal.answering import generate, wait_for_model

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, get_args
 
 from core.errors import RequestError
+from core.generation.sampling import check
 from core.messages import (
     ACTIVATIONS,
     BACKENDS,
@@ -19,7 +20,6 @@ from core.messages import (
     KvType,
     SamplingOptions,
 )
-from core.sampling import check
 from desktop.terminal import inside, keeping
 from desktop.terminal.answering import statistics
 from desktop.terminal.conversation import Conversation, checked

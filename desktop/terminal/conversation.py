@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from core.engine import Engine
+from core.engine.engine import Engine
 from core.errors import LlmLiteError, RequestError
 from core.messages import (
     CacheRewritten,

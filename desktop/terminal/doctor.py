@@ -6,10 +6,10 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from core import backends, loading
-from core.exec.cpu import cpu_features, default_threads, isa_name, processor_name
+from core.exec.cpu.executor import cpu_features, default_threads, isa_name, processor_name
 from core.gpu.device import list_devices
 from core.gpu.info import DeviceInfo
+from core.loading import backends, loader
 from core.metrics.modes import measure_modes, recommend
 from desktop.cli import engine_options
 from desktop.terminal.output import say, show, show_json, warn
@@ -52,7 +52,7 @@ def _report(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     """Speed and size of every mode that fits into memory, and the one to choose."""
-    file = loading.open_model(arguments.model, lambda *_: None, warn)
+    file = loader.open_model(arguments.model, lambda *_: None, warn)
     told: set[str] = set()
 
     def progress(stage: str, fraction: float) -> None:

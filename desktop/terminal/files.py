@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from core.errors import RequestError
-from core.loading import ModelFile
+from core.files.text_input import read_text
+from core.generation.prompt import check_size
+from core.loading.loader import ModelFile
 from core.messages import ChatMessage, ExecutorInfo
-from core.prompt import check_size
-from core.text_input import read_text
 
 
 def read_tokens(arguments: argparse.Namespace, file: ModelFile) -> list[int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from core.places import user_folder
+from core.files.places import user_folder
 
 KEPT = 256 << 10  # bytes that are read, and left when the file has grown to GROWN
 GROWN = 1 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from core.errors import RequestError
+from core.files.places import expanded
 from core.messages import ExportMaps, MapsExported, SetGains
-from core.places import expanded
 from desktop.terminal.answering import wait_for
 from desktop.terminal.conversation import Conversation
 from desktop.terminal.output import say

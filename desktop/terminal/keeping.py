@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import FileError, RequestError
-from core.files import check_place, write_file
-from core.formats.json_text import read_object
-from core.formats.regular import open_regular
-from core.kv_file import MAGIC
+from core.files.json_text import read_object
+from core.files.places import expanded
+from core.files.regular import open_regular
+from core.files.writing import check_place, write_file
+from core.kv_cache.on_disk import MAGIC
 from core.messages import CacheStatus, ChatMessage, Logged, OpenCache, SaveCache
-from core.places import expanded
 from desktop.terminal.answering import report
 from desktop.terminal.conversation import Conversation
 from desktop.terminal.output import say

@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 
-from core import loading
-from core.files import check_place, replaced
+from core.files.writing import check_place, replaced
+from core.loading import loader
 from desktop.cli import engine_options
 from desktop.terminal.files import executor_fields, read_tokens
 from desktop.terminal.output import show_json, warn
@@ -16,10 +16,10 @@ from desktop.terminal.output import show_json, warn
 
 def run(arguments: argparse.Namespace) -> int:
     check_place(arguments.out)
-    file = loading.open_model(arguments.model, lambda *_: None, warn)
+    file = loader.open_model(arguments.model, lambda *_: None, warn)
     try:
         tokens = read_tokens(arguments, file)
-        runner = loading.start(
+        runner = loader.start(
             file, engine_options(arguments), None, lambda *_: None, every_output=True
         )
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from core import catalog
+from core.hub import catalog
 from desktop.terminal.output import show, show_json
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 
-from core import loading
 from core.errors import RequestError
-from core.loading import ModelFile
+from core.loading import loader
+from core.loading.loader import ModelFile
 from core.messages import DivergenceReport, EngineOptions
 from core.metrics.perplexity import measure, read_chunks
 from desktop.cli import engine_options
@@ -36,8 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
             whose = stack.enter_context(_opened(arguments.reference))
         _check_same_tokens(file, whose)
         chunks = read_chunks(arguments.file, file.tokenizer, tested.context, arguments.chunks)
-        runner = stack.enter_context(loading.started(file, tested, None))
-        other = stack.enter_context(loading.started(whose, reference, None))
+        runner = stack.enter_context(loader.started(file, tested, None))
+        other = stack.enter_context(loader.started(whose, reference, None))
         report = measure(runner, other, chunks, _Progress())
     if arguments.json:
         told = {k: v for k, v in asdict(report).items() if k not in _PLOTTED}
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _opened(model: str) -> Iterator[ModelFile]:
-    file = loading.open_model(model, lambda *_: None, warn)
+    file = loader.open_model(model, lambda *_: None, warn)
     try:
         yield file
     finally:

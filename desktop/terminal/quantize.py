@@ -8,17 +8,17 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from core import loading
-from core.calibrating import calibrate
-from core.formats.variant_writer import check_destination
-from core.places import expanded
-from core.quantizing import (
+from core.convert.calibration_run import calibrate
+from core.convert.quantizing import (
     QuantizationReport,
     check_mode,
     lossy_source,
     quantize,
     writer_for,
 )
+from core.files.places import expanded
+from core.formats.variant.writer import check_destination
+from core.loading import loader
 from desktop.terminal.output import overwrite, show, show_json, warn
 
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _quantize(arguments: argparse.Namespace, destination: Path) -> QuantizationReport:
     mode, force = arguments.mode, arguments.force
-    model = loading.open_model(arguments.source, lambda *_: None, warn, check_weights=False)
+    model = loader.open_model(arguments.source, lambda *_: None, warn, check_weights=False)
     try:
         writer_for(model, destination, mode, replace=force)  # says now what would fail later
         if warning := lossy_source(model.file.tensors, mode):

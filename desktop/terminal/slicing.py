@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from core.slicing import find_slice, slice_model
+from core.convert.slicing import find_slice, slice_model
 from desktop.terminal.output import overwrite, show
 
 

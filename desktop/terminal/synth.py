@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from core.convert.synthetic import write_synthetic
 from core.errors import RequestError
-from core.files import check_place
-from core.folders import check_folder
-from core.synthetic import write_synthetic
+from core.files.folders import check_folder
+from core.files.writing import check_place
 from desktop.terminal.output import show
 from desktop.terminal.slicing import Percent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from core.verifying import Verdict, verify_model
+from core.loading.file_check import Verdict, verify_model
 from desktop.terminal.output import show, show_json, warn
 from desktop.terminal.slicing import Percent
 

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from imgui_bundle import ImVec2, imgui
 
-from core.attention_scores import SCORES
+from core.inspect.attention_scores import SCORES
 from desktop.actions import Action, SetAttention
 from desktop.attention_maps import AttentionMaps
 from desktop.attention_state import AttentionChoice, Head

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from imgui_bundle import ImVec2, imgui
 
-from core.attention_scores import SCORES
 from core.errors import LlmLiteError
+from core.inspect.attention_scores import SCORES
 from desktop.attention_maps import AttentionMaps
 from desktop.attention_picture import Picture
 from desktop.attention_state import AttentionChoice, FigureName, Head

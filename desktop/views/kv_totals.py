@@ -7,8 +7,8 @@ from pathlib import Path
 
 from imgui_bundle import ImVec2, imgui
 
+from core.files.places import user_folder
 from core.messages import CacheLayer, CacheLayout
-from core.places import user_folder
 from desktop.actions import Action
 from desktop.cache_actions import KeepCache, TakeUpCache
 from desktop.cache_state import (

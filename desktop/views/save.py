@@ -10,7 +10,7 @@ from typing import Literal
 from imgui_bundle import ImVec2, imgui
 
 from core.errors import FileError
-from core.places import expanded, user_folder
+from core.files.places import expanded, user_folder
 from core.plain_text import one_line
 from desktop.actions import Action, ExportAttention
 from desktop.attention_state import FigureName

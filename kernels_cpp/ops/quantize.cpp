@@ -1,4 +1,4 @@
-// y = x in int8 blocks of 32, exactly as core/quant/a8.py defines it. This file is compiled
+// y = x in int8 blocks of 32, exactly as core/quant/blocks/a8.py defines it. This file is compiled
 // without contraction to FMA, which would round x * (1 / scale) another way.
 #include <float.h>
 

@@ -44,7 +44,7 @@ static void to_half(const float* x, int64_t n, uint16_t* y) {
   for (; i < n; ++i) y[i] = half_bits(x[i]);
 }
 
-// core/quant/i8.py defines the rounding
+// core/quant/blocks/i8.py defines the rounding
 static void to_int8(const float* x, int64_t n, int8_t* q, uint16_t* scale) {
   float most = 0;
   bool finite = true;

@@ -12,7 +12,7 @@
 
 namespace llm {
 
-// The order of core/exec/cpu.py's tables.
+// The order of core/exec/cpu/executor.py's tables.
 enum class DType : int32_t {
   kF32,
   kF16,

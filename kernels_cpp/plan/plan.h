@@ -9,7 +9,7 @@
 
 namespace llm {
 
-// One row of the tensor array; the order of core/exec/cpu.py.
+// One row of the tensor array; the order of core/exec/cpu/executor.py.
 struct TensorRow {
   int64_t id;
   int64_t dtype;

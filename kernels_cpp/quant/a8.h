@@ -1,5 +1,5 @@
 // A8: a row of activations as int8 in blocks of 32: K values, K/32 scales with sums and K/32
-// offsets. core/quant/a8.py defines it. A value is scale * (int8 + zero).
+// offsets. core/quant/blocks/a8.py defines it. A value is scale * (int8 + zero).
 #pragma once
 
 #include <cstdint>

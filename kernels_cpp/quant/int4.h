@@ -2,7 +2,7 @@
 //
 // 16 headers of 16 bits, a row each, then four groups j of 64 bytes, four for each row: low nibbles
 // are columns 4j.., high ones 16 + 4j.. . value = d * (level - z); d is the float16
-// (header & 0xffc0) >> 1, z is (header & 63) / 4. core/quant/int4.py defines it.
+// (header & 0xffc0) >> 1, z is (header & 63) / 4. core/quant/blocks/int4.py defines it.
 #pragma once
 
 #include "plan/op.h"

@@ -1,5 +1,5 @@
 // Int8: tiles of 16 rows x 32 columns: 16 float16 d, a row each, then eight groups g of 64 bytes,
-// columns 4g..4g+3 of each row as int8. value = d * level. core/quant/int8.py defines it.
+// columns 4g..4g+3 of each row as int8. value = d * level. core/quant/blocks/int8.py defines it.
 #pragma once
 
 #include "quant/int4.h"

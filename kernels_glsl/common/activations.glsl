@@ -2,7 +2,7 @@
 
 #ifdef A8
 // A row: K int8, then K/32 pairs of a float scale and a block sum, and K/32 pairs of int16, of which
-// the first is the zero point (core/quant/a8.py).
+// the first is the zero point (core/quant/blocks/a8.py).
 layout(binding = 3) readonly buffer X { uint x_words[]; };
 const uint ROW_WORDS = K / 4 + 3 * BLOCKS;
 

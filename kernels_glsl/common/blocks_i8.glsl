@@ -1,4 +1,4 @@
-// Types of cache rows, and blocks of int8 with a float16 scale (core/quant/i8.py defines them).
+// Types of cache rows, and blocks of int8 with a float16 scale (core/quant/blocks/i8.py defines them).
 const uint TYPE_F32 = 0, TYPE_F16 = 1, TYPE_I8 = 2;
 
 // Lanes that a row takes.

@@ -1,7 +1,7 @@
 // Weights as texels: 4 rows of a matrix at a time, a component a row. Word j of a row's block of 32
 // values along K, for 4 rows, is read with words4; value4 takes a value out of 4 such words, which
 // hold GROUP_VALUES values; scales4 gives the blocks' steps and minimums: value = level * step +
-// minimum. A format is WORDS a block, tiles or planes (core/exec/vulkan_memory.py). Needs K and N.
+// minimum. A format is WORDS a block, tiles or planes (core/exec/vulkan/memory.py). Needs K and N.
 layout(binding = 1, rgba32ui) uniform readonly uimageBuffer Weight;
 const uint BLOCKS = (K + 31) / 32;  // of a row
 

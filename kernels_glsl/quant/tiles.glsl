@@ -1,5 +1,5 @@
 // Tiles of 16 rows x 32 columns of TILE_WORDS words: a header of 16 halves, a row each, then groups
-// of 16 words, a row each. Tiles lie along K first, then along N (core/quant/tiles.py).
+// of 16 words, a row each. Tiles lie along K first, then along N (core/quant/blocks/tiles.py).
 layout(binding = 1) readonly buffer Weight { uint weight[]; };
 
 const uint HEADER_HALF_WORDS = 8;

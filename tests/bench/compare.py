@@ -24,10 +24,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core import catalog
-from core.exec.cpu import default_threads, isa_name, processor_name
+from core.exec.cpu.executor import default_threads, isa_name, processor_name
 from core.gpu.info import DeviceInfo
-from core.loading import Runner, open_model, start
+from core.hub import catalog
+from core.loading.loader import Runner, open_model, start
 from core.messages import EngineOptions, Mode
 from core.messages.options import Backend
 from core.metrics.bench import Spread, read_bytes_per_token, read_gb_s, run_once

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from core.engine import Engine
+from core.engine.engine import Engine
 from core.messages import EngineOptions, SamplingOptions
 from desktop import layout
 from desktop.backstage import Backstage

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from core.exec.cpu import default_threads
-from core.loading import open_model, start
+from core.convert.synthetic import Form, write_synthetic
+from core.exec.cpu.executor import default_threads
+from core.loading.loader import open_model, start
 from core.messages import EngineOptions
-from core.synthetic import Form, write_synthetic
 from tests.bench import peers
 from tests.bench.compare import Peer, Sizes, compare, machine, our_runner
 

@@ -26,9 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core import catalog
+from core.convert.synthetic import write_synthetic
 from core.errors import FileError
-from core.synthetic import write_synthetic
+from core.hub import catalog
 from tests.paths import ROOT
 
 PARTS = ("rates", "large", "frames", "tour")

@@ -14,7 +14,7 @@ import json
 import time
 from itertools import product
 
-from core.engine import Engine
+from core.engine.engine import Engine
 from core.messages import (
     ChatMessage,
     EngineOptions,

@@ -18,7 +18,7 @@ import sys
 import venv
 from pathlib import Path
 
-from core import catalog
+from core.hub import catalog
 
 FOLDER = Path("build/peers")
 _PACKAGE = "llama-cpp-python"

@@ -10,8 +10,8 @@ from collections import Counter
 
 import numpy as np
 
-from core.exec.cpu import CpuExecutor
-from core.loading import open_model, start
+from core.exec.cpu.executor import CpuExecutor
+from core.loading.loader import open_model, start
 from core.messages import EngineOptions
 from core.plan.plan import Plan
 from core.plan.step import Step

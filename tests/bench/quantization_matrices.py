@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.formats.safetensors import open_safetensors
+from core.formats.safetensors.reader import open_safetensors
 from core.quant import quantizer
 from core.quant.registry import FORMATS
 

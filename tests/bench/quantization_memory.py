@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core import catalog
-from core.sources import open_source
+from core.hub import catalog
+from core.loading.sources import open_source
 from tests.paths import ROOT
 
 SPARE = 300_000_000  # bytes that quantizing may take beside 1.5 times the largest tensor
@@ -29,7 +29,7 @@ sys.exit(code)
 """
 _READER = """
 import sys
-from core.loading import open_model, start
+from core.loading.loader import open_model, start
 from core.messages import EngineOptions
 file = open_model(sys.argv[1], lambda *_: None, print)
 runner = start(file, EngineOptions(backend="cpu", context=64), None, lambda *_: None)

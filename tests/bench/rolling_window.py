@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import loading
+from core.generation.sampling import Sampler
+from core.generation.session import Reading, Session
+from core.loading import loader
 from core.messages import EngineOptions, KvType, SamplingOptions
-from core.sampling import Sampler
-from core.session import Reading, Session
 from tests.paths import ROOT
 
 ROLLING = Reading("rolling")
@@ -40,8 +40,8 @@ def main() -> None:
     arguments = parser.parse_args()
     kind: KvType = arguments.kv
     options = EngineOptions(backend="cpu", context=arguments.context, keys=kind, values=kind)
-    file = loading.open_model(None, lambda *_: None, print)
-    runners = [loading.start(file, options, None, lambda *_: None) for _ in range(2)]
+    file = loader.open_model(None, lambda *_: None, print)
+    runners = [loader.start(file, options, None, lambda *_: None) for _ in range(2)]
     rolling, fresh = (runner.session for runner in runners)
     text = file.tokenizer.encode(TEXT.read_text())
     begin, unseen = text[: arguments.context // 2], text[-arguments.tail :]

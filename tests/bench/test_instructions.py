@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.exec.cpu import available_isas
+from core.exec.cpu.executor import available_isas
 from core.messages import Mode
 from core.plan.step import Step
 from tests.bench import instructions

@@ -6,15 +6,18 @@ import os
 import sys
 from pathlib import Path
 
-from core import backends, carrying, inspection, kv_file, loading
-from core.calibrating import calibrate
+from core.convert.calibration_run import calibrate
+from core.convert.quantizing import quantize
+from core.convert.slicing import slice_model
+from core.convert.slicing_cut import Slice
+from core.engine import cache_transfer
 from core.errors import LlmLiteError
+from core.inspect import lens
+from core.kv_cache import on_disk
+from core.loading import backends, loader
 from core.messages import SamplingOptions
 from core.metrics.step_profile import profile_step
 from core.metrics.tensors import analyze
-from core.quantizing import quantize
-from core.slicing import slice_model
-from core.slicing_cut import Slice
 from desktop.cli import main
 from tests.core.engine_client import Client
 from tests.runners import exact, running
@@ -129,7 +132,7 @@ def later(runner):
 
 
 def opened(path):
-    return loading.open_model(str(path), lambda *_: None, print, check_weights=False)
+    return loader.open_model(str(path), lambda *_: None, print, check_weights=False)
 
 
 def at_stage(stage, change, after=0.0):
@@ -148,8 +151,8 @@ def load(path, file, stage):
     progress = at_stage(stage, lambda: cut(file))
 
     def work():
-        model = loading.open_model(str(path), progress, print)
-        loading.start(model, exact("cpu", mode="int8"), None, progress).close()
+        model = loader.open_model(str(path), progress, print)
+        loader.start(model, exact("cpu", mode="int8"), None, progress).close()
         return "loaded"
 
     return said(work)
@@ -183,17 +186,17 @@ def look(path, file, what, folder):
         saved = folder / "saved"
         if what == "save":
             cut(file)
-            return said(lambda: carrying.save(runner, saved)), saved.exists()
-        carrying.save(runner, saved)
-        load = kv_file.load
+            return said(lambda: cache_transfer.save(runner, saved)), saved.exists()
+        cache_transfer.save(runner, saved)
+        load = on_disk.load
 
         def changed(*arguments):
             prefix = load(*arguments)
             os.truncate(saved, 4096)
             return prefix
 
-        kv_file.load = changed
-        return said(lambda: carrying.open_saved(runner, saved)), runner.session.context_used
+        on_disk.load = changed
+        return said(lambda: cache_transfer.open_saved(runner, saved)), runner.session.context_used
 
 
 def inside(runner, file, what):
@@ -207,8 +210,8 @@ def inside(runner, file, what):
 
     runner.executor.run_ops = changed
     if what == "lens":
-        return said(lambda: inspection.lens(session, 3) and "")
-    return said(lambda: inspection.divergence(session))
+        return said(lambda: lens.lens(session, 3) and "")
+    return said(lambda: lens.divergence(session))
 
 
 def cut_slice(path, file, target):

@@ -4,8 +4,8 @@ import dataclasses
 import threading
 import time
 
-from core import backends
-from core.engine import Engine
+from core.engine.engine import Engine
+from core.loading import backends
 from core.messages import (
     ChatMessage,
     Generate,

@@ -5,10 +5,10 @@ import threading
 import numpy as np
 import pytest
 
-from core import attention_export
-from core.attention import head_maps
-from core.attention_export import snapshot, write, write_later
 from core.errors import LlmLiteError
+from core.inspect import attention_export
+from core.inspect.attention import head_maps
+from core.inspect.attention_export import snapshot, write, write_later
 from core.messages import ExportMaps, Generate, GenerationFinished, MapsExported, TokenDecoded
 from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import exact, running

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 import core.gpu.device
-from core import backends
 from core.errors import DeviceError
+from core.loading import backends
 from core.messages import EngineOptions
 from core.models.model import ModelShape
 

@@ -5,9 +5,10 @@ import os
 import numpy as np
 import pytest
 
-from core import calibrating, loading
-from core.calibration import collect
+from core.convert import calibration_run
+from core.convert.calibration import collect
 from core.errors import FileError, RequestError
+from core.loading import loader
 from core.quant.registry import FORMATS
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.make_huggingface import write_tiny_llama
@@ -18,7 +19,7 @@ TEXT = "Whoever wants to see the sea walks down the road to the harbour and wait
 
 @pytest.fixture
 def opened(tiny_llama):
-    model = loading.open_model(str(tiny_llama), lambda *_: None, print)
+    model = loader.open_model(str(tiny_llama), lambda *_: None, print)
     yield model
     model.close()
 
@@ -32,7 +33,9 @@ def text(tmp_path):
 
 def test_moments_are_those_of_the_definition(opened, text, tmp_path, tiny_llama):
     told = []
-    moments = calibrating.calibrate(opened, text, tmp_path, lambda stage, part: told.append(part))
+    moments = calibration_run.calibrate(
+        opened, text, tmp_path, lambda stage, part: told.append(part)
+    )
     tokens = opened.tokenizer.encode(TEXT, parse_special=False)
     chunks = [tokens[i : i + 128] for i in range(0, len(tokens) - 127, 128)]
     assert moments.tokens == 128 * len(chunks) > 128
@@ -46,7 +49,7 @@ def test_moments_are_those_of_the_definition(opened, text, tmp_path, tiny_llama)
 def test_moments_lie_in_files_without_a_name(opened, text, tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
-    moments = calibrating.calibrate(opened, text, folder)
+    moments = calibration_run.calibrate(opened, text, folder)
     assert list(folder.iterdir()) == []
     base = next(iter(moments.of_matrix.values()))
     while isinstance(base, np.ndarray):
@@ -56,9 +59,9 @@ def test_moments_lie_in_files_without_a_name(opened, text, tmp_path):
 
 def test_weights_of_huggingface_directories(text, tmp_path):
     folder = write_tiny_llama(tmp_path / "hf", dtype="BF16")
-    model = loading.open_model(str(folder), lambda *_: None, print)
+    model = loader.open_model(str(folder), lambda *_: None, print)
     try:
-        moments = calibrating.calibrate(model, text, tmp_path)
+        moments = calibration_run.calibrate(model, text, tmp_path)
     finally:
         model.close()
     assert moments.of_matrix["output.weight"].shape == (48, 48)
@@ -77,7 +80,7 @@ def test_weights_of_huggingface_directories(text, tmp_path):
 def test_bad_texts(opened, text, tmp_path, content, error, message):
     text.unlink() if content is None else text.write_bytes(content)
     with pytest.raises(error, match=message):
-        calibrating.calibrate(opened, text, tmp_path)
+        calibration_run.calibrate(opened, text, tmp_path)
 
 
 def test_a_full_disk_is_told(opened, text, tmp_path, monkeypatch):
@@ -86,12 +89,12 @@ def test_a_full_disk_is_told(opened, text, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(FileError, match="cannot be written: No space left on device"):
-        calibrating.calibrate(opened, text, tmp_path)
+        calibration_run.calibrate(opened, text, tmp_path)
 
 
 def test_without_fallocate_the_room_is_filled(opened, text, tmp_path, monkeypatch):
     monkeypatch.delattr(os, "posix_fallocate")
-    found = calibrating.calibrate(opened, text, tmp_path)
+    found = calibration_run.calibrate(opened, text, tmp_path)
     assert all(np.isfinite(moment).all() for moment in found.of_matrix.values())
 
 
@@ -104,7 +107,7 @@ def damaged(path, name, value):
     values[..., 3] = value
     changed = tensors | {name: Tensor("f32", tensors[name].shape, values.tobytes())}
     path.write_bytes(build_gguf(llama_metadata(size), changed))
-    return loading.open_model(str(path), lambda *_: None, print, check_weights=False)
+    return loader.open_model(str(path), lambda *_: None, print, check_weights=False)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -112,10 +115,10 @@ def test_weights_that_are_not_finite_are_named(text, tmp_path, value):
     model = damaged(tmp_path / "bad.gguf", "blk.1.ffn_up.weight", value)
     expected = "tensor blk.1.ffn_up.weight: expected finite weights, found NaN or infinity"
     with pytest.raises(FileError, match=expected):
-        calibrating.calibrate(model, text, tmp_path)
+        calibration_run.calibrate(model, text, tmp_path)
 
 
 def test_values_that_overflow_are_told(text, tmp_path):
     model = damaged(tmp_path / "large.gguf", "blk.1.ffn_up.weight", 3e38)
     with pytest.raises(RequestError, match="overflow float32 on the calibration text"):
-        calibrating.calibrate(model, text, tmp_path)
+        calibration_run.calibrate(model, text, tmp_path)

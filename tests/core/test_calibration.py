@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from core import calibration
-from core.calibration import chunks_of, collect
+from core.convert import calibration
+from core.convert.calibration import chunks_of, collect
 from core.errors import CancelledError, RequestError
 from core.exec.reference import NumpyExecutor
 from core.plan.step import Step

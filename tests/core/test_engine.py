@@ -33,7 +33,7 @@ from core.messages import (
     Stop,
     TokenDecoded,
 )
-from core.tokenizer import Tokenizer
+from core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client
 from tests.make_gguf import tokenizer_metadata
 from tests.runners import BACKENDS, exact

@@ -4,8 +4,7 @@ import threading
 
 import pytest
 
-from core import loading
-from core.chat_template import RENDERING, ChatTemplate
+from core.loading import loader
 from core.messages import (
     CancelLoad,
     Generate,
@@ -17,7 +16,8 @@ from core.messages import (
     Read,
     Stop,
 )
-from core.sandbox.limits import Limits
+from core.text.chat_template import RENDERING, ChatTemplate
+from core.text.sandbox.limits import Limits
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import exact
 
@@ -39,7 +39,7 @@ def test_a_load_that_throws_is_told_and_the_old_model_stays(client, tiny_llama, 
     def broken(*_, **__):
         raise error
 
-    monkeypatch.setattr(loading, "open_model", broken)
+    monkeypatch.setattr(loader, "open_model", broken)
     client.send(LoadModel(str(tiny_llama), exact()))
     assert "internal error" in client.until(LoadFailed).message
     assert client.ask(2)[1] == before
@@ -80,18 +80,18 @@ def test_a_load_that_never_ends_can_be_cancelled(client, tiny_llama, monkeypatch
     _, before = client.ask(1)
     reached, go_on = threading.Event(), threading.Event()
     ended = threading.Event()
-    open_model = loading.open_model
+    open_model = loader.open_model
 
     def stuck(*arguments, **options):  # a file on a server that does not answer
         reached.set()
         go_on.wait()
-        monkeypatch.setattr(loading, "open_model", open_model)
+        monkeypatch.setattr(loader, "open_model", open_model)
         try:
             return open_model(*arguments, **options)
         finally:
             ended.set()
 
-    monkeypatch.setattr(loading, "open_model", stuck)
+    monkeypatch.setattr(loader, "open_model", stuck)
     client.send(LoadModel(str(tiny_llama), exact()))
     assert reached.wait(PATIENCE)
     client.send(CancelLoad())
@@ -110,7 +110,7 @@ def test_a_load_that_never_ends_can_be_cancelled(client, tiny_llama, monkeypatch
 
 def _slow(monkeypatch):
     monkeypatch.setattr(
-        "core.chat_template.RENDERING", Limits(600.0, 600.0, RENDERING.memory_bytes)
+        "core.text.chat_template.RENDERING", Limits(600.0, 600.0, RENDERING.memory_bytes)
     )
     rendering = threading.Event()
     ask = ChatTemplate._ask

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from core.errors import FileError, LlmLiteError
-from core.files import check_place, replaced, write_file
+from core.files.writing import check_place, replaced, write_file
 from tests.core.writing_runs import ROOT, TELL, WRITE, as_root, child, mode_of, names
 
 NOBODY = 65534

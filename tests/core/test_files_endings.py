@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core import files
 from core.errors import FileError
-from core.files import replaced, write_file
-from core.folders import NewFolder
+from core.files import writing
+from core.files.folders import NewFolder
+from core.files.writing import replaced, write_file
 from tests.core.writing_runs import ROOT, names
 
 DEAD = 2**22 + 17  # beyond the largest number that a process may have
@@ -19,7 +19,7 @@ DEAD = 2**22 + 17  # beyond the largest number that a process may have
 HALF = """
 import sys, threading
 from pathlib import Path
-from core.files import replaced
+from core.files.writing import replaced
 with replaced(Path(sys.argv[1])) as out:
     out.write(b"half")
     print("half", flush=True)
@@ -135,7 +135,7 @@ def test_a_full_disk_leaves_no_descriptor_open(tmp_path, monkeypatch):
     before = descriptors()
     for call in ("write", "fsync", "replace", "open"):
         with monkeypatch.context() as patch:
-            patch.setattr(files.os, call, full)
+            patch.setattr(writing.os, call, full)
             with pytest.raises(FileError, match="x: cannot be written: No space left"):
                 write_file(tmp_path / "x", b"new")
         assert names(tmp_path) == []

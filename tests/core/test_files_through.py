@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from core.errors import FileError
-from core.files import check_place, make_folder, reason, write_file
+from core.files.writing import check_place, make_folder, reason, write_file
 from tests.core.writing_runs import (
     ROOT,
     VALUES,

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from core import inspection
+from core.convert.quantizing import quantize
 from core.errors import FileError, NotFiniteError
 from core.finite import checked
-from core.loading import open_model
+from core.generation.session import Session
+from core.inspect import lens as inspection
+from core.loading.loader import open_model
 from core.messages import (
     AnalyzeTensors,
     CacheMeasured,
@@ -31,8 +33,6 @@ from core.messages import (
 )
 from core.metrics.divergence import perplexity
 from core.metrics.tensors import analyze
-from core.quantizing import quantize
-from core.session import Session
 from tests.core.engine_client import GREEDY, HELLO
 from tests.huge import write_huge_llama
 from tests.make_gguf import write_tiny_llama

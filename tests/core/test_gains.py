@@ -5,12 +5,13 @@ import contextlib
 import numpy as np
 import pytest
 
-from core import inspection, loading
 from core.errors import RequestError
 from core.formats.tensor import TensorData
+from core.generation.sampling import likeliest
+from core.inspect import lens
+from core.loading import loader
 from core.plan.plan import Kind
 from core.plan.step import Step
-from core.sampling import likeliest
 from tests.make_gguf import write_tiny_llama
 from tests.runners import BACKENDS, exact, running
 
@@ -74,7 +75,7 @@ def without_head(tensors, layer, head, heads):
 def logits_without(runner, weight, prompt, monkeypatch, device):
     """What a model with this weight in its place says."""
     file = runner.model_file
-    convert = loading._convert
+    convert = loader._convert
 
     def replaced(tensors, mode, progress):
         weights, parts = convert(tensors, mode, progress)
@@ -82,8 +83,8 @@ def logits_without(runner, weight, prompt, monkeypatch, device):
 
     options = exact(runner.choice.backend)
     with monkeypatch.context() as patch:
-        patch.setattr(loading, "_convert", replaced)
-        other = loading.start(file, options, device, lambda *_: None)
+        patch.setattr(loader, "_convert", replaced)
+        other = loader.start(file, options, device, lambda *_: None)
     try:
         return other.session.prefill(prompt)
     finally:
@@ -163,14 +164,14 @@ def test_looking_inside_leaves_no_trace(start, backend, kv):
     session.set_gains(gains_of(gains))
     last = session.decode(9)
     before, committed = state_of(runner), session.committed
-    behind = inspection.lens(session, len(PROMPT))
+    behind = lens.lens(session, len(PROMPT))
     assert [layer for layer, _ in behind] == [0, 1]
     tolerance = {"atol": 1e-4, "rtol": 0}
     np.testing.assert_allclose(behind[-1][1], last, **tolerance)
     assert np.abs(behind[0][1] - behind[1][1]).max() > 0.1
-    np.testing.assert_allclose(inspection.logits_after(session, len(PROMPT)), last, **tolerance)
-    inspection.lens(session, 3)
-    assert inspection.divergence(session) > 1e-6
+    np.testing.assert_allclose(lens.logits_after(session, len(PROMPT)), last, **tolerance)
+    lens.lens(session, 3)
+    assert lens.divergence(session) > 1e-6
     after = state_of(runner)
     for name, values in before.items():
         np.testing.assert_array_equal(after[name], values)
@@ -192,7 +193,7 @@ def test_the_lens_by_hand(start):
     """The prompt up to there, from the start, stopped behind the layer."""
     session = start("numpy").session
     session.prefill(PROMPT)
-    layer, found = inspection.lens(session, 5)[0]
+    layer, found = lens.lens(session, 5)[0]
     assert layer == 0
     other = start("numpy").executor
     plan = other.program.plan_for(6, 1)
@@ -210,12 +211,12 @@ def test_the_lens_by_hand(start):
 def test_no_effect_where_gains_are_1(start):
     session = start("numpy").session
     session.prefill(PROMPT)
-    assert inspection.divergence(session) == 0
+    assert lens.divergence(session) == 0
     ablated = gains_of(np.zeros((LAYERS, HEADS)))
     session.set_gains(ablated)
-    p = softmax(inspection.logits_after(session, len(PROMPT) - 1, gains_of(np.ones((2, 4)))))
-    q = softmax(inspection.logits_after(session, len(PROMPT) - 1))
-    assert inspection.divergence(session) == pytest.approx(float((p * np.log(p / q)).sum()))
+    p = softmax(lens.logits_after(session, len(PROMPT) - 1, gains_of(np.ones((2, 4)))))
+    q = softmax(lens.logits_after(session, len(PROMPT) - 1))
+    assert lens.divergence(session) == pytest.approx(float((p * np.log(p / q)).sum()))
 
 
 def softmax(logits):
@@ -228,7 +229,7 @@ def test_a_position_that_is_not_there(start, position):
     session = start("numpy").session
     session.prefill(PROMPT)
     with pytest.raises(RequestError, match=f"position {position} is not in the cache"):
-        inspection.lens(session, position)
+        lens.lens(session, position)
 
 
 @pytest.mark.parametrize("count", [3, 5, 128, 129, 300, 49152])

@@ -17,8 +17,8 @@ from llm_lite_kernels import _cpp
 from tokenizers import Tokenizer as Library
 
 from core.errors import FileError
-from core.tokenizer import Tokenizer
-from core.tokenizer_json import LibraryEncoder, PairsEncoder
+from core.text.tokenizer import Tokenizer
+from core.text.tokenizer_json import LibraryEncoder, PairsEncoder
 from tests.counting import python_calls
 from tests.paths import ROOT
 

@@ -6,13 +6,13 @@ fixtures/make_huggingface_logits.py made the logits.
 import numpy as np
 import pytest
 
-from core import loading
 from core.exec.reference import NumpyExecutor
+from core.generation.session import Session
+from core.loading import loader
 from core.models.model import BuildOptions
 from core.plan.builder import Bucket
 from core.plan.cache_layers import cache_layers
 from core.quant.modes import convert
-from core.session import Session
 from tests.make_huggingface import (
     GEMMA3N_CASES,
     GEMMA3N_CONFIG,
@@ -49,11 +49,11 @@ def test_llama(case, backend, reference, tmp_path, request):
 
 def test_the_pairing_of_rotary_positions_matters(reference, tmp_path, monkeypatch):
     """The reference is not met by neighbours, so the test above tests the pairing."""
-    from core.formats import huggingface_llama
+    from core.formats.huggingface import llama
 
-    original = huggingface_llama._metadata
+    original = llama._metadata
     monkeypatch.setattr(
-        huggingface_llama,
+        llama,
         "_metadata",
         lambda config: original(config) | {"llama.rope.pairing": "interleaved"},
     )
@@ -125,8 +125,8 @@ def multimodal(folder, prefix):
 @pytest.mark.parametrize("prefix", ["model.", "model.language_model.", "language_model.model."])
 def test_gemma3n_under_any_prefix_beside_towers(prefix, reference, tmp_path):
     folder, notes = multimodal(tmp_path, prefix), []
-    file = loading.open_model(str(folder), lambda *_: None, notes.append)
-    runner = loading.start(file, exact("cpu"), None, lambda *_: None, every_output=True)
+    file = loader.open_model(str(folder), lambda *_: None, notes.append)
+    runner = loader.start(file, exact("cpu"), None, lambda *_: None, every_output=True)
     logits = runner.session.logits(reference["gemma.tokens"].tolist())
     runner.close()
     file.close()
@@ -185,9 +185,9 @@ def make_executor(backend, program, weights, request):
     if backend == "numpy":
         return NumpyExecutor(program, weights)
     if backend == "cpu":
-        from core.exec.cpu import CpuExecutor
+        from core.exec.cpu.executor import CpuExecutor
 
         return CpuExecutor(program, weights)
-    from core.exec.vulkan import VulkanExecutor
+    from core.exec.vulkan.executor import VulkanExecutor
 
     return VulkanExecutor(request.getfixturevalue("device"), program, weights)

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import folders, loading
-from core.engine import Engine
+from core.engine.engine import Engine
 from core.errors import FileError
-from core.kept_variants import find, open_weights, place_of, remove
+from core.files import folders
+from core.loading import loader
+from core.loading.kept_variants import find, open_weights, place_of, remove
 from core.messages import (
     DropVariant,
     ExecutorChanged,
@@ -37,14 +38,14 @@ def client(tmp_path):
 
 
 def opened(path, folder=None):
-    file = loading.open_model(str(path), lambda *_: None, pytest.fail)
+    file = loader.open_model(str(path), lambda *_: None, pytest.fail)
     if folder is not None:
         file.kept.update(find(folder, file, pytest.fail))
     return file
 
 
 def logits(file, mode):
-    runner = loading.start(file, exact("cpu", mode=mode), None, lambda *_: None)
+    runner = loader.start(file, exact("cpu", mode=mode), None, lambda *_: None)
     try:
         return runner.session.prefill([1, 2, 3, 4])
     finally:
@@ -123,7 +124,7 @@ def test_the_weights_lie_in_the_file(client, tiny_llama, tmp_path):
     keep(client, tiny_llama, "int8")
     file = opened(tiny_llama, tmp_path / "kept")
     stages = []
-    weights, _ = loading._convert(file, "int8", lambda stage, fraction: stages.append(stage))
+    weights, _ = loader._convert(file, "int8", lambda stage, fraction: stages.append(stage))
     assert stages == ["mapping the variant on disk"]
     for weight in weights.values():
         assert not weight.data.flags.owndata and not weight.data.flags.writeable
@@ -173,7 +174,7 @@ def test_nowhere_to_keep_it_is_a_sentence(tiny_llama, tmp_path):
 def test_values_are_those_of_memory(tiny_llama, tmp_path, client):
     keep(client, tiny_llama)
     mapped = opened(tiny_llama, tmp_path / "kept")
-    made, _ = loading._convert(opened(tiny_llama), "int4", lambda *_: None)
-    for name, weight in loading._convert(mapped, "int4", lambda *_: None)[0].items():
+    made, _ = loader._convert(opened(tiny_llama), "int4", lambda *_: None)
+    for name, weight in loader._convert(mapped, "int4", lambda *_: None)[0].items():
         assert weight.dtype == made[name].dtype
         assert np.array_equal(weight.data.ravel(), made[name].data.ravel()), name

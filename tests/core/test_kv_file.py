@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import carrying, kv_file
+from core.engine import cache_transfer
 from core.errors import FileError, RequestError
+from core.generation.session import Reading
+from core.kv_cache import on_disk
 from core.messages import CacheStatus, Logged, OpenCache, SaveCache
-from core.session import Reading
 from tests.core.engine_client import PATIENCE, Client
 from tests.runners import BACKENDS, exact, running
 
@@ -27,20 +28,20 @@ def runner(tiny_llama):
 @pytest.fixture(scope="module")
 def saved(runner, tmp_path_factory):
     path = tmp_path_factory.mktemp("caches") / "chat.kv"
-    assert carrying.save(runner, path) == path.stat().st_size
+    assert cache_transfer.save(runner, path) == path.stat().st_size
     assert [p.name for p in path.parent.iterdir()] == ["chat.kv"], "no part is left"
     return path
 
 
 def load(runner, path, **changes):
-    identity = dataclasses.replace(carrying.identity(runner), **changes)
-    return kv_file.load(path, identity, runner.session.cache, VOCABULARY)
+    identity = dataclasses.replace(cache_transfer.identity(runner), **changes)
+    return on_disk.load(path, identity, runner.session.cache, VOCABULARY)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_comes_back_is_what_was_there(tiny_llama, device, runner, saved, backend):
     with running(tiny_llama, exact(backend, context=64), device=device) as other:
-        assert carrying.open_saved(other, saved) == 40
+        assert cache_transfer.open_saved(other, saved) == 40
         assert other.session.tokens() == tuple(range(40))
         mine, its = runner.session.take_out(), other.session.take_out()
         for name, rows in mine.rows.items():
@@ -57,9 +58,9 @@ def test_a_rolled_cache_comes_back_with_its_gaps(tiny_llama, tmp_path):
         runner.session.prefill(list(range(60)), reading=rolling)
         gaps = runner.session.cache.gaps
         assert gaps
-        carrying.save(runner, tmp_path / "x")
+        cache_transfer.save(runner, tmp_path / "x")
         runner.session.clear()
-        carrying.open_saved(runner, tmp_path / "x")
+        cache_transfer.open_saved(runner, tmp_path / "x")
         assert runner.session.cache.gaps == gaps
         assert runner.session.prepare([*range(60), 1], rolling).reused > 20
 
@@ -82,13 +83,13 @@ def test_a_cache_of_another(runner, saved, changes, words):
 )
 def test_a_cache_of_other_types(tiny_llama, saved, options):
     with running(tiny_llama, exact(**options)) as other, pytest.raises(FileError, match="rows"):
-        carrying.open_saved(other, saved)
+        cache_transfer.open_saved(other, saved)
 
 
 def test_a_cache_longer_than_the_context(tiny_llama, saved):
     sentence = r"at most 39 tokens.*found 40"
     with running(tiny_llama, exact(context=39)) as small, pytest.raises(FileError, match=sentence):
-        carrying.open_saved(small, saved)
+        cache_transfer.open_saved(small, saved)
 
 
 @settings(max_examples=150, deadline=None)
@@ -161,9 +162,9 @@ def test_a_header_of_nonsense(runner, tmp_path, header):
 
 def test_nothing_to_save_and_nowhere_to_save_it(tiny_llama, runner, tmp_path):
     with running(tiny_llama) as empty, pytest.raises(RequestError, match="empty"):
-        carrying.save(empty, tmp_path / "x")
+        cache_transfer.save(empty, tmp_path / "x")
     with pytest.raises(FileError, match="x: cannot be written: there is no directory"):
-        carrying.save(runner, tmp_path / "missing" / "x")
+        cache_transfer.save(runner, tmp_path / "missing" / "x")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import carrying
-from core.kv_pool import PrefixPool
-from core.session import Reading, Session
+from core.engine import cache_transfer
+from core.generation.session import Reading, Session
+from core.kv_cache.prefix_pool import PrefixPool
 from tests.runners import BACKENDS, exact, running
 
 MODES = ("as-stored", "fp16")  # the tiny model is stored in float32
@@ -197,7 +197,7 @@ def test_a_switch_in_the_middle_of_an_answer_is_the_engines(tiny_llama):
         old.session.prefill(list(range(60)))
         old.session.prefill([9, 8, 7])
         assert len(old.session.pool.listed()) == 1
-        carrying.hand_over(carrying.take_out(old, print), old, new)
+        cache_transfer.hand_over(cache_transfer.take_out(old, print), old, new)
         assert new.session.tokens() == (9, 8, 7)
         assert new.session.prepare([9, 8, 7, 6]).reused == 3
         assert new.session.prepare([*range(60), 1]).reused == 60

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from core.lanes import same
+from core.engine.comparison import same
 from core.messages import (
     ChatMessage,
     CompareLanes,

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from core import backends, loading
 from core.errors import (
     CancelledError,
     DeviceError,
@@ -10,6 +9,7 @@ from core.errors import (
     RequestError,
     UnsupportedError,
 )
+from core.loading import backends, loader
 from core.messages import MODES, EngineOptions
 from core.plan.plan import Kind
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, quantized
@@ -35,7 +35,7 @@ def write(tmp_path):
 
 def refused(path, error=FileError):
     with pytest.raises(error) as caught:
-        loading.open_model(str(path), ignore, print)
+        loader.open_model(str(path), ignore, print)
     text = str(caught.value)
     assert str(path) in text
     assert "\n" not in text
@@ -80,7 +80,7 @@ def test_weights_that_are_no_numbers_are_warned_of(write, value):
     tensors = llama_tensors(TinyLlama()) | {"blk.0.ffn_up.weight": quantized("f16", bad)}
     warnings = []
     path = write(tensors=tensors)
-    loading.open_model(str(path), ignore, warnings.append).close()
+    loader.open_model(str(path), ignore, warnings.append).close()
     (warning,) = warnings
     assert str(path) in warning
     assert "blk.0.ffn_up.weight" in warning
@@ -138,7 +138,7 @@ def test_a_context_that_cannot_be(tiny_llama, context):
 def test_the_context_of_a_model_trained_for_a_long_one(write):
     path = write({"llama.context_length": 1 << 20})
     with running(path) as runner:
-        assert runner.session.context == loading.DEFAULT_CONTEXT
+        assert runner.session.context == loader.DEFAULT_CONTEXT
     with running(path, exact(context=10_000)) as runner:
         assert runner.session.context == 10_000
 
@@ -176,7 +176,7 @@ def test_cancelling_anywhere_lets_everything_go(tiny_llama, monkeypatch, at):
             raise CancelledError("cancelled")
 
     with pytest.raises(CancelledError):
-        loading.start(loading.open_model(str(tiny_llama), progress, print), exact(), None, progress)
+        loader.start(loader.open_model(str(tiny_llama), progress, print), exact(), None, progress)
     assert closed == made
     assert len(made) == (at == 0.99)
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from core import looking
-from core.attention import head_maps
 from core.errors import RequestError
-from core.looking import Looking
+from core.inspect import attention_rows
+from core.inspect.attention import head_maps
+from core.inspect.attention_rows import Looking
 from core.messages import Logged, Look, Looked, SetGains, TokenDecoded
 from tests.core.engine_client import PATIENCE
 from tests.core.test_attention import CHUNK, RING, parts, session_of, source_of  # noqa: F401
@@ -113,7 +113,7 @@ def test_rollout_of_the_same_text_read_with_other_gains(parts):  # noqa: F811
 
 
 def test_rollout_is_cut_into_pieces(parts, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(looking, "ROLLOUT_ROWS", 3)
+    monkeypatch.setattr(attention_rows, "ROLLOUT_ROWS", 3)
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
     looks, wanted = Looking(source), Look(1, 11, "from", "rollout")
@@ -145,7 +145,7 @@ def test_what_the_ring_no_longer_holds(parts):  # noqa: F811
 def test_a_column_is_cut_where_it_would_take_too_long(parts, monkeypatch):  # noqa: F811
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
-    monkeypatch.setattr(looking, "COLUMN_PAIRS", 4 * 12 * 3)
+    monkeypatch.setattr(attention_rows, "COLUMN_PAIRS", 4 * 12 * 3)
     column, message = ask(Looking(source), "layer-mean", 2, "to")
     assert np.flatnonzero(column).tolist() == [2, 3, 4]
     assert message == "of the tokens that follow, 2 to 4 are told"
@@ -164,7 +164,7 @@ def test_looks_that_cannot_be(parts, monkeypatch):  # noqa: F811
     ):
         with pytest.raises(RequestError, match=message):
             looks.look(look)
-    monkeypatch.setattr(looking, "ROLLOUT_BYTES", 2 * 2 * 2 * 4)
+    monkeypatch.setattr(attention_rows, "ROLLOUT_BYTES", 2 * 2 * 2 * 4)
     with pytest.raises(RequestError, match="the text has 3 tokens, and 0 MiB are enough for 2"):
         Looking(source).look(Look(1, 2, "from", "rollout"))
 

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.attention import head_maps
 from core.errors import RequestError
-from core.measuring import Measuring
+from core.inspect.attention import head_maps
+from core.inspect.cache_statistics import Measuring
 from core.messages import CacheMeasured, MeasureCache
 from tests.core.engine_client import PATIENCE, Client
 from tests.make_huggingface import write_tiny_gemma3n

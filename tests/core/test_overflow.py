@@ -7,7 +7,8 @@ import pytest
 
 from core.errors import RequestError
 from core.exec.reference import NumpyExecutor
-from core.kv_story import SINKS
+from core.generation.session import Reading, Session
+from core.kv_cache.provenance import SINKS
 from core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -20,7 +21,6 @@ from core.messages import (
 )
 from core.models.model import BuildOptions
 from core.plan.builder import Bucket
-from core.session import Reading, Session
 from tests.core.engine_client import GREEDY, PATIENCE, Client
 from tests.runners import BACKENDS, exact, running
 

@@ -1,10 +1,10 @@
 import pytest
 
-from core import prompt
-from core.chat_template import CHATML, ChatTemplate
 from core.errors import RequestError
+from core.generation import prompt
 from core.messages import ChatMessage
-from core.tokenizer import Tokenizer
+from core.text.chat_template import CHATML, ChatTemplate
+from core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
 
 TRIMMING = (

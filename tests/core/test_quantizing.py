@@ -7,15 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from core import loading, quantizing
-from core.calibrating import calibrate
+from core.convert import quantizing
+from core.convert.calibration_run import calibrate
+from core.convert.quantizing import lossy_source, quantize
 from core.errors import CancelledError, FileError, LlmLiteError, RequestError, UnsupportedError
-from core.formats import mapping
+from core.files import mapping
 from core.formats.tensor import TensorData
+from core.loading import loader
 from core.quant.modes import convert
 from core.quant.quantizer import encode
 from core.quant.registry import FORMATS
-from core.quantizing import lossy_source, quantize
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.make_gguf import write_tiny_llama as write_tiny_gguf
 from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama
@@ -27,7 +28,7 @@ TEXT = "Whoever wants to see the sea walks down the road to the harbour and wait
 
 
 def opened(path):
-    return loading.open_model(str(path), lambda *_: None, print, check_weights=False)
+    return loader.open_model(str(path), lambda *_: None, print, check_weights=False)
 
 
 def make(source, target, mode, **options):

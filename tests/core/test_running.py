@@ -2,8 +2,8 @@
 
 import pytest
 
-from core import backends
 from core.errors import DeviceLostError, OutOfDeviceMemoryError
+from core.loading import backends
 from core.messages import (
     CancelLoad,
     ExecutorChanged,

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from core.errors import CancelledError, RequestError
 from core.exec.reference import NumpyExecutor
+from core.generation.session import Session
 from core.messages import SamplingOptions
 from core.models.model import BuildOptions
 from core.plan.builder import Bucket
-from core.session import Session
 from tests.runners import running
 
 CONTEXT = 24

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import loading, synthetic
+from core.convert import synthetic
+from core.convert.quantizing import quantize
+from core.convert.slicing import KNOWN, find_slice, slice_model
+from core.convert.slicing_cut import Cutter, Slice
 from core.errors import FileError, LlmLiteError, RequestError, UnsupportedError
-from core.formats.safetensors import open_folder
+from core.formats.safetensors.reader import open_folder
 from core.formats.tensor import TensorData
-from core.formats.variant import open_variant
+from core.formats.variant.reader import open_variant
+from core.loading import loader
+from core.loading.sources import open_source
 from core.models import gemma3n
-from core.quantizing import quantize
-from core.slicing import KNOWN, find_slice, slice_model
-from core.slicing_cut import Cutter, Slice
-from core.sources import open_source
 from desktop import cli
 from tests.make_huggingface import (
     SLICE_SKIP,
@@ -84,7 +85,7 @@ def even(tmp_path_factory):
 
 
 def make_variant(source, target, mode):
-    model = loading.open_model(str(source), lambda *_: None, print)
+    model = loader.open_model(str(source), lambda *_: None, print)
     quantize(model, target, mode)
     model.close()
     return target
@@ -242,7 +243,7 @@ def test_a_full_disk_leaves_no_part_of_a_slice(source, tmp_path, monkeypatch, vi
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("core.files.os.write", full)
+    monkeypatch.setattr("core.files.writing.os.write", full)
     with pytest.raises(FileError, match="cut: cannot be written: No space left on device"):
         slice_model(source, tmp_path / "cut", CUT, view=view)
     assert list(tmp_path.iterdir()) == []

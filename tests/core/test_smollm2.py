@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from core import prompt
+from core.generation import prompt
 from core.messages import ChatMessage, SamplingOptions
 from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running

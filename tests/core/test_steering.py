@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from core import backends
 from core.errors import DeviceLostError
+from core.loading import backends
 from core.messages import (
     ChatMessage,
     CompareGains,
@@ -20,7 +20,7 @@ from core.messages import (
     SetGains,
     TokenDecoded,
 )
-from core.tokenizer import Tokenizer
+from core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client, Hook
 from tests.make_gguf import tokenizer_metadata
 from tests.runners import exact

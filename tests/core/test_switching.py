@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from core import loading
+from core.loading import loader
 from core.messages import (
     CancelLoad,
     ExecutorChanged,
@@ -33,7 +33,7 @@ class Pace:
         self.free = threading.Event()
         self.gate = threading.Semaphore(0)
         self.sessions = []
-        run = loading.Session._run
+        run = loader.Session._run
         pace = self
 
         def paced(session, tokens, outputs, should_stop):
@@ -43,7 +43,7 @@ class Pace:
                 pace.sessions.append(session)
             return run(session, tokens, outputs, should_stop)
 
-        monkeypatch.setattr(loading.Session, "_run", paced)
+        monkeypatch.setattr(loader.Session, "_run", paced)
 
     def let(self, steps):
         for _ in range(steps):
@@ -97,13 +97,13 @@ def test_an_answer_goes_on_with_another_runner(client, tiny_llama, pace, device,
 
 def test_the_answer_goes_on_while_the_runner_is_prepared(client, tiny_llama, monkeypatch):
     client.load(tiny_llama)
-    ready, start = threading.Event(), loading.start
+    ready, start = threading.Event(), loader.start
 
     def slow(*arguments, **options):
         assert ready.wait(PATIENCE)
         return start(*arguments, **options)
 
-    monkeypatch.setattr(loading, "start", slow)
+    monkeypatch.setattr(loader, "start", slow)
     answer(client)
     client.until(TokenDecoded)
     client.send(Reconfigure(exact(mode="int8")))

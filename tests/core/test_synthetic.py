@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from core import synthetic
+from core.convert import synthetic
+from core.convert.synthetic import names, write_synthetic
 from core.errors import FileError, RequestError
-from core.formats.gguf import open_gguf
+from core.formats.gguf.reader import open_gguf
+from core.generation.prompt import encode_chat
+from core.loading.sources import open_source
 from core.messages import ChatMessage
 from core.models.registry import read_model
-from core.prompt import encode_chat
-from core.sources import open_source
-from core.synthetic import names, write_synthetic
 from desktop import cli
 from tests.runners import exact, running
 

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from core import catalog, generation, loading, prompt
+from core.convert.slicing import find_slice
 from core.errors import FileError, LlmLiteError, RequestError
-from core.formats.json_text import read_bytes, read_object
-from core.formats.regular import open_regular
-from core.kv_file import Identity, load
+from core.files.json_text import read_bytes, read_object
+from core.files.regular import open_regular
+from core.files.text_input import read_beginning, read_standard_input, read_text
+from core.generation import answer, prompt
+from core.hub import catalog
+from core.kv_cache.on_disk import Identity, load
+from core.loading import loader
 from core.messages import ChatMessage, EngineOptions, Generate, Read
 from core.metrics import perplexity
-from core.slicing import find_slice
-from core.text_input import read_beginning, read_standard_input, read_text
 
 
 def test_no_more_than_the_limit_is_read(tmp_path, monkeypatch):
@@ -145,8 +147,8 @@ def test_a_directory_is_no_file(tmp_path):
 
 @pytest.fixture
 def runner(tiny_llama):
-    file = loading.open_model(str(tiny_llama), lambda *_: None, print)
-    one = loading.start(file, EngineOptions(backend="numpy"), None, lambda *_: None)
+    file = loader.open_model(str(tiny_llama), lambda *_: None, print)
+    one = loader.start(file, EngineOptions(backend="numpy"), None, lambda *_: None)
     yield one
     one.close()
     file.close()
@@ -159,7 +161,7 @@ def test_the_longest_token_bounds_every_token(runner):
 
 
 def test_the_longest_token_of_the_default_model():
-    file = loading.open_model(str(catalog.resolve(None)), lambda *_: None, print)
+    file = loader.open_model(str(catalog.resolve(None)), lambda *_: None, print)
     tokenizer = file.tokenizer
     lengths = [len(tokenizer.token_bytes(i)) for i in range(tokenizer.vocab_size)]
     assert tokenizer.longest_token_bytes == max(lengths)
@@ -175,7 +177,7 @@ def test_prompts_that_cannot_fit_are_refused_unread(runner, monkeypatch, raw, ov
     monkeypatch.setattr(prompt, "encode_raw", None)
     events = []
     messages = (ChatMessage("user", "x" * 2_000_000),)
-    one = generation.Generation(
+    one = answer.Generation(
         Generate(1, messages, raw=raw, overflow=overflow), events.append, lambda: False
     )
     most = 128 * tokenizer.longest_token_bytes if overflow == "stop" else 1 << 20
@@ -187,7 +189,7 @@ def test_prompts_that_cannot_fit_are_refused_unread(runner, monkeypatch, raw, ov
         "load the model with a larger context"
     )
     with pytest.raises(RequestError, match="the prompt has 2000000 bytes"):
-        generation.read(Read(1, messages), events.append, lambda: False, runner)
+        answer.read(Read(1, messages), events.append, lambda: False, runner)
 
 
 def test_all_that_could_fit_passes(runner):

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core import any_of
-from core.catalog import resolve
 from core.errors import FileError, RequestError, UnsupportedError
-from core.formats.gguf import open_gguf
-from core.pretokenizers import RULES
-from core.tokenizer import StreamDecoder, Tokenizer
+from core.formats.gguf.reader import open_gguf
+from core.hub.catalog import resolve
+from core.text import any_of
+from core.text.pretokenizers import RULES
+from core.text.tokenizer import StreamDecoder, Tokenizer
 from tests.make_gguf import byte_characters, tokenizer_metadata
 from tests.paths import FIXTURES
 

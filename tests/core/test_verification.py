@@ -5,9 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from core import loading, verification
+from core.convert.quantizing import quantize
+from core.convert.slicing import slice_model
+from core.convert.slicing_cut import Slice
 from core.errors import FileError
 from core.formats.tensor import TensorData
+from core.loading import loader, verification
+from core.loading.verification import Part, Verification, tensor_parts, verify
 from core.messages import (
     FileDamaged,
     GenerationFinished,
@@ -19,10 +23,6 @@ from core.messages import (
     TaskFinished,
 )
 from core.quant.registry import FORMATS
-from core.quantizing import quantize
-from core.slicing import slice_model
-from core.slicing_cut import Slice
-from core.verification import Part, Verification, tensor_parts, verify
 from tests.core.engine_client import Client
 from tests.core.test_slicing import EVEN, EVEN_CUT
 from tests.make_gguf import write_tiny_llama
@@ -32,7 +32,7 @@ from tests.runners import exact
 
 def opened(path, **how):
     warnings = []
-    file = loading.open_model(str(path), lambda *_: None, warnings.append, **how)
+    file = loader.open_model(str(path), lambda *_: None, warnings.append, **how)
     return file, warnings
 
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from core.files import replaced
+from core.files.writing import replaced
 from tests.paths import ROOT
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may do this")
@@ -36,7 +36,7 @@ WRITE = """
 import os, sys
 from pathlib import Path
 from core.errors import FileError
-from core.files import check_place, write_file
+from core.files.writing import check_place, write_file
 before = os.umask(0o022)
 def tell(action, *arguments):
     try:

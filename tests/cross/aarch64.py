@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import loading
-from core.exec import cpu
-from core.exec.cpu import CpuExecutor
+from core.exec.cpu import executor as cpu
+from core.exec.cpu.executor import CpuExecutor
+from core.loading import loader
 from core.plan.plan import Program
 from core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
@@ -135,7 +135,7 @@ def steps() -> list[Step]:
     return found
 
 
-def _logits(runner: loading.Runner, step: Step) -> NDArray[np.float32]:
+def _logits(runner: loader.Runner, step: Step) -> NDArray[np.float32]:
     return runner.executor.run(step).ravel()
 
 

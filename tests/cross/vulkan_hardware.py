@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import catalog
-from core.exec.vulkan_trial import trusted
+from core.exec.vulkan.self_test import trusted
 from core.gpu.device import Device
+from core.hub import catalog
 from core.messages import EngineOptions
 from core.metrics.divergence import compare
 from core.plan.step import Step

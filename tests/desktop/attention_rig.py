@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from core.attention import probabilities
+from core.inspect.attention import probabilities
 from desktop import attention_work
 from desktop.attention_maps import AttentionMaps
 

@@ -11,8 +11,7 @@ from imgui_bundle import imgui
 
 from core.errors import DeviceLostError
 from core.messages import EngineOptions, SamplingOptions
-from desktop import actions as a
-from desktop import pacing
+from desktop import actions, pacing
 from desktop.app import CLOSE_SECONDS, App, given
 from desktop.keeper import Keeper
 from desktop.robot import Robot
@@ -54,7 +53,7 @@ class Engine(FakeEngine):
 @pytest.fixture
 def app(display, tmp_path, monkeypatch):
     """app() opens the desktop with a model loaded; what is still open is closed at the end."""
-    monkeypatch.setattr("core.engine.Engine", Engine)
+    monkeypatch.setattr("core.engine.engine.Engine", Engine)
     monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
     monkeypatch.setattr("desktop.app.CLOSE_SECONDS", 100.0)  # then it ends the process, and us
     opened, devices = [], []
@@ -95,7 +94,7 @@ def settled(app):
 
 def test_a_question_is_answered(app):
     one = ready(app())
-    one.program.do(a.Send("hello"))
+    one.program.do(actions.Send("hello"))
     turn(one, lambda s: not s.busy)
     assert one.program.state.messages[-1].stop_reason == "end"
     assert one.screen.loop.frames > 10
@@ -127,7 +126,7 @@ def test_an_answer_draws_at_most_thirty_frames_a_second(app, monkeypatch):
     monkeypatch.setattr(Engine, "delay", 0.002)
     one = ready(app())
     start, frames = time.monotonic(), one.screen.loop.frames
-    one.program.do(a.Send("hello"))
+    one.program.do(actions.Send("hello"))
     turn(one, lambda s: not s.busy)
     seconds = time.monotonic() - start
     assert one.screen.loop.frames - frames <= 30 * seconds + 10
@@ -162,7 +161,7 @@ def test_closing_does_not_wait_for_what_is_under_way(app, monkeypatch, moment):
     if moment == "generating":
         one.program.state = replace(one.program.state, load=None)
         ready(one).engine.delay = 1000.0
-        one.program.do(a.Send("hello"))
+        one.program.do(actions.Send("hello"))
         turn(one, lambda s: s.running.phase == "prefill")
     start = time.monotonic()
     one.close()
@@ -171,7 +170,7 @@ def test_closing_does_not_wait_for_what_is_under_way(app, monkeypatch, moment):
 
 def test_lost_device_is_replaced_and_the_conversation_kept(app, monkeypatch):
     one = ready(app())
-    one.program.do(a.Send("hello"))
+    one.program.do(actions.Send("hello"))
     turn(one, lambda s: not s.busy)
     messages, old = one.program.state.messages, one.device
 
@@ -179,7 +178,7 @@ def test_lost_device_is_replaced_and_the_conversation_kept(app, monkeypatch):
         raise DeviceLostError("The device was lost.")
 
     monkeypatch.setattr(old.queue, "submit", lost)
-    one.program.do(a.SetTheme("light"))
+    one.program.do(actions.SetTheme("light"))
     one._draw()
     assert one.device is not old
     assert one.engine.devices == [old, None, one.device]
@@ -209,8 +208,8 @@ def test_a_device_lost_again_at_once_is_an_error(app, monkeypatch):
 
 def test_settings_and_layout_are_remembered(app, tmp_path):
     one = ready(app())
-    one.program.do(a.SetTheme("light"))
-    one.program.do(a.SetSampling(SamplingOptions(temperature=0.3)))
+    one.program.do(actions.SetTheme("light"))
+    one.program.do(actions.SetSampling(SamplingOptions(temperature=0.3)))
     one.close()
     settings, problems = load(tmp_path / "settings.json")
     assert problems == []
@@ -239,7 +238,7 @@ def test_full_disk_is_said_once_and_nothing_is_lost(app, monkeypatch, capsys):
 
     monkeypatch.setattr(os, "replace", full)
     for size in (18, 19):
-        one.program.do(a.SetFontSize(size))
+        one.program.do(actions.SetFontSize(size))
         one._save(time.monotonic(), at_once=True)
     assert capsys.readouterr().err.count("could not be saved") == 1
     assert "No space left" in one.program.state.notices[-1].text
@@ -284,7 +283,7 @@ def test_a_dialog_that_names_a_file_that_is_no_utf_8(app, tmp_path, monkeypatch)
     one = ready(app(state=state))
     opened = []
     monkeypatch.setattr(one, "_open", opened.append)
-    one.program.do(a.ChooseFile())
+    one.program.do(actions.ChooseFile())
     turn(one, lambda state: opened)
     assert opened == [Path("/caf\udce9.gguf")]
 
@@ -297,7 +296,7 @@ def test_an_engine_that_never_ends_does_not_keep_the_window(app, tmp_path, monke
         raise LeftError(code)
 
     one, waited = ready(app()), []
-    one.program.do(a.SetTheme("light"))
+    one.program.do(actions.SetTheme("light"))
     with monkeypatch.context() as patch:
         patch.setattr("desktop.app.CLOSE_SECONDS", CLOSE_SECONDS)
         patch.setattr(one.engine, "close", waited.append)
@@ -312,7 +311,7 @@ def test_an_engine_that_never_ends_does_not_keep_the_window(app, tmp_path, monke
 def test_without_a_file_dialog_there_is_a_sentence(app, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     one = ready(app())
-    one.program.do(a.ChooseFile())
+    one.program.do(actions.ChooseFile())
     assert "No file dialog" in one.program.state.notices[-1].text
 
 

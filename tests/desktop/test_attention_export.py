@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.attention import probabilities
+from core.inspect.attention import probabilities
 from core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
 from desktop import attention_colors, attention_work
 from desktop.actions import ExportAttention, Send, SetAttention

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
-from core.attention import head_maps
-from core.attention_scores import SCORES
+from core.inspect.attention import head_maps
+from core.inspect.attention_scores import SCORES
 from desktop import attention_colors, attention_readings, attention_work
 from desktop.attention_maps import Look
 from tests.desktop.attention_fake import FakeSource

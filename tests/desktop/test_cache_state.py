@@ -25,7 +25,7 @@ from core.messages import (
     TokenDecoded,
 )
 from core.metrics.memory import cache_memory
-from desktop import actions as a
+from desktop import actions
 from desktop.actions import act
 from desktop.apply import apply
 from desktop.cache_actions import (
@@ -72,7 +72,7 @@ def fold(state, *events):
 
 
 def say(state, text):
-    state, commands = act(a.Send(text), state, 0.0)
+    state, commands = act(actions.Send(text), state, 0.0)
     return state, commands[-1].request
 
 
@@ -150,13 +150,13 @@ def test_a_new_prompt_sees_everything_again():
     state = fold(state, CacheRewritten(request, full[5:], ((0, 5),)))
     assert unseen(state.cache)
     state = fold(state, GenerationFinished(request, "end", GenerationStats()))
-    edited, _ = act(a.EditMessage(0), state, 0.0)
+    edited, _ = act(actions.EditMessage(0), state, 0.0)
     edited, _ = say(edited, "other")
     assert unseen(edited.cache) == {}
     state, request = say(state, "and")
     state = fold(state, GenerationStarted(request, len(full), 0, full))
     assert unseen(state.cache) == {}
-    assert act(a.NewChat(), two_turns(), 0.0)[0].cache.made == ()
+    assert act(actions.NewChat(), two_turns(), 0.0)[0].cache.made == ()
 
 
 @given(st.data())
@@ -168,7 +168,7 @@ def test_ages_after_any_forgetting_are_those_of_the_positions_that_stay(data):
         first = data.draw(st.integers(0, count - 1))
         mask[first : data.draw(st.integers(first, count))] = True
         edges = np.flatnonzero(np.diff(mask.astype(int), prepend=0, append=0)).reshape(-1, 2)
-        gone = tuple((int(a), int(b)) for a, b in edges)
+        gone = tuple((int(actions), int(b)) for actions, b in edges)
         cache = rewritten(cache, (), gone, (0,) * count)
         left = whole[~mask]
         assert serials(cache, len(left)).tolist() == left.tolist()
@@ -243,7 +243,7 @@ def test_what_cannot_be_measured_is_said():
 
 def test_overflow_goes_with_every_question():
     state, _ = act(SetOverflow("rolling"), READY, 0.0)
-    _, (command,) = act(a.Send("x"), state, 0.0)
+    _, (command,) = act(actions.Send("x"), state, 0.0)
     assert isinstance(command, Generate) and command.overflow == "rolling"
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from core import catalog
+from core.hub import catalog
 from desktop.cli import main
 from tests.desktop.terminal_runs import NUMPY, ROOT, sentence
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from core import loading
+from core.loading import loader
 from desktop.cli import main
 from tests.desktop.terminal_runs import sentence
 from tests.runners import BACKENDS
@@ -82,7 +82,7 @@ def test_what_is_refused(tiny_llama, tmp_path, capsys, problem):
 
 def test_what_would_not_fit_is_refused_before_the_work(tiny_llama, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("desktop.terminal.attention.available_bytes", lambda: 60_000)
-    monkeypatch.setattr(loading, "start", None)  # nobody gets there
+    monkeypatch.setattr(loader, "start", None)  # nobody gets there
     assert attention(tiny_llama, tmp_path / "x.npz", "--tokens", comma([5] * 128)) == 1
     text = sentence(capsys)
     assert "maps of 2 layers, 4 heads and 128 x 128 tokens take 0.5 MiB of memory" in text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine import Engine
+from core.engine.engine import Engine
 from core.messages import TokenDecoded
 from desktop.cli import main
 from tests.desktop.terminal_runs import GREEDY, NUMPY, spawn

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from core.formats.variant import open_variant
+from core.formats.variant.reader import open_variant
 from desktop.cli import INTERRUPTED, main
 from tests.desktop.terminal_runs import sentence
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, write_tiny_llama

@@ -5,8 +5,7 @@ import pytest
 from imgui_bundle import imgui
 
 from core.errors import FileError
-from desktop import fonts as fonts_module
-from desktop import icons
+from desktop import fonts, icons
 from desktop.fonts import FONT_FOLDER, load_fonts
 
 SAMPLES = {
@@ -107,12 +106,12 @@ def test_scale_multiplies_the_size_on_screen(scene, scale):
     load_fonts(scale)
     sizes = []
     one.draw(lambda _d: sizes.append(imgui.get_font_size()))
-    assert sizes == [fonts_module.BASE_SIZE * scale]
+    assert sizes == [fonts.BASE_SIZE * scale]
 
 
 def test_missing_file_is_named(scene, monkeypatch, tmp_path):
     scene()
-    monkeypatch.setattr(fonts_module, "FONT_FOLDER", tmp_path)
+    monkeypatch.setattr(fonts, "FONT_FOLDER", tmp_path)
     with pytest.raises(FileError, match=r"Pretendard-Regular\.otf.*missing"):
         load_fonts()
 

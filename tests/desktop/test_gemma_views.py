@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from core.attention import head_maps
-from core.engine import Engine
+from core.engine.engine import Engine
+from core.inspect.attention import head_maps
 from core.messages import LoadModel, SamplingOptions
-from desktop import actions as a
-from desktop import attention_work
+from desktop import actions, attention_work
 from desktop.attention_maps import AttentionMaps
 from desktop.cache_state import held, used_bytes
 from desktop.state import AppState
@@ -34,7 +33,7 @@ def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
     one.program.engine.send(LoadModel(str(tall), exact("cpu", context=CONTEXT)))
     one.robot.wait("the model", lambda s: s.model is not None)
     one.robot.click("tab.kv_cache")
-    one.program.do(a.Send("One two three four five six seven. " * 25))
+    one.program.do(actions.Send("One two three four five six seven. " * 25))
     one.robot.wait("the answer", lambda s: s.messages and not s.busy)
     one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
     one.robot.frames(3)

@@ -7,8 +7,7 @@ from imgui_bundle import imgui, implot
 
 from core.errors import DeviceLostError
 from core.messages import LoadStarted, Logged
-from desktop import actions as a
-from desktop import program as program_module
+from desktop import actions, program
 from desktop.defects import ReportDefect
 from desktop.guard import attempt
 from desktop.robot import RobotError
@@ -162,16 +161,16 @@ def test_an_event_that_cannot_be_folded_costs_only_itself(headless, monkeypatch)
 
 
 def test_an_action_that_cannot_be_done_changes_nothing(headless, monkeypatch):
-    one, act = headless(), program_module.act
+    one, act = headless(), program.act
 
     def broken(action, state, now):
-        if isinstance(action, a.NewChat):
+        if isinstance(action, actions.NewChat):
             raise RuntimeError("planted")
         return act(action, state, now)
 
-    monkeypatch.setattr(program_module, "act", broken)
+    monkeypatch.setattr(program, "act", broken)
     one.program.state = replace(one.state, messages=(Message("user", "kept"),))
-    one.program.do(a.NewChat())
+    one.program.do(actions.NewChat())
     assert one.state.messages == (Message("user", "kept"),)
     assert "planted" in one.state.log[-1].text
 

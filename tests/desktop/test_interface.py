@@ -7,7 +7,7 @@ import pytest
 from imgui_bundle import imgui
 
 from core.messages import GenerationStats, LensResult, Looked
-from desktop import actions as a
+from desktop import actions
 from desktop.robot import RobotError
 from desktop.settings import Settings
 from desktop.state import (
@@ -109,7 +109,7 @@ def test_typing_and_enter_sends(headless):
     one.robot.click("chat.input")
     one.robot.type("héllo 안녕 😀")
     one.robot.press(KEY.enter)
-    assert one.did(a.Send) == [a.Send("héllo 안녕 😀")]
+    assert one.did(actions.Send) == [actions.Send("héllo 안녕 😀")]
     assert one.state.draft == ""
     one.robot.type("next")
     assert one.state.draft == "next"
@@ -135,7 +135,7 @@ def test_shift_enter_breaks_the_line_and_the_input_grows(headless):
     one.robot.press(KEY.mod_shift, KEY.enter)
     one.robot.type("two")
     assert one.state.draft == "one\ntwo"
-    assert not one.did(a.Send)
+    assert not one.did(actions.Send)
     high = one.robot.rect("chat.input")
     assert high[3] - high[1] > low[3] - low[1]
 
@@ -155,7 +155,7 @@ def test_escape_stops_and_keeps_the_text(headless):
     one.robot.press(KEY.enter)
     one.robot.type("second, half")
     one.robot.press(KEY.escape)
-    assert one.did(a.StopAnswer)
+    assert one.did(actions.StopAnswer)
     assert one.state.draft == "second, half"
     one.robot.wait("the end", lambda s: not s.busy)
     assert one.state.messages[-1].stop_reason == "stopped"
@@ -216,7 +216,7 @@ def test_a_load_can_be_cancelled_with_the_conversation_in_sight(headless):
     one = headless(replace(READY, messages=messages, load=Load("x.gguf", "reading", 0.4)))
     assert one.robot.shows("chat.loading")
     one.robot.click("chat.cancel_load")
-    assert one.did(a.CancelLoading)
+    assert one.did(actions.CancelLoading)
     assert one.state.load.cancelling
 
 
@@ -228,7 +228,7 @@ def test_shortcuts(headless):
     one.robot.press(KEY.mod_ctrl, KEY.minus)
     assert one.state.font_size == 15.0
     one.robot.press(KEY.mod_ctrl, KEY.o)
-    assert one.did(a.ChooseFile)
+    assert one.did(actions.ChooseFile)
     one.robot.press(KEY.mod_ctrl, KEY.n)
     assert one.state.messages == ()
     one.robot.press(KEY.mod_ctrl, KEY.comma)
@@ -241,7 +241,7 @@ def test_model_path_can_be_typed(headless):
     one.robot.click("models.path")
     one.robot.type("/some/model.gguf")
     one.robot.press(KEY.enter)
-    assert one.did(a.OpenModel) == [a.OpenModel("/some/model.gguf")]
+    assert one.did(actions.OpenModel) == [actions.OpenModel("/some/model.gguf")]
 
 
 def test_sampler_sliders_change_the_sampling(headless):

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.engine import Engine
+from core.engine.engine import Engine
 from core.messages import Generate, LoadModel, MeasureCache, OpenCache, SamplingOptions, SaveCache
-from desktop import actions as a
+from desktop import actions
 from desktop.cache_actions import ColorCache
 from desktop.cache_state import layer_bytes, reserved_bytes, reused_positions, used_bytes
 from desktop.state import AppState
@@ -92,7 +92,7 @@ def test_keeping_on_disk_and_taking_up(cache_view, monkeypatch, tmp_path):
 def test_an_edit_says_how_much_was_reused(cache_view):
     one, engine = cache_view()
     say(one, "And at night?")
-    one.program.do(a.EditMessage(2))
+    one.program.do(actions.EditMessage(2))
     say(one, "And on Mars?")
     (_, command) = sent(engine, Generate)
     assert command.overflow == "stop"
@@ -140,7 +140,7 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkey
     one.robot.wait("the model", lambda s: s.model is not None)
     one.robot.click("tab.kv_cache")
     for text in ("One two three.", "Four five six."):
-        one.program.do(a.Send(text))
+        one.program.do(actions.Send(text))
         one.robot.wait("the answer", lambda s: not s.busy)
         one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
     state, layers = one.state, one.state.model.cache.layers

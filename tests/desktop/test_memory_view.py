@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from core.messages import Reconfigure
-from desktop import actions as a
+from desktop import actions
 from tests.desktop.fake_engine import MODEL
 from tests.desktop.headless import READY, sent
 
@@ -30,7 +30,7 @@ def test_what_does_not_fit_is_said(headless, monkeypatch):
     one = headless(replace(READY, model=replace(MODEL, trained_context=1 << 20)), size=(1400, 900))
     said = []
     monkeypatch.setattr("desktop.views.memory.wrapped", lambda ui, words, *_: said.append(words))
-    one.program.do(a.SetOptions(replace(one.state.options, context=1 << 19)))
+    one.program.do(actions.SetOptions(replace(one.state.options, context=1 << 19)))
     one.program.state = replace(one.state, load=None)
     one.robot.click("rail.memory")
     one.robot.frames(3)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
-from core.attention import head_maps
-from core.engine import Engine
+from core.engine.engine import Engine
+from core.inspect.attention import head_maps
 from core.messages import (
     Alternative,
     Generate,

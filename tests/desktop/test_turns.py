@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import ImVec2, imgui
 
-from desktop import actions as a
-from desktop import layout
+from desktop import actions, layout
 from desktop.pacing import TURNS
 from desktop.state import LogLine
 from desktop.turns import SETTLING
@@ -59,7 +58,7 @@ def following(headless, monkeypatch):
     def make(size=(2400, 1500)):
         one = headless(size=size)
         one.program.start(FakeEngine(0.0))
-        one.program.do(a.Send("Why is the sky blue?"))
+        one.program.do(actions.Send("Why is the sky blue?"))
         one.robot.wait("an answer", lambda s: s.messages and not s.busy)
         one.robot.click("chat.input")
         one.robot.leave()
@@ -241,7 +240,7 @@ def test_an_open_popup_draws_everything(following):
 def test_the_large_view_is_drawn_in_each(following):
     one = following()
     choice = replace(one.one.state.attention, large=True)
-    one.one.program.do(a.SetAttention(choice))
+    one.one.program.do(actions.SetAttention(choice))
     one.whole()
     for _ in range(TURNS):
         assert "attention" in one.frame()
@@ -255,9 +254,9 @@ def test_what_every_picture_relies_on(following, change):
     if change == "size":
         imgui.get_io().display_size = ImVec2(2300, 1400)
     elif change == "theme":
-        one.one.program.do(a.SetTheme("light"))
+        one.one.program.do(actions.SetTheme("light"))
     elif change == "font":
-        one.one.program.do(a.SetFontSize(17))
+        one.one.program.do(actions.SetFontSize(17))
     else:
         atlas = imgui.get_io().fonts.tex_data.unique_id
         for start in range(0xAC00, 0xD000, 700):

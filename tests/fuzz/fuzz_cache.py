@@ -9,8 +9,10 @@ import zlib
 from functools import cache
 from pathlib import Path
 
-from core import carrying, kv_file, loading
-from core.loading import Runner
+from core.engine import cache_transfer
+from core.kv_cache import on_disk
+from core.loading import loader
+from core.loading.loader import Runner
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_json
@@ -26,10 +28,10 @@ def saved() -> tuple[Runner, bytes]:
     path = write_tiny_llama(
         place / "x.gguf", layers=1, width=32, heads=2, kv_heads=1, ffn=32, vocab=264
     )
-    file = loading.open_model(str(path), lambda *_: None, print)
-    runner = loading.start(file, whole.EXACT, None, lambda *_: None)
+    file = loader.open_model(str(path), lambda *_: None, print)
+    runner = loader.start(file, whole.EXACT, None, lambda *_: None)
     runner.session.prefill(list(range(20)))
-    carrying.save(runner, place / "chat.kv")
+    cache_transfer.save(runner, place / "chat.kv")
     return runner, (place / "chat.kv").read_bytes()
 
 
@@ -41,7 +43,7 @@ def use(case: Case) -> Result:
         special_file(path, case.rng)
     session = runner.session
     session.clear()
-    count = carrying.open_saved(runner, path)
+    count = cache_transfer.open_saved(runner, path)
     assert 0 < count <= session.context
     prompt = [*session.tokens(), 5] if case.rng.random() < 0.7 else [7, 8]
     choices = list(session.generate(prompt, whole.GREEDY, frozenset()))
@@ -61,7 +63,7 @@ def mutated(raw: bytes, rng: random.Random) -> bytes:
     text = to_json(header)
     text += b" " * (-(len(text) + _START.size) % 64)
     check = zlib.crc32(rows) if rng.random() < 0.9 else rng.getrandbits(32)
-    return _START.pack(kv_file.MAGIC, len(text)) + text + rows + struct.pack("<I", check)
+    return _START.pack(on_disk.MAGIC, len(text)) + text + rows + struct.pack("<I", check)
 
 
 def prepare() -> None:

@@ -7,7 +7,7 @@ import random
 import sys
 from pathlib import Path
 
-from core import catalog
+from core.hub import catalog
 from tests.fuzz.door import Case, Door
 from tests.fuzz.mutations import odd_text, special_file
 

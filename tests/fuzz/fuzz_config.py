@@ -12,14 +12,14 @@ from inspect import getsource
 from pathlib import Path
 from typing import Any
 
-from core.formats import huggingface, huggingface_gemma3n, huggingface_llama
+from core.formats.huggingface import gemma3n, llama, reader
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.fuzz_safetensors import LLAMA
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_value, special_file, to_json
 from tests.make_huggingface import GEMMA3N_CONFIG, gemma3n_tensors, llama_tensors, write_folder
 
-_READERS = (huggingface, huggingface_llama, huggingface_gemma3n)
+_READERS = (reader, llama, gemma3n)
 _READ = re.compile(
     r"config\.(?:get|has|part|text|integer|number|flag|list_of|must_be|error)\(\s*\"(\w+)\""
     r"|part\.(?:text|integer|number)\(\s*\"(\w+)\""

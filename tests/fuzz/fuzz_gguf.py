@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from core.formats.gguf import open_gguf
+from core.formats.gguf.reader import open_gguf
 from core.formats.tensor import find_non_finite
 from core.quant.registry import GGUF_FORMATS
 from tests.fuzz import whole

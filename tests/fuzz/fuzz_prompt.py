@@ -9,10 +9,10 @@ import random
 from functools import cache
 from pathlib import Path
 
-from core import prompt
-from core.chat_template import CHATML, PLAIN, ChatTemplate
+from core.generation import prompt
 from core.messages import ChatMessage
-from core.tokenizer import Tokenizer
+from core.text.chat_template import CHATML, PLAIN, ChatTemplate
+from core.text.tokenizer import Tokenizer
 from tests.fuzz.door import Case, Door
 from tests.fuzz.mutations import INTEGERS, odd_text
 from tests.make_gguf import SPECIAL_TOKENS, tokenizer_metadata

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from core.formats.safetensors import INDEX_FILE, open_folder, open_safetensors
+from core.formats.safetensors.reader import INDEX_FILE, open_folder, open_safetensors
 from core.formats.tensor import find_non_finite
 from core.quant.registry import FORMATS
 from tests.fuzz import whole

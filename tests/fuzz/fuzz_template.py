@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from core.chat_template import ChatTemplate
+from core.text.chat_template import ChatTemplate
 from tests.fuzz.door import Case, Door
 from tests.fuzz.mutations import odd_text
 

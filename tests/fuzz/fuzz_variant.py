@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from core.formats import variant as variant_format
 from core.formats.tensor import find_non_finite
-from core.formats.variant import MANIFEST_FILE, METADATA_FILE
-from core.formats.variant_writer import Slot, VariantWriter
+from core.formats.variant import reader
+from core.formats.variant.reader import MANIFEST_FILE, METADATA_FILE
+from core.formats.variant.writer import Slot, VariantWriter
+from core.loading.sources import open_source
 from core.models.registry import read_model
 from core.quant.registry import FORMATS
-from core.sources import open_source
-from core.tokenizer import Tokenizer
+from core.text.tokenizer import Tokenizer
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.fuzz_safetensors import mutate_file
@@ -42,7 +42,7 @@ def variant() -> dict[str, bytes]:
         values = np.frombuffer(tensor.data, np.float32).reshape(tensor.shape)
         data[name] = FORMATS[dtype].quantize(values)
         slots.append(Slot(name, dtype, tensor.shape, len(data[name])))
-    metadata = variant_format.to_json(llama_metadata(_TINY))
+    metadata = reader.to_json(llama_metadata(_TINY))
     place = Path.cwd() / "tmp" / "v"
     identity = Tokenizer.from_gguf(llama_metadata(_TINY), place).identity
     with VariantWriter(place, slots, {METADATA_FILE: metadata}, "int4") as writer:

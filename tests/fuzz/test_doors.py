@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from core.formats import gguf, safetensors, variant
+from core.formats.gguf import reader
+from core.formats.safetensors import reader as safetensors
+from core.formats.variant import reader as variant
 from tests.fuzz.child import load_door
 from tests.fuzz.door import case_of, judge
 from tests.fuzz.doors import DOORS, share
@@ -25,7 +27,7 @@ def test_no_case_fails(door, tmp_path):
 @pytest.mark.parametrize(
     ("door", "module", "missing"),
     [
-        ("gguf", gguf, {"_check_offset": lambda *_: None}),
+        ("gguf", reader, {"_check_offset": lambda *_: None}),
         (
             "safetensors",
             safetensors,

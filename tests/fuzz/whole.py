@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from core import loading
 from core.errors import RequestError
-from core.logits import sum_exp
+from core.generation.token_choice import sum_exp
+from core.loading import loader
 from core.messages import EngineOptions, SamplingOptions
 from desktop import cli
 from tests.fuzz.door import Result
@@ -28,7 +28,7 @@ TINY = TinyLlama(layers=2, width=32, heads=2, kv_heads=1, ffn=64, vocab=264, con
 
 def prepare() -> None:
     """Import and start what a case would otherwise pay for."""
-    for name in ("core.exec.cpu", "core.exec.reference", "desktop.terminal.logits"):
+    for name in ("core.exec.cpu.executor", "core.exec.reference", "desktop.terminal.logits"):
         import_module(name)
     sum_exp(np.zeros(2, np.float32))
 
@@ -40,10 +40,10 @@ def run(path: Path, rng: random.Random) -> Result:
     warnings: list[str] = []
     backend = rng.choice(("cpu", "cpu", "numpy"))
     mode = rng.choice(("as-stored", "as-stored", "int4", "fp32"))
-    file = loading.open_model(str(path), lambda *_: None, warnings.append)
+    file = loader.open_model(str(path), lambda *_: None, warnings.append)
     try:
         options = replace(EXACT, backend=backend, mode=mode)
-        runner = loading.start(file, options, None, lambda *_: None)
+        runner = loader.start(file, options, None, lambda *_: None)
         try:
             session, tokenizer = runner.session, file.tokenizer
             known = [t % tokenizer.vocab_size for t in PROMPT]

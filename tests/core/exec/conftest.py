@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.exec.vulkan import VulkanExecutor
+from core.exec.vulkan.executor import VulkanExecutor
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from core import loading
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
+from core.loading import loader
 from core.models.model import BuildOptions
 from core.plan.builder import Bucket
 from core.plan.plan import Kind
@@ -32,7 +32,7 @@ class Faulty(NumpyExecutor):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["a32", "a8"])
 def model(request, tiny_llama):
-    file = loading.open_model(str(tiny_llama), lambda *_: None, print)
+    file = loader.open_model(str(tiny_llama), lambda *_: None, print)
     build = BuildOptions(32, "f16", "f16", "f16", request.param, (Bucket(1, 1), Bucket(8, 8)))
     return file.model.build(build), file.file.tensors
 

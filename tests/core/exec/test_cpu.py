@@ -16,9 +16,9 @@ from llm_lite_kernels import _cpp
 
 from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
 from core.exec.compare import compare
-from core.exec.cpu import CpuExecutor, available_isas, cpu_features, read_gb_s
+from core.exec.cpu.executor import CpuExecutor, available_isas, cpu_features, read_gb_s
 from core.exec.reference import NumpyExecutor
-from core.formats.gguf import GgufFile, open_gguf
+from core.formats.gguf.reader import GgufFile, open_gguf
 from core.formats.tensor import TensorData
 from core.models.model import BuildOptions
 from core.models.registry import read_model
@@ -162,7 +162,7 @@ def test_looks_for_a_wish_to_stop_within_a_step(
     cpu = CpuExecutor(program_of(file), file.tensors)
     step = conversation()[0]
     expected = cpu.run(step)
-    monkeypatch.setattr("core.exec.cpu._SLICE_US", 0)
+    monkeypatch.setattr("core.exec.cpu.executor._SLICE_US", 0)
     asked: list[int] = []
     np.testing.assert_array_equal(cpu.run(step, lambda: bool(asked.append(1))), expected)
     assert len(asked) > 10
@@ -249,7 +249,7 @@ def test_an_interrupt_is_heard_within_a_step(
     cpu = CpuExecutor(program_of(file), file.tensors)
     step = conversation()[0]
     expected = cpu.run(step)
-    monkeypatch.setattr("core.exec.cpu._SLICE_US", 0)
+    monkeypatch.setattr("core.exec.cpu.executor._SLICE_US", 0)
     with pytest.raises(KeyboardInterrupt):
         cpu.run(step, lambda: bool(signal.raise_signal(signal.SIGINT)))
     np.testing.assert_array_equal(cpu.run(step), expected)

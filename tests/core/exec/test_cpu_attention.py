@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.exec.cpu import CpuExecutor
+from core.exec.cpu.executor import CpuExecutor
 from core.exec.reference import NumpyExecutor
 from core.plan.builder import PlanBuilder
 from core.plan.plan import Kind, Tensor

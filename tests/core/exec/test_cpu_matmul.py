@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from core.exec.cpu import CpuExecutor
+from core.exec.cpu.executor import CpuExecutor
 from core.exec.reference import NumpyExecutor
 from core.formats.tensor import TensorData
 from core.plan.builder import PlanBuilder

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from core.exec.cpu import CpuExecutor
+from core.exec.cpu.executor import CpuExecutor
 from core.formats.tensor import TensorData
 from core.plan.builder import PlanBuilder
 from core.plan.plan import Tensor

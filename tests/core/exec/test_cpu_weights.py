@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from core.exec.cpu_weights import for_products, readable
+from core.exec.cpu.weights import for_products, readable
 from core.formats.tensor import TensorData
 from core.quant.registry import FORMATS
 

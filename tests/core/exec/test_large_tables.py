@@ -10,7 +10,7 @@ from core.formats.tensor import TensorData
 from core.plan.builder import Bucket, PlanBuilder
 from core.plan.plan import Program
 from core.plan.step import Step
-from core.quant import bf16
+from core.quant.blocks import bf16
 from tests.runners import BACKENDS
 
 ROWS, COLUMNS = 262_144, 8_960  # of Gemma 3n E4B: 4.7 GB in bfloat16
@@ -41,10 +41,10 @@ def make(backend, program, weights, device):
     if backend == "numpy":
         return NumpyExecutor(program, weights)
     if backend == "cpu":
-        from core.exec.cpu import CpuExecutor
+        from core.exec.cpu.executor import CpuExecutor
 
         return CpuExecutor(program, weights)
-    from core.exec.vulkan import VulkanExecutor
+    from core.exec.vulkan.executor import VulkanExecutor
 
     return VulkanExecutor(device, program, weights)
 

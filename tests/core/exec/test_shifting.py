@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from core.exec.cpu import CpuExecutor
+from core.exec.cpu.executor import CpuExecutor
 from core.exec.reference import NumpyExecutor
 from core.exec.shifting import shift
-from core.exec.vulkan import VulkanExecutor
+from core.exec.vulkan.executor import VulkanExecutor
 from core.formats.tensor import TensorData
 from core.plan.builder import Bucket, PlanBuilder
 from core.plan.plan import Program

@@ -7,9 +7,9 @@ import pytest
 
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
-from core.exec.vulkan_dispatch import Dispatch
-from core.exec.vulkan_record import pieces
-from core.exec.vulkan_tuning import Tuning
+from core.exec.vulkan.dispatch import Dispatch
+from core.exec.vulkan.record import pieces
+from core.exec.vulkan.tuning import Tuning
 from core.formats.tensor import TensorData
 from core.plan.plan import Kind
 from core.plan.step import Step

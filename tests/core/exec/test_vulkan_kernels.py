@@ -7,7 +7,7 @@ import pytest
 
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
-from core.exec.vulkan_tuning import Tuning, largest_matrix
+from core.exec.vulkan.tuning import Tuning, largest_matrix
 from core.formats.tensor import TensorData
 from tests.core.exec.vulkan_program import (
     BLOCKS,

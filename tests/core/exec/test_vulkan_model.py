@@ -9,9 +9,9 @@ import pytest
 
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
-from core.exec.vulkan import VulkanExecutor
-from core.exec.vulkan_tuning import Tuning
-from core.formats.gguf import open_gguf
+from core.exec.vulkan.executor import VulkanExecutor
+from core.exec.vulkan.tuning import Tuning
+from core.formats.gguf.reader import open_gguf
 from core.formats.tensor import TensorData
 from core.models.model import BuildOptions
 from core.models.registry import read_model

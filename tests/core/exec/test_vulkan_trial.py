@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from core.backends import Choice, activations
 from core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
-from core.exec import vulkan_trial
 from core.exec.reference import NumpyExecutor
-from core.exec.vulkan_trial import trusted
-from core.exec.vulkan_tuning import Tuning, largest_matrix
+from core.exec.vulkan import self_test
+from core.exec.vulkan.self_test import trusted
+from core.exec.vulkan.tuning import Tuning, largest_matrix
 from core.gpu.pipeline_store import PipelineStore
 from core.gpu.pipelines import ComputePipeline
+from core.loading.backends import Choice, activations
 from core.models.model import ModelShape
 
 pytestmark = pytest.mark.vulkan
@@ -27,7 +27,7 @@ def offers(device, monkeypatch):
         subgroup_size=device.info.subgroup_size,
     )
     monkeypatch.setattr(Tuning, "of", lambda info: found)
-    monkeypatch.setattr(vulkan_trial, "_trusted", {})
+    monkeypatch.setattr(self_test, "_trusted", {})
     return found
 
 
@@ -73,7 +73,7 @@ def test_the_largest_matrices_that_fit(device):
 
 def test_it_is_tried_once(device, offers, monkeypatch):
     trusted(device)
-    monkeypatch.setattr(vulkan_trial, "VulkanExecutor", None)
+    monkeypatch.setattr(self_test, "VulkanExecutor", None)
     assert trusted(device) == offers
 
 
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_left_out(device, offers, monkeypatch, caplog):
             found[-1, -1] += 0.5
             return found
 
-    monkeypatch.setattr(vulkan_trial, "NumpyExecutor", Other)
+    monkeypatch.setattr(self_test, "NumpyExecutor", Other)
     with caplog.at_level(logging.WARNING):
         assert trusted(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
     assert "dot products are left out: they give wrong products" in caplog.text
@@ -132,5 +132,5 @@ def test_a_full_device_says_nothing_of_it(device, offers, fails, monkeypatch):
 
 
 def test_a_software_driver_is_not_tried(device, monkeypatch):
-    monkeypatch.setattr(vulkan_trial, "VulkanExecutor", None)
+    monkeypatch.setattr(self_test, "VulkanExecutor", None)
     assert trusted(device) == Tuning.of(device.info)

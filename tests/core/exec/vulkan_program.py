@@ -4,7 +4,7 @@ import numpy as np
 
 from core.exec.compare import compare
 from core.exec.reference import NumpyExecutor
-from core.exec.vulkan_tuning import Tuning
+from core.exec.vulkan.tuning import Tuning
 from core.formats.tensor import TensorData
 from core.plan.builder import Bucket, PlanBuilder
 from core.plan.plan import Program

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from core.errors import FileChangedError
-from core.formats.mapping import MappedFiles, mapped
+from core.files.mapping import MappedFiles, mapped
 
 PAGES = 64
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 
-from core import catalog
 from core.errors import CancelledError
-from core.formats.gguf import open_gguf
+from core.formats.gguf.reader import open_gguf
 from core.formats.tensor import find_non_finite
+from core.hub import catalog
 from core.quant.registry import FORMATS, GGUF_FORMATS
 from tests.counting import python_calls
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_tensors, write_tiny_llama

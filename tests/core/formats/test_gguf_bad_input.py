@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from core.errors import FileError, UnsupportedError
-from core.formats.gguf import open_gguf
+from core.formats.gguf.reader import open_gguf
 from tests.make_gguf import (
     Tensor,
     Typed,

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from core import loading
 from core.errors import FileError, LlmLiteError, UnsupportedError
-from core.formats.huggingface import open_huggingface
+from core.formats.huggingface.reader import open_huggingface
+from core.generation.prompt import encode_chat
+from core.loading import loader
+from core.loading.sources import open_source
 from core.messages import ChatMessage
-from core.prompt import encode_chat
-from core.sources import open_source
 from tests.make_huggingface import (
     LLAMA_CONFIG,
     llama_tensors,
@@ -26,7 +26,7 @@ def change_json(path, **changes):
 
 
 def open_model(path):
-    return loading.open_model(str(path), lambda *_: None, lambda _: None)
+    return loader.open_model(str(path), lambda *_: None, lambda _: None)
 
 
 def refused(path, error=LlmLiteError):

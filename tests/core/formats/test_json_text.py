@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import FileError
-from core.formats.json_text import found, parse_object
+from core.files.json_text import found, parse_object
 from core.models.fields import Fields
-from core.tokenizer import Tokenizer
+from core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
 
 FILE = Path("config.json")

@@ -12,8 +12,8 @@ import pytest
 from llm_lite_kernels import _cpp
 
 from core.errors import CancelledError, FileChangedError, FileError
-from core.formats import mapping
-from core.formats.mapping import NO_FILES, MappedFiles, mapped
+from core.files import mapping
+from core.files.mapping import NO_FILES, MappedFiles, mapped
 from tests.children import answer_of, run_child
 
 CHILD = "tests.core.formats.mapping_child"

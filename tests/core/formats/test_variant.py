@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from core.errors import FileError
-from core.formats import variant
-from core.formats.variant import from_json, open_variant, to_json, was_variant
-from core.formats.variant_writer import Slot, VariantWriter
+from core.formats.variant import reader
+from core.formats.variant.reader import from_json, open_variant, to_json, was_variant
+from core.formats.variant.writer import Slot, VariantWriter
 from core.quant.registry import FORMATS
 
 VALUES = np.random.default_rng(3).standard_normal((20, 64)).astype(np.float32)
@@ -207,8 +207,8 @@ def test_tensors_that_do_not_lie_aligned_are_refused(folder):
 
 def test_identity_is_of_what_the_model_is_not_of_its_weights(folder):
     opened = open_variant(folder)
-    identity = variant.identity_of(opened.metadata, opened.tensors)
-    assert identity == variant.identity_of(dict(opened.metadata), dict(opened.tensors))
-    assert identity != variant.identity_of({**opened.metadata, "x": 1}, opened.tensors)
+    identity = reader.identity_of(opened.metadata, opened.tensors)
+    assert identity == reader.identity_of(dict(opened.metadata), dict(opened.tensors))
+    assert identity != reader.identity_of({**opened.metadata, "x": 1}, opened.tensors)
     fewer = {name: t for name, t in opened.tensors.items() if name != "a"}
-    assert identity != variant.identity_of(opened.metadata, fewer)
+    assert identity != reader.identity_of(opened.metadata, fewer)

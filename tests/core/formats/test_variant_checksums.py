@@ -6,8 +6,8 @@ import zlib
 import pytest
 
 from core.errors import FileError
-from core.formats.variant import open_variant
-from core.verification import variant_parts, verify
+from core.formats.variant.reader import open_variant
+from core.loading.verification import variant_parts, verify
 from tests.core.formats.test_variant import change_manifest, write
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core import folders
 from core.errors import FileError
-from core.folders import remove_folder
-from core.formats.variant import listed_files, open_variant
-from core.formats.variant_writer import Slot, VariantWriter
+from core.files import folders
+from core.files.folders import remove_folder
+from core.formats.variant.reader import listed_files, open_variant
+from core.formats.variant.writer import Slot, VariantWriter
 from tests.core.writing_runs import as_root, child
 from tests.paths import ROOT
 
@@ -301,8 +301,8 @@ def test_a_variant_that_may_not_be_emptied_is_refused_before(tmp_path):
 import os, sys
 from pathlib import Path
 from core.errors import FileError
-from core.folders import check_folder
-from core.formats.variant import listed_files
+from core.files.folders import check_folder
+from core.formats.variant.reader import listed_files
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 try:
     check_folder(Path(sys.argv[1], "v"), listed_files)
@@ -342,8 +342,8 @@ def test_a_folder_that_may_not_be_written_to(tmp_path):
 import os, sys
 from pathlib import Path
 from core.errors import FileError
-from core.folders import check_folder, remove_folder
-from core.formats.variant import listed_files
+from core.files.folders import check_folder, remove_folder
+from core.formats.variant.reader import listed_files
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 for call, arguments in ((check_folder, ("v/x",)), (check_folder, ("v/w", listed_files)),
                         (remove_folder, ("v/w", listed_files))):

@@ -280,7 +280,7 @@ def test_half_written_pipeline_cache_is_taken_away(growing_cache, monkeypatch):
     def full_disk(descriptor, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("core.files.os.write", full_disk)
+    monkeypatch.setattr("core.files.writing.os.write", full_disk)
     with Device.open():
         pass
     assert list(growing_cache.iterdir()) == []

@@ -45,7 +45,7 @@ def test_what_is_reserved_is_what_the_executor_allocates(tiny_llama, device, bac
 
 def test_a_context_larger_than_memory_is_refused_with_what_fits(tiny_llama, monkeypatch):
     per_token = 2 * 2 * 32 * 4  # layers, keys and values, numbers, bytes
-    monkeypatch.setattr("core.loading.available_bytes", lambda: 64 * per_token)
+    monkeypatch.setattr("core.loading.loader.available_bytes", lambda: 64 * per_token)
     sentence = "context of 100 tokens needs .* has 0 MiB free: at most 60 tokens fit"
     with pytest.raises(OutOfMemoryError, match=sentence), running(tiny_llama, exact(context=100)):
         pass

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from core import loading
 from core.errors import CancelledError, FileError, RequestError
+from core.loading import loader
 from core.metrics.perplexity import chunks_of, matrix_bits_per_weight, measure, read_text
 from tests.runners import BACKENDS, exact, running
 
@@ -13,7 +13,7 @@ TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind i
 
 @pytest.fixture
 def opened(tiny_llama):
-    file = loading.open_model(str(tiny_llama), lambda *_: None, print)
+    file = loader.open_model(str(tiny_llama), lambda *_: None, print)
     yield file
     file.close()
 
@@ -38,8 +38,8 @@ def naive(runner, chunks):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_report_is_the_definition(opened, device, backend, size):
     with (
-        loading.started(opened, exact(context=size), None) as reference,
-        loading.started(opened, exact(backend, context=size, mode="fp16"), device) as tested,
+        loader.started(opened, exact(context=size), None) as reference,
+        loader.started(opened, exact(backend, context=size, mode="fp16"), device) as tested,
     ):
         chunks = chunks_of(opened.tokenizer, TEXT, size)
         told = []
@@ -66,7 +66,7 @@ def test_the_report_is_the_definition(opened, device, backend, size):
 
 
 def test_bytes_and_bits(opened):
-    with loading.started(opened, exact(mode="fp16", context=16), None) as runner:
+    with loader.started(opened, exact(mode="fp16", context=16), None) as runner:
         assert matrix_bits_per_weight(runner) == 16.0
         chunks = chunks_of(opened.tokenizer, TEXT, 16, 1)
         report = measure(runner, runner, chunks)
@@ -100,7 +100,7 @@ def test_chunks_begin_with_the_begin_token_where_the_model_asks_for_one():
 
 
 def test_it_can_be_stopped(opened):
-    with loading.started(opened, exact(context=16), None) as runner:
+    with loader.started(opened, exact(context=16), None) as runner:
         chunks = chunks_of(opened.tokenizer, TEXT, 16)
         with pytest.raises(CancelledError):
             measure(runner, runner, chunks, should_stop=lambda: True)

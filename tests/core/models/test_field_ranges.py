@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 
 from core.errors import FileError, LlmLiteError
+from core.loading.sources import open_source
 from core.models.registry import read_model
-from core.sources import open_source
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.make_huggingface import LLAMA_CASES, write_tiny_gemma3n, write_tiny_llama
 

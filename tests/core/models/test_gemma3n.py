@@ -6,8 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from core import loading
 from core.errors import LlmLiteError
+from core.generation.prompt import encode_chat
+from core.loading import loader
+from core.loading.sources import open_source
 from core.messages import ChatMessage
 from core.models.model import BuildOptions
 from core.models.registry import read_model
@@ -15,8 +17,6 @@ from core.plan.attention_layers import attention_layers
 from core.plan.builder import Bucket
 from core.plan.cache_layers import cache_layers
 from core.plan.plan import Kind
-from core.prompt import encode_chat
-from core.sources import open_source
 from tests.make_gguf import Tensor, Typed, build_gguf, quantized, tokenizer_metadata
 from tests.make_huggingface import GEMMA3N_CONFIG, gemma3n_tensors, write_folder, write_tiny_gemma3n
 from tests.runners import exact, running
@@ -116,8 +116,8 @@ def test_real_sizes_are_understood():
     that 32 bits do not count."""
     from pathlib import Path
 
-    from core.formats.huggingface_config import Config
-    from core.formats.huggingface_gemma3n import metadata_of
+    from core.formats.huggingface.config import Config
+    from core.formats.huggingface.gemma3n import metadata_of
 
     metadata = metadata_of(Config({"model_type": "gemma3n_text"}, Path("config.json")))
     assert metadata["gemma3n.attention.sliding_window_pattern"].count(False) == 7
@@ -156,7 +156,7 @@ def test_a_system_text_goes_inside_the_first_turn(tmp_path):
     tokenizer["model"]["merges"] = [pair for pair in merges if "".join(pair) not in gone]
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
     (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
-    file = loading.open_model(str(tmp_path), lambda *_: None, lambda _: None)
+    file = loader.open_model(str(tmp_path), lambda *_: None, lambda _: None)
     messages = [
         ChatMessage("system", "Be brief."),
         ChatMessage("user", " hi <end_of_turn> "),

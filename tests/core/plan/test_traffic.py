@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.loading import Runner
+from core.loading.loader import Runner
 from core.plan.plan import Plan
 from core.plan.step import Step
 from core.plan.traffic import op_read_bytes, token_read_bytes

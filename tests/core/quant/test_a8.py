@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from core.plan.plan import row_bytes
-from core.quant import a8
-from core.quant.a8 import dequantize_rows, quantize_rows
+from core.quant.blocks import a8
+from core.quant.blocks.a8 import dequantize_rows, quantize_rows
 
 
 def random_rows(tokens=13, width=96, seed=0):

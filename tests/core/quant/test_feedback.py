@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from core.quant import feedback, int4, search
+from core.quant import feedback, search
+from core.quant.blocks import int4
 from core.quant.quantizer import Calibrated, encode
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.quant import int4, int8
+from core.quant.blocks import int4, int8
 from core.quant.registry import FORMATS
 
 SHAPES = [(1, 32), (13, 96), (16, 64), (127, 32)]

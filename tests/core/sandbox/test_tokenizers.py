@@ -6,8 +6,8 @@ import json
 import pytest
 
 from core.errors import FileError
-from core.sandbox.process import sandbox
-from core.tokenizer import Tokenizer
+from core.text.sandbox.process import sandbox
+from core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
 from tests.make_huggingface import tokenizer_json
 

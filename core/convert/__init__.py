@@ -1,0 +1,1 @@
+"""A model made from another one: quantized, calibrated, sliced, or synthetic for measurements."""

@@ -1,0 +1,125 @@
+"""Calibration of a model with a text: the program, the executor and the memory that it takes."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.convert import calibration
+from core.convert.calibration import Moments
+from core.exec.cpu.executor import CpuExecutor
+from core.files.mapping import let_go
+from core.files.text_input import read_text
+from core.files.writing import unwritable
+from core.formats.tensor import files_of, find_non_finite, not_finite
+from core.loading.loader import ModelFile
+from core.models.model import BuildOptions
+from core.models.registry import read_model
+from core.plan.builder import Bucket
+from core.quant.modes import AS_STORED, convert
+
+Progress = Callable[[str, float], None]
+
+
+def calibrate(
+    model: ModelFile,
+    text_file: Path,
+    folder: Path,
+    progress: Progress = lambda stage, fraction: None,
+    *,
+    threads: int = 0,
+) -> Moments:
+    """Run a text through the model as it is stored, float32 activations, on the C++ executor.
+
+    The moments lie in nameless files in `folder`, not in memory. FileError for a text that cannot
+    be read or is not UTF-8, for weights that are not finite and for a full disk; RequestError for a
+    text that is too short.
+    """
+    text = read_text(text_file)
+    tokens = model.tokenizer.encode(text, add_special=True, parse_special=False)
+    context = min(calibration.CHUNK_TOKENS, model.model.shape.trained_context)
+    chunks = calibration.chunks_of(tokens, model.tokenizer.bos_id, context)
+    with files_of(model.file.tensors.values()).unchanged():
+        return _collect(model, chunks, context, folder, progress, threads)
+
+
+def _collect(
+    model: ModelFile,
+    chunks: list[list[int]],
+    context: int,
+    folder: Path,
+    progress: Progress,
+    threads: int,
+) -> Moments:
+    _check_finite(model)
+    executor = _executor(model, context, threads)
+
+    def rest(moment: NDArray[np.float32]) -> None:
+        let_go(moment)
+        for tensor in model.file.tensors.values():
+            let_go(tensor.data)
+
+    try:
+        return calibration.collect(
+            executor,
+            chunks,
+            lambda fraction: progress("calibrating", fraction),
+            room=lambda shape: _on_disk(folder, shape),
+            rest=rest,
+        )
+    finally:
+        executor.close()
+
+
+def _check_finite(model: ModelFile) -> None:
+    for tensor in model.file.tensors.values():
+        if find_non_finite(tensor):
+            raise not_finite(model.path, tensor.name)
+        let_go(tensor.data)
+
+
+def _executor(model: ModelFile, context: int, threads: int) -> CpuExecutor:
+    """Takes a chunk in one step, since adding to the moments takes as long for few tokens."""
+    weights = {
+        name: tensor if name in model.model.on_disk else convert(tensor, AS_STORED)
+        for name, tensor in model.file.tensors.items()
+    }
+    options = BuildOptions(
+        context=context,
+        k_dtype="f32",
+        v_dtype="f32",
+        q_dtype="f32",
+        integer_activations=False,
+        buckets=(Bucket(context, context),),
+    )
+    program = read_model(model.file.metadata, weights, model.path).build(options)
+    return CpuExecutor(program, weights, threads=threads)
+
+
+def _on_disk(folder: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Zeros in a file without a name, which goes when the last array over it does."""
+    size = 4 * math.prod(shape)
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            _reserve(file.fileno(), size)
+            mapping = mmap.mmap(file.fileno(), size)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    return np.frombuffer(mapping, np.float32).reshape(shape)
+
+
+def _reserve(file: int, size: int) -> None:
+    """Zeros that the disk has room for: a full one is an error here, not a fault on writing."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+        return
+    piece = bytes(1 << 20)
+    for begin in range(0, size, len(piece)):
+        os.write(file, piece[: size - begin])

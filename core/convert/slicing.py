@@ -1,0 +1,204 @@
+"""MatFormer slices: a smaller model cut out of a Gemma 3n checkpoint, no weight changed.
+
+Layers are left out and feed-forwards keep a prefix of their width (Devvrit et al. 2023,
+"MatFormer"; the cuts are those of google-gemini/gemma-cookbook, MatFormer_Lab). The slice of a
+Hugging Face directory is one, of the text model alone; that of another model is a variant.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from core.convert.slicing_cut import CutTensor, Cutter, Slice
+from core.convert.slicing_view import SliceSource, cutter_of, slice_of, write_view
+from core.errors import RequestError
+from core.files.folders import NewFolder, check_folder
+from core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
+from core.formats.huggingface.reader import CONFIG_FILE, HuggingFaceFolder
+from core.formats.safetensors.reader import SINGLE_FILE
+from core.formats.safetensors.writer import TensorToWrite, write_safetensors
+from core.formats.tensor import files_of
+from core.formats.variant.reader import MANIFEST_FILE, METADATA_FILE, identity_of, to_json
+from core.formats.variant.writer import Slot, VariantWriter
+from core.loading.sources import HuggingFaceSource, ModelSource, VariantSource, open_source
+from core.loading.verification import Part, require_sound, tensor_parts
+
+_BESIDE = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+    *("generation_config.json", "chat_template.jinja", "chat_template.json"),
+)
+_HF_LAYER = re.compile(r"(.*\blayers\.)(\d+)(\..+)")
+
+Progress = Callable[[float], None]
+
+
+def _e4b(*wide: int, skip: range = range(0)) -> Slice:
+    """Of E4B: 35 layers of 16384; those not `wide` keep half."""
+    kept = [layer for layer in range(35) if layer not in skip]
+    return Slice(tuple(skip), tuple(16384 if layer in wide else 8192 for layer in kept))
+
+
+# The slicing table for E4B (google/gemma3n-slicing-configs on Hugging Face): names are effective
+# parameters. Two rows there have the same size, cut by layers or by blocks of five.
+_TAIL = range(20, 25)  # between the layers that own caches and the last ten
+KNOWN: Mapping[str, Slice] = {
+    "E2B": _e4b(skip=_TAIL),
+    "E1.96B": _e4b(4, skip=_TAIL),
+    "E2.49B": _e4b(*_TAIL),
+    "E2.54B": _e4b(4, *_TAIL),
+    "E2.69B": _e4b(4, 9, 14, 19, *_TAIL),
+    "E2.73B": _e4b(*range(15, 25)),
+    "E2.98B-block": _e4b(*range(10, 25)),
+    "E2.98B-layer": _e4b(*range(15, 25), *range(30, 35)),
+    "E3.18B": _e4b(4, *range(9, 25), 29, 34),
+    "E3.24B": _e4b(*range(10, 30)),
+    "E3.39B": _e4b(4, *range(9, 30), 34),
+    "E3.49B": _e4b(*range(5, 30)),
+    "E3.59B": _e4b(*range(4, 30), 34),
+    "E3.79B-block": _e4b(*range(5, 35)),
+    "E3.79B-layer": _e4b(*range(4, 35)),
+}
+
+
+def find_slice(text: str) -> Slice:
+    """A name of the table, or a JSON file {"skip": [...], "feed_forward": width or [...]}."""
+    for name, known in KNOWN.items():
+        if name.lower() == text.lower():
+            return known
+    path = Path(text)
+    if path.suffix != ".json" and not path.exists():
+        raise RequestError(
+            f"unknown slice {text[:60]!r}: expected {', '.join(KNOWN)}, or the path of a JSON file"
+        )
+    return slice_of(read_object(path), path)
+
+
+def slice_model(
+    source: Path,
+    target: Path,
+    cut: Slice,
+    *,
+    view: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Write the directory `target`, which must not exist; whole or not at all. A `view` takes no
+    disk: it uses the source's files.
+
+    Raises FileError and UnsupportedError for the source, also where it is damaged or changes
+    meanwhile, and RequestError for a cut that does not fit it, that would leave layers without the
+    keys and values that they share, or that does not fall on the edges of blocks.
+    """
+    opened = open_source(source)
+    try:
+        if isinstance(opened, SliceSource):
+            raise RequestError(f"{source}: is a view of {opened.base.path}; slice that instead")
+        cutter = cutter_of(opened, cut)
+        check_folder(target)
+        if view:
+            write_view(opened, target, cutter)
+        elif isinstance(opened, HuggingFaceSource):
+            _write_folder(opened.folder, target, cutter, progress)
+        else:
+            _write_variant(opened, target, cutter, progress)
+    finally:
+        opened.close()
+
+
+def _write_variant(
+    source: ModelSource, target: Path, cutter: Cutter, progress: Progress | None
+) -> None:
+    whole = [(tensor.name, cutter.cut(tensor)) for tensor in source.tensors.values()]
+    cuts = {name: cut for name, cut in whole if cut is not None}
+    slots = [Slot(cut.name, cut.dtype, cut.shape, cut.nbytes) for cut in cuts.values()]
+    metadata = cutter.metadata(source.metadata)
+    documents, mode = {METADATA_FILE: to_json(metadata)}, "as-stored"
+    if isinstance(source, VariantSource):
+        mode = source.folder.mode
+        own = {SINGLE_FILE, METADATA_FILE, MANIFEST_FILE}
+        for name in set(source.folder.manifest["files"]) - own:
+            documents[name] = read_bytes(source.path / name, MAX_TOKENIZER_BYTES)
+    about = {
+        "tokenizer": source.tokenizer(cutter.source.shape.vocabulary).identity,
+        "source": {
+            "name": source.path.name,
+            "bytes": source.nbytes,
+            "identity": identity_of(source.metadata, source.tensors),
+        },
+        "report": {},
+    }
+    total, done = sum(slot.nbytes for slot in slots), 0
+    parts = _parts(source)
+    with VariantWriter(target, slots, documents, mode) as writer:
+        with files_of(source.tensors.values()).unchanged():
+            for name, cut in cuts.items():
+                require_sound(parts[name])
+                for data in cut.pieces():
+                    writer.add(data.reshape(-1))
+                    done += data.nbytes
+                    if progress:
+                        progress(done / total)
+        writer.finish(about)
+
+
+def _parts(source: ModelSource) -> dict[str, Part]:
+    """Of each tensor; the others are checked at once."""
+    for part in source.parts:
+        if part.tensor is None:
+            require_sound(part)
+    return {part.name: part for part in source.parts if part.tensor is not None}
+
+
+def _write_folder(
+    source: HuggingFaceFolder, target: Path, cutter: Cutter, progress: Progress | None
+) -> None:
+    text = dict(source.config.get("text_config") or source.config)
+    for part in tensor_parts(source.path, source.tensors.values()):
+        require_sound(part)
+    cuts = zip(source.originals, map(cutter.cut, source.tensors.values()), strict=True)
+    tensors = [_to_write(name, cut, cutter) for name, cut in cuts if cut is not None]
+    beside = {
+        name: read_bytes(source.path / name, MAX_TOKENIZER_BYTES)
+        for name in _BESIDE
+        if (source.path / name).is_file()
+    }
+    files = files_of(source.tensors.values())
+    with NewFolder(target) as folder:
+        folder.write(CONFIG_FILE, json.dumps(_config(cutter, text), indent=2).encode())
+        with files.unchanged(), folder.create(SINGLE_FILE) as file:
+            write_safetensors(cast(BinaryIO, file), tensors, {"format": "pt"}, progress)
+            file.finish()
+        for name, content in beside.items():
+            folder.write(name, content)
+        folder.put()
+
+
+def _to_write(name: str, cut: CutTensor, cutter: Cutter) -> TensorToWrite:
+    """Under its own name, with the layer's new number."""
+    if match := _HF_LAYER.fullmatch(name):
+        name = f"{match[1]}{cutter.new_index[int(match[2])]}{match[3]}"
+    return TensorToWrite(name, cut.dtype.upper(), cut.shape, cut.pieces)
+
+
+def _config(cutter: Cutter, old: Mapping[str, Any]) -> dict[str, Any]:
+    """The text model's config.json."""
+    source, kept = cutter.source, cutter.kept
+    kinds = ("full_attention", "sliding_attention")
+    pattern = old.get("activation_sparsity_pattern")
+    layers = source.shape.layers
+    if pattern is None:
+        pattern = [0.95 if i < 10 and layers > 10 else 0.0 for i in range(layers)]
+    shares = pattern if isinstance(pattern, list) else [pattern] * layers
+    return {
+        **old,
+        "architectures": ["Gemma3nForCausalLM"],
+        "model_type": "gemma3n_text",
+        "num_hidden_layers": len(kept),
+        "intermediate_size": cutter.widths,
+        "layer_types": [kinds[source.sliding[layer]] for layer in kept],
+        "num_kv_shared_layers": cutter.shared,
+        "activation_sparsity_pattern": [shares[layer] for layer in kept],
+    }

@@ -1,0 +1,209 @@
+"""Checkpoints of real shapes with random weights, to measure size and speed without the real ones.
+
+Answers are nonsense. Weights are such that activations keep their scale from layer to layer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from core.convert.quantizing import check_mode, variant_slots
+from core.convert.slicing import KNOWN
+from core.convert.synthetic_weights import pieces
+from core.errors import RequestError
+from core.files.writing import replaced
+from core.formats.gguf.writer import GgufTensor, write_gguf
+from core.formats.huggingface.config import Config
+from core.formats.huggingface.gemma3n import metadata_of
+from core.formats.tensor import TensorData
+from core.formats.variant.reader import METADATA_FILE, to_json
+from core.formats.variant.writer import VariantWriter
+from core.models import gemma3n, llama
+from core.quant.blocks import q4_0
+from core.text.tokenizer import Tokenizer
+from core.text.vocabulary import TokenType
+
+_NOT_OF_GGUF = ("gemma3n.altup.correct_scale",)  # no field of its
+GEMMA_TEMPLATE = (
+    "{{ bos_token }}{% set first = messages[0]['content'] + '\n\n' "
+    "if messages[0]['role'] == 'system' else '' %}"
+    "{% for message in messages %}{% if message['role'] != 'system' %}"
+    "{{ '<start_of_turn>' + ('model' if message['role'] == 'assistant' else 'user') + '\n' }}"
+    "{{ first if loop.index0 == (1 if first else 0) else '' }}"
+    "{{ message['content'] | trim }}{{ '<end_of_turn>\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
+)
+Shapes = list[tuple[str, tuple[int, ...]]]
+Form = Literal["variant", "gguf"]
+Progress = Callable[[float], None]  # the part done, 0..1
+FORMS: tuple[Form, ...] = ("variant", "gguf")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    title: str
+    fields: Callable[[], tuple[dict[str, Any], Shapes]]
+
+
+def names() -> tuple[str, ...]:
+    return tuple(_KNOWN)
+
+
+def write_synthetic(
+    name: str,
+    target: Path,
+    *,
+    form: Form = "variant",
+    mode: str = "int4",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> None:
+    """A variant of a mode, or with form="gguf" a GGUF file of Q4_0 as llama.cpp reads it; written
+    in a stream, whole or not at all.
+
+    RequestError for a name or mode that is not known, FileError where it cannot be written.
+    """
+    if name not in _KNOWN:
+        raise RequestError(f"unknown shape {name[:60]!r}: expected {', '.join(_KNOWN)}")
+    known = _KNOWN[name]
+    metadata, shapes = known.fields()
+    vocabulary = dict(shapes)["token_embd.weight"][0]
+    whole = {"general.name": f"{known.title} (random)", **metadata, **_tokenizer(vocabulary)}
+    if form == "gguf":
+        _write_gguf(target, whole, shapes, seed, progress)
+    else:
+        _write_variant(target, whole, shapes, mode, seed, progress)
+
+
+def _write_gguf(
+    target: Path, metadata: Mapping[str, Any], shapes: Shapes, seed: int, progress: Progress | None
+) -> None:
+    metadata = {key: value for key, value in metadata.items() if key not in _NOT_OF_GGUF}
+    tensors = [_gguf_tensor(seed, tensor, shape) for tensor, shape in _stacked(shapes)]
+    with replaced(target) as file:
+        write_gguf(file, metadata, tensors, progress)
+
+
+def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:
+    """Rows that fill whole blocks are Q4_0, others float32."""
+    blocks = len(shape) > 1 and shape[-1] % q4_0.BLOCK_SIZE == 0
+    dtype = "q4_0" if blocks else "f32"
+    return GgufTensor(name, dtype, shape, partial(pieces, _random(seed, name), dtype, shape))
+
+
+def _write_variant(
+    target: Path,
+    metadata: Mapping[str, Any],
+    shapes: Shapes,
+    mode: str,
+    seed: int,
+    progress: Progress | None,
+) -> None:
+    check_mode(mode)
+    tensors = [TensorData(name, "f32", shape, np.empty(0, np.uint8)) for name, shape in shapes]
+    slots = variant_slots(tensors, mode, (gemma3n.PER_LAYER_TABLE,))
+    identity = Tokenizer.from_gguf(metadata, target).identity
+    total, done = sum(slot.nbytes for slot in slots), 0
+    documents = {METADATA_FILE: to_json(metadata)}
+    with VariantWriter(target, slots, documents, mode) as writer:
+        for slot in slots:
+            for data in pieces(_random(seed, slot.name), slot.dtype, slot.shape):
+                writer.add(data)
+                done += data.nbytes
+                if progress:
+                    progress(done / total)
+        writer.finish({"tokenizer": identity, "source": {"seed": seed}, "report": {}})
+
+
+def _random(seed: int, name: str) -> np.random.Generator:
+    """A stream of its own for each tensor."""
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])
+
+
+def _stacked(shapes: Shapes) -> Shapes:
+    """Projections of streams in stacks, as GGUF files have them."""
+    result: Shapes = []
+    for stem, group in itertools.groupby(shapes, lambda item: _stack_of(item[0])):
+        items = list(group)
+        result += [(f"{stem}.weight", (len(items), *items[0][1]))] if stem else items
+    return result
+
+
+def _stack_of(name: str) -> str:
+    stem, _, rest = name.partition(".")
+    return stem if stem in ("altup_proj", "altup_unembd_proj") and rest != "weight" else ""
+
+
+def _gemma(changes: Mapping[str, Any]) -> tuple[dict[str, Any], Shapes]:
+    """E4B's shapes are the defaults of its config."""
+    metadata = metadata_of(Config({"model_type": "gemma3n_text", **changes}, Path(CONFIG)))
+    shapes = gemma3n.shapes_of(metadata, Path(CONFIG), rows=262_144, table_rows=262_144, rank=64)
+    projections = [item for item in shapes if _stack_of(item[0])]
+    order = sorted(projections, key=lambda item: item[0])
+    return metadata, [item for item in shapes if item not in projections] + order
+
+
+def _e2b() -> tuple[dict[str, Any], Shapes]:
+    layers = 35 - len(KNOWN["E2B"].skip)
+    sizes = {"num_hidden_layers": layers, "intermediate_size": 8192, "num_kv_shared_layers": 10}
+    return _gemma(sizes)
+
+
+def _smollm2() -> tuple[dict[str, Any], Shapes]:
+    """SmolLM2-135M's config."""
+    fields = {
+        "block_count": 30,
+        "context_length": 8192,
+        "embedding_length": 576,
+        "feed_forward_length": 1536,
+        "attention.head_count": 9,
+        "attention.head_count_kv": 3,
+        "attention.layer_norm_rms_epsilon": 1e-5,
+        "rope.dimension_count": 64,
+        "rope.freq_base": 100_000.0,
+    }
+    metadata: dict[str, Any] = {f"llama.{key}": value for key, value in fields.items()}
+    metadata["general.architecture"] = "llama"
+    return metadata, llama.shapes_of(metadata, Path(CONFIG), rows=49_152)
+
+
+def _tokenizer(count: int) -> dict[str, object]:
+    """A SentencePiece vocabulary of made-up words: all bytes, letters, and syllables."""
+    tokens = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"]
+    types = [TokenType.CONTROL] * 3 + [TokenType.UNKNOWN] + [TokenType.CONTROL] * 2
+    tokens += [f"<0x{byte:02X}>" for byte in range(256)]
+    types += [TokenType.BYTE] * 256
+    letters = "▁etaoinshrdlucmfwypvbgkqjxz"
+    words = ("".join(word) for n in range(1, 6) for word in itertools.product(letters, repeat=n))
+    tokens += itertools.islice(words, count - len(tokens))
+    types += [TokenType.NORMAL] * (count - len(types))
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.pre": "default",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": [-float(i) for i in range(count)],
+        "tokenizer.ggml.token_type": [int(kind) for kind in types],
+        "tokenizer.ggml.bos_token_id": 2,
+        "tokenizer.ggml.eos_token_id": 1,
+        "tokenizer.ggml.unknown_token_id": 3,
+        "tokenizer.ggml.padding_token_id": 0,
+        "tokenizer.ggml.add_bos_token": True,
+        "tokenizer.ggml.add_space_prefix": False,
+        "tokenizer.chat_template": GEMMA_TEMPLATE,
+    }
+
+
+CONFIG = "config.json"  # what errors would name
+_KNOWN: Mapping[str, _Known] = {
+    "gemma-3n-e4b": _Known("Gemma 3n E4B", partial(_gemma, {})),
+    "gemma-3n-e2b": _Known("Gemma 3n E2B", _e2b),
+    "smollm2-135m": _Known("SmolLM2 135M", _smollm2),
+}

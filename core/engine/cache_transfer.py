@@ -1,0 +1,67 @@
+"""From one executor to another with the conversation, and to a file and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from core.errors import DeviceError, FileError, OutOfDeviceMemoryError, OutOfMemoryError
+from core.kv_cache import on_disk
+from core.kv_cache.contents import Prefix
+from core.loading.kept_variants import identity_of_model
+from core.loading.loader import Runner
+from core.messages import Level
+
+Log = Callable[[Level, str], None]
+OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
+
+
+def take_out(runner: Runner, log: Log) -> Prefix | None:
+    """What the cache holds; None where that is nothing, or the device gives it no more."""
+    if not runner.session.context_used:
+        return None
+    try:
+        return runner.session.take_out()
+    except DeviceError as error:
+        log("warning", f"the cache is lost with the device ({error}); it is computed again")
+        return None
+
+
+def hand_over(kept: Prefix | None, old: Runner, new: Runner) -> None:
+    """The conversation, and the prefixes of others, to a new executor of the same model."""
+    budget = new.session.pool.budget
+    new.session.pool = old.session.pool
+    new.session.pool.budget = budget
+    if kept is not None:
+        new.session.take_in(kept)
+
+
+def save(runner: Runner, path: Path) -> int:
+    """Bytes written; RequestError where there is nothing to save, FileError where it cannot be
+    written."""
+    return on_disk.save(path, runner.session.take_out(), identity(runner))
+
+
+def open_saved(runner: Runner, path: Path) -> int:
+    """How many positions came back; FileError where the file is not this model's or damaged."""
+    session = runner.session
+    vocabulary = runner.model_info.vocabulary
+    prefix = on_disk.load(path, identity(runner), session.cache, vocabulary)
+    if len(prefix.held.tokens) > session.context:
+        raise FileError(
+            path,
+            f"expected at most {session.context} tokens, as many as the context holds, "
+            f"found {len(prefix.held.tokens)}",
+        )
+    count = session.take_in(prefix)
+    try:
+        on_disk.files_of(prefix).check()
+    except FileError:
+        session.clear()  # nobody knows what was copied
+        raise
+    return count
+
+
+def identity(runner: Runner) -> on_disk.Identity:
+    session = runner.session
+    return on_disk.Identity(identity_of_model(runner.model_file), session.made_by, session.gains)

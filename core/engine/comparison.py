@@ -1,0 +1,229 @@
+"""Two ways to run a model answer one prompt side by side, a token of each in turn.
+
+Then lane B is asked for every token of what A said (teacher forcing), so that their distributions
+can be compared token by token although the answers have parted long before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from core.engine.task_context import Workbench
+from core.errors import CancelledError
+from core.exec.executor import StopCheck
+from core.generation.answer import Emit, alternatives, encode, peak_rss_bytes
+from core.generation.prompt import check_size
+from core.generation.sampling import Choice, judge
+from core.loading import loader
+from core.loading.loader import Runner
+from core.messages import (
+    CompareLanes,
+    EngineOptions,
+    Forced,
+    GenerationStats,
+    LaneFinished,
+    LaneReady,
+    LanesForced,
+    LaneToken,
+    SamplingOptions,
+    StopReason,
+    TaskProgress,
+)
+from core.metrics.divergence import compare
+from core.metrics.memory import resident_bytes
+from core.text.tokenizer import StreamDecoder
+
+LANES = (0, 1)
+LONGEST_STEP = 32  # tokens told at once of what is forced
+
+
+@dataclass(slots=True)
+class Lane:
+    """One runner answering; what it took is measured inside its own steps only."""
+
+    command: CompareLanes
+    number: int
+    runner: Runner
+    shared: bool
+    resident: int  # bytes
+    emit: Emit
+    tokens: list[int] = field(default_factory=list)
+    prompt_tokens: int = 0
+    _choices: Iterator[Choice] = field(default_factory=lambda: iter(()))
+    _decoder: StreamDecoder | None = None
+    _first: float = 0.0  # seconds that the first token took
+    _others: float = 0.0
+
+    def begin(self, prompt: Sequence[int], sampling: SamplingOptions, stop: StopCheck) -> None:
+        tokenizer = self.runner.model_file.tokenizer
+        self._decoder = StreamDecoder(tokenizer)
+        self.prompt_tokens = len(prompt)
+        session = self.runner.session
+        session.clear()  # else the time to the first token would depend on what was there
+        self._choices = session.generate(prompt, sampling, tokenizer.end_ids, stop)
+        self._say_ready()
+
+    def step(self) -> bool:
+        """One more token; whether there may be another."""
+        before, resident = time.perf_counter(), resident_bytes()
+        reason: StopReason = "length"
+        try:
+            choice = next(self._choices, None)
+        except CancelledError:
+            choice, reason = None, "stopped"
+        seconds = time.perf_counter() - before
+        if choice is None:
+            full = self.runner.session.context_used >= self.runner.session.context
+            self._finish("context" if full and reason == "length" else reason)
+            return False
+        if self.tokens:
+            self._others += seconds
+        else:
+            self._first = seconds
+            if not self.shared:
+                self.resident += max(0, resident_bytes() - resident)
+            self._say_ready()
+        return self._say(choice)
+
+    def _say(self, choice: Choice) -> bool:
+        assert self._decoder is not None
+        tokenizer, request = self.runner.model_file.tokenizer, self.command.request
+        self.tokens.append(choice.token)
+        ended = choice.token in tokenizer.end_ids
+        text = self._decoder.flush() if ended else self._decoder.feed(choice.token)
+        best = alternatives(tokenizer, choice.best)
+        self.emit(LaneToken(request, self.number, choice.token, text, choice.probability, best))
+        if ended:
+            self._finish("end")
+        return not ended
+
+    def _say_ready(self) -> None:
+        self.emit(
+            LaneReady(
+                self.command.request,
+                self.number,
+                self.runner.executor_info,
+                self.runner.model_info.weight_bytes,
+                self.resident,
+                self.shared,
+            )
+        )
+
+    def _finish(self, reason: StopReason) -> None:
+        count = len(self.tokens)
+        stats = GenerationStats(
+            prompt_tokens=self.prompt_tokens,
+            new_tokens=count,
+            prefill_tok_s=self.prompt_tokens / self._first if self._first else 0.0,
+            decode_tok_s=(count - 1) / self._others if self._others else 0.0,
+            ttft_ms=1e3 * self._first,
+            context_used=self.runner.session.context_used,
+            peak_rss_bytes=peak_rss_bytes(),
+        )
+        self.emit(LaneFinished(self.command.request, self.number, reason, stats))
+
+
+def compare_lanes(command: CompareLanes, bench: Workbench) -> None:
+    """Answer on both lanes, then force; CancelledError where it ends before there is an answer.
+
+    The chat's runner, where it serves as a lane, is given back with what its cache held.
+    """
+    check_size(bench.file.tokenizer, command.messages, bench.file.model.shape.trained_context)
+    prompt = encode(bench.file, command.messages, False).ids
+    with ExitStack() as stack:
+        stack.callback(_restore, bench, bench.runner.session.tokens())
+        a, b = (_open(command, number, prompt, bench, stack) for number in LANES)
+        for lane in (a, b):
+            lane.runner.session.set_gains(bench.runner.session.gains, throughout=True)
+            lane.begin(prompt, _sampling(command), bench.should_stop)
+        answering = [a, b]
+        while answering:
+            answering = [lane for lane in answering if lane.step()]
+        if a.tokens:
+            force(a, b, prompt, bench)
+
+
+def _sampling(command: CompareLanes) -> SamplingOptions:
+    """With one seed for both."""
+    seed = command.sampling.seed
+    return replace(command.sampling, seed=command.request if seed is None else seed)
+
+
+def _open(
+    command: CompareLanes, number: int, prompt: Sequence[int], bench: Workbench, stack: ExitStack
+) -> Lane:
+    options, chat = command.lanes[number], bench.runner
+    needed = len(prompt) + command.sampling.max_new_tokens
+    other = command.lanes[0] if number else None
+    taken = other is not None and same(other, bench.options)
+    if same(options, bench.options) and not taken and chat.session.context >= needed:
+        held = chat.model_info.weight_bytes + chat.model_info.kv_bytes
+        return Lane(command, number, chat, True, held, bench.emit)
+    options = replace(
+        options,
+        context=min(needed, bench.file.model.shape.trained_context),
+        query_budget=0,
+    )
+    before = resident_bytes()
+    runner = stack.enter_context(
+        loader.started(bench.file, options, bench.device, _progress(command, number, bench))
+    )
+    return Lane(command, number, runner, False, max(0, resident_bytes() - before), bench.emit)
+
+
+def same(lane: EngineOptions, chat: EngineOptions) -> bool:
+    """Whether the chat's runner computes what the lane asks for."""
+    return replace(lane, context=0, query_budget=0) == replace(chat, context=0, query_budget=0)
+
+
+def _progress(command: CompareLanes, number: int, bench: Workbench) -> loader.Progress:
+    def report(stage: str, fraction: float) -> None:
+        if bench.should_stop():
+            raise CancelledError("stopped")
+        name = f"{stage}, lane {'AB'[number]}"
+        bench.emit(TaskProgress(command.request, name, (number + fraction) / len(LANES)))
+
+    return report
+
+
+def force(a: Lane, b: Lane, prompt: Sequence[int], bench: Workbench) -> None:
+    """KL(A || B) of every token of A's answer, both having read A's answer up to there."""
+    request, tokens = a.command.request, a.tokens
+    read, first = [*prompt, *tokens[:-1]], len(prompt) - 1
+    step = min(LONGEST_STEP, a.runner.session.max_outputs, b.runner.session.max_outputs)
+    at = 0
+    for rows_a, rows_b in zip(
+        a.runner.session.score(read, first, step, bench.closing),
+        b.runner.session.score(read, first, step, bench.closing),
+        strict=True,
+    ):
+        targets = tokens[at : at + len(rows_a)]
+        kld = compare(rows_a, rows_b, np.asarray(targets, np.int64)).kld
+        told = []
+        for row_a, row_b, token, kl in zip(rows_a, rows_b, targets, kld, strict=True):
+            told.append(_forced(a, judge(row_a, token), judge(row_b, token), float(kl)))
+        bench.emit(LanesForced(request, at, tuple(told)))
+        at += len(rows_a)
+        bench.emit(TaskProgress(request, "asking B for what A said", at / len(tokens)))
+
+
+def _forced(lane: Lane, by_a: Choice, by_b: Choice, kl: float) -> Forced:
+    tokenizer = lane.runner.model_file.tokenizer
+    return Forced(
+        kl,
+        (by_a.probability, by_b.probability),
+        (alternatives(tokenizer, by_a.best), alternatives(tokenizer, by_b.best)),
+    )
+
+
+def _restore(bench: Workbench, tokens: Sequence[int]) -> None:
+    """Read again what the chat's cache held, unless something else is wanted first."""
+    session = bench.runner.session
+    if tokens and session.tokens() != tuple(tokens):
+        with suppress(CancelledError):  # the next answer reads what it needs itself
+            session.prefill(tokens, lambda: bench.closing() or bench.waiting())

@@ -1,0 +1,400 @@
+"""The worker thread between the window and the model: commands in, events out.
+
+Nothing else is shared. Stop, CancelLoad and Shutdown act at once, everything else in order.
+Whatever a command throws ends that command and is told; the engine goes on. A load that does not
+end after it was cancelled is left to itself, with its thread, and another thread goes on with the
+model that was there before.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core import system_errors
+from core.engine.model_host import Running
+from core.engine.priority import let_the_window_go_first
+from core.engine.step_requests import Steering
+from core.engine.switching import PreparedError, Switching
+from core.engine.task_context import Workbench
+from core.engine.tasks import run_task
+from core.errors import (
+    CancelledError,
+    DeviceError,
+    LlmLiteError,
+)
+from core.generation.answer import Generation, read
+from core.inspect.attention import AttentionSource
+from core.loading import loader
+from core.messages import (
+    Aside,
+    CancelLoad,
+    Command,
+    ConversationRead,
+    Event,
+    Gains,
+    Generate,
+    GenerationFinished,
+    GenerationStats,
+    Level,
+    LoadFailed,
+    LoadModel,
+    Logged,
+    OpenCache,
+    Read,
+    Reconfigure,
+    SaveCache,
+    Shutdown,
+    Stop,
+    Task,
+    TaskFinished,
+)
+from core.metrics.memory import give_back
+from core.text.sandbox.process import cancelled_by, sandbox
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
+
+
+class Engine:
+    """Owns the model and the thread that runs it.
+
+    `device` is the Vulkan device that also draws the window, None where nothing draws. `wake` is
+    called from the worker whenever there are new events. Variants of models are kept in the folder
+    `variants`, and found there again.
+    """
+
+    def __init__(
+        self,
+        device: Device | None,
+        wake: Callable[[], None] | None = None,
+        variants: Path | None = None,
+    ) -> None:
+        self._wake = wake
+        self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._sent = 0  # commands are numbered; these numbers say what a stop is meant for
+        self._stop_through = 0
+        self._cancel_through = 0
+        self._answering: set[int] = set()  # numbers of Generate commands not finished yet
+        self._loads = 0  # LoadModel commands not finished yet
+        self._loading: tuple[int, LoadModel] | None = None  # the one under way
+        self._late: threading.Timer | None = None  # rings when that one should have been cancelled
+        self._closing = False
+        self._variants = variants
+        self._worker = 0  # its number: a thread that has another one was left to itself
+        self._running = self._make_running(device)
+        self._switching = Switching(self._running.prepare)
+        self._steering = Steering(self._emit, self._log, lambda: self._switching.between_steps())
+        sandbox().warm()  # the first model will need it
+        self._thread = self._start_worker()
+
+    def send(self, command: Command) -> None:
+        """Hand a command over; returns at once. A second answer while one runs is refused."""
+        with self._lock:
+            self._sent += 1
+            number = self._sent
+            if isinstance(command, Stop):
+                self._stop_through = number
+                return
+            if isinstance(command, CancelLoad):
+                self._cancel_through = number
+                self._cancel_load()
+                return
+            if isinstance(command, Shutdown):
+                self._closing = True
+            if isinstance(command, LoadModel):
+                self._loads += 1
+            if isinstance(command, Reconfigure) and self._answering and not self._loads:
+                self._switching.ask(number, command)
+                return
+            refused = isinstance(command, Generate) and bool(self._answering)
+            if isinstance(command, Generate) and not refused:
+                self._answering.add(number)
+        if isinstance(command, Aside):
+            self._steering.ask(command)
+        if refused and isinstance(command, Generate):
+            problem = "an answer is still being written: stop it first, or wait for its end"
+            self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
+        else:
+            self._commands.put((number, command))
+
+    def frame(self, drawing: bool) -> None:
+        """A frame begins to be drawn, or is done: meanwhile it has a core to itself."""
+        runner = self._running.runner
+        if runner is not None:
+            runner.executor.leave_a_core(drawing)
+
+    def poll(self) -> list[Event]:
+        """The events since the last call, in order; never waits."""
+        events = []
+        while True:
+            try:
+                events.append(self._events.get_nowait())
+            except queue.Empty:
+                return events
+
+    def wait(self, timeout: float) -> list[Event]:
+        """Like `poll`, but waits up to `timeout` seconds for the first event."""
+        try:
+            first = self._events.get(timeout=timeout)
+        except queue.Empty:
+            return []
+        return [first, *self.poll()]
+
+    def close(self, timeout: float = 2.0) -> bool:
+        """Stop whatever runs and end the thread; whether it ended in time (seconds)."""
+        self.send(Shutdown())
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def attention(self) -> AttentionSource | None:
+        """What attention maps are made of; another object once the model or executor changes."""
+        runner = self._running.runner
+        return None if runner is None else runner.attention
+
+    def device_lost(self, device: Device | None) -> None:
+        """The drawing side lost the device and made a new one, or None: use that from now on."""
+        self._running.device = device
+
+    def _cancel_load(self) -> None:
+        """A load looks whether it was cancelled; one that does not is left behind."""
+        if self._loading is not None:
+            self._late = threading.Timer(CANCEL_SECONDS, self._leave_behind, self._loading)
+            self._late.daemon = True
+            self._late.start()
+
+    def _leave_behind(self, number: int, command: LoadModel) -> None:
+        """The load did not end in time: its thread may keep what it waits for."""
+        with self._lock:
+            if self._closing or self._loading is None or self._loading[0] != number:
+                return
+            self._loading = None
+            self._loads -= 1
+            self._worker += 1
+            stuck, self._running = self._running, self._make_running(self._running.device)
+            stuck.hand_over(self._running)
+            self._switching = Switching(self._running.prepare)
+            self._thread = self._start_worker()
+        self._log("warning", "the load did not end when it was cancelled, and was left to itself")
+        self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
+
+    def _make_running(self, device: Device | None) -> Running:
+        """For the worker of now: what a later one's forerunner still says is not heard."""
+        number = self._worker
+
+        def emit(event: Event) -> None:
+            if number == self._worker:
+                self._emit(event)
+
+        def log(level: Level, text: str) -> None:
+            emit(Logged(level, text, time.time()))
+
+        return Running(device, emit, log, self._cancelled, lambda: self._closing, self._variants)
+
+    def _start_worker(self) -> threading.Thread:
+        thread = threading.Thread(
+            target=self._work, args=(self._worker,), name="engine", daemon=True
+        )
+        thread.start()
+        return thread
+
+    # The worker thread from here on.
+
+    def _work(self, worker: int) -> None:
+        if self._running.device is not None:
+            let_the_window_go_first()
+        while worker == self._worker:
+            number, command = self._next()
+            if isinstance(command, Shutdown):
+                self._attempt(self._running.unload)
+                return
+            if not self._closing:
+                self._carry_out(worker, number, command)
+
+    def _next(self) -> tuple[int, Command]:
+        """The next command; while none waits, the files in use are checked a slice at a time."""
+        while True:
+            try:
+                return self._commands.get_nowait()
+            except queue.Empty:
+                if not self._running.verify_next():
+                    return self._commands.get()
+
+    def _carry_out(self, worker: int, number: int, command: Command) -> None:
+        """Run one command; a defect ends the command, not the program."""
+        is_over = self._cancelled if isinstance(command, LoadModel) else self._stopped
+        with cancelled_by(partial(is_over, number)):
+            problem = self._attempt(partial(self._dispatch, number, command))
+        if worker != self._worker:
+            return
+        if problem is None:
+            self._attempt(self._serve)
+        else:
+            self._attempt(self._running.start_over)
+            self._attempt(partial(self._fail, command, problem))
+        self._answered(number)
+        if isinstance(command, LoadModel):
+            with self._lock:
+                self._loads -= 1
+        self._attempt(self._finish_switching)
+
+    def _attempt(self, work: Callable[[], object]) -> str | None:
+        """None, or what is to be said of an exception that nobody expected, of whatever kind: those
+        of native libraries are no Exception."""
+        try:
+            work()
+        except BaseException as error:
+            if known := system_errors.sentence(error):
+                self._log("error", known)
+                return known
+            self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            return f"an internal error: {error!r}; the log has the details"
+        return None
+
+    def _answered(self, number: int) -> None:
+        with self._lock:
+            self._answering.discard(number)
+
+    def _dispatch(self, number: int, command: Command) -> None:
+        if isinstance(command, LoadModel):
+            self._load(number, command)
+        elif isinstance(command, Reconfigure):
+            self._reconfigure(number, command)
+        elif isinstance(command, Generate):
+            self._generate(number, command)
+        elif isinstance(command, Read):
+            self._read(number, command)
+        elif isinstance(command, SaveCache | OpenCache):
+            self._running.file_away(command)
+        elif isinstance(command, Task):
+            self._task(number, command)
+
+    def _load(self, number: int, command: LoadModel) -> None:
+        running = self._running
+        with self._lock:
+            self._loading = (number, command)
+        try:
+            is_loaded = running.load(number, command)
+        finally:
+            with self._lock:
+                if running is self._running:
+                    self._loading = None
+                    if self._late is not None:
+                        self._late.cancel()
+        if is_loaded:
+            self._steering.reset()
+
+    def _serve(self) -> None:
+        """Requests that need no answer to be running, and what one left unfinished."""
+        try:
+            try:
+                self._steering.serve(self._running.runner, lambda: not self._commands.empty())
+            except DeviceError as error:
+                self._running.fall_back(error)
+        except LlmLiteError as error:
+            self._log("error", str(error))
+
+    def _fail(self, command: Command, message: str) -> None:
+        if isinstance(command, Generate):
+            self._emit(GenerationFinished(command.request, "error", GenerationStats(), message))
+        elif isinstance(command, Read):
+            self._emit(ConversationRead(command.request, (), message))
+        elif isinstance(command, LoadModel):
+            self._emit(LoadFailed(command.source or "", message))
+        elif isinstance(command, Task):
+            self._emit(TaskFinished(command.request, message))
+
+    def _reconfigure(self, number: int, command: Reconfigure) -> None:
+        self._switching.ask(number, command)  # and take it up at once: no answer is running
+
+    def _finish_switching(self) -> None:
+        """What was asked for during an answer that has ended."""
+        while (preparation := self._switching.left()) is not None:
+            self._running.switch(preparation)
+
+    def _generate(self, number: int, command: Generate) -> None:
+        def emit(event: Event) -> None:
+            if isinstance(event, GenerationFinished):  # whoever hears it may ask again at once
+                self._answered(number)
+            self._emit(event)
+
+        generation = Generation(command, emit, lambda: self._stopped(number))
+        if self._running.runner is None:
+            generation.fail("no model is loaded: open one first")
+            return
+        try:
+            self._run(generation.run, self._running.runner, command.gains)
+        except (LlmLiteError, CancelledError) as error:
+            self._log("error", str(error))
+            generation.fail(str(error))
+
+    def _task(self, number: int, command: Task) -> None:
+        """Long work that is no answer; how it ended is said in any case."""
+        message = "no model is loaded: open one first"
+        if self._running.file is not None and self._running.runner is not None:
+            bench = Workbench(
+                self._running.file,
+                self._running.runner,
+                self._running.options,
+                self._running.device,
+                self._emit,
+                should_stop=lambda: self._stopped(number),
+                closing=lambda: self._closing,
+                waiting=lambda: not self._commands.empty(),
+                variants=self._running.variants,
+            )
+            message = run_task(command, bench)
+            give_back()
+        if message:
+            self._log("warning", message)
+        self._emit(TaskFinished(command.request, message))
+
+    def _read(self, number: int, command: Read) -> None:
+        if self._running.runner is None:
+            self._fail(command, "no model is loaded: open one first")
+            return
+        work = partial(read, command, self._emit, lambda: self._stopped(number))
+        try:
+            self._run(work, self._running.runner, None)
+        except (LlmLiteError, CancelledError) as error:
+            self._log("error", str(error))
+            self._fail(command, str(error))
+
+    def _run(
+        self, work: Callable[[loader.Runner], None], runner: loader.Runner, gains: Gains | None
+    ) -> None:
+        """With the runner that is there, and again with another where it is switched or fails."""
+        while True:
+            try:
+                self._steering.answer(work, runner, gains)
+                return
+            except PreparedError as prepared:
+                self._running.switch(prepared.preparation)
+            except DeviceError as error:
+                self._running.fall_back(error)
+            assert self._running.runner is not None
+            runner = self._running.runner
+
+    def _cancelled(self, number: int) -> bool:
+        return self._closing or self._cancel_through >= number
+
+    def _stopped(self, number: int) -> bool:
+        return self._closing or self._stop_through >= number
+
+    def _log(self, level: Level, text: str) -> None:
+        self._emit(Logged(level, text, time.time()))
+
+    def _emit(self, event: Event) -> None:
+        self._events.put(event)
+        if self._wake is not None:
+            self._wake()

@@ -1,0 +1,333 @@
+"""The model in use and the executor that runs it: put in place, replaced, given back.
+
+Only `prepare` is for another thread than the engine's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.engine import cache_transfer
+from core.engine.switching import Preparation, Request
+from core.errors import (
+    CancelledError,
+    DeviceError,
+    DeviceLostError,
+    LlmLiteError,
+    OutOfDeviceMemoryError,
+    RequestError,
+)
+from core.generation.answer import Emit, cache_status
+from core.hub import catalog
+from core.kv_cache.contents import Prefix
+from core.loading import backends, loader
+from core.loading.kept_variants import find
+from core.loading.verification import Verification
+from core.messages import (
+    EngineOptions,
+    ExecutorChanged,
+    FileDamaged,
+    Level,
+    LoadFailed,
+    LoadModel,
+    LoadProgress,
+    LoadStarted,
+    ModelLoaded,
+    OpenCache,
+    SaveCache,
+)
+from core.metrics.memory import give_back
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+
+class Running:
+    """`device` is the Vulkan device that also draws, None where nothing draws.
+
+    `cancelled` says of a command's number whether its load is to end, `closing` whether all is.
+    Variants that a person kept lie in the folder `variants`.
+    """
+
+    def __init__(
+        self,
+        device: Device | None,
+        emit: Emit,
+        log: Callable[[Level, str], None],
+        cancelled: Callable[[int], bool],
+        closing: Callable[[], bool],
+        variants: Path | None = None,
+    ) -> None:
+        self.device = device
+        self.variants = variants
+        self.file: loader.ModelFile | None = None
+        self.runner: loader.Runner | None = None
+        self.options = EngineOptions()
+        self._verification = Verification()
+        self._emit = emit
+        self._log = log
+        self._cancelled = cancelled
+        self._closing = closing
+        self._lock = threading.Lock()  # of the two below, while they change hands
+        self._is_left = False
+
+    def load(self, number: int, command: LoadModel) -> bool:
+        """Whether the model is in the place of what was there."""
+        source = command.source or catalog.DEFAULT
+        self._emit(LoadStarted(source))
+        started = time.perf_counter()
+        progress = self._progress(number)
+        try:
+            warn = partial(self._log, "warning")
+            file = loader.open_model(command.source, progress, warn, later=True)
+            try:
+                if self.variants is not None:
+                    file.kept.update(find(self.variants, file, partial(self._log, "warning")))
+                runner = self._start(file, command.options, progress)
+            except BaseException:
+                file.close()
+                raise
+        except CancelledError:
+            self._emit(LoadFailed(source, "loading was cancelled", cancelled=True))
+            return False
+        except LlmLiteError as error:
+            self._log("error", str(error))
+            self._emit(LoadFailed(source, str(error)))
+            return False
+        if not self._install(file, runner, command.options):
+            return False
+        seconds = time.perf_counter() - started
+        self._log_executor(runner)
+        self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
+        self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
+        self._emit(cache_status(runner.session))
+        self._verification = Verification()  # what waits is of the model before
+        if file.file.checked_later:
+            self._verification.add(file.file.parts, file.model.on_disk)
+        self._verification.add(runner.unchecked)
+        return True
+
+    def _install(
+        self, file: loader.ModelFile, runner: loader.Runner, options: EngineOptions
+    ) -> bool:
+        """Into the place of what is in use, unless that belongs to a successor by now."""
+        with self._lock:
+            if self._is_left:
+                old_file: loader.ModelFile | None = file
+                old_runner: loader.Runner | None = runner
+            else:
+                old_file, old_runner = self.file, self.runner
+                self.file, self.runner, self.options = file, runner, options
+        self._close(old_file, old_runner)
+        return self.runner is runner
+
+    def hand_over(self, successor: Running) -> None:
+        """What is in use to another; a load that is under way here is then for nothing. For any
+        thread."""
+        with self._lock:
+            self._is_left = True
+            successor.file, successor.runner = self.file, self.runner
+            successor.options = self.options
+            self.file = self.runner = None
+
+    def start_over(self) -> None:
+        """After a defect: nothing in the cache counts any more."""
+        if self.runner is not None:
+            self.runner.session.clear()
+            self._emit(cache_status(self.runner.session))
+
+    def verify_next(self) -> bool:
+        """Check some more of the files in use, a few milliseconds' worth; whether more is left."""
+        try:
+            problem = self._verification.step()
+        except Exception:
+            self._verification = Verification()  # a defect ends it, not every wait from here on
+            self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            return False
+        if problem is not None:
+            self._log("error", str(problem))
+            self._emit(FileDamaged(str(problem)))
+        return self._verification.pending
+
+    def prepare(self, request: Request) -> loader.Runner:
+        """A runner beside the one in use; on the switching thread."""
+        if self.file is None:
+            raise RequestError("no model is loaded: open one first")
+        self._emit(LoadStarted(str(self.file.path)))
+        return self._begin(self.file, request.command.options, self._progress(request.number))
+
+    def switch(self, preparation: Preparation) -> None:
+        """Put the runner that was prepared in the place of the one in use, or say why not."""
+        path = str(self.file.path) if self.file else ""
+        try:
+            self._put(preparation)
+        except CancelledError:
+            self._emit(LoadFailed(path, "the change was cancelled", cancelled=True))
+        except LlmLiteError as error:
+            self._log("error", str(error))
+            self._emit(LoadFailed(path, str(error)))
+        except Exception as error:
+            self._log("error", f"internal error, please report it: {traceback.format_exc()}")
+            self._emit(LoadFailed(path, f"an internal error: {error!r}; the log has the details"))
+
+    def _put(self, preparation: Preparation) -> None:
+        options = preparation.request.command.options
+        try:
+            runner = preparation.result()
+        except cache_transfer.OUT_OF_MEMORY as error:
+            if self.file is None:
+                raise
+            progress = self._progress(preparation.request.number)
+            self._make_way(self.file, options, progress, error)
+            return
+        self.options = options
+        self._replace_runner(runner)
+
+    def _make_way(
+        self,
+        file: loader.ModelFile,
+        options: EngineOptions,
+        progress: loader.Progress,
+        problem: LlmLiteError,
+    ) -> None:
+        """There is no room for two executors: close the old one first, and restore it if even so
+        the new one does not fit."""
+        old = self.runner
+        if old is None:
+            raise problem
+        self._log("info", f"{problem} Trying again without the executor that is in use.")
+        kept = cache_transfer.take_out(old, self._log)
+        self._close_runner()
+        try:
+            runner = self._start(file, options, progress)
+        except LlmLiteError:
+            runner = self._start(file, self.options, self._unless_closing)
+            self._take_over(runner, old, kept)
+            raise
+        self.options = options
+        self._take_over(runner, old, kept)
+
+    def _begin(
+        self, file: loader.ModelFile, options: EngineOptions, progress: loader.Progress
+    ) -> loader.Runner:
+        """As `_start`, but lack of memory passes through while there is some to be freed."""
+        try:
+            return loader.start(file, options, self.device, progress)
+        except OutOfDeviceMemoryError:
+            if self.runner is not None:
+                raise
+        except DeviceError:
+            pass
+        return self._start(file, options, progress)
+
+    def _start(
+        self, file: loader.ModelFile, options: EngineOptions, progress: loader.Progress
+    ) -> loader.Runner:
+        """A runner as asked for; the C++ executor where the device fails."""
+        try:
+            return loader.start(file, options, self.device, progress)
+        except DeviceError as error:
+            if options.backend == "cpu":
+                raise
+            self._log("warning", f"{error} The C++ executor takes over.")
+            return loader.start(file, options, None, progress, choice=_fallback(error))
+
+    def file_away(self, command: SaveCache | OpenCache) -> None:
+        """A cache to a file, or from one; what cannot be is only said in the log."""
+        if self.runner is None:
+            self._log("warning", "no model is loaded: open one first")
+            return
+        path = Path(command.path)
+        try:
+            if isinstance(command, SaveCache):
+                size = cache_transfer.save(self.runner, path)
+                self._log("info", f"{path}: the cache was saved, {size / 2**20:.1f} MiB")
+            else:
+                count = cache_transfer.open_saved(self.runner, path)
+                self._log("info", f"{path}: {count} tokens came back into the cache")
+        except LlmLiteError as error:
+            self._log("warning", str(error))
+        self._emit(cache_status(self.runner.session))
+
+    def fall_back(self, error: DeviceError) -> None:
+        """The device failed in the middle of an answer: go on with the C++ executor."""
+        if self.file is None or self.runner is None or self.runner.choice.backend == "cpu":
+            raise error
+        self._log("warning", f"the Vulkan device failed ({error}); the C++ executor takes over")
+        runner = loader.start(
+            self.file, self.options, None, self._unless_closing, choice=_fallback(error)
+        )
+        self._replace_runner(runner)
+
+    def _replace_runner(self, runner: loader.Runner) -> None:
+        old = self.runner
+        assert old is not None
+        kept = cache_transfer.take_out(old, self._log)
+        self._close_runner()
+        self._take_over(runner, old, kept)
+
+    def _take_over(self, runner: loader.Runner, old: loader.Runner, kept: Prefix | None) -> None:
+        cache_transfer.hand_over(kept, old, runner)
+        self.runner = runner
+        self._verification.add(runner.unchecked)
+        self._emit(ExecutorChanged(runner.executor_info, runner.model_info))
+        self._log_executor(runner)
+        self._emit(cache_status(runner.session))
+
+    def unload(self) -> None:
+        self._verification = Verification()
+        file, self.file = self.file, None
+        runner, self.runner = self.runner, None
+        self._close(file, runner)
+
+    def _close_runner(self) -> None:
+        runner, self.runner = self.runner, None
+        self._close(None, runner)
+
+    def _close(self, file: loader.ModelFile | None, runner: loader.Runner | None) -> None:
+        if runner is not None:
+            try:
+                runner.close()
+            except DeviceError as error:  # a lost device may refuse even to be let go
+                self._log("warning", f"the old executor could not be closed cleanly: {error}")
+            del runner
+            give_back()
+        if file is not None:
+            file.close()
+
+    def _unless_closing(self, stage: str, fraction: float) -> None:
+        if self._closing():
+            raise CancelledError("the program is closing")
+
+    def _progress(self, number: int) -> loader.Progress:
+        last = -1.0
+
+        def report(stage: str, fraction: float) -> None:
+            nonlocal last
+            if self._cancelled(number):
+                raise CancelledError("cancelled")
+            if fraction - last >= 0.01 or fraction >= 1.0:
+                last = fraction
+                self._emit(LoadProgress(stage, fraction))
+
+        return report
+
+    def _log_executor(self, runner: loader.Runner) -> None:
+        info = runner.executor_info
+        because = f" because {info.reason}" if info.reason else ""
+        asked = self.options.backend == "auto" and self.options.device is not None
+        level: Level = "warning" if asked and info.reason else "info"
+        self._log(level, f"inference runs on {info.backend}: {info.device}{because}")
+        if runner.attention.note:
+            self._log("info", runner.attention.note)
+
+
+def _fallback(error: DeviceError) -> backends.Choice:
+    what = "was lost" if isinstance(error, DeviceLostError) else "failed"
+    return backends.Choice("cpu", f"the Vulkan device {what}: {error}")

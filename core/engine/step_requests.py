@@ -1,0 +1,207 @@
+"""Requests that are served between two steps of an answer: gains, their effect, looking inside."""
+
+from __future__ import annotations
+
+import math
+import queue
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from core.errors import DeviceError, LlmLiteError
+from core.generation.answer import Emit, alternatives
+from core.generation.sampling import likeliest
+from core.inspect import lens
+from core.inspect.attention_export import snapshot, write_later
+from core.inspect.attention_rows import Looking
+from core.inspect.cache_statistics import Measuring
+from core.loading.loader import Runner
+from core.messages import (
+    Aside,
+    CacheMeasured,
+    CompareGains,
+    ExportMaps,
+    Gains,
+    GainsEffect,
+    Inspect,
+    LensResult,
+    LensRow,
+    Level,
+    Look,
+    Looked,
+    MapsExported,
+    MeasureCache,
+    SetGains,
+)
+
+T = TypeVar("T", bound=Aside)
+NO_MODEL = "no model is loaded: open one first"
+LOOK_SECONDS = 0.01  # that a look may take of the time between two steps, when it can be cut
+
+
+class Steering:
+    """Keeps the gains that were set, and the requests that wait. `ask` is for any thread."""
+
+    def __init__(
+        self,
+        emit: Emit,
+        log: Callable[[Level, str], None],
+        between_steps: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`between_steps` is called there too, last, and may leave the answer with an exception."""
+        self._emit = emit
+        self._log = log
+        self._between_steps = between_steps
+        self._waiting: queue.SimpleQueue[Aside] = queue.SimpleQueue()
+        self._gains: Gains | None = None  # None: all 1
+        self._own_gains = False  # the cache belongs to an answer with gains of its own
+        self._answering_with_own = False
+        self._looking: Looking | None = None  # at the runner of the last look
+        self._look: Look | None = None  # wanted, or begun
+        self._measures: deque[MeasureCache] = deque()
+        self._measuring: Measuring | None = None  # at the first of these
+
+    def ask(self, request: Aside) -> None:
+        self._waiting.put(request)
+
+    def reset(self) -> None:
+        """Another model: its gains are all 1."""
+        self._gains = None
+        self._own_gains = False
+        self._looking = None
+
+    def answer(self, run: Callable[[Runner], None], runner: Runner, own: Gains | None) -> None:
+        """Run with its own gains or those in force, and serve requests between the steps."""
+        session = runner.session
+        gains = self._in_force(runner) if own is None else own
+        session.set_gains(gains, throughout=own is not None or self._own_gains)
+        self._own_gains = self._answering_with_own = own is not None
+        session.before_step = lambda: self._before_step(runner)
+        try:
+            run(runner)
+        finally:
+            self._answering_with_own = False
+            session.before_step = lambda: None
+
+    def _before_step(self, runner: Runner) -> None:
+        self.serve(runner, lambda: True)
+        self._between_steps()
+
+    def serve(self, runner: Runner | None, hurry: Callable[[], bool]) -> None:
+        """Serve what waits. DeviceError passes through, after the request was answered.
+
+        A long look stops once there is `hurry`, and goes on the next time.
+        """
+        while (request := self._next()) is not None:
+            if isinstance(request, Look):
+                self._look = request
+            elif isinstance(request, MeasureCache):
+                self._measures.append(request)
+            else:
+                self._guard(request, self._serve, runner)
+        while self._look is not None:
+            self._guard(self._look, self._serve_look, runner)
+            if hurry():
+                return
+        while self._measures:
+            self._guard(self._measures.popleft(), self._serve_measure, runner)
+            if hurry():
+                return
+
+    def _next(self) -> Aside | None:
+        try:
+            return self._waiting.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _guard(
+        self, request: T, serve: Callable[[T, Runner | None], None], runner: Runner | None
+    ) -> None:
+        try:
+            serve(request, runner)
+        except LlmLiteError as error:
+            self._refuse(request, str(error))
+            if isinstance(error, DeviceError):
+                raise
+
+    def _serve_look(self, request: Look, runner: Runner | None) -> None:
+        if runner is None:
+            self._refuse(request, NO_MODEL)
+            return
+        if self._looking is None or self._looking.source is not runner.attention:
+            self._looking = Looking(runner.attention)
+        self._look = None  # a defect ends the look, not every step from here on
+        looked = self._looking.look(request, LOOK_SECONDS)
+        if looked is None:
+            self._look = request
+        else:
+            self._emit(looked)
+
+    def _serve_measure(self, request: MeasureCache, runner: Runner | None) -> None:
+        if runner is None:
+            self._refuse(request, NO_MODEL)
+            return
+        work, self._measuring = self._measuring, None  # a defect ends it, not every step from here
+        if work is None or work.request is not request or work.source is not runner.attention:
+            work = Measuring(request, runner.session, runner.attention)
+        measured = work.advance(LOOK_SECONDS)
+        if measured is None:
+            self._measuring = work
+            self._measures.appendleft(request)
+        else:
+            self._emit(measured)
+
+    def _serve(self, request: Aside, runner: Runner | None) -> None:
+        if runner is None:
+            self._refuse(request, NO_MODEL)
+        elif isinstance(request, SetGains):
+            self._set(request.gains, runner)
+        elif isinstance(request, Inspect):
+            self._emit(self._lens(request, runner))
+        elif isinstance(request, ExportMaps):
+            self._export(request, runner)
+        elif not runner.session.context_used:
+            self._refuse(request, "there is nothing to compare: the cache is empty")
+        else:
+            kl = lens.divergence(runner.session)
+            self._emit(GainsEffect(request.request, kl))
+
+    def _set(self, gains: Gains, runner: Runner) -> None:
+        runner.session.check_gains(gains)
+        self._gains = gains
+        if not self._answering_with_own:
+            runner.session.set_gains(gains)
+
+    def _lens(self, request: Inspect, runner: Runner) -> LensResult:
+        tokenizer = runner.model_file.tokenizer
+        rows = tuple(
+            LensRow(layer, alternatives(tokenizer, likeliest(logits)))
+            for layer, logits in lens.lens(runner.session, request.position)
+        )
+        return LensResult(request.request, request.position, rows)
+
+    def _export(self, request: ExportMaps, runner: Runner) -> None:
+        def done(message: str) -> None:
+            self._emit(MapsExported(request.request, request.path, message))
+
+        write_later(snapshot(runner.attention, request.heads), Path(request.path), done)
+
+    def _in_force(self, runner: Runner) -> Gains:
+        return self._gains or tuple((1.0,) * len(row) for row in runner.session.gains)
+
+    def _refuse(self, request: Aside, message: str) -> None:
+        if isinstance(request, Look):
+            self._look = None
+            self._emit(Looked(request.request, request.position, request.direction, (), message))
+        elif isinstance(request, Inspect):
+            self._emit(LensResult(request.request, request.position, (), message))
+        elif isinstance(request, CompareGains):
+            self._emit(GainsEffect(request.request, math.nan, message))
+        elif isinstance(request, ExportMaps):
+            self._emit(MapsExported(request.request, request.path, message))
+        elif isinstance(request, MeasureCache):
+            what = request.what
+            self._emit(CacheMeasured(request.request, what, request.first, 0, (), message))
+        else:
+            self._log("error", message)

@@ -1,0 +1,90 @@
+"""Another executor or weight mode in the middle of an answer.
+
+The new runner is prepared on a thread of its own while the answer goes on with the old one, and
+takes its place between two steps.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.loading.loader import Runner
+from core.messages import Reconfigure
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    number: int  # of the command
+    command: Reconfigure
+
+
+class Preparation:
+    """A runner in the making."""
+
+    def __init__(self, request: Request, make: Callable[[Request], Runner]) -> None:
+        self.request = request
+        self._make = make
+        self._runner: Runner | None = None
+        self._error: BaseException | None = None
+        # Started by the engine's thread, whose low priority it inherits.
+        self._thread = threading.Thread(target=self._work, name="switching", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._runner = self._make(self.request)
+        except BaseException as error:
+            self._error = error
+
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def result(self) -> Runner:
+        """Waits for the end; raises what the making raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._runner is not None
+        return self._runner
+
+
+class PreparedError(Exception):
+    """Leaves the steps of an answer: a runner is ready to take over, or could not be made."""
+
+    def __init__(self, preparation: Preparation) -> None:
+        self.preparation = preparation
+
+
+class Switching:
+    """Requests in order, one prepared at a time. `ask` is for any thread, the rest for one."""
+
+    def __init__(self, make: Callable[[Request], Runner]) -> None:
+        self._make = make
+        self._waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._preparing: Preparation | None = None
+
+    def ask(self, number: int, command: Reconfigure) -> None:
+        self._waiting.put(Request(number, command))
+
+    def between_steps(self) -> None:
+        """Begin what was asked for; PreparedError once it is ready."""
+        if self._preparing is None:
+            self._preparing = self._begin()
+        elif self._preparing.ended:
+            preparation, self._preparing = self._preparing, None
+            raise PreparedError(preparation)
+
+    def left(self) -> Preparation | None:
+        """After an answer: what is still to be done for it, begun if it was not yet."""
+        preparation, self._preparing = self._preparing or self._begin(), None
+        return preparation
+
+    def _begin(self) -> Preparation | None:
+        try:
+            return Preparation(self._waiting.get_nowait(), self._make)
+        except queue.Empty:
+            return None

@@ -1,0 +1,30 @@
+"""What long work with the loaded model is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.generation.answer import Emit
+from core.loading.loader import ModelFile, Runner
+from core.messages import EngineOptions
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """The model, the runner of the chat and ways to speak and to end."""
+
+    file: ModelFile
+    runner: Runner  # the chat's
+    options: EngineOptions  # the chat's
+    device: Device | None  # that also draws
+    emit: Emit
+    should_stop: Callable[[], bool]  # the person wants an end
+    closing: Callable[[], bool]  # the program ends
+    waiting: Callable[[], bool]  # another command is
+    variants: Path | None = None  # where they are kept

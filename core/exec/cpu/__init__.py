@@ -1,0 +1,1 @@
+"""The executor that runs a plan in C++ kernels on the processor."""

@@ -1,0 +1,355 @@
+"""The C++ executor: hands each plan over once as flat arrays, then makes one call a step.
+
+Weights are read as `cpu_weights` says; state and scratch are the executor's own memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import sys
+import time
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from llm_lite_kernels import _cpp
+from numpy.typing import NDArray
+
+from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
+from core.exec.cpu.weights import DTYPES, CpuWeight, for_products, readable
+from core.exec.executor import StopCheck
+from core.files.mapping import let_go
+from core.formats.tensor import TensorData
+from core.plan.ops import OPS
+from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from core.plan.step import Step
+from core.quant import rows
+from core.quant.blocks import a8
+
+F32 = NDArray[np.float32]
+
+# The order of the enums in kernels_cpp/plan/op.h.
+_ROWS = ("fixed", "tokens", "outputs")
+_OPS = tuple(OPS)
+_MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 3, 6
+
+_FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
+_BANDWIDTH_BYTES = 256 * 10**6
+_MAX_THREADS = 1024
+_TOKENS_HELD = 64  # whose rows of tables stay in memory
+_SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish to stop
+
+
+class CpuExecutor:
+    """See `core.exec.executor.Executor`. threads=0: one a core; isa: one of `available_isas()`.
+
+    Raises RequestError for an instruction set or threads that cannot run here, ValueError for
+    weights that do not fit the program, OutOfDeviceMemoryError where the cache does not fit into
+    memory.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        weights: Mapping[str, TensorData],
+        threads: int = 0,
+        *,
+        isa: str | None = None,
+    ) -> None:
+        self.program = program
+        self.isa_name = _choose_isa(isa)
+        self.threads = _choose_threads(threads)
+        names = {t.name for plan in program.plans for t in plan.tensors if t.kind in _FROM_FILE}
+        tables = {t.name for p in program.plans for t in p.tensors if t.kind is Kind.TABLE}
+        self._weights = _prepared({n: weights[n] for n in sorted(names)}, tables)
+        self._tables = [self._weights[name].data for name in sorted(tables)]
+        self._looked_up = 0  # tokens since tables were let go
+        self._vocabulary = _vocabulary(program)
+        try:
+            self._allocate()
+        except MemoryError as error:
+            raise OutOfDeviceMemoryError(
+                f"not enough memory for a context of {program.context} tokens: "
+                f"{_state_bytes(program) / 2**20:.0f} MiB are needed; choose a shorter context"
+            ) from error
+        except RuntimeError as error:
+            raise RequestError(f"{self.threads} threads cannot be started: {error}") from error
+
+    def _allocate(self) -> None:
+        program = self.program
+        states = {t.name: t for p in program.plans for t in p.tensors if t.kind is Kind.STATE}
+        self._state_tensors = states
+        self._state = {name: _filled(t) for name, t in states.items()}
+        self._arena = _memory(max(plan.scratch_bytes for plan in program.plans))
+        self._logits = [self._logits_of(plan) for plan in program.plans]
+        self._interpreter: _cpp.Interpreter | None = _cpp.Interpreter(self.isa_name, self.threads)
+        for plan in program.plans:  # known to the interpreter by their numbers
+            self._interpreter.add_plan(
+                np.array([self._tensor_row(t) for t in plan.tensors], np.int64),
+                np.array([_op_row(op) for op in plan.ops], np.int64),
+                np.array([_param_row(op) for op in plan.ops], np.float64),
+            )
+
+    def _logits_of(self, plan: Plan) -> F32:
+        """float32 [most outputs, vocabulary], the memory itself."""
+        tensor = plan.tensors[plan.logits]
+        count, columns = tensor.shape
+        memory = np.asarray(self._arena)[tensor.offset :][: 4 * count * columns]
+        return memory.view(np.float32).reshape(count, columns)
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(weight.source.nbytes for weight in self._weights.values())
+
+    def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
+        plan = self.program.plan_for(step.count, step.outputs)
+        self._run(plan, step, 0, len(plan.ops), should_stop)
+        self._let_tables_go(step.count)
+        return self._logits[self.program.plans.index(plan)][: step.outputs].copy()
+
+    def _let_tables_go(self, tokens: int) -> None:
+        """A row of a table that is read brings 64 KiB around it into this process's memory."""
+        self._looked_up += tokens
+        if self._looked_up >= _TOKENS_HELD:
+            self._looked_up = 0
+            for table in self._tables:
+                let_go(table)
+
+    def run_ops(
+        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+    ) -> None:
+        skipped = [i for i in range(first, last) if plan.ops[i].name in skip]
+        for begin, end in itertools.pairwise([first - 1, *skipped, last]):
+            self._run(plan, step, begin + 1, end, None)
+
+    def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
+        memory = self._rows(tensor, step)
+        if tensor.dtype == "a8":
+            return a8.decode_rows(memory, tensor.shape[1])
+        return rows.decode(memory, tensor.dtype, tensor.shape[1], tensor.block)
+
+    def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
+        assert tensor.kind is not Kind.WEIGHT and tensor.dtype != "a8", tensor.name
+        memory = self._rows(tensor, step)
+        memory[:] = rows.encode(values, tensor.dtype, tensor.block)
+
+    def host_state(self, name: str) -> NDArray[np.uint8]:
+        columns = tensor_row_bytes(self._state_tensors[name])
+        return np.asarray(self._state[name]).reshape(-1, columns)
+
+    def read_state(self, name: str, first: int, count: int) -> NDArray[np.uint8]:
+        return self.host_state(name)[first : first + count].copy()
+
+    def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
+        self.host_state(name)[first : first + len(data)] = data
+
+    def device_state(self, name: str) -> None:
+        return None
+
+    def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
+        """As `Executor.measure`: of an op, what a thread is busy with it in the mean."""
+        assert self._interpreter is not None, "the executor is closed"
+        self._interpreter.measure(True)
+        began = time.perf_counter()
+        for _ in range(times):
+            self._run(plan, step, 0, len(plan.ops), None)
+        whole = (time.perf_counter() - began) / times
+        busy = self._interpreter.busy_seconds(self.program.plans.index(plan))
+        self._interpreter.measure(False)
+        return whole, [seconds / times / self.threads for seconds in busy]
+
+    def leave_a_core(self, wanted: bool) -> None:
+        """As `Executor.leave_a_core`. A thread that shares its core keeps the others waiting."""
+        interpreter = self._interpreter
+        if interpreter is not None:
+            interpreter.use(min(self.threads, default_threads() - wanted))
+
+    def close(self) -> None:
+        """Ends the threads and frees the state; the executor runs no more steps."""
+        self._interpreter = None
+        self._logits = []
+        self._state = {}
+        self._weights = {}
+
+    def _run(
+        self, plan: Plan, step: Step, first: int, last: int, should_stop: StopCheck | None
+    ) -> None:
+        self._check(plan, step)
+        assert self._interpreter is not None, "the executor is closed"
+        words = step.pack(plan.max_tokens)
+        number = self.program.plans.index(plan)
+        while first < last:
+            if should_stop is not None and should_stop():
+                raise CancelledError("stopped")
+            first = self._interpreter.run(number, words, first, last, _SLICE_US)
+
+    def _check(self, plan: Plan, step: Step) -> None:
+        """Nothing that a kernel indexes with may lead outside a tensor."""
+        if not 1 <= step.count <= plan.max_tokens or not 0 <= step.outputs <= step.count:
+            raise RequestError(f"a step of {step.count} tokens with {step.outputs} outputs")
+        if step.outputs > plan.max_outputs:
+            raise RequestError(f"{step.outputs} outputs asked for, at most {plan.max_outputs}")
+        if step.start < 0 or step.kv_length > self.program.context:
+            raise RequestError(
+                f"positions {step.start}..{step.kv_length - 1} do not fit a context of "
+                f"{self.program.context} tokens"
+            )
+        low, high = int(step.tokens.min()), int(step.tokens.max())
+        if low < 0 or high >= self._vocabulary:
+            wrong = low if low < 0 else high
+            raise RequestError(f"token {wrong} is not in the vocabulary of {self._vocabulary}")
+
+    def _rows(self, tensor: Tensor, step: Step) -> NDArray[np.uint8]:
+        """uint8 [rows in use, bytes of a row], the memory itself."""
+        columns = tensor_row_bytes(tensor)
+        count = step.rows(tensor.rows, tensor.shape[0])
+        if tensor.kind is Kind.STATE:
+            memory = np.asarray(self._state[tensor.name])
+            return memory.reshape(-1, columns)[:count]
+        memory = np.asarray(self._arena)[tensor.offset :]
+        return memory[: count * columns].reshape(count, columns)
+
+    def _tensor_row(self, tensor: Tensor) -> tuple[int, ...]:
+        count, columns = tensor.shape if len(tensor.shape) == 2 else (1, *tensor.shape)
+        dtype, address = self._place(tensor)
+        kind = _ROWS.index(tensor.rows)
+        return tensor.id, DTYPES.index(dtype), kind, count, columns, tensor.block, address
+
+    def _place(self, tensor: Tensor) -> tuple[str, int]:
+        """The type that the kernels know the tensor by, and where it lies."""
+        if tensor.kind not in _FROM_FILE:
+            return tensor.dtype, self._address(tensor)
+        weight = self._weights[tensor.name]
+        source = weight.source
+        if (source.dtype, source.shape) != (tensor.dtype, tensor.shape):
+            raise ValueError(
+                f"weight {tensor.name}: the plan expects {tensor.dtype} {tensor.shape}, "
+                f"found {source.dtype} {source.shape}"
+            )
+        return weight.dtype, int(weight.data.ctypes.data)
+
+    def _address(self, tensor: Tensor) -> int:
+        if tensor.kind is Kind.STATE:
+            return int(np.asarray(self._state[tensor.name]).ctypes.data)
+        return int(np.asarray(self._arena).ctypes.data) + tensor.offset
+
+
+def cpu_features() -> dict[str, bool]:
+    """The features that some build of the kernels makes use of: whether this processor has them."""
+    return dict(_cpp.cpu_features())
+
+
+def available_isas() -> list[str]:
+    """Builds of the kernels that can run here, slowest first; LLM_LITE_ISA leaves out the higher.
+
+    Raises RequestError if LLM_LITE_ISA names none of them.
+    """
+    names: list[str] = _cpp.available_isas()
+    limit = os.environ.get("LLM_LITE_ISA")
+    if not limit:
+        return names
+    if limit not in names:
+        raise RequestError(f"LLM_LITE_ISA is {limit!r}, expected one of {', '.join(names)}")
+    return names[: names.index(limit) + 1]
+
+
+def has_integer_dot() -> bool:
+    """Whether int8 activations pay: 8-bit products of vectors, not of single values."""
+    return isa_name() not in ("scalar", "neon")
+
+
+def default_threads() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def processor_name() -> str:
+    """As the system calls it: "AMD EPYC 9555"."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def isa_name() -> str:
+    """The build of the kernels that an executor gets unless it asks for another."""
+    return available_isas()[-1]
+
+
+def read_gb_s(threads: int = 0) -> float:
+    """GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all threads."""
+    return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
+
+
+def _choose_threads(asked: int) -> int:
+    if not 0 <= asked <= _MAX_THREADS:
+        raise RequestError(f"threads: expected 0 (one a core) to {_MAX_THREADS}, found {asked}")
+    return asked or default_threads()
+
+
+def _memory(size: int) -> _cpp.Memory:
+    if size > sys.maxsize // 2:
+        raise MemoryError
+    return _cpp.Memory(size)
+
+
+def _filled(tensor: Tensor) -> _cpp.Memory:
+    """Memory of a state tensor with its initial value in it; new memory is zero."""
+    memory = _memory(_tensor_bytes(tensor))
+    if tensor.fill:
+        np.asarray(memory).view(rows.FLOATS[tensor.dtype])[:] = tensor.fill
+    return memory
+
+
+def _prepared(weights: Mapping[str, TensorData], tables: Collection[str]) -> dict[str, CpuWeight]:
+    """Tables stay where they lie: of them only rows are read."""
+    try:
+        multiplied = [weight for name, weight in weights.items() if name not in tables]
+        return {name: readable(weights[name]) for name in tables} | for_products(multiplied)
+    except MemoryError as error:
+        size = sum(weight.nbytes for weight in weights.values())
+        raise OutOfDeviceMemoryError(
+            f"not enough memory to lay out the weights for this processor: "
+            f"{size / 2**20:.0f} MiB are needed; a variant made by `llm-lite quantize` needs none"
+        ) from error
+
+
+def _choose_isa(asked: str | None) -> str:
+    names = available_isas()
+    if asked is not None and asked not in names:
+        raise RequestError(f"instruction set {asked!r}: expected one of {', '.join(names)}")
+    return asked or names[-1]
+
+
+def _vocabulary(program: Program) -> int:
+    """Rows that every embedding table has."""
+    tables = [p.tensors[op.inputs[0]] for p in program.plans for op in p.ops if op.name == "embed"]
+    return min([program.vocabulary, *(table.shape[0] for table in tables)])
+
+
+def _state_bytes(program: Program) -> int:
+    states = {t.name: t for p in program.plans for t in p.tensors if t.kind is Kind.STATE}
+    return sum(_tensor_bytes(t) for t in states.values())
+
+
+def _tensor_bytes(tensor: Tensor) -> int:
+    return tensor.shape[0] * tensor_row_bytes(tensor)
+
+
+def _op_row(op: Op) -> tuple[int, ...]:
+    inputs = (*op.inputs, *[-1] * (_MAX_INPUTS - len(op.inputs)))
+    outputs = (*op.outputs, *[-1] * (_MAX_OUTPUTS - len(op.outputs)))
+    return _OPS.index(op.name), *inputs, *outputs
+
+
+def _param_row(op: Op) -> tuple[float, ...]:
+    values = [op.params[name] for name in OPS[op.name].params]
+    return *values, *[0.0] * (_MAX_PARAMS - len(values))

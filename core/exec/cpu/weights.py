@@ -1,0 +1,88 @@
+"""Weights as the C++ kernels read them: where they lie in a mapped file, or as tiles of 16 rows.
+
+Products want the same columns of 16 rows side by side. Our own formats lie so on disk; blocks of a
+GGUF file, which are rows, are laid out once, value for value, and shared by all executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+import numpy as np
+from llm_lite_kernels import _cpp
+from numpy.typing import NDArray
+
+from core.files.mapping import let_go
+from core.formats.tensor import TensorData
+from core.quant.blocks import tiles
+from core.quant.modes import Room, room_for
+
+_KNOWN = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8")  # formats of files
+DTYPES = (*_KNOWN, "q4_0 tiles", "q4_1 tiles", "a8", "i8")  # in the order of kernels_cpp/plan/op.h
+_ROWS_OF_BLOCKS = ("q4_0", "q4_1", "q8_0")
+_ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
+
+
+@dataclass(frozen=True, eq=False)
+class CpuWeight:
+    """A weight of a plan and what the kernels are given of it."""
+
+    source: TensorData  # as the plan knows it; holds the memory that `_laid_out` knows it by
+    dtype: str  # of DTYPES
+    data: NDArray[np.uint8] = field(repr=False)
+
+
+_laid_out: WeakValueDictionary[tuple[int, str, tuple[int, ...]], CpuWeight] = WeakValueDictionary()
+
+
+def readable(weight: TensorData) -> CpuWeight:
+    """The weight, checked for its size; copied only if it lies where values may not.
+
+    ValueError for a format that the kernels do not know, or another size than its shape takes.
+    """
+    if weight.dtype not in _KNOWN:
+        raise ValueError(f"weight {weight.name}: the kernels do not know {weight.dtype}")
+    expected = weight.format.nbytes(weight.shape)
+    if weight.nbytes != expected or weight.shape[-1] % weight.format.block_size:
+        raise ValueError(
+            f"weight {weight.name}: {weight.dtype} {weight.shape} takes {expected} bytes, "
+            f"found {weight.nbytes}"
+        )
+    aligned = weight.data.ctypes.data % _ALIGNMENT.get(weight.dtype, 1) == 0
+    contiguous = aligned and weight.data.flags.c_contiguous
+    return CpuWeight(weight, weight.dtype, weight.data if contiguous else weight.data.copy())
+
+
+def for_products(weights: Iterable[TensorData]) -> dict[str, CpuWeight]:
+    """As `readable`, by name; rows of blocks as tiles. MemoryError where there is no room for
+    these."""
+    found = {weight.name: _known(weight) for weight in weights}
+    missing = [weight for weight in found.values() if weight.dtype in _ROWS_OF_BLOCKS]
+    room = room_for(_tile_bytes(weight.source) for weight in missing)
+    for weight in missing:
+        found[weight.source.name] = _in_tiles(weight, room)
+    return found
+
+
+def _known(weight: TensorData) -> CpuWeight:
+    return _laid_out.get(_key(weight)) or readable(weight)
+
+
+def _key(weight: TensorData) -> tuple[int, str, tuple[int, ...]]:
+    return weight.data.ctypes.data, weight.dtype, weight.shape
+
+
+def _tile_bytes(rows: TensorData) -> int:
+    count, columns = rows.shape
+    return rows.format.nbytes((-(-count // tiles.ROWS) * tiles.ROWS, columns))
+
+
+def _in_tiles(rows: CpuWeight, room: Room) -> CpuWeight:
+    source = rows.source
+    data = room(_tile_bytes(source))
+    number = _cpp.to_tiles(DTYPES.index(rows.dtype), rows.data, *source.shape, data)
+    let_go(source.data)  # a mapped file's pages: nobody reads them again
+    laid_out = _laid_out[_key(source)] = CpuWeight(source, DTYPES[number], data)
+    return laid_out

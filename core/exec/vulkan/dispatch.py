@@ -1,0 +1,134 @@
+"""What a dispatch is, and how an op with its tensors becomes one.
+
+The executor is the `Binder`; what is particular to an op is in `vulkan_kernels.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.exec.vulkan.memory import WeightPart
+from core.exec.vulkan.tuning import Tuning
+from core.gpu.pipelines import BufferRange
+from core.plan.plan import Op, Tensor
+from core.plan.step import N_OUTPUTS, N_TOKENS
+
+LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
+ELEMENT_WORK = 8  # an element of an elementwise op, likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A shader variant with its specialization constants, buffers by name and workgroups.
+
+    `work` estimates the multiply-adds of the largest step. One that is `whole` is never cut into
+    submits: its workgroups count each other, and a step that is stopped between two submits would
+    leave the count of a part behind for the next.
+    """
+
+    variant: str
+    constants: Mapping[str, int | float]
+    buffers: Mapping[str, BufferRange]
+    groups: tuple[int, int]
+    work: int
+    whole: bool = False
+
+
+class Binder(Protocol):
+    """What the kernels need of the executor: where tensors lie."""
+
+    tuning: Tuning
+    step_buffer: BufferRange
+
+    def tensor(self, tensor: Tensor) -> BufferRange: ...
+    def matrix(self, name: str) -> tuple[WeightPart, ...]: ...
+    def stack(self, names: Sequence[str]) -> WeightPart | None: ...
+    def vector(self, name: str) -> BufferRange: ...
+    def host_rows(self, name: str) -> BufferRange: ...
+    def attention_parts(self) -> tuple[BufferRange, BufferRange]: ...
+    def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An op with its tensors in hand."""
+
+    binder: Binder
+    op: Op
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    factors: NDArray[np.float32] | None = None
+
+    @property
+    def p(self) -> Mapping[str, float]:
+        return self.op.params
+
+    @property
+    def rows(self) -> int:
+        """Rows of the largest step."""
+        return self.rows_tensor.shape[0]
+
+    @property
+    def rows_tensor(self) -> Tensor:
+        return self.inputs[0] if self.op.name == "store" else self.outputs[0]
+
+    def dispatch(
+        self,
+        variant: str,
+        buffers: Mapping[str, BufferRange],
+        groups: tuple[int, int],
+        work: int,
+        **constants: int | float,
+    ) -> Dispatch:
+        word = N_OUTPUTS if self.rows_tensor.rows == "outputs" else N_TOKENS
+        return Dispatch(
+            variant,
+            {"ROWS_WORD": word, **constants},
+            {"Step": self.binder.step_buffer, **buffers},
+            groups,
+            max(work, LEAST_WORK),
+        )
+
+    def elementwise(
+        self,
+        variant: str,
+        buffers: Mapping[str, BufferRange],
+        items: int,
+        **constants: int | float,
+    ) -> list[Dispatch]:
+        """A lane an item of a row."""
+        lanes = self.binder.tuning.lanes
+        groups = (-(-items // lanes), self.rows)
+        work = self.rows * items * ELEMENT_WORK
+        return [self.dispatch(variant, buffers, groups, work, LANES=lanes, **constants)]
+
+    def columnwise(
+        self, variant: str, names: tuple[str, ...], **constants: int | float
+    ) -> list[Dispatch]:
+        """A lane a value of the output; `names` are the shader's, of the operands in order."""
+        columns = self.outputs[0].shape[1]
+        buffers = self.operands(names)
+        return self.elementwise(variant, buffers, columns, COLUMNS=columns, **constants)
+
+    def rowwise(
+        self, variant: str, names: tuple[str, ...], **constants: int | float
+    ) -> list[Dispatch]:
+        """A workgroup a row, which sums over it; `names` as above."""
+        columns, lanes = self.outputs[0].shape[1], self.binder.tuning.reduce_lanes
+        work = self.rows * columns * ELEMENT_WORK
+        sizes = {"LANES": lanes, "K": columns, **constants}
+        buffers, groups = self.operands(names), (self.rows, 1)
+        return [self.dispatch(self.reducing(variant), buffers, groups, work, **sizes)]
+
+    def operands(self, names: tuple[str, ...]) -> dict[str, BufferRange]:
+        """Where inputs and outputs lie, by the shader's names for them."""
+        tensors = (*self.inputs, *self.outputs)
+        return dict(zip(names, map(self.binder.tensor, tensors), strict=True))
+
+    def reducing(self, variant: str) -> str:
+        return variant + (".subgroup" if self.binder.tuning.subgroups else "")

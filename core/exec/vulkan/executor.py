@@ -1,0 +1,354 @@
+"""The Vulkan executor: a plan is recorded once and replayed; a decoded token records nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import DeviceError, DeviceLostError, UnsupportedError
+from core.exec.executor import Progress, StopCheck
+from core.exec.reference import table_rows
+from core.exec.vulkan.dispatch import Dispatch
+from core.exec.vulkan.fusion import Group, groups_of, placed
+from core.exec.vulkan.kernels import attention_part_bytes, dispatches, group_dispatches
+from core.exec.vulkan.memory import STORAGE, Arena, FixedArena, WeightPart, Weights
+from core.exec.vulkan.pacing import Pacer
+from core.exec.vulkan.record import Recorder
+from core.exec.vulkan.tuning import Tuning
+from core.formats.tensor import TensorData
+from core.gpu.commands import CommandPool
+from core.gpu.device import Device
+from core.gpu.memory import Buffer
+from core.gpu.pipeline_store import Pipelines
+from core.gpu.pipelines import BufferRange, DescriptorSets
+from core.gpu.timing import Timestamps
+from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from core.plan.step import HEADER_WORDS, Step
+from core.plan.traffic import op_read_bytes
+from core.quant import rows
+from core.quant.blocks import a8
+
+log = logging.getLogger(__name__)
+
+F32 = NDArray[np.float32]
+READBACK_BYTES = 8 << 20  # larger logits are copied out in pieces instead
+
+
+@dataclass(frozen=True)
+class Recording:
+    segments: list[Any]  # command buffers
+    pacer: Pacer
+    reads_back: bool  # the last segment copies the logits to the host
+
+
+class VulkanExecutor:
+    """Weights, cache and recordings of one program on a device that others use too.
+
+    `progress` is called with 0..1 while the weights are uploaded. Raises DeviceLostError and
+    OutOfDeviceMemoryError; `close` frees everything and leaves the device open.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        program: Program,
+        weights: Mapping[str, TensorData],
+        *,
+        progress: Progress | None = None,
+        tuning: Tuning | None = None,
+    ) -> None:
+        self.program = program
+        self.tuning = tuning or Tuning.of(device.info)
+        self._device = device
+        self._data = weights
+        self._closing: list[Any] = []  # closed in reverse
+        self._recordings: dict[int, Recording] = {}
+        self._tables: dict[str, BufferRange] = {}
+        try:
+            self._open(progress)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, progress: Progress | None) -> None:
+        device, plans = self._device, self.program.plans
+        tensors = [t for plan in plans for t in plan.tensors]
+        self._check(tensors)
+        kept = [t for t in tensors if t.kind is Kind.WEIGHT]
+        self._weights = self._own(Weights(device, kept, self._data, progress))
+        self._state = self._open_state([t for t in tensors if t.kind is Kind.STATE])
+        self._groups = {id(plan): groups_of(plan, self) for plan in plans}
+        fused = [placed(plan, self._groups[id(plan)]) for plan in plans]
+        # The plans with scratch as recordings use it.
+        self._fused = {id(plan): each for plan, each in zip(plans, fused, strict=True)}
+        scratch_bytes = max(plan.scratch_bytes for plan in (*plans, *fused))
+        self._scratch = self._own(Buffer(device, max(4, scratch_bytes), STORAGE, host=False))
+        words = HEADER_WORDS + self.program.max_tokens
+        self._host_rows = {
+            t.name: self._own(Buffer(device, self._rows_bytes(t), STORAGE, host=True))
+            for t in {t.name: t for t in tensors if t.kind is Kind.TABLE}.values()
+        }
+        self._parts = self._open_parts([op for plan in plans for op in plan.ops])
+        self._step = self._own(Buffer(device, 4 * words, STORAGE, host=True))
+        self.step_buffer: BufferRange = (self._step, 0, self._step.size)
+        logits = max(_tensor_bytes(plan.tensors[plan.logits]) for plan in plans)
+        size = min(READBACK_BYTES, logits)
+        self._readback = self._own(Buffer(device, size, 0, host=True))
+        self._table_arena = self._own(FixedArena(device, [1 << 16]))
+        self._pool = self._own(CommandPool(device, device.compute))
+        self._pipelines = self._own(Pipelines(device))
+        sets = self._own(DescriptorSets(device))
+        self._recorder = Recorder(self._pool, self._pipelines, sets)
+
+    def _own(self, resource: Any) -> Any:
+        self._closing.append(resource)
+        return resource
+
+    def _check(self, tensors: list[Tensor]) -> None:
+        limit = self._device.info.max_storage_buffer_range
+        for tensor in tensors:
+            on_device = tensor.kind in (Kind.STATE, Kind.SCRATCH)
+            if on_device and _tensor_bytes(tensor) > limit:
+                raise DeviceError(
+                    f"{tensor.name} needs {_tensor_bytes(tensor)} bytes; "
+                    f"{self._device.info.name} binds at most {limit}: choose a smaller context."
+                )
+
+    def _open_parts(self, ops: list[Op]) -> tuple[BufferRange, BufferRange]:
+        """Shared by all attention ops: one at a time uses them."""
+        found = [op for op in ops if op.name == "attention"]
+        sizes = [attention_part_bytes(op, self.tuning.attention_splits) for op in found]
+        parts, arrived = (max((pair[i] for pair in sizes), default=4) for i in (0, 1))
+        arena: Arena = self._own(FixedArena(self._device, (parts, arrived)))
+        ranges = arena.reserve(parts), arena.reserve(arrived)
+        arena.zero()
+        return ranges
+
+    def _open_state(self, tensors: list[Tensor]) -> dict[str, BufferRange]:
+        self._states = unique = {tensor.name: tensor for tensor in tensors}
+        arena: Arena = self._own(FixedArena(self._device, map(_tensor_bytes, unique.values())))
+        ranges = {name: arena.reserve(_tensor_bytes(tensor)) for name, tensor in unique.items()}
+        arena.zero()
+        for name, tensor in unique.items():
+            if tensor.fill:
+                buffer, offset, _ = ranges[name]
+                buffer.upload(np.full(tensor.shape, tensor.fill, rows.FLOATS[tensor.dtype]), offset)
+        return ranges
+
+    @property
+    def weight_bytes(self) -> int:
+        return int(self._weights.nbytes)
+
+    @property
+    def recorded(self) -> int:
+        """Command buffers recorded so far; constant while tokens are decoded."""
+        return int(self._pool.recorded) + self._device.staging.recorded
+
+    @property
+    def dispatches(self) -> int:
+        """Recorded so far for replays."""
+        return int(self._recorder.dispatches)
+
+    @property
+    def barriers(self) -> int:
+        """Likewise, between dispatches of a command buffer."""
+        return int(self._recorder.barriers)
+
+    @property
+    def submits(self) -> int:
+        return sum(recording.pacer.submits for recording in self._recordings.values())
+
+    def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
+        plan = self.program.plan_for(step.count, step.outputs)
+        recording = self._recording(plan)
+        self._write_step(step)
+        recording.pacer.run(recording.segments, should_stop)
+        fused = self._fused[id(plan)]
+        logits = fused.tensors[plan.logits]
+        if recording.reads_back:
+            values = self._readback.array(np.float32)[: step.outputs * logits.shape[1]]
+            return values.reshape(step.outputs, -1).copy()
+        return self.read(fused, logits, step)
+
+    def prepare(self) -> None:
+        """Record every plan and compile its kernels now, not at the first step that needs it."""
+        for plan in self.program.plans:
+            self._recording(plan)
+
+    def run_ops(
+        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+    ) -> None:
+        self._write_step(step)
+        ops = [op for op in plan.ops[first:last] if op.name not in skip]
+        calls = [self._dispatches(plan, op) for op in ops]
+        sets, queue = DescriptorSets(self._device), self._device.compute
+        try:
+            recorder = Recorder(self._pool, self._pipelines, sets)
+            segments = recorder.segments(calls, self.tuning.segment_work)
+            queue.wait(queue.submit(segments))
+            self._pool.free(segments)
+        finally:
+            sets.close()
+
+    def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
+        """As `Executor.measure`: the whole as replayed, the ops by the device's clock, one behind
+        the other; those that run side by side in the replay add up to more than it. Ops that are
+        done at once share their time as they share what is read."""
+        families = self._device.info.queue_families
+        if not families[self._device.family].timestamp_bits:
+            raise UnsupportedError(f"{self._device.info.name} has no clock to measure ops with")
+        self.run(step)
+        began = time.perf_counter()
+        for _ in range(times):
+            self.run(step)
+        whole = (time.perf_counter() - began) / times
+        groups = self._groups[id(plan)]
+        taken = self._measure_groups(plan, times)
+        shares = [_shared(g, t, plan, step) for g, t in zip(groups, taken, strict=True)]
+        return whole, [seconds for each in shares for seconds in each]
+
+    def _measure_groups(self, plan: Plan, times: int) -> list[float]:
+        calls = self._calls(plan)
+        sets, clock = DescriptorSets(self._device), Timestamps(self._device, len(calls) + 1)
+        queue, taken = self._device.compute, np.zeros(len(calls))
+        try:
+            recorder = Recorder(self._pool, self._pipelines, sets)
+            segments = recorder.timed(calls, self.tuning.segment_work, clock)
+            for _ in range(times):
+                queue.wait(queue.submit(segments))
+                taken += np.diff(clock.read()) * 1e-3 / times
+            self._pool.free(segments)
+        finally:
+            clock.close()
+            sets.close()
+        return list(map(float, taken))
+
+    def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
+        buffer, offset, _ = self.tensor(tensor)
+        count, columns = step.rows(tensor.rows, tensor.shape[0]), tensor.shape[1]
+        data = buffer.download(offset, count * tensor_row_bytes(tensor)).reshape(count, -1)
+        if tensor.dtype == "a8":
+            return a8.decode_rows(data, columns)
+        return rows.decode(data, tensor.dtype, columns, tensor.block)
+
+    def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
+        buffer, offset, _ = self.tensor(tensor)
+        buffer.upload(rows.encode(values, tensor.dtype, tensor.block), offset)
+
+    def host_state(self, name: str) -> None:
+        return None
+
+    def leave_a_core(self, wanted: bool) -> None:
+        """Nothing to leave."""
+
+    def device_state(self, name: str) -> BufferRange:
+        return self._state[name]
+
+    def read_state(self, name: str, first: int, count: int) -> NDArray[np.uint8]:
+        buffer, offset, _ = self._state[name]
+        size = tensor_row_bytes(self._states[name])
+        return buffer.download(offset + first * size, count * size).reshape(count, size)
+
+    def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
+        buffer, offset, _ = self._state[name]
+        if len(data):
+            buffer.upload(np.ascontiguousarray(data), offset + first * data.shape[1])
+
+    def close(self) -> None:
+        """Wait for what is in flight and free everything; the device stays open."""
+        if self._closing:
+            try:
+                self._device.wait_idle()  # whoever draws may still read the cache
+            except DeviceLostError as error:  # told to whoever ran the step; nothing runs any more
+                log.warning("%s", error)
+        while self._closing:
+            self._closing.pop().close()
+        self._recordings.clear()
+
+    # What the kernels ask for (vulkan_dispatch.Binder).
+
+    def tensor(self, tensor: Tensor) -> BufferRange:
+        if tensor.kind is Kind.STATE:
+            return self._state[tensor.name]
+        return self._scratch, tensor.offset, _tensor_bytes(tensor)
+
+    def matrix(self, name: str) -> tuple[WeightPart, ...]:
+        return self._weights.matrix(name)
+
+    def stack(self, names: Sequence[str]) -> WeightPart | None:
+        return self._weights.stack(names)
+
+    def vector(self, name: str) -> BufferRange:
+        return self._weights.vector(name)
+
+    def host_rows(self, name: str) -> BufferRange:
+        """Where the rows of a table on disk lie that the step's tokens name, float32."""
+        buffer = self._host_rows[name]
+        return buffer, 0, buffer.size
+
+    def attention_parts(self) -> tuple[BufferRange, BufferRange]:
+        return self._parts
+
+    def table(self, key: str, values: NDArray[np.uint32]) -> BufferRange:
+        """A constant table on the device, uploaded when its key is first used."""
+        if key not in self._tables:
+            buffer, offset, size = self._table_arena.reserve(values.nbytes)
+            buffer.upload(values, offset)
+            self._tables[key] = (buffer, offset, size)
+        return self._tables[key]
+
+    def _recording(self, plan: Plan) -> Recording:
+        if id(plan) not in self._recordings:
+            fused = self._fused[id(plan)]
+            calls = self._calls(plan)
+            segments = self._recorder.segments(calls, self.tuning.segment_work)
+            logits = self.tensor(fused.tensors[plan.logits])
+            reads_back = logits[2] <= self._readback.size
+            if reads_back:
+                segments.append(self._recorder.readback(logits, (self._readback, 0, logits[2])))
+            pacer = Pacer(self._device.compute, len(segments))
+            self._recordings[id(plan)] = Recording(segments, pacer, reads_back)
+        return self._recordings[id(plan)]
+
+    def _calls(self, plan: Plan) -> list[list[Dispatch]]:
+        """What a replay does for each group."""
+        tensors = self._fused[id(plan)].tensors
+        groups = self._groups[id(plan)]
+        return [group_dispatches(self, g, tensors, self._factors(plan, g.ops[0])) for g in groups]
+
+    def _dispatches(self, plan: Plan, op: Op) -> list[Dispatch]:
+        return dispatches(self, op, plan.tensors, self._factors(plan, op))
+
+    def _factors(self, plan: Plan, op: Op) -> F32 | None:
+        if op.name != "rope" or len(op.inputs) == 1:
+            return None
+        return self._data[plan.tensors[op.inputs[1]].name].dequantize()
+
+    def _write_step(self, step: Step) -> None:
+        if step.kv_length > self.program.context:
+            raise ValueError(f"position {step.kv_length} is beyond {self.program.context}")
+        words = step.pack(self.program.max_tokens)
+        self._step.array(np.int32)[: words.size] = words
+        for name, buffer in self._host_rows.items():
+            found = table_rows(self._data[name], step.tokens)
+            buffer.array(np.float32)[: found.size] = found.reshape(-1)
+
+    def _rows_bytes(self, table: Tensor) -> int:
+        return 4 * self.program.max_tokens * table.shape[1]
+
+
+def _shared(group: Group, seconds: float, plan: Plan, step: Step) -> list[float]:
+    """A group's time by the bytes of weights and caches that its ops read; alike if none do."""
+    read = [op_read_bytes(plan, op, step) for op in group.ops]
+    shares = read if any(read) else [1] * len(read)
+    return [seconds * share / sum(shares) for share in shares]
+
+
+def _tensor_bytes(tensor: Tensor) -> int:
+    return tensor.shape[0] * tensor_row_bytes(tensor)

@@ -1,0 +1,199 @@
+"""Which neighbouring ops of a plan one dispatch does, and where their scratch then lies.
+
+Of a small model a dispatch and the barrier before it take longer than what they compute. So a
+product takes over the residual's addition behind it; of a step of one token also the norm before
+it, and q, k and v, or gate and up with what gates, are one product of a taller matrix. `store`
+turns the keys and queries that it keeps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from core.exec.vulkan.memory import WeightPart
+from core.plan.memory import ALIGNMENT, Lifetime, lifetimes, place
+from core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
+
+# Weights of a product that makes its own norm: every workgroup makes it again, which in larger ones
+# costs more than the dispatch that it saves.
+MOST_NORMED = 1 << 23
+GATES = ("silu_mul", "gelu_mul")
+
+
+class Stacks(Protocol):
+    """Who knows where weights lie."""
+
+    def stack(self, names: Sequence[str]) -> WeightPart | None:
+        """The matrices as one of all their rows, if they lie so."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ops in the plan's order that one call does: one op, or those that its last one takes in.
+
+    `norm`: made by its products for themselves; it counts among the first such group's ops.
+    """
+
+    ops: tuple[Op, ...]
+    norm: Op | None = None
+
+    def named(self, name: str) -> tuple[Op, ...]:
+        return tuple(op for op in self.ops if op.name == name)
+
+    def one(self, name: str) -> Op | None:
+        return next(iter(self.named(name)), None)
+
+    @property
+    def stacked(self) -> tuple[int, ...]:
+        """Tensors that its product writes one behind the other."""
+        written = () if self.ops[-1].name in GATES else self.named("matmul")
+        return tuple(op.outputs[0] for op in written) if len(written) > 1 else ()
+
+
+def groups_of(plan: Plan, weights: Stacks) -> tuple[Group, ...]:
+    return _Grouping(plan, weights).groups()
+
+
+def placed(plan: Plan, groups: Sequence[Group]) -> Plan:
+    """The plan with scratch for these groups: what one reads and writes never shares memory."""
+    norms = [(group.norm,) if group.norm else () for group in groups]
+    done = [(*norm, *group.ops) for norm, group in zip(norms, groups, strict=True)]
+    lives = lifetimes(plan.tensors, done, plan.logits)
+    runs = [group.stacked for group in groups if group.stacked]
+    sizes = {i: lives[i].size for run in runs for i in run}
+    for run in runs:
+        parts = [lives.pop(i) for i in run]
+        first, last = min(p.first for p in parts), max(p.last for p in parts)
+        lives[run[0]] = Lifetime(sum(p.size for p in parts), first, last)
+    offsets, arena = place(lives)
+    for run in runs:
+        for before, after in itertools.pairwise(run):
+            offsets[after] = offsets[before] + sizes[before]
+    tensors = tuple(replace(t, offset=offsets.get(t.id, 0)) for t in plan.tensors)
+    return replace(plan, tensors=tensors, scratch_bytes=arena)
+
+
+class _Grouping:
+    def __init__(self, plan: Plan, weights: Stacks) -> None:
+        self._plan = plan
+        self._weights = weights
+        self._readers: Mapping[int, list[Op]] = defaultdict(list)
+        for op in plan.ops:
+            for tensor in op.inputs:
+                self._readers[tensor].append(op)
+
+    def groups(self) -> tuple[Group, ...]:
+        found: list[Group] = []
+        while (at := sum(len(group.ops) for group in found)) < len(self._plan.ops):
+            found += self._normed(at) or [self._group(at)]
+        return tuple(found)
+
+    def _group(self, at: int) -> Group:
+        return Group(self._products(at) or self._turned(at) or self._plan.ops[at : at + 1])
+
+    def _normed(self, at: int) -> list[Group]:
+        """All products of a norm, each of which makes it too."""
+        norm = self._plan.ops[at]
+        if norm.name != "rms_norm" or not self._one_token:
+            return []
+        found: list[Group] = []
+        end = at + 1
+        while (ops := self._products(end)) and ops[0].inputs[0] == norm.outputs[0]:
+            found.append(Group(ops, norm))
+            end += len(ops)
+        if not self._worth_it(norm, [op for group in found for op in group.named("matmul")]):
+            return []
+        return [Group((norm, *found[0].ops), norm), *found[1:]]
+
+    def _worth_it(self, norm: Op, products: Sequence[Op]) -> bool:
+        """Whether these are all that read a norm, of whole rows, and are small enough."""
+        width = self._tensor(norm.inputs[0]).shape[1]
+        weighted = len(norm.inputs) > 1 and int(norm.params["width"]) == width
+        all_read = bool(products) and self._only(norm.outputs[0], products)
+        work = sum(_count(self._tensor(op.inputs[1])) for op in products)
+        return weighted and width % 4 == 0 and all_read and work <= MOST_NORMED
+
+    def _products(self, at: int) -> tuple[Op, ...]:
+        """Products of one tensor whose weights lie together, and what is done with the result."""
+        ops = self._plan.ops[at:]
+        if not ops or ops[0].name != "matmul":
+            return ()
+        count = 1
+        while count < len(ops) and self._stackable(ops[: count + 1]):
+            count += 1
+        products = ops[:count]
+        tail = ops[count] if count < len(ops) else None
+        gated = tail is not None and self._gates(products, tail)
+        if count > 1 and not gated and not self._lie_together(products):
+            return products[:1]
+        if tail is not None and (gated or (count == 1 and self._adds(products[0], tail))):
+            return (*products, tail)
+        return products
+
+    def _stackable(self, ops: Sequence[Op]) -> bool:
+        if not self._one_token or any(op.name != "matmul" for op in ops):
+            return False
+        one_input = len({op.inputs[0] for op in ops}) == 1
+        weights = [self._tensor(op.inputs[1]) for op in ops]
+        alike = len({(w.dtype, w.shape[1]) for w in weights}) == 1
+        return one_input and alike and self._weights.stack([w.name for w in weights]) is not None
+
+    def _lie_together(self, products: Sequence[Op]) -> bool:
+        """Whether their results can: each could be bound by itself too."""
+        results = [self._tensor(op.outputs[0]) for op in products]
+        return all(_bytes(y) % ALIGNMENT == 0 for y in results[:-1])
+
+    def _gates(self, products: Sequence[Op], tail: Op) -> bool:
+        results = tuple(op.outputs[0] for op in products)
+        even = self._tensor(products[0].inputs[1]).shape[0] % 4 == 0
+        gates = tail.name in GATES and tail.inputs == results and even
+        return gates and all(self._only(y, [tail]) for y in results)
+
+    def _adds(self, product: Op, tail: Op) -> bool:
+        (y,) = product.outputs
+        return tail.name == "add" and tail.inputs.count(y) == 1 and self._only(y, [tail])
+
+    def _turned(self, at: int) -> tuple[Op, ...]:
+        """Turns of the first and third rows that a `store` keeps as floats, and that store."""
+        ops, end = self._plan.ops, at
+        while end < len(ops) and ops[end].name == "rope":
+            end += 1
+        if end == at or end == len(ops) or ops[end].name != "store":
+            return ()
+        ropes, store = ops[at:end], ops[end]
+        alike = len({(r.inputs[1:], tuple(sorted(r.params.items()))) for r in ropes}) == 1
+        return (*ropes, store) if alike and all(self._turns(r, store) for r in ropes) else ()
+
+    def _turns(self, rope: Op, store: Op) -> bool:
+        (y,) = rope.outputs
+        if y not in store.inputs:
+            return False
+        place = store.inputs.index(y)
+        floats = self._tensor(store.outputs[place]).dtype != "i8"
+        return floats and (place == 2 or (place == 0 and self._only(y, [store])))
+
+    def _only(self, tensor: int, readers: Sequence[Op]) -> bool:
+        """Whether these ops alone read it."""
+        others = [op for op in self._readers[tensor] if all(op is not r for r in readers)]
+        return not others and tensor != self._plan.logits
+
+    @property
+    def _one_token(self) -> bool:
+        return self._plan.max_tokens == 1
+
+    def _tensor(self, number: int) -> Tensor:
+        return self._plan.tensors[number]
+
+
+def _count(weight: Tensor) -> int:
+    return weight.shape[0] * weight.shape[1]
+
+
+def _bytes(tensor: Tensor) -> int:
+    assert tensor.kind is Kind.SCRATCH
+    return tensor.shape[0] * tensor_row_bytes(tensor)

@@ -1,0 +1,356 @@
+"""From an op of the plan to dispatches: shader, constants, buffers and number of workgroups.
+
+One function an op, named as in the op table. Grids are sized for the bucket's largest step; the
+shaders skip rows that the step does not use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.exec.vulkan.dispatch import ELEMENT_WORK, Binder, Call, Dispatch
+from core.exec.vulkan.fusion import GATES, Group
+from core.exec.vulkan.products import Norm, Product, planes
+from core.exec.vulkan.tuning import VECTOR
+from core.gpu.pipelines import BufferRange
+from core.plan.plan import Op, Tensor
+
+MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
+MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
+
+
+def dispatches(
+    binder: Binder,
+    op: Op,
+    tensors: tuple[Tensor, ...],
+    factors: NDArray[np.float32] | None = None,
+) -> list[Dispatch]:
+    """The dispatches of one op, independent of each other. `factors`: rope's second operand."""
+    return _KERNELS[op.name](_call(binder, op, tensors, factors))
+
+
+def group_dispatches(
+    binder: Binder,
+    group: Group,
+    tensors: tuple[Tensor, ...],
+    factors: NDArray[np.float32] | None = None,
+) -> list[Dispatch]:
+    """As `dispatches`, of ops that are done at once."""
+    if len(group.ops) == 1 and group.norm is None:
+        return dispatches(binder, group.ops[0], tensors, factors)
+    calls = [_call(binder, op, tensors, factors) for op in group.ops]
+    if group.one("store"):
+        return _store(calls[-1], {call.outputs[0].id: call for call in calls[:-1]})
+    return _fused_product(group, calls, tensors)
+
+
+def _call(
+    binder: Binder,
+    op: Op,
+    tensors: tuple[Tensor, ...],
+    factors: NDArray[np.float32] | None,
+) -> Call:
+    inputs = tuple(tensors[i] for i in op.inputs)
+    return Call(binder, op, inputs, tuple(tensors[i] for i in op.outputs), factors)
+
+
+def _embed(c: Call) -> list[Dispatch]:
+    (table,), (y,) = c.inputs, c.outputs
+    lanes, columns = c.binder.tuning.lanes, table.shape[1]
+    groups = (-(-(-(-columns // 32) * 4) // lanes), c.rows)
+    return [
+        c.dispatch(
+            f"embed.{table.dtype}",
+            {**planes(part), "Y": c.binder.tensor(y)},
+            groups,
+            c.rows * columns * ELEMENT_WORK,
+            LANES=lanes,
+            K=columns,
+            FIRST_ROW=part.first,
+            ROWS=part.rows,
+        )
+        for part in c.binder.matrix(table.name)
+    ]
+
+
+def _table_rows(c: Call) -> list[Dispatch]:
+    """The rows are on the host, which has written them to a buffer; here they are copied."""
+    columns = c.outputs[0].shape[1]
+    rows = c.binder.host_rows(c.inputs[0].name)
+    buffers = {"X": rows, "Y": c.binder.tensor(c.outputs[0])}
+    sizes = {"COLUMNS": columns, "X_COLUMNS": columns, "FIRST": 0}
+    return c.elementwise("columns", buffers, columns, **sizes)
+
+
+def _rms_norm(c: Call) -> list[Dispatch]:
+    x, width = c.inputs[0], int(c.p["width"])
+    buffers = {"X": c.binder.tensor(x), "Y": c.binder.tensor(c.outputs[0])}
+    variant = "rms_norm"
+    if len(c.inputs) > 1:
+        variant, buffers["Weight"] = "rms_norm.weight", c.binder.vector(c.inputs[1].name)
+    lanes, groups = c.binder.tuning.reduce_lanes, x.shape[1] // width
+    work = c.rows * x.shape[1] * ELEMENT_WORK
+    sizes = {"LANES": lanes, "K": width, "EPS": float(c.p["eps"]), "GROUPS": groups}
+    return [c.dispatch(c.reducing(variant), buffers, (c.rows, groups), work, **sizes)]
+
+
+def _quantize(c: Call) -> list[Dispatch]:
+    columns = c.inputs[0].shape[1]
+    return c.elementwise("quantize", c.operands(("X", "Y")), columns // 32, K=columns)
+
+
+def _matmul(c: Call) -> list[Dispatch]:
+    return _product(c).dispatches()
+
+
+def _product(c: Call) -> Product:
+    (x, weight), (y,) = c.inputs, c.outputs
+    parts = c.binder.matrix(weight.name)
+    return Product(c, x, weight, parts, c.binder.tensor(y), y.shape[1])
+
+
+def _fused_product(
+    group: Group, calls: Sequence[Call], tensors: tuple[Tensor, ...]
+) -> list[Dispatch]:
+    """Products of one tensor, its norm before them, a gate or the residual behind."""
+    products = [call for call in calls if call.op.name == "matmul"]
+    tail, binder = calls[-1], calls[-1].binder
+    made = _product(products[0])
+    if len(products) > 1:
+        made = _stacked(made, products)
+    if group.norm:
+        x, weight = (tensors[i] for i in group.norm.inputs)
+        made = replace(made, x=x, norm=Norm(weight.name, group.norm.params["eps"]))
+    if tail.op.name != "matmul":
+        made = replace(made, y=binder.tensor(tail.outputs[0]))
+    if tail.op.name in GATES:
+        made = replace(made, gate=tail.op.name)
+    if tail.op.name == "add":
+        others = [t for t in tail.inputs if t.id != products[0].outputs[0].id]
+        made = replace(made, residual=binder.tensor(others[0]))
+    return made.dispatches()
+
+
+def _stacked(made: Product, products: Sequence[Call]) -> Product:
+    """Matrices that lie together as one; so do their results, where these are wanted at all."""
+    part = made.call.binder.stack([call.inputs[1].name for call in products])
+    if part is None:
+        raise ValueError(f"{made.weight.name} and what it is grouped with do not lie together")
+    results = [made.call.binder.tensor(call.outputs[0]) for call in products]
+    buffer, offset, _ = results[0]
+    return replace(made, parts=[part], y=(buffer, offset, sum(size for *_, size in results)))
+
+
+def _rope(c: Call) -> list[Dispatch]:
+    x = c.inputs[0]
+    buffers = {
+        "X": c.binder.tensor(x),
+        "Frequencies": _frequencies(c),
+        "Y": c.binder.tensor(c.outputs[0]),
+    }
+    return c.elementwise("rope", buffers, x.shape[1] // 2, COLUMNS=x.shape[1], **_rotary(c))
+
+
+def _rotary(c: Call) -> dict[str, int]:
+    names = ("head_dim", "rotary_dim", "half_split")
+    return {name.upper(): int(c.p[name]) for name in names}
+
+
+def _frequencies(c: Call) -> BufferRange:
+    pairs = int(c.p["rotary_dim"]) // 2
+    factors_name = c.inputs[1].name if len(c.inputs) > 1 else ""
+    key = f"rope {pairs} {c.p['theta']} {c.p['scale']} {factors_name}"
+    return c.binder.table(key, rope_frequencies(pairs, c.p["theta"], c.p["scale"], c.factors))
+
+
+def rope_frequencies(
+    pairs: int, theta: float, scale: float, factors: NDArray[np.float32] | None
+) -> NDArray[np.uint32]:
+    """Turns a position, modulo 1, in units of 2^-64: uint32 [pairs, (low, high)]."""
+    frequency = np.float64(theta) ** (-np.arange(pairs) / pairs)
+    if factors is not None:
+        frequency = frequency / factors
+    turns = [int(f * scale / (2 * math.pi) * 2**64) % 2**64 for f in frequency.tolist()]
+    return np.array([(t & 0xFFFFFFFF, t >> 32) for t in turns], np.uint32).reshape(-1, 2)
+
+
+def _store(c: Call, ropes: Mapping[int, Call] = MappingProxyType({})) -> list[Dispatch]:
+    """All pairs of rows and cache in one dispatch; a place that is left out has no columns.
+    `ropes`: by the rows that they make, those not yet done."""
+    pairs = list(zip(c.inputs, c.outputs, strict=True))
+    buffers: dict[str, BufferRange] = {}
+    sizes: dict[str, int] = {}
+    items = 0
+    for place, letter in enumerate("ABC"):
+        x, cache = pairs[place] if place < len(pairs) else pairs[0]
+        rope = ropes.get(x.id)
+        rows = rope.inputs[0] if rope else x
+        buffers[f"Rows{letter}"] = c.binder.tensor(rows)
+        buffers[f"Cache{letter}"] = c.binder.tensor(cache)
+        if place < len(pairs):
+            sizes |= _store_sizes(cache, letter)
+            items += -(-cache.shape[1] // max(2, 2 * cache.block))
+            sizes |= {f"TURN_{letter}": 1} if rope else {}
+    any_rope = next(iter(ropes.values()), None)
+    sizes |= _rotary(any_rope) if any_rope else {}
+    buffers["Frequencies"] = _frequencies(any_rope) if any_rope else buffers["RowsA"]
+    buffers["Turned"] = c.binder.tensor(c.inputs[2]) if "TURN_C" in sizes else buffers["CacheA"]
+    return c.elementwise("store", buffers, items, **sizes)
+
+
+def _store_sizes(cache: Tensor, letter: str) -> dict[str, int]:
+    rows, columns = cache.shape
+    sizes = {"TYPE": ("f32", "f16", "i8").index(cache.dtype), "COLUMNS": columns}
+    sizes["CACHE_ROWS"] = rows
+    if cache.block:
+        sizes["BLOCK"] = cache.block
+    return {f"{name}_{letter}": value for name, value in sizes.items()}
+
+
+def _attention(c: Call) -> list[Dispatch]:
+    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    buffers = c.operands(("Q", "KCache", "VCache", "Gains", "Y"))
+    first = int(c.p["layer"]) * heads  # in a buffer, so that the layers share a pipeline
+    buffers["FirstGain"] = c.binder.table(f"first gain {first}", np.array([first], np.uint32))
+    variant, groups, shape = _attention_shape(c)
+    if not variant.startswith("attention_queries"):
+        buffers["Parts"], buffers["Arrived"] = c.binder.attention_parts()
+    dispatch = c.dispatch(
+        variant,
+        buffers,
+        groups,
+        c.rows * 2 * heads * head_dim * c.inputs[1].shape[0],
+        HEADS=heads,
+        KV_HEADS=int(c.p["kv_heads"]),
+        HEAD_DIM=head_dim,
+        SCALE=float(c.p["scale"]),
+        WINDOW=int(c.p["window"]),
+        CACHE_ROWS=c.inputs[1].shape[0],
+        **shape,
+    )
+    return [replace(dispatch, whole="SPLITS" in shape)]
+
+
+def _attention_shape(c: Call) -> tuple[str, tuple[int, int], dict[str, int]]:
+    """Variant, workgroups and the constants of its own."""
+    heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
+    formats = f"{c.inputs[1].dtype}.{c.inputs[2].dtype}"
+    if c.binder.tuning.vector_tokens and head_dim % 8 == 0:
+        sizes = {"LANES": VECTOR, "POSITIONS": max(1, MOST_UNROLLED // head_dim)}
+        return f"attention_queries.{formats}", (-(-c.rows * heads // VECTOR), 1), sizes
+    each, tokens = _attention_tile(c)
+    sizes = {"LANES": c.binder.tuning.attention_lanes, "HEADS_EACH": each, "TOKENS": tokens}
+    variant, splits = c.reducing(f"attention.{formats}"), c.binder.tuning.attention_splits
+    if c.rows == 1 and splits > 1:
+        sizes |= {"SPLITS": splits, "SHARE": c.binder.tuning.attention_share}
+        return variant, (heads // each, splits), sizes
+    return variant, (heads // each, -(-c.rows // tokens)), sizes
+
+
+def attention_part_bytes(op: Op, splits: int) -> tuple[int, int]:
+    """What the workgroups that share an op's positions leave for the last of them, and counters."""
+    heads, head_dim = int(op.params["heads"]), int(op.params["head_dim"])
+    return 4 * heads * splits * (head_dim + 2), 4 * heads
+
+
+def _attention_tile(c: Call) -> tuple[int, int]:
+    """Heads and tokens of one workgroup; its queries and weights must fit shared memory."""
+    tuning = c.binder.tuning
+    query_bytes = 4 * int(c.p["head_dim"]) + 4 * tuning.attention_lanes
+    queries = min(MAX_QUERIES, max(1, (tuning.shared_bytes - 1024) // query_bytes))
+    shared = int(c.p["heads"]) // int(c.p["kv_heads"])
+    each = shared if tuning.share_heads and shared <= queries else 1
+    return each, max(1, min(c.rows, 4, queries // each))
+
+
+def _silu_mul(c: Call) -> list[Dispatch]:
+    return c.columnwise("silu_mul", ("Gate", "Up", "Y"))
+
+
+def _add(c: Call) -> list[Dispatch]:
+    return c.columnwise("add", ("A", "B", "Y"))
+
+
+def _gelu_mul(c: Call) -> list[Dispatch]:
+    return c.columnwise("gelu_mul", ("Gate", "Up", "Y"))
+
+
+def _scale(c: Call) -> list[Dispatch]:
+    buffers = {"X": c.binder.tensor(c.inputs[0]), "Y": c.binder.tensor(c.outputs[0])}
+    variant = "scale"
+    if len(c.inputs) > 1:
+        variant, buffers["Weight"] = "scale.weight", c.binder.vector(c.inputs[1].name)
+    columns = c.outputs[0].shape[1]
+    return c.elementwise(variant, buffers, columns, COLUMNS=columns, FACTOR=float(c.p["factor"]))
+
+
+def _softcap(c: Call) -> list[Dispatch]:
+    limits = {"SCALE": float(c.p["scale"]), "CAP": float(c.p["cap"])}
+    return c.columnwise("softcap", ("X", "Y"), **limits)
+
+
+def _sparsify(c: Call) -> list[Dispatch]:
+    return c.rowwise("sparsify", ("X", "Y"), DEVIATIONS=float(c.p["deviations"]))
+
+
+def _match_rms(c: Call) -> list[Dispatch]:
+    return c.rowwise("match_rms", ("X", "Target", "Y"), EPS=float(c.p["eps"]))
+
+
+def _columns(c: Call) -> list[Dispatch]:
+    sizes = {"X_COLUMNS": c.inputs[0].shape[1], "FIRST": int(c.p["first"])}
+    return c.columnwise("columns", ("X", "Y"), **sizes)
+
+
+def _concat(c: Call) -> list[Dispatch]:
+    return c.columnwise("concat", ("A", "B", "Y"), A_COLUMNS=c.inputs[0].shape[1])
+
+
+def _altup_predict(c: Call) -> list[Dispatch]:
+    streams = math.isqrt(c.inputs[1].shape[1])
+    return c.columnwise("altup_predict", ("X", "Coefs", "Y"), STREAMS=streams)
+
+
+def _altup_correct(c: Call) -> list[Dispatch]:
+    sizes = {"N": c.inputs[1].shape[1], "ACTIVE": int(c.p["active"])}
+    return c.columnwise("altup_correct", ("X", "Activated", "Coefs", "Y"), **sizes)
+
+
+def _add_streams(c: Call) -> list[Dispatch]:
+    sizes = {"N": c.inputs[1].shape[1], "FIRST": int(c.p["first"])}
+    return c.columnwise("add_streams", ("X", "A", "Y"), **sizes)
+
+
+def _output_rows(c: Call) -> list[Dispatch]:
+    return c.columnwise("output_rows", ("X", "Y"))
+
+
+_KERNELS: Mapping[str, Callable[[Call], list[Dispatch]]] = {
+    "embed": _embed,
+    "table_rows": _table_rows,
+    "rms_norm": _rms_norm,
+    "quantize": _quantize,
+    "matmul": _matmul,
+    "rope": _rope,
+    "store": _store,
+    "attention": _attention,
+    "silu_mul": _silu_mul,
+    "gelu_mul": _gelu_mul,
+    "add": _add,
+    "scale": _scale,
+    "softcap": _softcap,
+    "sparsify": _sparsify,
+    "columns": _columns,
+    "concat": _concat,
+    "match_rms": _match_rms,
+    "altup_predict": _altup_predict,
+    "altup_correct": _altup_correct,
+    "add_streams": _add_streams,
+    "output_rows": _output_rows,
+}

@@ -1,0 +1,267 @@
+"""Where a model lies on the device: weights in parts the driver can bind, the cache, scratch.
+
+Blocks of a quantized format are split into two planes, levels and scales, because their sizes in
+the file (18, 20 and 34 bytes) keep neither aligned. Rows are padded to whole blocks of 32 values,
+and cut into parts where a plane would exceed maxStorageBufferRange. Tiles lie as they do on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import DeviceError
+from core.formats.tensor import TensorData
+from core.gpu.device import Device
+from core.gpu.memory import Buffer
+from core.gpu.pipelines import BufferRange
+from core.plan.plan import Tensor
+from core.quant.blocks import int4, int8, tiles
+
+BLOCK = 32  # values along K
+STORAGE = 0x20 | 0x8  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, .._STORAGE_TEXEL_BUFFER_BIT
+ARENA_BYTES = 256 << 20
+MOST_PART_BYTES = 1 << 30  # some drivers fail beyond 2 GiB, and kernels count words in 32 bits
+MOST_PART_ROWS = 2 * 65520  # a workgroup makes 2 rows or more; Vulkan promises 65535 workgroups
+ALIGNMENT = 256  # the largest minStorageBufferOffsetAlignment that Vulkan allows
+UPLOAD_BYTES = 16 << 20  # of a weight converted at a time
+
+Bytes = NDArray[np.uint8]
+
+# Bytes of a block of 32 values in the planes of levels and of scales.
+PLANES: Mapping[str, tuple[int, int]] = {
+    "f32": (128, 0),
+    "f16": (64, 0),
+    "bf16": (64, 0),
+    "q4_0": (16, 2),
+    "q4_1": (16, 4),
+    "q8_0": (32, 2),
+}
+TILE_BYTES: Mapping[str, int] = {"int4": int4.TILE.itemsize, "int8": int8.TILE.itemsize}
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPart:
+    """Rows first .. first + rows - 1 of a weight; `scales` is None for the float formats."""
+
+    first: int
+    rows: int
+    levels: BufferRange
+    scales: BufferRange | None
+
+
+class Arena:
+    """Device memory handed out in aligned ranges and freed together."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._buffers: list[Buffer] = []
+        self._at = 0
+
+    def reserve(self, size: int) -> BufferRange:
+        """A range of `size` bytes, rounded up to whole words."""
+        size = -(-size // 4) * 4
+        if not self._buffers or self._at + size > self._buffers[-1].size:
+            self._grow(size)
+        start = self._at
+        self._at = _aligned(start + size)
+        return self._buffers[-1], start, size
+
+    def _grow(self, size: int) -> None:
+        self._buffers.append(Buffer(self._device, max(size, ARENA_BYTES), STORAGE, host=False))
+        self._at = 0
+
+    @property
+    def nbytes(self) -> int:
+        return sum(buffer.size for buffer in self._buffers)
+
+    def zero(self) -> None:
+        """All bytes of all ranges 0."""
+        for buffer in self._buffers:
+            buffer.zero()
+
+    def close(self) -> None:
+        for buffer in self._buffers:
+            buffer.close()
+        self._buffers.clear()
+
+
+class FixedArena(Arena):
+    """An arena of one buffer of a size known beforehand, as `total` counts it."""
+
+    def __init__(self, device: Device, sizes: Iterable[int]) -> None:
+        super().__init__(device)
+        self._limit = total(sizes)
+
+    def _grow(self, size: int) -> None:
+        left = max(size, min(self._limit, ARENA_BYTES))
+        self._limit -= left
+        self._buffers.append(Buffer(self._device, left, STORAGE, host=False))
+        self._at = 0
+
+
+def total(sizes: Iterable[int]) -> int:
+    return sum(_aligned(-(-size // 4) * 4) for size in sizes)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def plane_bytes(dtype: str, rows: int, columns: int) -> tuple[int, int]:
+    """Bytes of the planes of levels and scales for `rows` rows of `columns` values."""
+    if dtype in TILE_BYTES:
+        return -(-rows // tiles.ROWS) * (columns // BLOCK) * TILE_BYTES[dtype], 0
+    blocks = rows * -(-columns // BLOCK)
+    levels, scales = PLANES[dtype]
+    return blocks * levels, blocks * scales
+
+
+def split_planes(dtype: str, data: Bytes, columns: int) -> tuple[Bytes, Bytes | None]:
+    """Rows as they lie in the file -> (levels, scales) as the kernels read them."""
+    if dtype in TILE_BYTES:
+        return data, None
+    if dtype in ("q4_0", "q8_0"):
+        blocks = data.reshape(-1, 18 if dtype == "q4_0" else 34)
+        return blocks[:, 2:], blocks[:, :2]
+    if dtype == "q4_1":
+        blocks = data.reshape(-1, 20)
+        return blocks[:, 4:], blocks[:, :4]
+    width = PLANES[dtype][0] // BLOCK
+    rows = data.reshape(-1, columns * width)
+    if columns % BLOCK:
+        rows = np.pad(rows, ((0, 0), (0, -columns % BLOCK * width)))
+    return rows, None
+
+
+class Weights:
+    """All weights of a program on the device, uploaded once, freed by `close`."""
+
+    def __init__(
+        self,
+        device: Device,
+        tensors: Iterable[Tensor],
+        data: Mapping[str, TensorData],
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        self._device = device
+        self._parts: dict[str, tuple[WeightPart, ...]] = {}
+        self._vectors: dict[str, BufferRange] = {}
+        unique = {tensor.name: tensor for tensor in tensors}
+        sources = {name: data[name] for name in unique}
+        self.nbytes = sum(size for source in sources.values() for size in _sizes(source))
+        # Each plane in an arena of its own, so that matrices of one shape lie as one.
+        pieces = [self._pieces(source) for source in sources.values()]
+        self._arena = FixedArena(device, (levels for each in pieces for levels, _ in each))
+        self._scales = FixedArena(device, (scales for each in pieces for _, scales in each))
+        done, whole = 0, max(1, sum(source.nbytes for source in sources.values()))
+        try:
+            for name, source in sources.items():
+                self._upload(name, source)
+                done += source.nbytes
+                if progress:
+                    progress(done / whole)
+        except BaseException:
+            self.close()
+            raise
+
+    def matrix(self, name: str) -> tuple[WeightPart, ...]:
+        return self._parts[name]
+
+    def stack(self, names: Sequence[str]) -> WeightPart | None:
+        """Matrices of one format and width as one of all their rows; None unless they lie so."""
+        parts = [self._parts[name] for name in names]
+        if any(len(each) > 1 for each in parts):
+            return None
+        whole: WeightPart | None = parts[0][0]
+        for (part,) in parts[1:]:
+            whole = whole and _joined(whole, part)
+        limit = self._device.info.max_storage_buffer_range
+        if whole is None or whole.levels[2] > limit or whole.rows > MOST_PART_ROWS:
+            return None
+        return whole
+
+    def vector(self, name: str) -> BufferRange:
+        """A one-dimensional weight, float32."""
+        return self._vectors[name]
+
+    def close(self) -> None:
+        self._arena.close()
+        self._scales.close()
+
+    def _upload(self, name: str, source: TensorData) -> None:
+        if len(source.shape) == 1:
+            buffer, at, size = self._arena.reserve(4 * source.shape[0])
+            buffer.upload(source.dequantize(), at)
+            self._vectors[name] = (buffer, at, size)
+            return
+        self._parts[name] = tuple(
+            self._upload_part(source, first, rows) for first, rows in self._cuts(source)
+        )
+
+    def _upload_part(self, source: TensorData, first: int, rows: int) -> WeightPart:
+        columns = source.shape[1]
+        level_bytes, scale_bytes = plane_bytes(source.dtype, rows, columns)
+        levels = self._arena.reserve(level_bytes)
+        scales = self._scales.reserve(scale_bytes) if scale_bytes else None
+        unit = _unit_rows(source.dtype)
+        unit_bytes = source.nbytes // -(-source.shape[0] // unit)
+        step = max(1, UPLOAD_BYTES // unit_bytes) * unit
+        for at in range(0, rows, step):
+            begin, end = (first + at) // unit, -(-(first + min(rows, at + step)) // unit)
+            piece = source.data[begin * unit_bytes : end * unit_bytes]
+            planes = split_planes(source.dtype, piece, columns)
+            offsets = plane_bytes(source.dtype, at, columns)
+            for target, plane, offset in zip((levels, scales), planes, offsets, strict=True):
+                if target is not None and plane is not None:
+                    target[0].upload(plane, target[1] + offset)
+        return WeightPart(first, rows, levels, scales)
+
+    def _cuts(self, source: TensorData) -> list[tuple[int, int]]:
+        """(first, rows) of the parts whose planes the device can bind whole."""
+        rows, columns = source.shape
+        limit = min(self._device.info.max_storage_buffer_range, MOST_PART_BYTES)
+        unit = _unit_rows(source.dtype)
+        unit_bytes = plane_bytes(source.dtype, unit, columns)[0]
+        if unit_bytes > limit:
+            raise DeviceError(
+                f"tensor {source.name}: {'a row' if unit == 1 else f'{unit} rows'} of {unit_bytes} "
+                f"bytes, more than the {limit} bytes that {self._device.info.name} can bind."
+            )
+        step = min(limit // unit_bytes * unit, MOST_PART_ROWS)
+        return [(first, min(step, rows - first)) for first in range(0, rows, step)]
+
+    def _pieces(self, source: TensorData) -> list[tuple[int, int]]:
+        """Bytes in either arena."""
+        if len(source.shape) == 1:
+            return [(4 * source.shape[0], 0)]
+        return [plane_bytes(source.dtype, rows, source.shape[1]) for _, rows in self._cuts(source)]
+
+
+def _joined(upper: WeightPart, lower: WeightPart) -> WeightPart | None:
+    """Two parts as one, if the lower's rows begin where the upper's end."""
+    if upper.rows % tiles.ROWS:  # a tile's last rows would be padding
+        return None
+    levels = _end_to_end(upper.levels, lower.levels)
+    if levels is None or upper.scales is None or lower.scales is None:
+        return levels and WeightPart(upper.first, upper.rows + lower.rows, levels, None)
+    scales = _end_to_end(upper.scales, lower.scales)
+    return scales and WeightPart(upper.first, upper.rows + lower.rows, levels, scales)
+
+
+def _end_to_end(a: BufferRange, b: BufferRange) -> BufferRange | None:
+    return (a[0], a[1], a[2] + b[2]) if a[0] is b[0] and a[1] + a[2] == b[1] else None
+
+
+def _unit_rows(dtype: str) -> int:
+    """Rows that lie together and cannot be cut."""
+    return tiles.ROWS if dtype in TILE_BYTES else 1
+
+
+def _sizes(source: TensorData) -> tuple[int, ...]:
+    if len(source.shape) == 1:
+        return (4 * source.shape[0],)
+    return plane_bytes(source.dtype, *source.shape)

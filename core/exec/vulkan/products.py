@@ -1,0 +1,149 @@
+"""Products as dispatches: which kernel for how many tokens, and what it does beside (product.glsl).
+
+`matmul_rows` is for software drivers, `matvec` for few tokens. Of many, `matmul` makes tiles of
+outputs, `matmul_a8` of int8 blocks, and `matmul_matrix` those where the device has cooperative
+matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.exec.vulkan.dispatch import Call, Dispatch
+from core.exec.vulkan.memory import TILE_BYTES, WeightPart
+from core.exec.vulkan.tuning import MATRIX_PART, MATRIX_SUBGROUPS, VECTOR
+from core.gpu.pipelines import BufferRange
+from core.plan.plan import Tensor
+
+TILE = 8  # lanes along each side of a matmul workgroup
+LEAST_SHARE = 128  # values along K that a lane of matvec multiplies, where there are so many
+VECTOR_ROWS = 4  # outputs of one of matmul_rows' lanes for a token
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Of the left operand: y = x / sqrt(mean(x^2) + eps) * weight."""
+
+    weight: str
+    eps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """x[T,K] . weight[N,K]^T into `y`. `call` is of an op `matmul` among those that it does."""
+
+    call: Call
+    x: Tensor
+    weight: Tensor  # one of those stacked: their format and K
+    parts: Sequence[WeightPart]
+    y: BufferRange
+    columns: int  # of a row of y
+    norm: Norm | None = None
+    residual: BufferRange | None = None  # is added
+    gate: str = ""  # the op by which the upper half of the rows gates the lower
+
+    def dispatches(self) -> list[Dispatch]:
+        tuning = self.call.binder.tuning
+        if tuning.vector_tokens and self.weight.shape[1] % 32 == 0:
+            return list(map(self._matmul_rows, self.parts))
+        few = self.call.rows <= tuning.matvec_tokens
+        return [self._matvec(part) if few else self._matmul(part) for part in self.parts]
+
+    def _matvec(self, part: WeightPart) -> Dispatch:
+        tuning = self.call.binder.tuning
+        tokens = min(4, self.call.rows)
+        rows = tuning.matvec_rows if tokens == 1 else min(4, tuning.matvec_rows)
+        if self.gate:
+            rows = max(2, rows // 2)
+        lanes, beside = tuning.matvec_lanes, 1
+        if tuning.tile_lanes and self.weight.dtype in TILE_BYTES:
+            rows, beside = 1, tuning.tile_lanes
+            slices = _power_of_two(self.weight.shape[1] // LEAST_SHARE)
+            lanes = min(tuning.most_lanes, beside * slices)
+        groups = -(-self._outputs(part) // (rows * beside)), -(-self.call.rows // tokens)
+        variant = self.call.reducing(f"matvec.{self._variant}")
+        sizes = {"LANES": lanes, "ROWS": rows, "TOKENS": tokens, "LANE_ROWS": beside}
+        return self._dispatch(variant, part, groups, **sizes, **self._beside())
+
+    def _matmul_rows(self, part: WeightPart) -> Dispatch:
+        tokens = min(self.call.binder.tuning.vector_tokens, self.call.rows)
+        groups = -(-self._outputs(part) // (VECTOR * VECTOR_ROWS)), -(-self.call.rows // tokens)
+        sizes = {"LANES": VECTOR, "TOKENS": tokens}
+        return self._dispatch(
+            f"matmul_rows.{self._format}", part, groups, **sizes, **self._beside()
+        )
+
+    def _matmul(self, part: WeightPart) -> Dispatch:
+        enough = self.call.rows > MATRIX_PART  # of the largest step: else most of a tile is empty
+        if self.x.dtype == "a8" and self.call.binder.tuning.matrix[0] and enough:
+            return self._matmul_matrix(part)
+        rows, most = self.call.rows, self.call.binder.tuning.tile
+        tile_t = min(most, 1 << max(0, math.ceil(math.log2(rows / TILE))))
+        groups = -(-part.rows // (TILE * most)), -(-rows // (TILE * tile_t))
+        sizes = {"TILE_T": tile_t, "TILE_N": most, "ADDED": int(self.residual is not None)}
+        return self._dispatch(f"matmul.{self._variant}", part, groups, **sizes)
+
+    def _matmul_matrix(self, part: WeightPart) -> Dispatch:
+        tuning, side = self.call.binder.tuning, 2 * MATRIX_PART
+        groups = -(-part.rows // side), -(-self.call.rows // side)
+        sizes = dict(zip(("M_SIDE", "N_SIDE", "K_SIDE"), tuning.matrix, strict=True))
+        sizes["LANES"] = MATRIX_SUBGROUPS * tuning.subgroup_size
+        sizes["ADDED"] = int(self.residual is not None)
+        return self._dispatch(f"matmul.{self._format}.matrix", part, groups, **sizes)
+
+    def _dispatch(
+        self, variant: str, part: WeightPart, groups: tuple[int, int], **sizes: int | float
+    ) -> Dispatch:
+        inputs = self.weight.shape[1]
+        return self.call.dispatch(
+            variant,
+            self._buffers(part),
+            groups,
+            self.call.rows * part.rows * inputs,
+            K=inputs,
+            N=part.rows,
+            FIRST_ROW=part.first,
+            Y_COLUMNS=self.columns,
+            **sizes,
+        )
+
+    def _buffers(self, part: WeightPart) -> dict[str, BufferRange]:
+        """What is left out is bound to what is read anyhow, in whole texels of 16 bytes."""
+        binder, x = self.call.binder, self.call.binder.tensor(self.x)
+        norm = binder.vector(self.norm.weight) if self.norm else part.levels
+        beside = {"Residual": self.residual or x, "NormWeight": norm}
+        return {**planes(part), "X": x, "Y": self.y, **beside}
+
+    def _beside(self) -> dict[str, int | float]:
+        """The constants of what the dispatch does beside; those of nothing are the shader's own."""
+        sizes: dict[str, int | float] = {"ADDED": 1} if self.residual else {}
+        if self.gate:
+            sizes |= {"HALVES": 2, "GELU": int(self.gate == "gelu_mul")}
+        if self.norm:
+            sizes |= {"NORMED": 1, "EPS": float(self.norm.eps)}
+        return sizes
+
+    def _outputs(self, part: WeightPart) -> int:
+        return part.rows // 2 if self.gate else part.rows
+
+    @property
+    def _format(self) -> str:
+        return self.weight.dtype + (".a8" if self.x.dtype == "a8" else "")
+
+    @property
+    def _variant(self) -> str:
+        """The format, with the instructions that the device has for it."""
+        integers = self.x.dtype == "a8" and self.call.binder.tuning.integer_dot
+        return self._format + (".dot" if integers else "")
+
+
+def _power_of_two(least: int) -> int:
+    """The largest one that is not above, 1 at least."""
+    return 1 << max(0, least.bit_length() - 1)
+
+
+def planes(part: WeightPart) -> dict[str, BufferRange]:
+    found = {"Weight": part.levels}
+    return found if part.scales is None else {**found, "Scales": part.scales}

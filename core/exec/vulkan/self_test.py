@@ -1,0 +1,106 @@
+"""What a device offers beyond plain shaders is tried before it is relied on.
+
+Dot products of packed integers and cooperative matrices are the least travelled paths of drivers.
+A product of each kind is made once for a device and compared with what NumPy makes of it; what is
+wrong or fails is left out, with a warning in the log, and plain shaders do the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+
+from core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
+from core.exec.reference import NumpyExecutor
+from core.exec.vulkan.executor import VulkanExecutor
+from core.exec.vulkan.tuning import Tuning
+from core.formats.tensor import TensorData
+from core.gpu.device import Device
+from core.plan.builder import Bucket, PlanBuilder
+from core.plan.plan import Program
+from core.plan.step import Step
+from core.quant.registry import FORMATS
+
+TOKENS, INPUTS, OUTPUTS = 72, 96, 100  # more than a tile each way, and no whole number of them
+ALLOWED = 2.0**-9  # of the spread of the values: cooperative matrices multiply halves
+FORMAT = "int4"
+
+log = logging.getLogger(__name__)
+_trusted: dict[tuple[object, ...], Tuning] = {}
+
+
+def trusted(device: Device) -> Tuning:
+    """The device's tuning without what fails or gives wrong products there.
+
+    Raises DeviceLostError, after which the device is not asked for any of it again, and
+    OutOfDeviceMemoryError, after which it is.
+    """
+    info = device.info
+    key = (info.vendor, info.name, info.driver, info.matrices, tuple(info.features.items()))
+    if key not in _trusted:
+        wanted = Tuning.of(info)
+        _trusted[key] = replace(wanted, integer_dot=False, matrix=(0, 0, 0))
+        try:
+            _trusted[key] = _tried(device, wanted)
+        except OutOfDeviceMemoryError:
+            del _trusted[key]
+            raise
+    return _trusted[key]
+
+
+def _tried(device: Device, wanted: Tuning) -> Tuning:
+    plain = replace(wanted, integer_dot=False, matrix=(0, 0, 0))
+    found = plain
+    if wanted.integer_dot and _is_right(device, replace(plain, integer_dot=True), "dot products"):
+        found = replace(found, integer_dot=True)
+    matrices = replace(plain, matrix=wanted.matrix)
+    if wanted.matrix[0] and _is_right(device, matrices, "cooperative matrices"):
+        found = replace(found, matrix=wanted.matrix)
+    return found
+
+
+def _is_right(device: Device, tuning: Tuning, what: str) -> bool:
+    try:
+        right = _multiplies(device, tuning)
+    except (DeviceLostError, OutOfDeviceMemoryError):
+        raise
+    except DeviceError as error:
+        log.warning("%s: %s are left out: %s", device.info.name, what, error)
+        return False
+    if not right:
+        log.warning("%s: %s are left out: they give wrong products", device.info.name, what)
+    return right
+
+
+def _multiplies(device: Device, tuning: Tuning) -> bool:
+    """Whether products are right of few tokens and of many, for which there are other kernels."""
+    program, weights = _product()
+    expected = NumpyExecutor(program, weights)
+    executor = VulkanExecutor(device, program, weights, tuning=tuning)
+    try:
+        steps = [Step(np.arange(count, dtype=np.int32), 0, count) for count in (TOKENS, 2)]
+        return all(_close(executor.run(step), expected.run(step)) for step in steps)
+    finally:
+        executor.close()
+
+
+def _close(found: np.ndarray, expected: np.ndarray) -> bool:
+    return bool(np.abs(found - expected).max() <= ALLOWED * np.std(expected))
+
+
+def _product() -> tuple[Program, dict[str, TensorData]]:
+    """An embedding and a product of int8 activations, of the same random numbers every time."""
+    random = np.random.default_rng(0)
+    weights: dict[str, TensorData] = {}
+    for name, dtype, shape in (("x", "f32", (TOKENS, INPUTS)), ("w", FORMAT, (OUTPUTS, INPUTS))):
+        values = random.normal(0, 1, shape).astype(np.float32)
+        weights[name] = TensorData(name, dtype, shape, FORMATS[dtype].quantize(values))
+    plans = []
+    for tokens in (2, TOKENS):
+        builder = PlanBuilder(weights, Bucket(tokens, tokens), integer_activations=True)
+        x = builder.embed(builder.weight("x"), "embed")
+        y = builder.matmul(x, builder.weight("w"), "product")
+        plans.append(builder.finish(builder.output_rows(y, "rows")))
+    return Program(tuple(plans), TOKENS, OUTPUTS), weights

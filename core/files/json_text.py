@@ -1,0 +1,110 @@
+"""JSON from untrusted files: bounded, no key twice, every failure one sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.errors import FileError
+from core.files.regular import open_regular, unreadable
+from core.formats.header import quote
+
+MAX_BYTES = 32 << 20
+MAX_TOKENIZER_BYTES = 128 << 20
+
+
+def parse_object(raw: bytes, path: Path, what: str) -> dict[str, Any]:
+    """The JSON object in `raw`; `what` names it in errors ("the header"). Raises FileError."""
+    try:
+        value = json.loads(
+            raw.decode(), object_pairs_hook=_unique, parse_float=_number, parse_constant=_number
+        )
+    except UnicodeDecodeError as error:
+        raise FileError(path, f"{what} is not valid UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise FileError(path, f"{what} nests too deep") from None
+    except ValueError as error:  # JSONDecodeError, a key twice, a number of thousands of digits
+        raise FileError(path, f"{what} is not valid JSON: {str(error)[:200]}") from None
+    if not isinstance(value, dict):
+        raise FileError(path, f"{what} is {found(value)}, expected a JSON object")
+    if _LONE_SURROGATE.search(raw):
+        _refuse_lone_surrogates(value, path, what)
+    return value
+
+
+def read_object(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
+    """The JSON object in a file of at most `limit` bytes. Raises FileError."""
+    return parse_object(read_bytes(path, limit), path, "the file")
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """At most `limit` bytes of a regular file; FileError where there are more."""
+    with open_regular(path) as stream:
+        try:
+            raw = stream.read(min(os.fstat(stream.fileno()).st_size, limit) + 1)
+        except OSError as error:
+            raise unreadable(path, error) from error
+    if len(raw) > limit:
+        raise FileError(path, f"has more than {limit} bytes, which is too much for this file")
+    return raw
+
+
+def found(value: object) -> str:
+    """A value of a file, from JSON or GGUF, as a message shows it."""
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    if isinstance(value, Mapping):
+        return f"an object of {len(value)}"
+    if isinstance(value, Sequence):
+        return f"a list of {len(value)}"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)[:40]
+
+
+# Half of an escaped pair; also found, and then looked at, where the backslash itself is escaped.
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
+
+
+def _refuse_lone_surrogates(value: Any, path: Path, what: str) -> None:
+    """A lone surrogate is no character: no encoder and no screen takes it."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    while waiting:
+        key, item = waiting.pop()
+        if isinstance(item, str) and any("\ud800" <= char <= "\udfff" for char in item):
+            where = f"under {quote(key)}" if key else "in a key"
+            raise FileError(
+                path,
+                f"{what} is not valid Unicode: half of a surrogate pair {where}: {quote(item)}",
+            )
+        if isinstance(item, dict):
+            waiting += (("", name) for name in item)
+            waiting += ((f"{key}.{name}" if key else name, inner) for name, inner in item.items())
+        elif isinstance(item, list):
+            waiting += ((f"{key}[{number}]", inner) for number, inner in enumerate(item))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"key {quote(twice)} appears twice")
+    return result
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text[:20]} is not finite")
+    return value

@@ -1,0 +1,1 @@
+"""GGUF files: metadata and tensors, read and written."""

@@ -1,0 +1,194 @@
+"""GGUF files (versions 2 and 3, little endian): metadata and tensors, mapped and not copied.
+
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Nothing in the file is
+trusted: every count, length and offset is held against the file's size before it is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import UnsupportedError
+from core.files.mapping import MappedFile, mapped
+from core.formats.gguf.metadata import read_value
+from core.formats.header import HeaderReader, quote
+from core.formats.tensor import TensorData
+from core.formats.tensor_file import TensorFile
+from core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
+
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_MAX_DIMENSIONS = 4
+_DEFAULT_ALIGNMENT = 32
+_MIN_PAIR_BYTES = 8 + 4 + 1  # length of a key, type, the shortest value
+_MIN_INFO_BYTES = 8 + 4 + 8 + 4 + 8  # length of a name, n_dims, one dimension, type, offset
+
+
+@dataclass(eq=False)
+class GgufFile(TensorFile):
+    """An open file. Values of metadata: int, float, bool, str, or a MetadataArray."""
+
+    version: int
+
+
+def open_gguf(path: str | Path, progress: Callable[[float], None] | None = None) -> GgufFile:
+    """Map a file and read its header; `progress` hears of the part done, 0 to 1.
+
+    Raises FileError for whatever is wrong with the file, UnsupportedError for a tensor whose
+    block type is known to GGUF and not to us. What `progress` raises (to cancel) passes through.
+    """
+    file = Path(path)
+    with mapped(file, "a GGUF file") as mapping:
+        return _read(file, mapping, progress)
+
+
+def _read(file: Path, mapping: MappedFile, progress: Callable[[float], None] | None) -> GgufFile:
+    reader = HeaderReader(file, memoryview(mapping))
+    version = _read_version(reader)
+    tensor_count = reader.count("number of tensors", _MIN_INFO_BYTES)
+    pair_count = reader.count("number of metadata pairs", _MIN_PAIR_BYTES)
+    report = _reporter(progress, pair_count + tensor_count)
+    metadata: dict[str, Any] = {}
+    for index in range(pair_count):
+        _read_pair(reader, index, metadata)
+        report(index + 1)
+    infos: dict[str, _TensorInfo] = {}
+    for index in range(tensor_count):
+        _read_info(reader, index, infos)
+        report(pair_count + index + 1)
+    data = np.frombuffer(mapping, np.uint8)
+    tensors = _place(reader, data, _alignment(reader, metadata), infos)
+    return GgufFile(file, MappingProxyType(metadata), MappingProxyType(tensors), version)
+
+
+def _reporter(progress: Callable[[float], None] | None, steps: int) -> Callable[[int], None]:
+    if progress is None:
+        return lambda done: None
+    stride = max(1, steps // 100)
+    return lambda done: progress(done / steps) if done % stride == 0 or done == steps else None
+
+
+def _read_version(reader: HeaderReader) -> int:
+    start = reader.skip(4, "the magic number")
+    magic = bytes(reader.buffer[start : start + 4])
+    if magic != _MAGIC:
+        reader.fail(f"is not a GGUF file: it begins with {magic!r}, expected {_MAGIC!r}")
+    version = reader.u32("the format version")
+    if version and version & 0xFFFF == 0:
+        reader.fail("is a big-endian GGUF file, expected little-endian")
+    if version not in _VERSIONS:
+        reader.fail(f"has GGUF version {version}, expected 2 or 3")
+    return version
+
+
+def _read_pair(reader: HeaderReader, index: int, metadata: dict[str, Any]) -> None:
+    key = reader.name(f"key of metadata pair {index}")
+    if key in metadata:
+        reader.fail(f"metadata key {quote(key)} appears twice")
+    metadata[key] = read_value(reader, key)
+
+
+def _alignment(reader: HeaderReader, metadata: Mapping[str, Any]) -> int:
+    alignment = metadata.get("general.alignment", _DEFAULT_ALIGNMENT)
+    if type(alignment) is not int or alignment < 8 or alignment & (alignment - 1):
+        shown = quote(str(alignment))
+        reader.fail(f"general.alignment is {shown}, expected a power of two of at least 8")
+    return alignment
+
+
+@dataclass(frozen=True)
+class _TensorInfo:
+    name: str
+    dtype: str
+    shape: tuple[int, ...]  # row-major
+    offset: int  # bytes from the beginning of the data section
+
+    @property
+    def nbytes(self) -> int:
+        return FORMATS[self.dtype].nbytes(self.shape)
+
+
+def _read_info(reader: HeaderReader, index: int, infos: dict[str, _TensorInfo]) -> None:
+    name = reader.name(f"name of tensor {index}")
+    what = f"tensor {quote(name)}"
+    if name in infos:
+        reader.fail(f"{what} appears twice")
+    shape = _read_shape(reader, what)
+    dtype = _format_name(reader, what, reader.u32(f"type of {what}"))
+    block = FORMATS[dtype].block_size
+    if shape[-1] % block:
+        reader.fail(f"{what} has rows of {shape[-1]} values, expected a multiple of {block}")
+    infos[name] = _TensorInfo(name, dtype, shape, reader.u64(f"offset of {what}"))
+
+
+def _read_shape(reader: HeaderReader, what: str) -> tuple[int, ...]:
+    n_dims = reader.u32(f"number of dimensions of {what}")
+    if not 1 <= n_dims <= _MAX_DIMENSIONS:
+        reader.fail(f"{what} has {n_dims} dimensions, expected 1 to {_MAX_DIMENSIONS}")
+    shape = tuple(reader.u64(f"dimensions of {what}") for _ in range(n_dims))[::-1]
+    # No format stores fewer than one bit a value, so this also bounds every later product.
+    if 0 in shape or math.prod(shape) > 8 * len(reader.buffer):
+        reader.fail(
+            f"{what} has shape {shape}; expected dimensions from 1 "
+            f"and at most as many values as {len(reader.buffer)} bytes can hold (truncated?)"
+        )
+    return shape
+
+
+def _format_name(reader: HeaderReader, what: str, ggml_type: int) -> str:
+    name = GGML_TYPES.get(ggml_type)
+    if name is None:
+        reader.fail(f"{what} has unknown block type {ggml_type}")
+    if name not in GGUF_FORMATS:
+        raise UnsupportedError(
+            f"{reader.path}: {what} has block type {name} ({ggml_type}), which is not supported; "
+            f"expected one of {', '.join(GGUF_FORMATS)}"
+        )
+    return name
+
+
+def _place(
+    reader: HeaderReader, data: NDArray[np.uint8], alignment: int, infos: dict[str, _TensorInfo]
+) -> dict[str, TensorData]:
+    """Cut the tensors out of the data section, which begins aligned after the header."""
+    base = -(-reader.position // alignment) * alignment
+    for info in infos.values():
+        _check_offset(reader, info, base, alignment)
+    for before, after in pairwise(sorted(infos.values(), key=lambda info: info.offset)):
+        if before.offset + before.nbytes > after.offset:
+            reader.fail(
+                f"tensor {quote(after.name)} begins at offset {after.offset} and overlaps tensor "
+                f"{quote(before.name)}, which ends at {before.offset + before.nbytes}"
+            )
+    return {
+        info.name: TensorData(
+            info.name,
+            info.dtype,
+            info.shape,
+            data[base + info.offset : base + info.offset + info.nbytes],
+        )
+        for info in infos.values()
+    }
+
+
+def _check_offset(reader: HeaderReader, info: _TensorInfo, base: int, alignment: int) -> None:
+    if info.offset % alignment:
+        reader.fail(
+            f"tensor {quote(info.name)} has offset {info.offset}, "
+            f"expected a multiple of the alignment {alignment}"
+        )
+    end = base + info.offset + info.nbytes
+    if end > len(reader.buffer):
+        reader.fail(
+            f"tensor {quote(info.name)} ends at byte {end}, "
+            f"but the file has {len(reader.buffer)} bytes (truncated?)"
+        )

@@ -1,0 +1,1 @@
+"""Safetensors files: a JSON header and raw tensors, read and written."""

@@ -1,0 +1,1 @@
+"""Quantized variants: safetensors files whose blocks lie as the kernels read them."""

@@ -1,0 +1,186 @@
+"""A conversation -> token ids, so that what a person types can never act as a control token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.errors import RequestError
+from core.messages import ChatMessage, Overflow
+from core.text.chat_template import ChatTemplate, Message
+from core.text.tokenizer import Tokenizer
+
+
+@dataclass(slots=True)
+class Encoded:
+    """Token ids, and for each the index of the message that says it; -1: the template does."""
+
+    ids: list[int]
+    owners: list[int]
+
+    def add(self, ids: Sequence[int], owner: int) -> None:
+        self.ids += ids
+        self.owners += [owner] * len(ids)
+
+
+_FORGETTABLE = 4  # contexts of text that a conversation may have where something is forgotten
+_ALWAYS_FORGETTABLE = 1 << 20  # bytes
+
+
+def check_size(
+    tokenizer: Tokenizer,
+    messages: Sequence[ChatMessage],
+    context: int,
+    overflow: Overflow = "stop",
+) -> None:
+    """RequestError for texts that cannot fit, whatever their tokens are: to make tokens of them
+    would take a minute and gigabytes for every few ten megabytes.
+
+    `context` is in tokens. Where something may be forgotten, more is let through.
+    """
+    longest = tokenizer.longest_token_bytes
+    most = context * longest
+    if overflow != "stop":
+        most = max(_FORGETTABLE * most, _ALWAYS_FORGETTABLE)
+    found = sum(utf8_bytes(message.content) for message in messages if not message.tokens)
+    if found > most:
+        raise RequestError(
+            f"the prompt has {found} bytes, but a context of {context} tokens, each of {longest} "
+            f"bytes at most, takes no more than {most}; shorten it or load the model with a "
+            "larger context"
+        )
+
+
+def utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded:
+    """The messages' texts one after the other, without a template; control tokens count here."""
+    encoded = Encoded([], [])
+    encoded.add(_begin(tokenizer), -1)
+    for index, message in enumerate(messages):
+        encoded.add(message.tokens or tokenizer.encode(message.content), index)
+    return encoded
+
+
+def encode_chat(
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    messages: Sequence[ChatMessage],
+    *,
+    continue_last: bool = False,
+) -> Encoded:
+    """The template's own text with its control tokens, the messages' contents as plain text.
+
+    An assistant's message that knows its tokens enters as these, so that the cache still fits.
+    With `continue_last` the last message is an assistant's, and stays open.
+    """
+    opened = _open_tail(tokenizer, messages) if continue_last else []
+    turns = messages[:-1] if continue_last else messages
+    spoken, rendered = _stand_ins(template, turns)
+    encoded = Encoded([], [])
+    pending: list[tuple[str, bool]] = []
+    for text, trusted in template.render_segments(
+        rendered, add_generation_prompt=True, control_tokens=tokenizer.control_tokens
+    ):
+        if trusted or text not in spoken:
+            pending.append((text, trusted))
+            continue
+        _add_segments(encoded, tokenizer, pending, turns)
+        answer = spoken[text]
+        encoded.add(_without_end(tokenizer, turns[answer].tokens), answer)
+        pending = []
+    _add_segments(encoded, tokenizer, pending, turns)
+    begin = _begin(tokenizer)
+    if encoded.ids[: len(begin)] != begin:  # the template wrote none
+        encoded = Encoded(begin + encoded.ids, [-1] * len(begin) + encoded.owners)
+    encoded.add(opened, len(messages) - 1)
+    return encoded
+
+
+def _add_segments(
+    encoded: Encoded,
+    tokenizer: Tokenizer,
+    segments: Sequence[tuple[str, bool]],
+    turns: Sequence[ChatMessage],
+) -> None:
+    ids = tokenizer.encode_segments(segments)
+    owner_of_byte: list[int] = []
+    at = max(encoded.owners, default=-1) + 1  # messages come in order, and each once
+    for text, trusted in segments:
+        owner = -1
+        if not trusted:
+            said = (i for i in range(at, len(turns)) if turns[i].content.strip() == text.strip())
+            owner = next(said, -1)
+            at = max(at, owner + 1)
+        owner_of_byte += [owner] * len(text.encode())
+    encoded.ids += ids
+    encoded.owners += _owners(tokenizer, ids, "".join(t for t, _ in segments), owner_of_byte)
+
+
+def _owners(
+    tokenizer: Tokenizer, ids: Sequence[int], text: str, owner_of_byte: Sequence[int]
+) -> list[int]:
+    """The owner of each token: the message that any of its bytes belongs to, else -1."""
+    data, at, owners = text.encode(), 0, []
+    for token in ids:
+        own = tokenizer.token_bytes(token)
+        if not data.startswith(own, at) and own[:1] == b" ":  # SentencePiece puts it there
+            own = own[1:]
+        owners.append(max(owner_of_byte[at : at + len(own)], default=-1))
+        at += len(own)
+    return owners
+
+
+def _stand_ins(
+    template: ChatTemplate, turns: Sequence[ChatMessage]
+) -> tuple[dict[str, int], list[Message]]:
+    """Indices of answers whose tokens are known, by a text that stands for each; the messages
+    with these.
+
+    A text of its own for each answer is found again whatever the template trims and whoever else
+    said the same. Where a template writes the contents otherwise than as they are (it drops the
+    thoughts of earlier answers, say), there are no stand-ins: the contents are encoded anew.
+    """
+    mark = "\uf8ff"  # a private-use character; more of them where a message has it too
+    while any(mark in m.content for m in turns):
+        mark += "\uf8ff"
+    plain: list[Message] = [{"role": m.role, "content": m.content} for m in turns]
+    spoken: dict[str, int] = {}
+    rendered = list(plain)
+    for index, m in enumerate(turns):
+        if m.role == "assistant" and m.tokens:
+            name = f"{mark}{index}{mark}"
+            spoken[name] = index
+            rendered[index] = {"role": m.role, "content": name}
+    if not spoken:
+        return {}, plain
+    expected, found = template.render(plain), template.render(rendered)
+    untrimmed, trimmed = found, found
+    for name, index in spoken.items():
+        untrimmed = untrimmed.replace(name, turns[index].content)
+        trimmed = trimmed.replace(name, turns[index].content.strip())
+    return (spoken, rendered) if expected in (untrimmed, trimmed) else ({}, plain)
+
+
+def _begin(tokenizer: Tokenizer) -> list[int]:
+    """The begin token where the file asks for one."""
+    special = tokenizer.encode("", add_special=True)[:1]  # an end token, if that is all it wants
+    return special if special == [tokenizer.bos_id] else []
+
+
+def _open_tail(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> list[int]:
+    if not messages or messages[-1].role != "assistant":
+        raise RequestError("there is no answer to continue")
+    last = messages[-1]
+    if last.tokens:
+        return _without_end(tokenizer, last.tokens)
+    return tokenizer.encode(last.content, parse_special=False)
+
+
+def _without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:
+    ids = list(tokens)
+    while ids and ids[-1] in tokenizer.end_ids:
+        ids.pop()
+    return ids

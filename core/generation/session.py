@@ -1,0 +1,419 @@
+"""One conversation on one executor: what of a prompt is read anew, prefill in chunks, decode.
+
+A new prompt keeps the longest prefix that it shares with what the cache or the pool of recent
+prefixes holds, so a turn, an edit or another branch prefills only what differs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import RequestError
+from core.exec.executor import Executor, StopCheck
+from core.files.mapping import NO_FILES, MappedFiles
+from core.finite import Values, checked
+from core.formats.tensor import TensorData
+from core.generation.sampling import Choice, Sampler, judge
+from core.inspect.attention import ring_tensor
+from core.inspect.head_gains import HeadGains
+from core.kv_cache.contents import KvCache, Prefix, good, usable
+from core.kv_cache.prefix_pool import LEAST, PrefixPool
+from core.kv_cache.provenance import SMALLEST, Course, Made, course, forgetting, match
+from core.messages import Gains, Overflow, SamplingOptions
+from core.plan.step import Step
+
+PrefillProgress = Callable[[int, int], None]  # tokens done, tokens in all
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What the cache and the query rings hold between two steps."""
+
+    version: int  # grows with every change
+    length: int  # positions in the cache
+    rows: range  # positions whose queries are kept
+    era: int = 0  # grows when equal tokens may have other keys than before
+    oldest: tuple[int, ...] = ()  # by owner of a cache, the first position whose key it has
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a prompt is to be read: what is done when the context is full, and how many first tokens
+    are kept then. With `resumed`, an answer goes on, whatever weights read its beginning."""
+
+    overflow: Overflow = "stop"
+    head: int = 0
+    resumed: bool = False
+    name: str = ""  # of the conversation, for whoever lists what is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    reused: int  # positions that need no work
+    forgotten: tuple[tuple[int, int], ...]  # first..last-1 of the prompt: what will not be read
+
+
+PLAIN = Reading()
+WORTH_COPYING = 8  # positions: what a prefix of the pool must have more than the cache
+
+
+class Session:
+    """`committed` and `tokens` may be read from any thread, the rest belongs to one.
+
+    `weights` are those of the executor; `made_by` names them and its arithmetic: positions that
+    others made are read anew. `model` names its file in errors. `files` are what the model was made
+    of: once one has changed, steps end in FileChangedError and the cache stays as it was.
+
+    NotFiniteError from whatever computes logits, where these are no numbers; the cache then holds
+    what it held before that step.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        weights: Mapping[str, TensorData] = MappingProxyType({}),
+        *,
+        made_by: str = "",
+        model: str = "",
+        pool: PrefixPool | None = None,
+        files: MappedFiles = NO_FILES,
+    ) -> None:
+        self.executor = executor
+        self.files = files
+        self.pool = PrefixPool() if pool is None else pool
+        self.cache = KvCache(executor, weights)
+        self.made_by = made_by
+        self._model = model
+        self._name = ""  # of the conversation in the cache
+        ring = ring_tensor(executor.program)
+        self._ring_rows = ring.shape[0] if ring else 0
+        self._gains = HeadGains(executor)
+        self._throughout = False  # only what was made with the gains in force counts as read
+        self.before_step: Callable[[], None] = lambda: None  # for whoever has work between steps
+        self.on_rewritten: Callable[[], None] = lambda: None  # something was forgotten
+        self.committed = Committed(0, 0, range(0))
+        self.step_seconds = 0.0  # of the last step, the executor's part
+
+    @property
+    def context(self) -> int:
+        return self.executor.program.context
+
+    @property
+    def context_used(self) -> int:
+        return len(self.cache)
+
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens at the positions of the cache."""
+        return tuple(self.cache.tokens)
+
+    def clear(self) -> None:
+        """Forget what the cache holds."""
+        self._truncate(0)
+        self._new_era()
+
+    @property
+    def gains(self) -> Gains:
+        return self._gains.current
+
+    def set_gains(self, gains: Gains, *, throughout: bool = False) -> None:
+        """Weigh the heads from the next step on; RequestError where these are not the model's.
+
+        With `throughout`, what was not made with just these is cleared.
+        """
+        self._gains.check(gains)
+        self._throughout = throughout
+        if gains != self.gains:
+            self._gains.write(gains)
+            self._gains.current = gains
+            self.committed = replace(self.committed, version=self.committed.version + 1)
+        kept = self.cache.good(None, gains) if throughout else len(self.cache)
+        if kept < len(self.cache):
+            self._keep_copy(kept)
+            self._truncate(kept if self.cache.usable(kept) else 0)
+            self._new_era()
+
+    def check_gains(self, gains: Gains) -> None:
+        """RequestError unless there is a finite number for every head of the model."""
+        self._gains.check(gains)
+
+    def write_gains(self, gains: Gains) -> None:
+        """What the next step uses, and no more; `gains` stays what is in force."""
+        self._gains.write(gains)
+
+    def reusable(self, prompt: Sequence[int]) -> int:
+        """How many tokens of the prompt the cache holds; the last one never counts, as its logits
+        are wanted."""
+        return self._course(prompt, PLAIN).keep
+
+    def prepare(self, prompt: Sequence[int], reading: Reading = PLAIN) -> Prepared:
+        """Bring into the cache what is known of the prompt, and take out what is not of it.
+
+        RequestError where it is empty, or too long and nothing may be forgotten.
+        """
+        self._check(prompt, reading)
+        self._take_from_pool(prompt, reading)
+        way = self._course(prompt, reading)
+        self._keep_copy(way.keep)
+        self._name = reading.name or self._name
+        if way.keep < len(self.cache) and self._stale(way.keep):
+            self._new_era()
+        self._truncate(way.keep)
+        if way.forget is not None:
+            self._forget(*way.forget)
+        gone = [(gap.first, gap.last) for gap in self.cache.gaps]
+        if way.skip:
+            gone.append((way.skip.start, way.skip.stop))
+        return Prepared(len(self.cache), tuple(gone))
+
+    def prefill(
+        self,
+        prompt: Sequence[int],
+        should_stop: StopCheck | None = None,
+        progress: PrefillProgress | None = None,
+        reading: Reading = PLAIN,
+    ) -> NDArray[np.float32]:
+        """Bring the whole prompt into the cache; logits float32 [V] of what follows it.
+
+        RequestError where it is empty, or longer than the context and nothing may be forgotten;
+        CancelledError when stopped, and then the cache holds the chunks that were finished.
+        """
+        self.prepare(prompt, reading)
+        way = self._course(prompt, reading)
+        total = len(self.cache) + len(prompt) - way.start - len(way.skip)
+        logits = np.empty((0, 0), np.float32)
+        for part in self._chunks(prompt[way.start : way.skip.start] if way.skip else ()):
+            self._run(part, 1, should_stop)
+            if progress:
+                progress(len(self.cache), total)
+        self.cache.skip(prompt[way.skip.start : way.skip.stop])
+        for part in self._chunks(prompt[way.skip.stop if way.skip else way.start :]):
+            logits = self._run(part, 1, should_stop)
+            if progress:
+                progress(len(self.cache), total)
+        return logits[0]
+
+    def logits(
+        self, tokens: Sequence[int], should_stop: StopCheck | None = None
+    ) -> NDArray[np.float32]:
+        """Logits float32 [n, V] after every token, computed from an empty cache.
+
+        The program must have been built with as many outputs as tokens in its largest plan.
+        """
+        self._check(tokens, PLAIN)
+        self.clear()
+        rows = np.empty((len(tokens), self.executor.program.vocabulary), np.float32)
+        for part in self._chunks(tokens):
+            start = len(self.cache)
+            rows[start : start + len(part)] = self._run(part, len(part), should_stop)
+        return rows
+
+    def score(
+        self, tokens: Sequence[int], first: int, step: int, should_stop: StopCheck | None = None
+    ) -> Iterator[NDArray[np.float32]]:
+        """Logits float32 [n, V] after each of the tokens from `first` on, n <= `step` at a time.
+
+        What the cache shares with tokens[:first] is kept. `step` is at most `max_outputs`.
+        """
+        self._check(tokens, PLAIN)
+        self.prepare(tokens[: first + 1])
+        for part in self._chunks(tokens[len(self.cache) : first]):
+            self._run(part, 1, should_stop)
+        for start in range(first, len(tokens), step):
+            part = tokens[start : start + step]
+            yield self._run(part, len(part), should_stop)
+
+    @property
+    def max_outputs(self) -> int:
+        """Of how many tokens one step can give the logits."""
+        return max(plan.max_outputs for plan in self.executor.program.plans)
+
+    def decode(self, token: int, should_stop: StopCheck | None = None) -> NDArray[np.float32]:
+        """Append one token; logits float32 [V] of what follows."""
+        return self._run([token], 1, should_stop)[0]
+
+    def make_room(self, reading: Reading) -> bool:
+        """Whether one more token fits, after something was forgotten where the context is full."""
+        if len(self.cache) < self.context:
+            return True
+        what = forgetting(reading.overflow, reading.head, self.context)
+        if what is not None:
+            self._forget(*what)
+            self.on_rewritten()
+        return what is not None
+
+    def generate(
+        self,
+        prompt: Sequence[int],
+        sampling: SamplingOptions,
+        end_tokens: frozenset[int],
+        should_stop: StopCheck | None = None,
+        progress: PrefillProgress | None = None,
+        forced: Sequence[int] = (),
+        reading: Reading = PLAIN,
+    ) -> Iterator[Choice]:
+        """Tokens as they are chosen, the end token included.
+
+        Ends after an end token, after `max_new_tokens`, or when the context is full and nothing
+        may be forgotten. A token is decoded only when the caller asks for the next one. `forced`
+        tokens come first, whatever they are; of these only the last is judged.
+        """
+        sampler = Sampler(sampling)
+        tokens = [*prompt, *forced]
+        self._check(tokens, reading)
+        first = tokens[:-1] if forced else tokens
+        logits = self.prefill(first, should_stop, progress, reading)
+        if forced:
+            yield from (Choice(token, math.nan) for token in forced[:-1])
+            ended = forced[-1] in end_tokens or not self.make_room(reading)
+            yield judge(logits, forced[-1])
+            if ended:
+                return
+            logits = self.decode(forced[-1], should_stop)
+        for produced in range(1, sampling.max_new_tokens + 1):
+            choice = sampler.choose(logits, tokens)
+            tokens.append(choice.token)
+            last = produced == sampling.max_new_tokens or choice.token in end_tokens
+            last = last or not self.make_room(reading)
+            yield choice
+            if last:
+                return
+            logits = self.decode(choice.token, should_stop)
+
+    def checked(self, values: Values, what: str) -> Values:
+        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
+        return checked(values, what, self._model, self.made_by)
+
+    def take_out(self, name: str = "") -> Prefix:
+        """A copy of all that the cache holds, for another executor or a file."""
+        return self.cache.copy_out(name or self._name)
+
+    def take_in(self, prefix: Prefix) -> int:
+        """Hold what the prefix holds, as far as it fits; how many positions that are.
+
+        What the cache held goes to the pool.
+        """
+        length = min(len(prefix.held.tokens), self.context)
+        if not usable(prefix, self.cache.layers, length):
+            length = 0
+        self._keep_copy(self.cache.same_as(prefix))
+        self._name = prefix.name
+        self.cache.copy_in(prefix, length)
+        self._forget_queries()
+        return length
+
+    def usable_at(self, position: int) -> bool:
+        """Whether the token at the position can be run again: rings lose what is old."""
+        return self.cache.usable(position)
+
+    def _course(self, prompt: Sequence[int], reading: Reading) -> Course:
+        usual = self.cache.good(*self._wanted(reading))
+        rule = reading.overflow, reading.head, self.context
+        way = course(self.cache.held, prompt, usual, *rule)
+        if not self.cache.usable(way.keep):
+            way = course(self.cache.held, prompt, 0, *rule)
+        return way
+
+    def _wanted(self, reading: Reading) -> tuple[str | None, Gains | None]:
+        """Weights and gains that positions must have been made with to count as read."""
+        weights = None if reading.resumed else self.made_by
+        return weights, self.gains if self._throughout else None
+
+    def _take_from_pool(self, prompt: Sequence[int], reading: Reading) -> None:
+        gaps = reading.overflow != "stop" and len(prompt) > self.context
+
+        def score(prefix: Prefix) -> int:
+            fresh = good(prefix.held.made, self.made_by, self.gains, self.cache.precision)
+            found = match(prefix.held, prompt, min(fresh, self.context), gaps=gaps)
+            return found.positions if usable(prefix, self.cache.layers, found.positions) else 0
+
+        prefix, length = self.pool.best(score)
+        if prefix is None or length < self._course(prompt, reading).keep + WORTH_COPYING:
+            return
+        self._keep_copy(self.cache.same_as(prefix))
+        self.pool.touch(prefix)
+        self.cache.copy_in(prefix, length)
+        self._forget_queries()
+
+    def _keep_copy(self, kept: int) -> None:
+        """Before all but the first `kept` positions go: a copy for the pool, if it is worth it."""
+        worth = len(self.cache) - kept >= LEAST and self.pool.budget > 0
+        if worth and not self.pool.covers(self.cache.held):
+            self.pool.put(self.cache.copy_out(self._name))
+
+    def _stale(self, kept: int) -> bool:
+        """Whether positions from `kept` on go because of what made them, not of what they are."""
+        return self.cache.good(self.made_by, self.gains) <= kept
+
+    def _forget(self, keep: int, drop: int) -> None:
+        """Queries that are kept move as positions do."""
+        first = self.committed.rows.start
+        self.cache.forget(keep, drop)
+        self._commit(first if first <= keep else max(keep, first - drop))
+        self._new_era()
+
+    def _forget_queries(self) -> None:
+        """Positions came from elsewhere, without their queries."""
+        self._commit(len(self.cache))
+        self._new_era()
+
+    def _new_era(self) -> None:
+        committed = self.committed
+        self.committed = replace(committed, version=committed.version + 1, era=committed.era + 1)
+
+    def _chunks(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
+        chunk = self.executor.program.max_tokens
+        return (tokens[start : start + chunk] for start in range(0, len(tokens), chunk))
+
+    def _run(
+        self, tokens: Sequence[int], outputs: int, should_stop: StopCheck | None
+    ) -> NDArray[np.float32]:
+        self.before_step()
+        start = len(self.cache)
+        step = Step(np.asarray(tokens, np.int32), start, outputs)
+        first = max(self.committed.rows.start, step.kv_length - self._ring_rows)
+        self.cache.writing(step.kv_length)
+        self._commit(min(first, start))  # the ring rows that this step writes over
+        with self.files.unchanged():
+            began = time.perf_counter()
+            logits = self.executor.run(step, should_stop)
+            self.step_seconds = time.perf_counter() - began
+        for token, row in enumerate(logits, step.kv_length - len(logits)):
+            self.checked(row, f"the logits of token {token}")
+        self.cache.append(tokens, Made(self.made_by, self.gains, self.cache.precision))
+        self._commit(first)
+        return logits
+
+    def _truncate(self, length: int) -> None:
+        self.cache.truncate(length)
+        self._commit(min(self.committed.rows.start, length))
+
+    def _commit(self, first_row: int) -> None:
+        length = len(self.cache)
+        rows = range(first_row, length) if self._ring_rows else range(0)
+        oldest = self.cache.oldest_rows()
+        version, changed = self.committed.version, (length, rows)
+        if changed != (self.committed.length, self.committed.rows):
+            version += 1
+        self.committed = replace(
+            self.committed, version=version, length=length, rows=rows, oldest=oldest
+        )
+
+    def _check(self, tokens: Sequence[int], reading: Reading) -> None:
+        if not tokens:
+            raise RequestError("the prompt is empty: it has no tokens")
+        if len(tokens) > self.context and (reading.overflow == "stop" or self.context < SMALLEST):
+            raise RequestError(
+                f"the prompt has {len(tokens)} tokens, but the context holds {self.context}; "
+                "shorten it or load the model with a larger context"
+            )
+        vocabulary = self.executor.program.vocabulary
+        if min(tokens) < 0 or max(tokens) >= vocabulary:
+            outside = next(t for t in tokens if not 0 <= t < vocabulary)
+            raise RequestError(f"token {outside} is outside the vocabulary of {vocabulary} tokens")

@@ -1,0 +1,1 @@
+"""Models known by name, and where they lie."""

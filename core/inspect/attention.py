@@ -1,0 +1,235 @@
+"""Attention maps: what a map is, and what of the running model is shown to whoever draws one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.plan.attention_layers import AttentionLayer, attention_layers
+from core.plan.cache_layers import cache_layers
+from core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
+from core.quant import rows as state_rows
+
+if TYPE_CHECKING:
+    from core.exec.executor import Executor
+    from core.generation.session import Session
+    from core.gpu.pipelines import BufferRange
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is told by whoever uses the map
+def probabilities(
+    q: NDArray[Any],
+    k: NDArray[Any],
+    positions: NDArray[np.integer[Any]],
+    *,
+    scale: float,
+    window: int,
+) -> NDArray[np.float32]:
+    """Rows of one head's map: queries [T,d] at `positions` [T], keys [C,d] -> float32 [T,C].
+
+    softmax(q . k * scale) over key positions up to each row's own; with window > 0 only the last
+    `window` of these (Vaswani et al. 2017). All other entries are 0. Both as the model keeps them,
+    float16 or float32.
+    """
+    scores = q.astype(np.float32) @ k.astype(np.float32).T * np.float32(scale)
+    own, key = np.asarray(positions)[:, None], np.arange(len(k))[None, :]
+    hidden = key > own
+    if window > 0:
+        hidden |= key <= own - window
+    scores[hidden] = -np.inf
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores
+
+
+def ring_tensor(program: Program) -> Tensor | None:
+    """A query ring [R, heads*head_dim] of the program; all layers' have as many rows."""
+    plan = program.plans[0]
+    names = {layer.queries for layer in attention_layers(plan)}
+    return next((t for t in plan.tensors if t.name in names), None)
+
+
+class AttentionSource:
+    """Queries, keys and tokens of the running model, to be read from any thread and not written.
+
+    Query p of a layer lies in row p mod `ring_rows` of its ring, key p in row p mod `key_rows`;
+    rows are bytes, see `core.quant.rows`. Rows
+    outside `rows`, and keys from `length` on, are being written or are stale. After `close` (the
+    model was unloaded or moved to another executor) `hold` says so and the engine has a new source.
+    """
+
+    def __init__(self, executor: Executor, session: Session, note: str = "") -> None:
+        self._executor = executor
+        self._session = session
+        self._state = threading.Condition()
+        self._holders = 0
+        self._alive = True
+        self.layers: tuple[AttentionLayer, ...] = attention_layers(executor.program.plans[0])
+        self.note = note  # a sentence on why no queries are kept; "" where they are
+        self.context: int = executor.program.context
+        owners = [owner.keys.name for owner in cache_layers(executor.program.plans[0])]
+        self._owner = [owners.index(layer.keys) for layer in self.layers]
+        tensors = executor.program.plans[0].tensors
+        self._tensors = {t.name: t for t in tensors if t.kind is Kind.STATE}
+        ring = ring_tensor(executor.program)
+        self.ring_rows: int = ring.shape[0] if ring else 0
+        self.dtype: str = ring.dtype if ring else "f32"
+        self.bytes: int = _ring_bytes(self.layers, self.ring_rows, self.dtype)  # of all rings
+
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens at positions 0 .. length-1."""
+        return self._session.tokens()
+
+    @property
+    def length(self) -> int:
+        """Positions whose step has ended."""
+        return self._session.committed.length
+
+    @property
+    def version(self) -> int:
+        """Grows whenever the tokens or the gains change."""
+        return self._session.committed.version
+
+    @property
+    def era(self) -> int:
+        """Grows when the cache is emptied: what it holds then is new, even of equal tokens."""
+        return self._session.committed.era
+
+    @property
+    def rows(self) -> range:
+        """Positions whose queries the rings hold."""
+        return self._session.committed.rows
+
+    def rows_of(self, layer: int) -> range:
+        """Those of `rows` for which the layer's cache still holds every key they look at: a ring
+        loses old ones."""
+        committed, window = self._session.committed, self.layers[layer].window
+        rows, oldest = committed.rows, committed.oldest[self._owner[layer]]
+        first = max(rows.start, oldest + window - 1) if oldest else rows.start
+        return range(min(first, rows.stop), rows.stop)
+
+    def common_rows(self, layers: Iterable[int]) -> range:
+        """Those that `rows_of` each of these layers has."""
+        rows = self.rows
+        first = max((self.rows_of(layer).start for layer in layers), default=rows.start)
+        return range(first, rows.stop)
+
+    def host_queries(self, layer: int) -> NDArray[np.uint8] | None:
+        """[ring_rows, bytes], the memory itself; None on a device or where not kept."""
+        name = self.layers[layer].queries
+        return None if name is None else self._host(name)
+
+    def host_keys(self, layer: int) -> NDArray[np.uint8] | None:
+        """[key_rows, bytes], the memory itself; None on a device."""
+        return self._host(self.layers[layer].keys)
+
+    def device_queries(self, layer: int) -> BufferRange | None:
+        """(buffer, offset, bytes), as `host_queries`; None where the host holds them."""
+        name = self.layers[layer].queries
+        return None if name is None else self._device(name)
+
+    def device_keys(self, layer: int) -> BufferRange | None:
+        return self._device(self.layers[layer].keys)
+
+    def checked(self, maps: NDArray[np.float32], what: str) -> NDArray[np.float32]:
+        """The same numbers; NotFiniteError that names the model where one is NaN or infinite."""
+        return self._session.checked(maps, what)
+
+    def queries(self, layer: int, rows: range | None = None) -> NDArray[np.float32]:
+        """The queries of `rows`, by default all that are kept, [len(rows), heads, head_dim]; not
+        while a step runs."""
+        shape, rows = self.layers[layer], self.rows if rows is None else rows
+        assert shape.queries is not None or not rows, "no queries are kept"
+        found = self._read(shape.queries, rows) if shape.queries else np.zeros(0, np.float32)
+        return found.reshape(-1, shape.heads, shape.head_dim)
+
+    def keys(self, layer: int) -> NDArray[np.float32]:
+        """The keys, [length, kv_heads, head_dim], 0 where a ring has lost them; not while a step
+        runs."""
+        shape, length = self.layers[layer], self.length
+        held = range(max(0, length - shape.key_rows), length)
+        keys = np.zeros((length, shape.kv_heads, shape.head_dim), np.float32)
+        keys[held.start :] = self._read(shape.keys, held).reshape(-1, *keys.shape[1:])
+        return keys
+
+    @contextmanager
+    def hold(self) -> Iterator[bool]:
+        """Keeps the memory until the block ends; False: it is gone, leave it alone.
+
+        Hold it while recording and submitting work that reads it: whoever frees the memory waits
+        for the holders, and then for the device. Blocks are short: the worker waits for them.
+        """
+        with self._state:
+            alive = self._alive
+            self._holders += alive
+        try:
+            yield alive
+        finally:
+            with self._state:
+                self._holders -= alive
+                self._state.notify_all()
+
+    def close(self) -> None:
+        """Waits for the holders; from then on `hold` gives False."""
+        with self._state:
+            self._alive = False
+            self._state.wait_for(lambda: self._holders == 0)
+
+    def _read(self, name: str, positions: range) -> NDArray[np.float32]:
+        """float32 [len(positions), columns]"""
+        assert self._alive, "the source is closed"
+        tensor = self._tensors[name]
+        runs = _unrolled(positions, tensor.shape[0])
+        parts = [self._executor.read_state(name, run.start, len(run)) for run in runs]
+        empty = np.zeros((0, tensor_row_bytes(tensor)), np.uint8)
+        data = np.concatenate([empty, *parts])
+        return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
+
+    def _host(self, name: str) -> NDArray[np.uint8] | None:
+        return self._executor.host_state(name) if self._alive else None
+
+    def _device(self, name: str) -> BufferRange | None:
+        return self._executor.device_state(name) if self._alive else None
+
+
+def _unrolled(positions: range, ring: int) -> Iterator[range]:
+    """Positions -> runs of rows of a ring."""
+    at = positions.start
+    while at < positions.stop:
+        first = at % ring
+        count = min(positions.stop - at, ring - first)
+        yield range(first, first + count)
+        at += count
+
+
+def head_maps(
+    source: AttentionSource, layer: int, heads: Sequence[int], out: NDArray[np.float32]
+) -> None:
+    """Maps of heads of a layer into float32 [heads, rows, length], for the rows that are kept; NaN
+    where keys that a row looked at are not.
+
+    ValueError where `out` has another shape, NotFiniteError where weights are no numbers. Not while
+    a step runs.
+    """
+    shape, positions = source.layers[layer], np.asarray(source.rows)
+    if out.shape != (len(heads), len(positions), source.length):
+        raise ValueError(f"expected {(len(heads), len(positions), source.length)}, got {out.shape}")
+    queries, keys = source.queries(layer), source.keys(layer)
+    for row, head in enumerate(heads):
+        group = head * shape.kv_heads // shape.heads
+        out[row] = probabilities(
+            queries[:, head], keys[:, group], positions, scale=shape.scale, window=shape.window
+        )
+        source.checked(out[row], f"the attention weights of layer {layer}, head {head}")
+    out[:, : source.rows_of(layer).start - source.rows.start] = np.nan
+
+
+def _ring_bytes(layers: tuple[AttentionLayer, ...], rows: int, dtype: str) -> int:
+    columns = sum(layer.heads * layer.head_dim for layer in layers if layer.queries)
+    return rows * columns * {"f16": 2, "f32": 4}[dtype]

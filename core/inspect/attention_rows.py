@@ -1,0 +1,255 @@
+"""Where one token looks, or who looks at it: rows and columns of maps, by themselves or through
+all layers.
+
+Made of the queries and keys that the running model keeps; on its thread, not while a step runs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import RequestError
+from core.inspect.attention import AttentionSource, probabilities
+from core.messages import Look, Looked
+from core.plan.attention_layers import AttentionLayer
+
+ROLLOUT_BYTES = 128 << 20  # for the maps behind a rollout, once it is asked for
+ROLLOUT_ROWS = 32  # computed together: the grain of a look that is interrupted
+COLUMN_PAIRS = 4 << 20  # of tokens, for all heads of a column: some 50 ms
+
+F32 = NDArray[np.float32]
+
+
+class Looking:
+    """Serves looks at one running model; keeps what a rollout needs from look to look."""
+
+    def __init__(self, source: AttentionSource) -> None:
+        self.source = source
+        self._rollout: Rollout | None = None
+
+    def look(self, request: Look, seconds: float = math.inf) -> Looked | None:
+        """None when the time was up: ask again, and it goes on where it was.
+
+        RequestError where the position, layer or head is not there, its query is no longer kept,
+        or a rollout would need too much memory; NotFiniteError where the weights are no numbers.
+        """
+        self._check(request)
+        weights, message = np.zeros(self.source.length, np.float32), ""
+        if request.mode == "rollout":
+            if self._rollout is None:
+                self._rollout = Rollout(self.source)
+            if not self._rollout.extend(self._needed(request), seconds):
+                return None
+            weights = self._rollout.weights(request)
+        elif request.direction == "from":
+            row = self._row(request)
+            weights[: len(row)] = row
+        else:
+            rows = self._column_rows(request)
+            weights[rows.start : rows.stop] = self._column(request, rows)
+            if (rows.start, rows.stop) != (request.position, self.source.length):
+                message = f"of the tokens that follow, {rows.start} to {rows.stop - 1} are told"
+        self.source.checked(weights, f"the attention weights of token {request.position}")
+        values = tuple(weights.tolist())
+        return Looked(request.request, request.position, request.direction, values, message)
+
+    def _needed(self, request: Look) -> int:
+        """Rows that the rollout must reach."""
+        return request.position + 1 if request.direction == "from" else self.source.length
+
+    def _check(self, request: Look) -> None:
+        source, position = self.source, request.position
+        if source.ring_rows == 0:
+            raise RequestError(source.note or "no queries are kept, so there is nothing to look at")
+        if not 0 <= position < source.length:
+            raise RequestError(
+                f"position {position} is not in the cache, which holds {source.length} tokens"
+            )
+        for layer, heads in _wanted(request, source.layers):
+            if not 0 <= layer < len(source.layers):
+                raise RequestError(f"layer {layer}: the model has {len(source.layers)} layers")
+            most = source.layers[layer].heads
+            if not all(0 <= head < most for head in heads):
+                raise RequestError(f"layer {layer} has heads 0 to {most - 1}, asked for {heads}")
+        if request.mode == "heads" and not request.heads:
+            raise RequestError("no head is chosen")
+        rows = source.common_rows(layer for layer, _ in _wanted(request, source.layers))
+        if request.direction == "from" and request.mode != "rollout" and position not in rows:
+            raise RequestError(
+                f"where token {position} looks is no longer known: of {rows.start} to "
+                f"{rows.stop - 1} it is; a larger query memory keeps more"
+            )
+
+    def _row(self, request: Look) -> F32:
+        """Float32 [position + 1], the mean over the heads."""
+        at = request.position
+        parts = [
+            (len(heads), mean_map(self.source, layer, range(at, at + 1), at + 1, heads)[0])
+            for layer, heads in _wanted(request, self.source.layers)
+        ]
+        return _mean(parts)
+
+    def _column_rows(self, request: Look) -> range:
+        """Rows of the column: those that are kept, and no more than can be computed at once."""
+        wanted = _wanted(request, self.source.layers)
+        rows = self.source.common_rows(layer for layer, _ in wanted)
+        heads = sum(len(h) for _, h in wanted)
+        first = max(request.position, rows.start)
+        most = max(1, COLUMN_PAIRS // (heads * self.source.length))
+        return range(first, min(rows.stop, first + most))
+
+    def _column(self, request: Look, rows: range) -> F32:
+        """Float32 [rows], the mean over the heads."""
+        parts = [
+            (len(heads), mean_map(self.source, layer, rows, rows.stop, heads)[:, request.position])
+            for layer, heads in _wanted(request, self.source.layers)
+        ]
+        return _mean(parts)
+
+
+class Rollout:
+    """Attention rollout (Abnar and Zuidema 2020): what reaches a token through all layers.
+
+    The product over the layers of (A + I) / 2, A a layer's map, the mean over its heads. A grows
+    with the text; of another text, only what differs is computed again.
+    """
+
+    def __init__(self, source: AttentionSource) -> None:
+        self._source = source
+        layers = len(source.layers)
+        self.limit = math.isqrt(ROLLOUT_BYTES // 4 // layers)
+        self._done = 0  # rows
+        self._maps = np.zeros((layers, self.limit, self.limit), np.float32)  # paged in when used
+        self._tokens: tuple[int, ...] = ()
+        self._keys = np.zeros((0, 1), np.float32)  # last layer's of these: the same text may have
+        # been read again with other gains
+
+    def extend(self, rows: int, seconds: float) -> bool:
+        """Compute maps up to this row; False when the time was up. At least one chunk is made."""
+        if rows > self.limit:
+            raise RequestError(
+                f"rollout multiplies the maps of all layers: the text has {rows} tokens, "
+                f"and {ROLLOUT_BYTES >> 20} MiB are enough for {self.limit}"
+            )
+        self._forget_what_changed()
+        kept = self._source.common_rows(range(len(self._source.layers)))
+        if self._done < min(rows, kept.start):
+            raise RequestError(
+                "rollout needs the queries of all tokens, and those of the first "
+                f"{kept.start} are no longer kept; a larger query memory keeps more"
+            )
+        end = time.perf_counter() + seconds
+        while self._done < rows:
+            last = min(rows, self._done + ROLLOUT_ROWS)
+            self._compute(range(self._done, last))
+            self._done = last
+            if time.perf_counter() >= end:
+                break
+        return self._done >= rows
+
+    def weights(self, request: Look) -> F32:
+        """Float32 [length]: a row, or a column, of the product."""
+        length, position = self._source.length, request.position
+        back = request.direction == "to"
+        used = slice(0, length) if back else slice(0, position + 1)
+        flow = np.zeros(length, np.float32)
+        flow[position] = 1
+        for one in self._maps[:, used, used] if back else self._maps[::-1, used, used]:
+            moved = _step(one, flow[used], back, request.without_first)
+            flow[used] = (flow[used] + moved) / 2
+        return flow
+
+    def _compute(self, rows: range) -> None:
+        for layer, shape in enumerate(self._source.layers):
+            block = mean_map(self._source, layer, rows, rows.stop, range(shape.heads))
+            self._maps[layer, rows.start : rows.stop, : rows.stop] = block
+
+    def _forget_what_changed(self) -> None:
+        tokens, keys = self._source.tokens(), self._source.keys(len(self._source.layers) - 1)
+        keys = keys.reshape(len(keys), -1)
+        both = min(self._done, len(tokens), len(keys), len(self._tokens))
+        same = np.array(tokens[:both]) == np.array(self._tokens[:both])
+        same &= (keys[:both] == self._keys[:both]).all(axis=1) if both else True
+        self._done = both if same.all() else int(np.argmin(same))
+        self._tokens, self._keys = tokens, keys
+
+
+def _step(one: F32, flow: F32, back: bool, without_first: bool) -> F32:
+    """Through one layer. Without the first token: its column is 0, and what is left of each row
+    scaled to 1."""
+    if not without_first:
+        return one @ flow if back else flow @ one
+    left: F32 = np.maximum(1 - one[:, 0], np.float32(1e-6))
+    scale: F32 = np.reciprocal(left)
+    scale[0] = 0
+    if back:
+        moved = scale * (one[:, 1:] @ flow[1:])
+    else:
+        moved = (flow * scale) @ one
+    moved[0] = flow[0]
+    return moved
+
+
+def mean_map(
+    source: AttentionSource, layer: int, rows: range, length: int, heads: Sequence[int]
+) -> F32:
+    """Rows of a layer's map over the first `length` keys, float32 [rows, length], the mean over
+    these heads."""
+    shape, positions = source.layers[layer], np.asarray(rows)
+    queries, keys = source.queries(layer, rows), source.keys(layer)[:length]
+    if len(heads) == shape.heads:
+        return _mean_of_all(queries, keys, positions, shape)
+    total = np.zeros((len(rows), length), np.float32)
+    for head in heads:
+        group = head * shape.kv_heads // shape.heads
+        total += probabilities(
+            queries[:, head], keys[:, group], positions, scale=shape.scale, window=shape.window
+        )
+    return total / np.float32(len(heads))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # as `probabilities`
+def _mean_of_all(
+    queries: NDArray[np.floating], keys: NDArray[np.floating], positions: NDArray[np.integer],
+    shape: AttentionLayer,
+) -> F32:  # fmt: skip
+    """As `probabilities`, [T,H,d] and [C,K,d] -> [T,C], a product for each key head."""
+    rows, group = len(queries), shape.heads // shape.kv_heads
+    q = queries.astype(np.float32).transpose(1, 0, 2).reshape(shape.kv_heads, group * rows, -1)
+    k = np.ascontiguousarray(keys.astype(np.float32).transpose(1, 2, 0))
+    scores = (q @ k).reshape(shape.heads, rows, -1)
+    scores *= np.float32(shape.scale)
+    own, key = positions[:, None], np.arange(len(keys))[None, :]
+    hidden = key > own
+    if shape.window > 0:
+        hidden |= key <= own - shape.window
+    scores += np.where(hidden, np.float32(-np.inf), np.float32(0))
+    scores -= scores.max(axis=2, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=2, keepdims=True)
+    return scores.mean(axis=0)
+
+
+def _wanted(request: Look, layers: Sequence[AttentionLayer]) -> list[tuple[int, tuple[int, ...]]]:
+    """The heads by layer; none for a rollout, which has all."""
+    if request.mode == "rollout":
+        return []
+    if request.mode == "layer-mean":
+        known = 0 <= request.layer < len(layers)
+        return [(request.layer, tuple(range(layers[request.layer].heads)) if known else (0,))]
+    found: dict[int, tuple[int, ...]] = {}
+    for layer, head in request.heads:
+        found[layer] = (*found.get(layer, ()), head)
+    return list(found.items())
+
+
+def _mean(parts: Sequence[tuple[int, F32]]) -> F32:
+    """The mean over all heads of means over some."""
+    total = sum(count for count, _ in parts)
+    result: F32 = sum(np.float32(count / total) * values for count, values in parts)  # type: ignore[assignment]
+    return result

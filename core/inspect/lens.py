@@ -1,0 +1,90 @@
+"""Looking inside at a position of the cache, without leaving a trace in it.
+
+The token at the position runs once more, over the cache as it stands, through all ops but those
+that store. Not while a step runs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import RequestError
+from core.generation.session import Session
+from core.messages import Gains
+from core.plan.plan import Plan
+from core.plan.step import Step
+
+F32 = NDArray[np.float32]
+
+_STORES = ("store",)  # ops left out, so that nothing kept is written again
+
+
+def logits_after(session: Session, position: int, gains: Gains | None = None) -> F32:
+    """Logits float32 [V] of what follows the position, with the gains in force or others.
+
+    NotFiniteError where they are no numbers, as of `lens` and `divergence`.
+    """
+    plan, step = _again(session, position)
+    if gains is not None:
+        session.write_gains(gains)
+    try:
+        with session.files.unchanged():
+            session.executor.run_ops(plan, step, 0, len(plan.ops), _STORES)
+            logits = session.executor.read(plan, plan.tensors[plan.logits], step)[0]
+    finally:
+        if gains is not None:
+            session.write_gains(session.gains)
+    return session.checked(logits, f"the logits of token {position}")
+
+
+def divergence(session: Session) -> float:
+    """KL(all gains 1 || gains in force) in nats, of the next token after the last position."""
+    last = session.context_used - 1
+    ones = tuple((1.0,) * len(row) for row in session.gains)
+    p, q = (_log_softmax(logits_after(session, last, gains)) for gains in (ones, session.gains))
+    return max(0.0, float((np.exp(p) * (p - q)).sum()))  # of finite logits, never NaN
+
+
+def lens(session: Session, position: int) -> list[tuple[int, F32]]:
+    """(layer, logits float32 [V]) behind every layer: its residual through output norm and head."""
+    with session.files.unchanged():
+        return _lens(session, *_again(session, position))
+
+
+def _lens(session: Session, plan: Plan, step: Step) -> list[tuple[int, F32]]:
+    run, residuals, done = session.executor.run_ops, [], 0
+    for layer, index in enumerate(plan.layer_ends):
+        run(plan, step, done, index + 1, _STORES)
+        done = index + 1
+        residual = plan.tensors[plan.ops[index].outputs[0]]
+        residuals.append((layer, session.executor.read(plan, residual, step)))
+    return [
+        (
+            layer,
+            session.checked(_through_head(session, plan, step, values), f"layer {layer}'s logits"),
+        )
+        for layer, values in residuals
+    ]
+
+
+def _through_head(session: Session, plan: Plan, step: Step, residual: F32) -> F32:
+    first = next(i for i, op in enumerate(plan.ops) if op.name == "output_rows")
+    executor = session.executor
+    executor.write(plan, plan.tensors[plan.ops[first].inputs[0]], step, residual)
+    executor.run_ops(plan, step, first, len(plan.ops))
+    return executor.read(plan, plan.tensors[plan.logits], step)[0]
+
+
+def _again(session: Session, position: int) -> tuple[Plan, Step]:
+    tokens = session.tokens()
+    if not 0 <= position < len(tokens):
+        raise RequestError(f"position {position} is not in the cache, which holds {len(tokens)}")
+    step = Step(np.array([tokens[position]], np.int32), position)
+    return session.executor.program.plan_for(1, 1), step
+
+
+def _log_softmax(logits: F32) -> NDArray[np.float64]:
+    shifted = logits.astype(np.float64) - logits.max()
+    result: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
+    return result

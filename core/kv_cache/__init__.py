@@ -1,0 +1,1 @@
+"""The key and value cache: its contents, recent prefixes, where its rows came from, its file."""

@@ -1,0 +1,259 @@
+"""The live cache of one executor: which position holds what, copies of it, and what is forgotten.
+
+Rows move as raw bytes, the same in every executor. Layers with a sliding window may keep fewer rows
+than the context: a ring, in which position p lies in row p mod rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.exec.executor import Executor
+from core.exec.shifting import shift
+from core.formats.tensor import TensorData
+from core.kv_cache.provenance import Gap, Held, Made, Precision, common
+from core.messages import Gains
+from core.plan.cache_layers import CacheLayer, cache_layers
+from core.plan.plan import Tensor, tensor_row_bytes
+from core.quant import rows as state_rows
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Of one tensor, the rows of positions `first` and on: uint8 [positions, bytes of a row]."""
+
+    first: int
+    data: Bytes
+    dtype: str
+    block: int = 0  # of dtype i8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefix:
+    """A cache's content apart from any executor."""
+
+    name: str
+    held: Held
+    rows: Mapping[str, Rows] = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(rows.data.nbytes for rows in self.rows.values())
+
+
+class KvCache:
+    def __init__(self, executor: Executor, weights: Mapping[str, TensorData]) -> None:
+        self._executor = executor
+        plan = executor.program.plans[0]
+        turns = [o for o in plan.ops if o.name == "rope" and len(o.inputs) > 1]
+        factors = {plan.tensors[op.inputs[1]].name for op in turns}
+        self._factors = {name: weights[name] for name in factors}
+        self.layers = cache_layers(executor.program.plans[0])
+        self.tokens: list[int] = []
+        self._made: list[Made] = []
+        self._gaps: tuple[Gap, ...] = ()
+        context = executor.program.context
+        # The first position that a ring still has; it has all from there to the last.
+        self._oldest = {layer.layer: 0 for layer in self.layers if layer.rows < context}
+        self._none_lost = (0,) * len(self.layers)
+        self.precision: Precision = "int8" if self._rounds() else "whole"
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def position_bytes(self) -> int:
+        """Of one position in all layers."""
+        return sum(tensor_row_bytes(t) for layer in self.layers for t in layer.tensors)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return self._gaps
+
+    @property
+    def held(self) -> Held:
+        return Held(tuple(self.tokens), tuple(self._made), self._gaps)
+
+    def good(self, weights: str | None, gains: Gains | None) -> int:
+        """How many first positions were made with these weights, and gains where they matter."""
+        return good(self._made, weights, gains, self.precision)
+
+    def usable(self, length: int) -> bool:
+        """Whether a step could follow the first `length` positions: rings lose what is old."""
+        return all(
+            self._oldest.get(layer.layer, 0) <= max(0, length - layer.window + 1)
+            for layer in self.layers
+        )
+
+    def oldest_rows(self) -> tuple[int, ...]:
+        """`oldest` of every layer."""
+        return tuple(map(self.oldest, self.layers)) if self._oldest else self._none_lost
+
+    def oldest(self, layer: CacheLayer) -> int:
+        """The first position whose row the layer still has."""
+        return self._oldest.get(layer.layer, 0)
+
+    def writing(self, end: int) -> None:
+        """A step is about to write positions up to `end`: rings lose what lay there."""
+        for layer in self.layers:
+            if layer.layer in self._oldest:
+                lost = max(self._oldest[layer.layer], end - layer.rows)
+                self._oldest[layer.layer] = lost
+
+    def append(self, tokens: Sequence[int], made: Made) -> None:
+        self.tokens.extend(tokens)
+        if self._made and self._made[-1] == made:
+            made = self._made[-1]  # one for a whole conversation, usually
+        self._made.extend([made] * len(tokens))
+
+    def skip(self, tokens: Sequence[int]) -> None:
+        """Tokens that follow, and are not read: forgotten before they were known."""
+        if tokens:
+            first = len(self.tokens) + sum(len(gap.tokens) for gap in self._gaps)
+            self._gaps = (*self._gaps, Gap(first, tuple(tokens)))
+
+    def truncate(self, length: int) -> None:
+        self._gaps = self.held.first(length).gaps if self._gaps else ()
+        del self.tokens[length:]
+        del self._made[length:]
+        if length == 0:
+            self._oldest = dict.fromkeys(self._oldest, 0)
+
+    def forget(self, keep: int, drop: int) -> None:
+        """Forget positions keep..keep+drop-1; what follows moves down."""
+        held, length = self.held.without(keep, drop), len(self)
+        shift(self._executor, self._factors, keep=keep, drop=drop, length=length)
+        for layer, oldest in self._oldest.items():
+            if oldest >= keep:
+                self._oldest[layer] = max(keep, oldest - drop)
+        self.tokens[:] = held.tokens
+        self._made[:] = held.made
+        self._gaps = held.gaps
+
+    def copy_out(self, name: str) -> Prefix:
+        """All that is held."""
+        rows = {}
+        for layer in self.layers:
+            first = self.oldest(layer)
+            for tensor in layer.tensors:
+                parts = [
+                    self._executor.read_state(tensor.name, row, count)
+                    for row, count in _runs(first, len(self), tensor.shape[0])
+                ]
+                data = np.concatenate(parts) if parts else _nothing(tensor)
+                rows[tensor.name] = Rows(first, data, tensor.dtype, tensor.block)
+        return Prefix(name, self.held, rows)
+
+    def values(self, layer: CacheLayer, tensor: Tensor, positions: range) -> NDArray[np.float32]:
+        """What the rows of these positions stand for, float32 [positions, G*d]; not of rows that
+        a ring has lost."""
+        parts = [
+            self._executor.read_state(tensor.name, row, count)
+            for row, count in _runs(positions.start, positions.stop, tensor.shape[0])
+        ]
+        data = np.concatenate(parts) if parts else _nothing(tensor)
+        return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
+
+    def same_as(self, prefix: Prefix) -> int:
+        """How many first positions hold just what the prefix holds."""
+        mine, other = self.held, prefix.held
+        limit = min(len(mine.tokens), len(other.tokens))
+        if mine.gaps != other.gaps:
+            limit = min([limit, *(gap.first for gap in mine.gaps + other.gaps)])
+        same = common(mine.tokens, other.tokens, limit)
+        return next((i for i in range(same) if mine.made[i] != other.made[i]), same)
+
+    def copy_in(self, prefix: Prefix, length: int) -> int:
+        """Hold the first `length` positions of the prefix; how many had to be copied."""
+        kept = min(self.same_as(prefix), length)
+        if not self.usable(kept):
+            kept = 0
+        self.truncate(kept)
+        for layer in self.layers:
+            for tensor in layer.tensors:
+                self._copy_rows(layer, tensor, prefix.rows[tensor.name], kept, length)
+        held = prefix.held.first(length)
+        converted = any(r.dtype == "i8" for r in prefix.rows.values())
+        rounded: Precision = "int8" if converted or self.precision == "int8" else "whole"
+        self.tokens[kept:] = held.tokens[kept:]
+        self._made[kept:] = [
+            m
+            if m.precision == rounded or m.precision == "int8"
+            else Made(m.weights, m.gains, rounded)
+            for m in held.made[kept:]
+        ]
+        self._gaps = held.gaps
+        return length - kept
+
+    def _copy_rows(
+        self, layer: CacheLayer, tensor: Tensor, rows: Rows, kept: int, length: int
+    ) -> None:
+        ring = layer.layer in self._oldest
+        # A ring's rows of positions below `kept` may be gone by now: copy all that there are.
+        first = max(rows.first, length - tensor.shape[0] if ring else kept)
+        data = convert(rows, slice(first - rows.first, length - rows.first), tensor)
+        if ring:
+            self._oldest[layer.layer] = first
+        done = 0
+        for row, count in _runs(first, length, tensor.shape[0]):
+            self._executor.write_state(tensor.name, row, data[done : done + count])
+            done += count
+
+    def _rounds(self) -> bool:
+        return any(t.dtype == "i8" for layer in self.layers for t in layer.tensors)
+
+
+def usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> bool:
+    """Whether a step could follow the prefix's first `length` positions once they are copied."""
+    return all(
+        prefix.rows[layer.keys.name].first <= max(0, length - layer.window + 1)
+        if layer.window
+        else prefix.rows[layer.keys.name].first == 0
+        for layer in layers
+    )
+
+
+def good(
+    made: Sequence[Made], weights: str | None, gains: Gains | None, precision: Precision
+) -> int:
+    """How many first positions are as good as computed anew into a cache of this precision.
+
+    Without `weights` or `gains`, any will do.
+    """
+    known: dict[int, bool] = {}  # the objects are few and shared
+    for index, m in enumerate(made):
+        if id(m) not in known:
+            same = weights in (None, m.weights) and gains in (None, m.gains)
+            rounded = m.precision == "int8" and precision != "int8"
+            known[id(m)] = same and not (rounded and weights is not None)
+        if not known[id(m)]:
+            return index
+    return len(made)
+
+
+def convert(rows: Rows, some: slice, tensor: Tensor) -> Bytes:
+    """Some of the rows as the tensor keeps them."""
+    data = rows.data[some]
+    if rows.dtype == tensor.dtype:
+        return data
+    values = state_rows.decode(data, rows.dtype, tensor.shape[1], rows.block)
+    return state_rows.encode(values, tensor.dtype, tensor.block)
+
+
+def _runs(first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Positions first..last-1 -> (row, count) of the runs in which they lie."""
+    while first < last:
+        row = first % rows
+        count = min(last - first, rows - row)
+        yield row, count
+        first += count
+
+
+def _nothing(tensor: Tensor) -> Bytes:
+    return np.zeros((0, tensor_row_bytes(tensor)), np.uint8)

@@ -1,0 +1,230 @@
+"""A conversation's cache as a file: what was computed once is mapped back later.
+
+Layout: b"LLMLKV01", the header's length as a little-endian u64, the header in JSON, then the rows
+of each tensor in the order of the header, and at the very end the CRC-32 of these rows as a u32.
+The header says which model, weights and types made the rows; a file that says otherwise than what
+runs now is not used. Nothing in it is trusted: sizes are checked before they are used.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import FileError, RequestError
+from core.files.json_text import found
+from core.files.mapping import MappedFile, MappedFiles, mapped
+from core.files.writing import replaced
+from core.kv_cache.contents import KvCache, Prefix, Rows
+from core.kv_cache.provenance import Gap, Held, Made
+from core.messages import Gains
+from core.plan.plan import tensor_row_bytes
+
+MAGIC = b"LLMLKV01"
+MOST_HEADER = 64 << 20  # bytes
+VERSION = 1
+_START = struct.Struct("<8sQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What must be the same for saved rows to be worth anything."""
+
+    model: str  # a hash of the file's header, which has its tokenizer in it, and of its size
+    weights: str  # the weights' mode and the activations
+    gains: Gains
+
+
+def save(path: Path, prefix: Prefix, identity: Identity) -> int:
+    """Write the first positions that were made as `identity` says; bytes written.
+
+    RequestError where there is nothing to save, FileError where it cannot be written.
+    """
+    count = _savable(prefix, identity)
+    header = json.dumps(_header(prefix, prefix.held.first(count), identity)).encode()
+    header += b" " * (-(len(header) + _START.size) % 64)  # rows begin aligned
+    with replaced(path) as file:
+        file.write(_START.pack(MAGIC, len(header)))
+        file.write(header)
+        size, checksum = _START.size + len(header), 0
+        for rows in prefix.rows.values():
+            data = np.ascontiguousarray(rows.data[: count - rows.first])
+            checksum = zlib.crc32(data.data, checksum)
+            size += file.write(data.data)
+        return size + file.write(struct.pack("<I", checksum))
+
+
+def _savable(prefix: Prefix, identity: Identity) -> int:
+    """How many first positions were made alike, and as `identity` says."""
+    made = prefix.held.made
+    whole = Made(identity.weights, identity.gains, made[0].precision) if made else None
+    count = next((i for i, m in enumerate(made) if m != whole), len(made))
+    if not count:
+        raise RequestError("the cache is empty, or was made with other weights: nothing to save")
+    if count < len(made) and any(rows.first for rows in prefix.rows.values()):
+        raise RequestError("the cache was made with different weights: it cannot be saved")
+    return count
+
+
+def _header(prefix: Prefix, held: Held, identity: Identity) -> dict[str, Any]:
+    count = len(held.tokens)
+    return {
+        "version": VERSION,
+        "model": identity.model,
+        "weights": identity.weights,
+        "gains": identity.gains,
+        "precision": held.made[0].precision,
+        "name": prefix.name,
+        "tokens": held.tokens,
+        "gaps": [[gap.first, list(gap.tokens)] for gap in held.gaps],
+        "rows": [
+            [name, rows.dtype, rows.first, count - rows.first, rows.data.shape[1]]
+            for name, rows in prefix.rows.items()
+        ],
+    }
+
+
+def load(path: Path, identity: Identity, cache: KvCache, vocabulary: int) -> Prefix:
+    """The saved cache, its rows mapped from the file: `files_of` them says whether that is still
+    the file whose checksum was right.
+
+    FileError where it is damaged, or of another model, other weights, types or layers.
+    """
+    with mapped(path, "a saved cache", "open it again") as mapping:
+        return _load(path, mapping, identity, cache, vocabulary)
+
+
+def files_of(prefix: Prefix) -> MappedFiles:
+    """The file that the rows are mapped from; none of a cache in memory."""
+    return MappedFiles.under(rows.data for rows in prefix.rows.values())
+
+
+def _load(
+    path: Path, mapping: MappedFile, identity: Identity, cache: KvCache, vocabulary: int
+) -> Prefix:
+    try:
+        header, at = _read_header(path, mapping)
+        _check_identity(path, header, identity)
+        held = _held(path, header, identity, vocabulary)
+    except ValueError as error:
+        raise FileError(path, f"is no saved cache: {error}") from error
+    memory = np.frombuffer(mapping, np.uint8)
+    rows = _rows(path, header, memory, at, cache, len(held.tokens))
+    return Prefix(_text(header, "name"), held, rows)
+
+
+def _read_header(path: Path, mapping: MappedFile) -> tuple[dict[str, Any], int]:
+    start, size = mapping.read(_START.size), len(mapping)
+    if len(start) < _START.size or start[: len(MAGIC)] != MAGIC:
+        raise FileError(path, "is no saved cache: it does not begin with LLMLKV01")
+    length = _START.unpack(start)[1]
+    if length > min(MOST_HEADER, size - _START.size):
+        raise FileError(
+            path, f"header: expected at most {size - _START.size} bytes, found {length}"
+        )
+    try:
+        header = json.loads(mapping.read(length))
+    except RecursionError as error:
+        raise FileError(path, "header: too deeply nested") from error
+    if not isinstance(header, dict) or header.get("version") != VERSION:
+        raise FileError(path, f"header: expected version {VERSION}")
+    return header, _START.size + length
+
+
+def _check_identity(path: Path, header: Mapping[str, Any], identity: Identity) -> None:
+    if header.get("model") != identity.model:
+        raise FileError(path, "was saved with another model or tokenizer")
+    if header.get("weights") != identity.weights:
+        other = found(header.get("weights"))
+        raise FileError(path, f"weights: expected {found(identity.weights)}, found {other}")
+    if header.get("gains") != [list(row) for row in identity.gains]:
+        raise FileError(path, "was saved with other weights of heads")
+
+
+def _held(path: Path, header: Mapping[str, Any], identity: Identity, vocabulary: int) -> Held:
+    tokens = _tokens(path, header.get("tokens"), vocabulary)
+    gaps = header.get("gaps")
+    if not isinstance(gaps, list) or len(gaps) > len(tokens):
+        raise FileError(path, "gaps: expected a list")
+    gone, last = [], 0
+    for gap in gaps:
+        if not (isinstance(gap, list) and len(gap) == 2 and _is_count(gap[0])):
+            raise FileError(path, "gaps: expected pairs of a number and tokens")
+        lost = _tokens(path, gap[1], vocabulary)
+        if not lost or gap[0] < last:
+            raise FileError(path, "gaps: expected ascending and not empty")
+        gone.append(Gap(gap[0], lost))
+        last = gone[-1].last + 1
+    precision = header.get("precision")
+    if precision not in ("whole", "int8"):
+        raise FileError(path, "precision: expected whole or int8")
+    made = (Made(identity.weights, identity.gains, precision),) * len(tokens)
+    held = Held(tokens, made, tuple(gone))
+    if any(position >= len(tokens) for position in held.gap_positions()):
+        raise FileError(path, "gaps: expected inside the tokens")
+    return held
+
+
+def _tokens(path: Path, values: Any, vocabulary: int) -> tuple[int, ...]:
+    if not isinstance(values, list) or not all(_is_count(v) and v < vocabulary for v in values):
+        raise FileError(path, f"tokens: expected numbers below {vocabulary}")
+    return tuple(values)
+
+
+def _rows(
+    path: Path,
+    header: Mapping[str, Any],
+    memory: NDArray[np.uint8],
+    at: int,
+    cache: KvCache,
+    count: int,
+) -> dict[str, Rows]:
+    tensors = {t.name: (layer, t) for layer in cache.layers for t in layer.tensors}
+    listed, rows, begin = header.get("rows"), {}, at
+    if not isinstance(listed, list) or len(listed) != len(tensors):
+        raise FileError(path, f"rows: expected {len(tensors)} tensors")
+    for entry, (name, (layer, tensor)) in zip(listed, tensors.items(), strict=True):
+        first = _first_row(entry, count if layer.window else 0)
+        row = tensor_row_bytes(tensor)
+        expected = [name, tensor.dtype, first, count - first, row]
+        if entry != expected:
+            raise FileError(path, f"rows: expected {_shown(expected)}, found {_shown(entry)}")
+        size = (count - first) * row
+        if at + size + 4 > len(memory):
+            raise FileError(path, f"is truncated: {name} ends behind its {len(memory)} bytes")
+        data = memory[at : at + size].reshape(-1, row)
+        rows[name] = Rows(first, data, tensor.dtype, tensor.block)
+        at += size
+    if len(memory) != at + 4:
+        raise FileError(path, f"expected {at + 4} bytes, found {len(memory)}")
+    if zlib.crc32(memory[begin:at].data) != int.from_bytes(memory[at:].tobytes(), "little"):
+        raise FileError(path, "is damaged: its checksum is another")
+    return rows
+
+
+def _shown(entry: Any) -> str:
+    items = entry if isinstance(entry, list) and len(entry) == 5 else [entry]
+    return ", ".join(map(found, items))
+
+
+def _first_row(entry: Any, most: int) -> int:
+    """The first position that a tensor's rows are of: 0 but in a ring."""
+    first = entry[2] if isinstance(entry, list) and len(entry) == 5 else 0
+    return int(first) if _is_count(first) and first <= most else 0
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _text(header: Mapping[str, Any], name: str) -> str:
+    value = header.get(name)
+    return value[:100] if isinstance(value, str) else ""

@@ -1,0 +1,90 @@
+"""Prefixes of recent conversations, kept in host memory within a budget: the least recently used
+go first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from core.kv_cache.contents import Prefix, Rows
+from core.kv_cache.provenance import Held, common
+from core.messages import PooledPrefix
+
+LEAST = 32  # positions worth keeping
+
+
+class PrefixPool:
+    def __init__(self, budget: int = 0) -> None:
+        self._budget = max(0, budget)  # bytes
+        self._kept: list[Prefix] = []  # the least recently used first
+
+    @property
+    def budget(self) -> int:
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: int) -> None:
+        self._budget = max(0, budget)
+        self._evict()
+
+    @property
+    def used(self) -> int:
+        """Bytes."""
+        return sum(prefix.nbytes for prefix in self._kept)
+
+    def listed(self) -> tuple[PooledPrefix, ...]:
+        """The most recently used first."""
+        return tuple(
+            PooledPrefix(p.name, len(p.held.tokens), p.nbytes) for p in reversed(self._kept)
+        )
+
+    def covers(self, held: Held) -> bool:
+        """Whether some prefix begins with all of this."""
+        return any(_begins_with(p.held, held) for p in self._kept)
+
+    def put(self, prefix: Prefix) -> None:
+        """Keep it, or the first part of it that fits the budget; those it covers go."""
+        prefix = _fitting(prefix, self._budget)
+        if len(prefix.held.tokens) < LEAST:
+            return
+        self._kept = [p for p in self._kept if not _begins_with(prefix.held, p.held)]
+        self._kept.append(prefix)
+        self._evict()
+
+    def best(self, score: Callable[[Prefix], int]) -> tuple[Prefix | None, int]:
+        """The prefix with the highest score, and the score; it counts as used only by `touch`."""
+        ranked = [(score(p), p) for p in self._kept]
+        points, prefix = max(ranked, key=lambda r: r[0], default=(0, None))
+        return (prefix, points) if points > 0 else (None, 0)
+
+    def touch(self, prefix: Prefix) -> None:
+        self._kept.remove(prefix)
+        self._kept.append(prefix)
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    def _evict(self) -> None:
+        while self.used > self._budget:
+            self._kept.pop(0)
+
+
+def _begins_with(longer: Held, shorter: Held) -> bool:
+    count = len(shorter.tokens)
+    return (
+        common(longer.tokens, shorter.tokens, count) == count
+        and longer.made[:count] == shorter.made
+        and longer.first(count).gaps == shorter.gaps
+    )
+
+
+def _fitting(prefix: Prefix, budget: int) -> Prefix:
+    """The prefix, or where it is too large its first positions; nothing of rings can be cut."""
+    if prefix.nbytes <= budget:
+        return prefix
+    count = len(prefix.held.tokens)
+    rings = any(rows.first for rows in prefix.rows.values())
+    fits = 0 if rings or not count else budget * count // prefix.nbytes
+    rows: dict[str, Rows] = {
+        name: Rows(0, r.data[:fits].copy(), r.dtype, r.block) for name, r in prefix.rows.items()
+    }
+    return Prefix(prefix.name, prefix.held.first(fits), rows)

@@ -1,0 +1,214 @@
+"""Which executor runs a model, and why: the decision behind `--backend auto` and every fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from core.errors import DeviceError
+from core.exec.executor import Executor
+from core.formats.tensor import TensorData
+from core.messages import Activations, EngineOptions, KvType
+from core.models.model import BuildOptions, Model, ModelShape
+from core.plan.builder import Bucket
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+Chosen = Literal["vulkan", "cpu", "numpy"]
+Progress = Callable[[float], None]
+
+# Tokens a step may take. Small steps keep cancelling quick, large ones feed the matrix kernels.
+_BUCKETS: Mapping[Chosen, tuple[int, ...]] = {
+    "vulkan": (1, 16, 128),
+    "cpu": (1, 128),
+    "numpy": (1, 128),
+}
+_DISCRETE_BUCKETS = (1, 16, 256)  # such a device multiplies more tiles at a time
+_EVERY_OUTPUT_BUCKETS = (1, 64)
+# Weights of a feed-forward matrix from which a token's products take longer than the dispatches
+# that quantize for them: four a layer, of some microseconds each
+LEAST_MATRIX = 1 << 23
+CACHE_DTYPES: Mapping[KvType, str] = {"fp16": "f16", "fp32": "f32", "int8": "i8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    backend: Chosen
+    reason: str  # a sentence for the status bar; "" where the user asked for exactly this
+    device: Device | None = None  # for vulkan
+    owns_device: bool = False  # opened here, so closed with the executor
+
+
+def choose(options: EngineOptions, shared: Device | None) -> Choice:
+    """The executor for these options; `shared` is the device that also draws, if there is one.
+
+    DeviceError where `options` insist on a Vulkan device that cannot be used.
+    """
+    if options.backend == "numpy":
+        return Choice("numpy", "")
+    if options.backend == "cpu":
+        return Choice("cpu", "")
+    if options.backend == "vulkan":
+        return _open(options.device, shared)
+    return _automatic(options, shared)
+
+
+def _automatic(options: EngineOptions, shared: Device | None) -> Choice:
+    from core.gpu.device import list_devices
+
+    if shared is not None and options.device in (None, shared.info.index):
+        found = shared.info
+    else:
+        listed = list_devices()
+        if options.device is not None and options.device not in {d.index for d in listed}:
+            reason = f"there is no Vulkan device {options.device}: {len(listed)} were found"
+            return Choice("cpu", reason)
+        usable = [d for d in listed if d.usable and options.device in (None, d.index)]
+        hardware = [d for d in usable if d.kind != "software"]
+        if not usable:
+            return Choice("cpu", "no usable Vulkan device was found")
+        found = (hardware or usable)[0]
+    if found.kind == "software":
+        return Choice("cpu", f"the Vulkan device is only software ({found.name})")
+    try:
+        return _open(found.index, shared)
+    except DeviceError as error:
+        return Choice("cpu", f"the Vulkan device cannot be used: {error}")
+
+
+def _open(index: int | None, shared: Device | None) -> Choice:
+    from core.gpu.device import Device
+
+    if shared is not None and index in (None, shared.info.index):
+        return Choice("vulkan", "", shared)
+    return Choice("vulkan", "", Device.open(index), owns_device=True)
+
+
+def build_options(
+    choice: Choice,
+    options: EngineOptions,
+    shape: ModelShape,
+    *,
+    context: int,
+    every_output: bool = False,
+) -> BuildOptions:
+    """How the model's program is built for this executor.
+
+    With `every_output` a step may ask for the logits of all its tokens; steps are smaller then.
+    """
+    affordable = max(0, options.query_budget) // query_bytes(shape, options)
+    wanted = _EVERY_OUTPUT_BUCKETS if every_output else _buckets(choice, affordable)
+    fitting = sorted({min(n, context) for n in wanted})  # no step is larger than the cache
+    sizes = tuple(Bucket(n, n if every_output else 1) for n in fitting)
+    step = sizes[-1].max_tokens
+    return BuildOptions(
+        context=context,
+        k_dtype=CACHE_DTYPES[options.keys],
+        v_dtype=CACHE_DTYPES[options.values],
+        q_dtype=_query_dtype(options),
+        integer_activations=activations(choice, options.activations, shape) == "a8",
+        buckets=sizes,
+        query_rows=min(max(context, step), affordable) if affordable >= step else 0,
+        whole_caches=options.whole_caches,
+    )
+
+
+def _buckets(choice: Choice, queries: int) -> tuple[int, ...]:
+    """Sizes of steps; `queries`: how many rows may be kept. A step keeps those of all its tokens:
+    a larger one must not be what costs the attention maps."""
+    usual = _BUCKETS[choice.backend]
+    discrete = choice.device is not None and choice.device.info.kind == "discrete"
+    if not discrete or usual[-1] <= queries < _DISCRETE_BUCKETS[-1]:
+        return usual
+    return _DISCRETE_BUCKETS
+
+
+def query_bytes(shape: ModelShape, options: EngineOptions) -> int:
+    """Bytes that the queries of one position take, all layers and heads together."""
+    return shape.layers * shape.heads * shape.head_dim * {"f16": 2, "f32": 4}[_query_dtype(options)]
+
+
+def _query_dtype(options: EngineOptions) -> str:
+    """Queries are as exact as the keys, and never in blocks: one serves many maps."""
+    return "f32" if options.keys == "fp32" else "f16"
+
+
+def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -> str:
+    """A sentence on why no queries are kept; "" where they are."""
+    if build.query_rows:
+        return ""
+    if options.query_budget <= 0:
+        return "queries are not kept, so there are no attention maps: their memory budget is 0"
+    step = build.buckets[-1].max_tokens
+    needed = step * query_bytes(shape, options) / 2**20
+    return (
+        f"queries are not kept, so there are no attention maps: {needed:.1f} MiB are needed for "
+        f"the {step} tokens of a step, the budget is {options.query_budget / 2**20:.1f} MiB"
+    )
+
+
+def activations(
+    choice: Choice, asked: Activations, shape: ModelShape | None = None
+) -> Literal["a32", "a8"]:
+    """int8 activations by default only where integer dot products make them pay; on a device not
+    for a model of small matrices (`shape`; None: a large one)."""
+    if asked != "auto":
+        return asked
+    fast = False
+    if choice.backend == "cpu":
+        from core.exec.cpu.executor import has_integer_dot
+
+        fast = has_integer_dot()
+    elif choice.device is not None and _is_large(shape):
+        from core.exec.vulkan.self_test import trusted
+
+        fast = trusted(choice.device).integer_dot
+    return "a8" if fast else "a32"
+
+
+def _is_large(shape: ModelShape | None) -> bool:
+    return shape is None or shape.width * shape.feed_forward >= LEAST_MATRIX
+
+
+def make_executor(
+    choice: Choice,
+    model: Model,
+    build: BuildOptions,
+    weights: Mapping[str, TensorData],
+    threads: int,
+    progress: Progress,
+) -> Executor:
+    program = model.build(build)
+    if choice.backend == "vulkan":
+        from core.exec.vulkan.executor import VulkanExecutor
+        from core.exec.vulkan.self_test import trusted
+
+        assert choice.device is not None
+        tuning = trusted(choice.device)
+        executor = VulkanExecutor(choice.device, program, weights, progress=progress, tuning=tuning)
+        try:
+            executor.prepare()  # now, so that no answer waits for it and decoding records nothing
+        except BaseException:
+            executor.close()
+            raise
+        return executor
+    if choice.backend == "cpu":
+        from core.exec.cpu.executor import CpuExecutor
+
+        return CpuExecutor(program, weights, threads=threads)
+    from core.exec.reference import NumpyExecutor
+
+    return NumpyExecutor(program, weights)
+
+
+def device_name(choice: Choice) -> str:
+    if choice.backend == "vulkan":
+        assert choice.device is not None
+        return choice.device.info.name
+    if choice.backend == "cpu":
+        from core.exec.cpu.executor import processor_name
+
+        return processor_name()
+    return "NumPy"

@@ -1,0 +1,87 @@
+"""Variants of a model that a person kept on disk: found again by what the model is, and mapped
+where they would otherwise be made in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import FileError, LlmLiteError
+from core.files.folders import remove_folder, tidy
+from core.formats.tensor import files_of
+from core.formats.variant.reader import VariantFolder, is_variant, listed_files, open_variant
+from core.messages import MODES, Mode
+
+if TYPE_CHECKING:
+    from core.loading.loader import ModelFile
+
+SAMPLE = 4096  # bytes of each tensor
+_DIGITS = 16  # of the identity, in a folder's name
+
+
+def identity_of_model(file: ModelFile) -> str:
+    """A hash of the file's size, of all that it says of itself and its tokenizer, and of how each
+    tensor begins. FileChangedError."""
+    with files_of(file.file.tensors.values()).unchanged():
+        return _digest(file)
+
+
+def _digest(file: ModelFile) -> str:
+    digest = hashlib.sha256(str(file.size).encode())
+    for key, value in sorted(file.file.metadata.items()):
+        plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        digest.update(f"{key}={plain!r}\n".encode())
+    for tensor in file.file.tensors.values():
+        digest.update(f"{tensor.name} {tensor.dtype} {tensor.shape}\n".encode())
+        digest.update(tensor.data[:SAMPLE].tobytes())
+    return digest.hexdigest()
+
+
+def place_of(folder: Path, file: ModelFile, mode: str) -> Path:
+    """Where a variant of this model and mode is kept."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.path.stem)[:64]
+    return folder / f"{name}-{identity_of_model(file)[:_DIGITS]}-{mode}"
+
+
+def find(folder: Path, file: ModelFile, warn: Callable[[str], None]) -> dict[Mode, Path]:
+    """The kept variants of a model by mode; of damaged ones is only warned."""
+    found: dict[Mode, Path] = {}
+    if not folder.is_dir():
+        return found
+    for mode in MODES:
+        path = place_of(folder, file, mode)
+        tidy(path, listed_files)
+        if not is_variant(path):
+            continue
+        try:
+            open_weights(path, file, mode)
+            found[mode] = path
+        except LlmLiteError as error:
+            warn(f"{error} The variant is left alone, and made in memory when it is wanted.")
+    return found
+
+
+def open_weights(path: Path, file: ModelFile, mode: str) -> VariantFolder:
+    """A kept variant, mapped. FileError where it cannot be read or is not this model's."""
+    variant = open_variant(path)
+    if variant.mode != mode:
+        raise FileError(path, f"mode: expected {mode}, found {variant.mode}")
+    shapes = {tensor.name: tensor.shape for tensor in variant.tensors.values()}
+    expected = {tensor.name: tensor.shape for tensor in file.file.tensors.values()}
+    if shapes != expected:
+        raise FileError(path, f"its tensors are not those of {file.path}")
+    return variant
+
+
+def remove(path: Path) -> int:
+    """Delete a kept variant, all or nothing of it; the bytes that it took. FileError.
+
+    It is gone with its name. What cannot be deleted at once goes when the model is opened again.
+    """
+    if not is_variant(path):
+        raise FileError(path, "expected a variant of a model, found none")
+    return remove_folder(path, listed_files)

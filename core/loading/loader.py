@@ -1,0 +1,381 @@
+"""From a name or path to a model that runs: file, tokenizer, template, executor."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from core.errors import OutOfMemoryError, RequestError
+from core.exec.executor import Executor
+from core.formats.tensor import TensorData, files_of
+from core.generation.session import Session
+from core.hub import catalog
+from core.inspect.attention import AttentionSource
+from core.kv_cache.prefix_pool import PrefixPool
+from core.loading import backends
+from core.loading.kept_variants import open_weights
+from core.loading.sources import ModelSource, open_source
+from core.loading.verification import Part, variant_parts, verify, worth_releasing
+from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, Mode, ModelInfo
+from core.metrics.memory import available_bytes, cache_memory, give_back
+from core.models.model import BuildOptions, Model
+from core.models.registry import read_model
+from core.plain_text import one_line
+from core.plan.cache_layers import cache_bytes, cache_layers
+from core.plan.plan import Program, tensor_row_bytes
+from core.quant.modes import MODES, common_room, convert, mode_bytes, raised
+from core.text.chat_template import ChatTemplate
+from core.text.sandbox.process import sandbox
+from core.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from core.gpu.device import Device
+
+Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
+Warn = Callable[[str], None]
+
+DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for as many
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model file understood, whatever runs it."""
+
+    path: Path
+    file: ModelSource
+    model: Model
+    tokenizer: Tokenizer
+    template: ChatTemplate
+    size: int  # bytes
+    kept: dict[Mode, Path] = field(default_factory=dict)  # variants on disk
+
+    def close(self) -> None:
+        self.file.close()
+
+
+@dataclass(slots=True)
+class Runner:
+    """A model on an executor."""
+
+    model_file: ModelFile
+    executor: Executor
+    session: Session
+    attention: AttentionSource
+    choice: backends.Choice
+    model_info: ModelInfo
+    executor_info: ExecutorInfo
+    unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
+
+    def close(self) -> None:
+        """The executor and a device opened for it; the model file stays open."""
+        self.attention.close()
+        self.executor.close()
+        if self.choice.owns_device and self.choice.device is not None:
+            self.choice.device.close()
+
+
+def open_model(
+    source: str | None,
+    progress: Progress,
+    warn: Warn,
+    *,
+    check_weights: bool = True,
+    later: bool = False,
+) -> ModelFile:
+    """Read a file's header, vocabulary and template; weights only to warn of bad ones, and `later`
+    only where nobody else will do it while the model is in use.
+
+    FileError, UnsupportedError or RequestError where the source is not a model that we run.
+    """
+    sandbox().warm()  # while the header is read
+    path = catalog.resolve(source)
+    file = open_source(path, lambda fraction: progress("reading the header", 0.1 * fraction))
+    try:
+        with files_of(file.tensors.values()).unchanged():
+            return _understood(file, progress, warn, check_weights, later)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _understood(
+    file: ModelSource, progress: Progress, warn: Warn, check_weights: bool, later: bool
+) -> ModelFile:
+    for note in file.notes:
+        warn(f"{file.path}: {note}")
+    progress("reading the vocabulary", 0.1)
+    model = read_model(file.metadata, file.tensors, file.path)
+    tokenizer = file.tokenizer(model.shape.vocabulary)
+    template = file.template(tokenizer)
+    tokenizer.begin()  # `start` waits for it
+    give_back()  # the text that a vocabulary was read from
+    progress("checking the weights", 0.25)
+    if check_weights and not (later and file.checked_later):
+        _warn_of_bad_weights(file, model.on_disk, progress, warn)
+    return ModelFile(file.path, file, model, tokenizer, template, file.nbytes)
+
+
+def start(
+    model_file: ModelFile,
+    options: EngineOptions,
+    shared: Device | None,
+    progress: Progress,
+    *,
+    choice: backends.Choice | None = None,
+    every_output: bool = False,
+) -> Runner:
+    """Weights in the mode asked for, on the executor asked for (or `choice`)."""
+    choice = choice or backends.choose(options, shared)
+    with _closing_after_failure(choice):
+        build = backends.build_options(
+            choice,
+            options,
+            model_file.model.shape,
+            context=_context(model_file, options),
+            every_output=every_output,
+        )
+        _check_memory(model_file, choice, options, build)
+        weights, unchecked = _convert(model_file, options.mode, progress)
+        # The plan names the formats of the weights as they are now, not as the file has them.
+        model = read_model(model_file.file.metadata, weights, model_file.path)
+        executor = backends.make_executor(
+            choice,
+            model,
+            build,
+            weights,
+            options.threads,
+            lambda fraction: progress("preparing the executor", 0.6 + 0.4 * fraction),
+        )
+    runner = _runner(model_file, options, choice, build, executor, weights, unchecked)
+    try:
+        model_file.tokenizer.wait()
+        runner.session.files.check()
+        progress("ready", 1.0)
+    except BaseException:  # its tokenizer fails; cancelled; the files have changed meanwhile
+        runner.close()
+        raise
+    return runner
+
+
+@contextmanager
+def _closing_after_failure(choice: backends.Choice) -> Iterator[None]:
+    """A device that was opened for an executor goes where that cannot be made."""
+    try:
+        yield
+    except BaseException as error:
+        if choice.owns_device and choice.device is not None:
+            choice.device.close()
+        if isinstance(error, MemoryError):
+            raise OutOfMemoryError(
+                "there is not enough memory for the model and its context: "
+                "choose a smaller context or a smaller weight mode"
+            ) from None
+        raise
+
+
+def _runner(
+    model_file: ModelFile,
+    options: EngineOptions,
+    choice: backends.Choice,
+    build: BuildOptions,
+    executor: Executor,
+    weights: dict[str, TensorData],
+    unchecked: tuple[Part, ...],
+) -> Runner:
+    shape = model_file.model.shape
+    session = Session(
+        executor,
+        weights,
+        made_by=f"{options.mode} {backends.activations(choice, options.activations, shape)}",
+        model=str(model_file.path),
+        pool=PrefixPool(options.pool_budget),
+        files=files_of([*model_file.file.tensors.values(), *weights.values()]),
+    )
+    return Runner(
+        model_file,
+        executor,
+        session,
+        AttentionSource(executor, session, backends.query_note(build, shape, options)),
+        choice,
+        _model_info(model_file, options, build.context, executor),
+        _executor_info(choice, options, executor.program),
+        unchecked,
+    )
+
+
+@contextmanager
+def started(
+    model_file: ModelFile,
+    options: EngineOptions,
+    shared: Device | None,
+    progress: Progress = lambda stage, fraction: None,
+) -> Iterator[Runner]:
+    """A runner to measure with, whose steps can give the logits of all their tokens."""
+    runner = start(model_file, options, shared, progress, every_output=True)
+    try:
+        yield runner
+    finally:
+        runner.close()
+
+
+def _context(model_file: ModelFile, options: EngineOptions) -> int:
+    trained = model_file.model.shape.trained_context
+    if options.context < 0:
+        raise RequestError(f"context: expected 1 to {trained} tokens, found {options.context}")
+    if options.context > trained:
+        raise RequestError(
+            f"context: expected at most {trained} tokens, as many as the model was trained for, "
+            f"found {options.context}"
+        )
+    return options.context or min(trained, DEFAULT_CONTEXT)
+
+
+def _check_memory(
+    model_file: ModelFile, choice: backends.Choice, options: EngineOptions, build: BuildOptions
+) -> None:
+    """OutOfMemoryError where the cache does not fit, with the largest context that would."""
+    program = model_file.model.build(replace(build, buckets=build.buckets[:1], query_rows=0))
+    layout = cache_layout(program, options)
+    found = cache_memory(layout, build.context, build.context, _available(choice))
+    if found.fits:
+        return
+    assert found.available is not None
+    where = "this machine" if choice.device is None else choice.device.info.name
+    raise OutOfMemoryError(
+        f"a context of {found.context} tokens needs {found.needed / 2**20:.0f} MiB, but {where} "
+        f"has {found.available / 2**20:.0f} MiB free: at most {found.largest} tokens fit"
+    )
+
+
+def _available(choice: backends.Choice) -> int | None:
+    """Bytes that a cache may take."""
+    free = available_bytes()
+    if choice.device is None:
+        return free
+    info = choice.device.info
+    own = info.kind == "discrete"  # others take from the memory of the host
+    return info.memory_bytes if own or free is None else min(info.memory_bytes, free)
+
+
+def _convert(
+    model_file: ModelFile, mode: str, progress: Progress
+) -> tuple[dict[str, TensorData], tuple[Part, ...]]:
+    """The weights in a mode, and what of a kept variant they are; what stays on disk stays as it
+    is."""
+    tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
+    kept_at = {str(known): path for known, path in model_file.kept.items()}.get(mode)
+    if kept_at is not None:
+        progress("mapping the variant on disk", 0.35)
+        variant = open_weights(kept_at, model_file, mode)
+        parts = variant_parts(variant)
+        used = tuple(part for part in parts if part.tensor and part.name not in on_disk)
+        mapped = variant.tensors
+        return {n: tensors[n] if n in on_disk else mapped[n] for n in tensors}, used
+    total = sum(t.nbytes for t in tensors.values()) or 1
+    done = 0
+    weights = {}
+    converted = [tensor for name, tensor in tensors.items() if name not in on_disk]
+    finer = raised(tensors.values(), mode)
+    room = common_room(converted, mode, finer)
+    for tensor in tensors.values():
+        progress("preparing the weights", 0.35 + 0.25 * done / total)
+        kept = tensor.name in on_disk
+        weights[tensor.name] = tensor if kept else convert(tensor, mode, room, finer)
+        done += tensor.nbytes
+    return weights, ()
+
+
+def _warn_of_bad_weights(
+    file: ModelSource, on_disk: frozenset[str], progress: Progress, warn: Warn
+) -> None:
+    parts = [part for part in file.parts if part.name not in on_disk]
+    release = worth_releasing(sum(part.nbytes for part in parts))
+    for problem in verify(parts, release=release):
+        progress("checking the weights", 0.3)
+        if problem is not None:
+            warn(f"{problem}; the answers will be nonsense")
+
+
+def _model_info(
+    model_file: ModelFile, options: EngineOptions, context: int, executor: Executor
+) -> ModelInfo:
+    shape, tensors = model_file.model.shape, model_file.file.tensors
+    formats: Counter[str] = Counter()
+    for tensor in tensors.values():
+        formats[tensor.dtype] += tensor.nbytes
+    metadata, cache = model_file.file.metadata, cache_layout(executor.program, options)
+    return ModelInfo(
+        name=one_line(catalog.title_of(model_file.path) or _own_name(model_file)),
+        path=str(model_file.path),
+        architecture=one_line(str(metadata.get("general.architecture"))),
+        parameters=sum(math.prod(t.shape) for t in tensors.values()),
+        file_bytes=model_file.size,
+        weight_bytes=executor.weight_bytes,
+        kv_bytes=cache.reserved_bytes,
+        cache=cache,
+        context=context,
+        trained_context=shape.trained_context,
+        vocabulary=shape.vocabulary,
+        layers=shape.layers,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        width=shape.width,
+        feed_forward=shape.feed_forward,
+        has_chat_template=model_file.template.origin == "model",
+        mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
+        stored_formats=MappingProxyType(dict(formats)),
+        kept=MappingProxyType({mode: str(path) for mode, path in model_file.kept.items()}),
+    )
+
+
+def cache_layout(program: Program, options: EngineOptions) -> CacheLayout:
+    plan = program.plans[0]
+    layers = tuple(
+        CacheLayer(
+            owner.layer,
+            owner.shared_with,
+            owner.rows,
+            owner.window,
+            tensor_row_bytes(owner.keys),
+            tensor_row_bytes(owner.values),
+        )
+        for owner in cache_layers(plan)
+    )
+    return CacheLayout(layers, options.keys, options.values, cache_bytes(plan))
+
+
+def _own_name(model_file: ModelFile) -> str:
+    name = model_file.file.metadata.get("general.name")
+    return name if isinstance(name, str) and name.strip() else model_file.path.stem
+
+
+def _executor_info(
+    choice: backends.Choice, options: EngineOptions, program: Program
+) -> ExecutorInfo:
+    integer = any(op.name == "quantize" for plan in program.plans for op in plan.ops)
+    return ExecutorInfo(
+        backend=choice.backend,
+        device=backends.device_name(choice),
+        reason=choice.reason,
+        mode=options.mode,
+        activations="a8" if integer else "a32",  # float weights have no use for int8
+        keys=options.keys,
+        values=options.values,
+        threads=_threads(choice, options),
+    )
+
+
+def _threads(choice: backends.Choice, options: EngineOptions) -> int:
+    if choice.backend == "cpu":
+        from core.exec.cpu.executor import default_threads
+
+        return options.threads or default_threads()
+    return os.cpu_count() or 1

@@ -1,0 +1,264 @@
+"""Where a model comes from: a file or a directory, in one form for all that follows.
+
+Metadata has the keys of GGUF files and tensors have their names, whatever the source calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
+
+from core.errors import FileError, UnsupportedError
+from core.files.json_text import found, read_bytes, read_object
+from core.formats.gguf.reader import GgufFile, open_gguf
+from core.formats.huggingface.reader import CONFIG_FILE, HuggingFaceFolder, open_huggingface
+from core.formats.tensor import TensorData
+from core.formats.variant.reader import MANIFEST_FILE, VariantFolder, open_variant, was_variant
+from core.loading.verification import Part, tensor_parts, variant_parts
+from core.text.chat_template import ChatTemplate
+from core.text.tokenizer import Tokenizer
+
+_Folder = TypeVar("_Folder", HuggingFaceFolder, VariantFolder)
+SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/convert/slicing_view.py
+
+
+class ModelSource(Protocol):
+    """Tensors handed out stay valid after `close`."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+    @property
+    def tensors(self) -> Mapping[str, TensorData]: ...
+    @property
+    def nbytes(self) -> int:
+        """Size of the files, as they were when they were opened."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, a sentence each."""
+        ...
+
+    @property
+    def checked_later(self) -> bool:
+        """Whether weights were found to be finite numbers when the file was written, so that it is
+        enough to check the files while the model is in use."""
+        ...
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What of the files can be checked."""
+        ...
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        """One that has as many ids as the embedding has rows; FileError where it cannot."""
+        ...
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate: ...
+    def close(self) -> None: ...
+
+
+def open_source(path: Path, progress: Callable[[float], None] | None = None) -> ModelSource:
+    """Read the headers; `progress` hears of the part done, 0 to 1. FileError, UnsupportedError."""
+    folder = folder_of(path)
+    if folder is not None:
+        if (folder / SLICE_FILE).is_file():
+            from core.convert.slicing_view import open_view
+
+            return open_view(folder)
+        if was_variant(folder):
+            return VariantSource(open_variant(folder))
+        return HuggingFaceSource(open_huggingface(folder))
+    file = open_gguf(path, progress)
+    return GgufSource(file, MappingProxyType(_unstacked(file.tensors)), path.stat().st_size)
+
+
+def _unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
+    """Stacks of matrices under the names of these: "altup_proj.weight" [3,N,K] is
+    "altup_proj.0.weight" [N,K] and so on."""
+    result = {}
+    for name, tensor in tensors.items():
+        if len(tensor.shape) != 3 or not name.endswith(".weight"):
+            result[name] = tensor
+            continue
+        size = tensor.nbytes // tensor.shape[0]
+        for i in range(tensor.shape[0]):
+            part = f"{name.removesuffix('.weight')}.{i}.weight"
+            data = tensor.data[i * size : (i + 1) * size]
+            result[part] = TensorData(part, tensor.dtype, tensor.shape[1:], data)
+    return result
+
+
+def folder_of(path: Path) -> Path | None:
+    """The directory that `path` is, or that the manifest, config or index it is belongs to."""
+    try:
+        if path.is_dir():
+            return path
+        beside = path.name == CONFIG_FILE or path.suffix in (".safetensors", ".json")
+        names = (MANIFEST_FILE, CONFIG_FILE, SLICE_FILE)
+        marks = [path.parent / name for name in names]
+        return path.parent if beside and any(mark.is_file() for mark in marks) else None
+    except (OSError, ValueError):  # its reader says what is wrong with the path
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class GgufSource:
+    file: GgufFile
+    tensors: Mapping[str, TensorData]
+    nbytes: int
+    notes: tuple[str, ...] = ()
+    checked_later: bool = False
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tensor_parts(self.path, self.tensors.values())
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.file.metadata
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        return _gguf_tokenizer(self.metadata, self.path, rows)
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate:
+        return _gguf_template(self.metadata, self.path, tokenizer)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _FolderSource(Generic[_Folder]):
+    folder: _Folder
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.folder.metadata
+
+    @property
+    def tensors(self) -> Mapping[str, TensorData]:
+        return self.folder.tensors
+
+    @property
+    def nbytes(self) -> int:
+        return self.folder.nbytes
+
+    def close(self) -> None:
+        self.folder.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HuggingFaceSource(_FolderSource[HuggingFaceFolder]):
+    checked_later: bool = False
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tensor_parts(self.path, self.tensors.values())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.folder.notes
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        return Tokenizer.from_huggingface(self.path, rows)
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate:
+        return _folder_template(self.path, tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSource(_FolderSource[VariantFolder]):
+    """Has the vocabulary of a GGUF file in its metadata, or a Hugging Face tokenizer's files."""
+
+    notes: tuple[str, ...] = ()
+    checked_later: bool = True
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return variant_parts(self.folder)
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        if "tokenizer.ggml.model" in self.metadata:
+            tokenizer = _gguf_tokenizer(self.metadata, self.path, rows)
+        else:
+            tokenizer = Tokenizer.from_huggingface(self.path, rows)
+        expected = self.folder.manifest["tokenizer"]
+        if tokenizer.identity != expected:
+            raise FileError(
+                self.path,
+                f"the tokenizer is not the one that this variant was made with: expected identity "
+                f"{expected[:32]}, found {tokenizer.identity}",
+            )
+        return tokenizer
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate:
+        if "tokenizer.ggml.model" in self.metadata:
+            return _gguf_template(self.metadata, self.path, tokenizer)
+        return _folder_template(self.path, tokenizer)
+
+
+def _gguf_tokenizer(metadata: Mapping[str, Any], path: Path, rows: int) -> Tokenizer:
+    tokenizer = Tokenizer.from_gguf(metadata, path)
+    if tokenizer.vocab_size != rows:
+        raise FileError(
+            path,
+            f"tokenizer.ggml.tokens: expected {rows} entries, one a row of "
+            f"token_embd.weight, found {tokenizer.vocab_size}",
+        )
+    return tokenizer
+
+
+def _gguf_template(metadata: Mapping[str, Any], path: Path, tokenizer: Tokenizer) -> ChatTemplate:
+    try:
+        return ChatTemplate.from_gguf(metadata, tokenizer)
+    except UnsupportedError as error:
+        raise FileError(path, f"tokenizer.chat_template: {error}") from None
+
+
+def _folder_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate:
+    file, source = _find_template(folder)
+    try:
+        return ChatTemplate.of(source, tokenizer)
+    except UnsupportedError as error:
+        raise FileError(file, f"chat_template: {error}") from None
+
+
+def _find_template(folder: Path) -> tuple[Path, str]:
+    """(file, template): a file of its own, or a field of tokenizer_config.json; blank: none."""
+    file = folder / "chat_template.jinja"
+    if file.exists():
+        try:
+            return file, read_bytes(file, 1 << 20).decode()
+        except UnicodeDecodeError as error:
+            raise FileError(file, f"is not valid UTF-8 at byte {error.start}") from None
+    for name in ("chat_template.json", "tokenizer_config.json"):
+        file = folder / name
+        value = read_object(file).get("chat_template") if file.exists() else None
+        if value is not None:
+            return file, _chosen_template(file, value)
+    return file, ""
+
+
+def _chosen_template(file: Path, value: object) -> str:
+    """A text, or the one called default of a list of {name, template}."""
+    if isinstance(value, list):
+        named = [v for v in value if isinstance(v, dict) and v.get("name") == "default"]
+        value = named[0].get("template") if named else None
+    if not isinstance(value, str):
+        problem = f"chat_template is {found(value)}, expected a text or a list with one 'default'"
+        raise FileError(file, problem)
+    return value

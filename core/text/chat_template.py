@@ -1,0 +1,182 @@
+"""Messages to the text a chat model was trained on, by the Jinja template in its file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from core.errors import RequestError, UnsupportedError
+from core.text.sandbox.limits import Limits
+from core.text.sandbox.process import SandboxError, sandbox
+
+if TYPE_CHECKING:
+    from core.text.tokenizer import Tokenizer
+
+MAX_SOURCE_CHARS = 128 * 1024
+COMPILING = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_bytes=512 << 20)
+RENDERING = Limits(cpu_seconds=0.8, wall_seconds=60.0, memory_bytes=512 << 20)  # a prompt takes six
+MAX_EXTRA_CHARS = 1_000_000  # what a template may add to the messages
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{{ message['content'] }}<|im_end|>\n"
+    "{{ '' }}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{{ '' }}{% endif %}"
+)
+PLAIN = (
+    "{% for message in messages %}{{ message['role'] | capitalize }}: {{ message['content'] }}\n"
+    "{{ '' }}{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"
+)
+_CONTROL_LIKE = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]")
+_NEUTRAL = "x"
+
+Message = Mapping[str, str]  # role, content
+Segment = tuple[str, bool]  # text, whether the template (and not a message) wrote it
+
+
+class ChatTemplate:
+    """Rendered in a process apart, within limits: a template from anywhere may be tried.
+
+    Errors of rendering: UnsupportedError when the template is broken or hostile, RequestError
+    when it refuses the messages (for instance because roles do not alternate).
+    """
+
+    def __init__(
+        self, source: str, *, bos_token: str = "", eos_token: str = "", origin: str = "model"
+    ) -> None:
+        """Errors: UnsupportedError with the line where the template is broken."""
+        if len(source) > MAX_SOURCE_CHARS:
+            raise UnsupportedError(
+                f"the chat template has {len(source)} characters, "
+                f"at most {MAX_SOURCE_CHARS} are read"
+            )
+        self.source = source
+        self.origin = origin  # 'model', or the default used: 'default (ChatML)', 'default (plain)'
+        self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        answer = self._ask("check template", COMPILING)
+        if "failed" in answer:
+            raise UnsupportedError(f"the chat template is broken: {answer['failed']}")
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, object], tokenizer: Tokenizer) -> ChatTemplate:
+        """The file's own template, or a default that its vocabulary allows.
+
+        Errors: UnsupportedError when the template is broken.
+        """
+        source = metadata.get("tokenizer.chat_template", "")
+        if not isinstance(source, str):
+            raise UnsupportedError(f"expected a text, found {repr(source)[:40]}")
+        return cls.of(source, tokenizer)
+
+    @classmethod
+    def of(cls, source: str, tokenizer: Tokenizer) -> ChatTemplate:
+        """The template, or a default that the vocabulary allows where `source` is blank."""
+        ids = (tokenizer.bos_id, tokenizer.eos_id)
+        bos, eos = ("" if i is None else tokenizer.token_text(i) for i in ids)
+        if source.strip():
+            return cls(source, bos_token=bos, eos_token=eos)
+        if tokenizer.has_token("<|im_start|>"):
+            return cls(CHATML, bos_token=bos, eos_token=eos, origin="default (ChatML)")
+        return cls(PLAIN, bos_token=bos, eos_token=eos, origin="default (plain)")
+
+    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
+        """The prompt for messages of `role` and `content`."""
+        typed = sum(len(text) for message in messages for text in message.values())
+        answer = self._ask(
+            "render template",
+            RENDERING,
+            messages=[dict(message) for message in messages],
+            add_generation_prompt=add_generation_prompt,
+            tokens=self._tokens,
+            most_chars=MAX_EXTRA_CHARS + 2 * typed,
+        )
+        if "refused" in answer:
+            raise RequestError(f"the chat template refuses this: {answer['refused']}")
+        if "failed" in answer:
+            raise UnsupportedError(f"the chat template fails: {answer['failed']}")
+        return str(answer["text"])
+
+    def render_segments(
+        self,
+        messages: Sequence[Message],
+        *,
+        add_generation_prompt: bool = True,
+        control_tokens: Collection[str] = (),
+    ) -> list[Segment]:
+        """The same text as render(), cut into (text, trusted) for Tokenizer.encode_segments.
+
+        What the messages say is not trusted: '<|im_end|>' typed by the user must stay text.
+        Templates that rewrite contents so that their place is lost are handled by comparison with
+        neutral contents: a control token that contents bring in is not trusted anywhere.
+        """
+        plain = self.render(messages, add_generation_prompt=add_generation_prompt)
+        marks = _unused_characters([self.source, plain, *(m["content"] for m in messages)])
+        for mark in (_mark_all, _mark_inside_whitespace):
+            marked = [{**m, "content": mark(m["content"], *marks)} for m in messages]
+            segments = self._marked_segments(marked, add_generation_prompt, *marks)
+            if "".join(part for part, _ in segments) == plain:
+                return segments
+        neutral = [{**m, "content": _NEUTRAL} for m in messages]
+        expected = self.render(neutral, add_generation_prompt=add_generation_prompt)
+        return _distrust_additions(plain, expected, control_tokens)
+
+    def _marked_segments(
+        self, marked: Sequence[Message], add_generation_prompt: bool, start: str, end: str
+    ) -> list[Segment]:
+        try:
+            text = self.render(marked, add_generation_prompt=add_generation_prompt)
+        except (RequestError, UnsupportedError):  # the marks upset it
+            return []
+        return _cut_at_marks(text, start, end)
+
+    def _ask(self, action: str, limits: Limits, **request: Any) -> dict[str, Any]:
+        """What the sandbox answers; a sandbox that ended is the template's failure."""
+        try:
+            return sandbox().call(action, {"source": self.source, **request}, limits=limits)
+        except SandboxError as error:
+            return {"failed": str(error)}
+
+
+def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:
+    """Two private-use characters that occur nowhere in `texts`."""
+    used = {char for text in texts for char in text if char >= "\ue000"}
+    free = (chr(code) for code in range(0xE000, 0x10FFFE) if chr(code) not in used)
+    return next(free), next(free)
+
+
+def _mark_all(content: str, start: str, end: str) -> str:
+    return f"{start}{content}{end}"
+
+
+def _mark_inside_whitespace(content: str, start: str, end: str) -> str:
+    """For templates that trim contents: the outer whitespace stays outside the marks."""
+    core = content.strip()
+    if not core:
+        return content
+    lead = content.index(core)
+    return f"{content[:lead]}{start}{core}{end}{content[lead + len(core) :]}"
+
+
+def _cut_at_marks(text: str, start: str, end: str) -> list[Segment]:
+    """Empty where the marks do not pair up."""
+    segments: list[Segment] = []
+    trusted = True
+    for part in re.split(f"([{start}{end}])", text):
+        if part in (start, end):
+            if trusted != (part == start):
+                return []
+            trusted = not trusted
+        elif part:
+            segments.append((part, trusted))
+    return segments if trusted else []
+
+
+def _distrust_additions(plain: str, expected: str, control: Collection[str]) -> list[Segment]:
+    """Distrust every token-like text that `plain` has more often than `expected`."""
+    candidates = {*_CONTROL_LIKE.findall(plain), *(token for token in control if token in plain)}
+    foreign = [token for token in candidates if plain.count(token) > expected.count(token)]
+    if not foreign:
+        return [(plain, True)]
+    pattern = "|".join(re.escape(token) for token in sorted(foreign, key=len, reverse=True))
+    parts = re.split(f"({pattern})", plain)
+    return [(part, i % 2 == 0) for i, part in enumerate(parts) if part]

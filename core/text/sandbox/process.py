@@ -1,0 +1,190 @@
+"""The program's side of the sandbox: one process for all, started early, kept warm.
+
+A request that takes too long, or whose process dies, is an error of the file it came from; the
+process is started again at once. Whoever waits for an answer can be told to give up.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from core.errors import CancelledError
+from core.text.sandbox.frames import read_frame, write_frame
+from core.text.sandbox.limits import Limits
+
+_START_SECONDS = 30.0  # a busy machine may be this slow; then something is wrong
+_MOST_ANSWER_BYTES = 256 << 20
+_MAIN = "import sys; sys.path[:] = sys.argv[1:]; from core.text.sandbox.worker import main; main()"
+_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "PATH", "TZ")
+_ROOT = Path(__file__).resolve().parents[3]  # where the package `core` lies
+
+
+_POLL_SECONDS = 0.02  # how long a cancellation may go unnoticed
+
+_thread = threading.local()
+
+
+@contextmanager
+def cancelled_by(check: Callable[[], bool]) -> Iterator[None]:
+    """What this thread asks of the sandbox meanwhile ends with CancelledError once `check` says
+    so."""
+    before = getattr(_thread, "check", None)
+    _thread.check = check
+    try:
+        yield
+    finally:
+        _thread.check = before
+
+
+def give_up_when_cancelled() -> None:
+    check = getattr(_thread, "check", None)
+    if check is not None and check():
+        raise CancelledError("cancelled")
+
+
+class SandboxError(Exception):
+    """The request could not be answered: the text says why, as in "it takes more than 2 s"."""
+
+
+class SandboxProcess:
+    """For any thread; one request at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def warm(self) -> None:
+        """Start the process without waiting for it."""
+        threading.Thread(target=self._warm, name="sandbox", daemon=True).start()
+
+    def call(
+        self, action: str, request: Mapping[str, Any], data: bytes = b"", *, limits: Limits
+    ) -> dict[str, Any]:
+        """The answer of the sandbox. SandboxError; CancelledError as `cancelled_by` has it."""
+        message = {**request, "action": action, "limits": asdict(limits)}
+        while not self._lock.acquire(timeout=_POLL_SECONDS):
+            give_up_when_cancelled()
+        try:
+            reader = _Reader(self._running(), message, data)
+            return self._wait(reader, limits.wall_seconds, limits)
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """End the process; the next request starts another."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.wait()
+
+    def _warm(self) -> None:
+        with self._lock, suppress(SandboxError):  # the first request says what is wrong
+            self._running()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        """The process, started where there is none."""
+        child = self._child
+        if child is None or child.poll() is not None:
+            self._child = child = _start()
+            self._wait(_Reader(child), _START_SECONDS, None)
+        return child
+
+    def _wait(self, reader: _Reader, seconds: float, limits: Limits | None) -> dict[str, Any]:
+        """The answer; where none comes in time, the process is started again."""
+        deadline = time.monotonic() + seconds
+        reader.start()
+        try:
+            while reader.is_alive() and time.monotonic() < deadline:
+                reader.join(_POLL_SECONDS)
+                give_up_when_cancelled()
+            if reader.answer is None:
+                raise SandboxError(self._failure(reader, seconds, limits))
+            return reader.answer
+        except BaseException:
+            self.close()
+            reader.join()
+            self.warm()
+            raise
+
+    def _failure(self, reader: _Reader, seconds: float, limits: Limits | None) -> str:
+        if reader.is_alive():
+            return f"it takes more than {seconds:g} s"
+        return _how_it_ended(reader.child.wait(), limits)
+
+
+class _Reader(threading.Thread):
+    """Writes a request, if there is one, and reads the answer; ends when the process does."""
+
+    def __init__(
+        self,
+        child: subprocess.Popen[bytes],
+        message: dict[str, Any] | None = None,
+        data: bytes = b"",
+    ) -> None:
+        super().__init__(name="sandbox reader", daemon=True)
+        self.child, self._message, self._data = child, message, data
+        self.answer: dict[str, Any] | None = None
+
+    def run(self) -> None:
+        requests = cast(BinaryIO, self.child.stdin)
+        answers = cast(BinaryIO, self.child.stdout)
+        try:
+            if self._message is not None:
+                write_frame(requests, self._message, self._data)
+            frame = read_frame(answers, _MOST_ANSWER_BYTES)
+        except (OSError, ValueError):  # the process has ended
+            return
+        if frame is not None:
+            self.answer = frame[0]
+
+
+def _start() -> subprocess.Popen[bytes]:
+    paths = [str(_ROOT), *(path for path in sys.path if path)]
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN, *paths],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=_ROOT.anchor,
+            env=_environment(),
+            start_new_session=True,  # Ctrl-C in the terminal is not for it
+        )
+    except (OSError, ValueError) as error:
+        raise SandboxError(f"no process can be started for it: {error}") from None
+
+
+def _environment() -> dict[str, str]:
+    """What Python itself may need to start, the time zone, and nothing of the person's."""
+    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    return {**kept, "TOKENIZERS_PARALLELISM": "false"}
+
+
+def _how_it_ended(code: int, limits: Limits | None) -> str:
+    if limits is None:
+        return f"the process for it cannot be started (it ended with code {code})"
+    if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
+        return f"it takes more than {limits.cpu_seconds:g} s of processor time"
+    return (
+        f"its process ended with code {code}; it may take {limits.memory_bytes >> 20} MiB of memory"
+    )
+
+
+_shared = SandboxProcess()
+atexit.register(_shared.close)
+
+
+def sandbox() -> SandboxProcess:
+    """The one sandbox of this program."""
+    return _shared

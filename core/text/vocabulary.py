@@ -1,0 +1,203 @@
+"""The vocabulary in a GGUF header, checked.
+
+Format: `tokenizer.ggml.*` in https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from core.errors import FileError, UnsupportedError
+from core.files.json_text import found
+
+BYTE_LEVEL_BPE = "gpt2"
+SENTENCE_PIECE = "llama"
+_LARGEST_SCORE = 1 << 64  # as an integer, of which JSON has longer ones than floats can be
+
+
+class TokenType(IntEnum):
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens by id with what the file says about them; every id lies in range(len(tokens)).
+
+    Numbers are packed: of 262,144 tokens the scores alone would be 8 MB of objects.
+    """
+
+    path: Path
+    model: str  # BYTE_LEVEL_BPE or SENTENCE_PIECE
+    pre: str  # name of the rule that cuts text into words; byte-level BPE only
+    tokens: tuple[str, ...]
+    types: bytes  # of TokenType
+    scores: array[float]  # SentencePiece only: the higher, the earlier merged
+    merges: tuple[tuple[str, str], ...]  # byte-level BPE only: in order of priority
+    bos_id: int | None
+    eos_id: int | None
+    marked_end_ids: frozenset[int]  # other ids that the file says end a turn
+    unknown_id: int | None
+    add_bos: bool
+    add_eos: bool
+    add_space_prefix: bool
+
+    def identity(self) -> str:
+        """Hash of all that decides which ids a text becomes: 32 hex digits."""
+        digest = hashlib.sha256(repr((self.model, self.pre, self.add_space_prefix)).encode())
+        digest.update("\0".join(self.tokens).encode("utf-8", "surrogateescape"))
+        digest.update(self.types)
+        digest.update(repr(tuple(self.scores)).encode())
+        digest.update("\0".join(" ".join(pair) for pair in self.merges).encode())
+        return digest.hexdigest()[:32]
+
+
+def read_vocabulary(metadata: Mapping[str, object], path: Path) -> Vocabulary:
+    """Errors: UnsupportedError for another kind of tokenizer, FileError for a malformed one."""
+    return _Reader(metadata, path).vocabulary()
+
+
+class _Reader:
+    def __init__(self, metadata: Mapping[str, object], path: Path) -> None:
+        self.metadata, self.path = metadata, path
+
+    def vocabulary(self) -> Vocabulary:
+        model = self.kind()
+        pre = self.text("pre", "default")
+        tokens = self.tokens()
+        is_bpe = model == BYTE_LEVEL_BPE
+        adds_bos = not is_bpe or pre in ("llama-bpe", "llama3", "llama-v3")
+        others = [self.token_id(f"{name}_token_id", tokens) for name in ("eot", "eom")]
+        return Vocabulary(
+            path=self.path,
+            model=model,
+            pre=pre,
+            tokens=tokens,
+            types=self.types(len(tokens)),
+            scores=array("d") if is_bpe else self.scores(len(tokens)),
+            merges=self.merges(frozenset(tokens)) if is_bpe else (),
+            bos_id=self.token_id("bos_token_id", tokens),
+            eos_id=self.token_id("eos_token_id", tokens),
+            marked_end_ids=frozenset(other for other in others if other is not None),
+            unknown_id=self.token_id("unknown_token_id", tokens),
+            add_bos=self.flag("add_bos_token", adds_bos),
+            add_eos=self.flag("add_eos_token", False),
+            add_space_prefix=self.flag("add_space_prefix", not is_bpe),
+        )
+
+    def fail(self, key: str, problem: str) -> FileError:
+        return FileError(self.path, f"tokenizer.ggml.{key} {problem}")
+
+    def get(self, key: str) -> object:
+        return self.metadata.get(f"tokenizer.ggml.{key}")
+
+    def kind(self) -> str:
+        model = self.text("model", None)
+        if model not in (BYTE_LEVEL_BPE, SENTENCE_PIECE):
+            raise UnsupportedError(
+                f"{self.path}: the tokenizer is of kind {model[:40]!r}; "
+                f"known are '{BYTE_LEVEL_BPE}' and '{SENTENCE_PIECE}'"
+            )
+        return model
+
+    def text(self, key: str, default: str | None) -> str:
+        value = self.get(key)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str):
+            raise self.fail(key, _expected("a string", value))
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise self.fail(key, _expected("true or false", value))
+        return value
+
+    def token_id(self, key: str, tokens: Sequence[str]) -> int | None:
+        value = self.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.fail(key, _expected("a token id", value))
+        if not 0 <= value < len(tokens):
+            raise self.fail(key, f"is {value}, but there are {len(tokens)} tokens")
+        return value
+
+    def elements(self, key: str, length: int | None = None) -> list[object]:
+        value = self.get(key)
+        if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+            raise self.fail(key, _expected("an array", value))
+        if length is not None and len(value) != length:
+            raise self.fail(key, f"has {len(value)} elements, but there are {length} tokens")
+        return list(value)
+
+    def strings(self, key: str) -> list[str]:
+        values = self.elements(key)
+        strings = [value for value in values if isinstance(value, str)]
+        if len(strings) != len(values):
+            at = next(i for i, value in enumerate(values) if not isinstance(value, str))
+            raise self.fail(f"{key}[{at}]", _expected("a string", values[at]))
+        return strings
+
+    def tokens(self) -> tuple[str, ...]:
+        tokens = self.strings("tokens")
+        if not tokens:
+            raise self.fail("tokens", "is empty")
+        if len(set(tokens)) != len(tokens):
+            first: dict[str, int] = {}
+            for i, token in enumerate(tokens):
+                if first.setdefault(token, i) != i:
+                    raise self.fail(f"tokens[{i}]", f"{token[:40]!r} is also token {first[token]}")
+        return tuple(tokens)
+
+    def types(self, count: int) -> bytes:
+        if self.get("token_type") is None:
+            return bytes((TokenType.NORMAL.value,)) * count
+        numbers, most = bytearray(), TokenType.BYTE.value
+        for i, value in enumerate(self.elements("token_type", count)):
+            if type(value) is not int or not 0 <= value <= most:
+                raise self.fail(f"token_type[{i}]", _expected("a number from 0 to 6", value))
+            numbers.append(value)
+        return bytes(numbers)
+
+    def scores(self, count: int) -> array[float]:
+        numbers = array("d")
+        for i, value in enumerate(self.elements("scores", count)):
+            if type(value) is int and abs(value) <= _LARGEST_SCORE:
+                value = float(value)
+            if not isinstance(value, float) or math.isnan(value):
+                raise self.fail(f"scores[{i}]", _expected("a number", value))
+            numbers.append(value)
+        return numbers
+
+    def merges(self, tokens: frozenset[str]) -> tuple[tuple[str, str], ...]:
+        pairs = []
+        for i, merge in enumerate(self.strings("merges")):
+            cut = merge.find(" ", 1)
+            left, right = merge[:cut], merge[cut + 1 :]
+            if cut < 0 or not right:
+                raise self.fail(f"merges[{i}]", f"is {merge[:40]!r}, expected two tokens")
+            if left not in tokens or right not in tokens or left + right not in tokens:
+                lacking = next(t for t in (left, right, left + right) if t not in tokens)
+                raise self.fail(f"merges[{i}]", f"names {lacking[:40]!r}, which is not a token")
+            pairs.append((left, right))
+        return tuple(pairs)
+
+
+def _expected(what: str, value: object) -> str:
+    if value is None:
+        return f"is missing, expected {what}"
+    return f"is {found(value)}, expected {what}"
