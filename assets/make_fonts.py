@@ -1,4 +1,4 @@
-"""Make assets/fonts and desktop/icons.py from public packages: a tool for developers.
+"""Make assets/fonts and desktop/widgets/icons.py from public packages: a tool for developers.
 
     pip install fonttools brotli && python assets/make_fonts.py
 

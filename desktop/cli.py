@@ -26,8 +26,8 @@ from desktop.terminal.signals import ends_in_order
 
 # Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
 _COMMANDS = {
-    "desktop": "desktop.app",
-    "tour": "desktop.tour",
+    "desktop": "desktop.app.app",
+    "tour": "desktop.tour.tour",
     "chat": "desktop.terminal.chat",
     "logits": "desktop.terminal.logits",
     "attention": "desktop.terminal.attention",

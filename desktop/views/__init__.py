@@ -9,8 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from desktop.actions import Action
-from desktop.icons import (
+from desktop.state.actions import Action
+from desktop.state.state import AppState
+from desktop.views.attention import grid, heads
+from desktop.views.cache import cache
+from desktop.views.chat import chat
+from desktop.views.program import log, performance
+from desktop.views.quantization import modes
+from desktop.views.tokens import lens, steer
+from desktop.widgets.icons import (
     ICON_CHART,
     ICON_CHAT,
     ICON_DATABASE,
@@ -21,19 +28,7 @@ from desktop.icons import (
     ICON_SCALE,
     ICON_SLIDERS,
 )
-from desktop.state import AppState
-from desktop.ui import Ui
-from desktop.views import (
-    attention,
-    attention_head,
-    chat,
-    kv_cache,
-    lens,
-    log,
-    performance,
-    quantization,
-    steer,
-)
+from desktop.widgets.ui import Ui
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +49,12 @@ class View:
 
 VIEWS = (
     View("chat", "Chat", ICON_CHAT, "middle", chat.draw, None),
-    View("attention", "Attention", ICON_EYE, "upper right", attention.draw, 0),
+    View("attention", "Attention", ICON_EYE, "upper right", grid.draw, 0),
     View("lens", "Lens", ICON_LAYERS, "upper right", lens.draw, 1),
-    View("kv_cache", "KV cache", ICON_DATABASE, "upper right", kv_cache.draw, 2),
-    View("quantization", "Quantization", ICON_SCALE, "upper right", quantization.draw, 3),
+    View("kv_cache", "KV cache", ICON_DATABASE, "upper right", cache.draw, 2),
+    View("quantization", "Quantization", ICON_SCALE, "upper right", modes.draw, 3),
     View("performance", "Performance", ICON_CHART, "lower right", performance.draw, 1),
-    View("head", "Head", ICON_GRID, "lower right", attention_head.draw, 0),
+    View("head", "Head", ICON_GRID, "lower right", heads.draw, 0),
     View("steer", "Steer", ICON_SLIDERS, "lower right", steer.draw, 3),
     View("log", "Log", ICON_LOG, "lower right", log.draw, 2),
 )

@@ -21,16 +21,16 @@ from unittest import mock
 
 from core.engine.engine import Engine
 from core.messages import EngineOptions, SamplingOptions
-from desktop import layout
-from desktop.backstage import Backstage
-from desktop.frame import FrameLoop
-from desktop.frame_times import percentiles
-from desktop.png import write_png
-from desktop.program import Program, open_first_model
-from desktop.robot import Robot
-from desktop.settings import Settings
-from desktop.state import AppState, Message, Running, Token
+from desktop.app import layout
+from desktop.app.program import Program, open_first_model
+from desktop.app.settings import Settings
+from desktop.render.frame import FrameLoop
+from desktop.render.png import write_png
+from desktop.state.state import AppState, Message, Running, Token
+from desktop.tour.input_driver import Robot
+from desktop.tour.offscreen_app import Backstage
 from desktop.views import VIEWS
+from desktop.widgets.frame_times import percentiles
 from tests.desktop.tiled import tiled
 
 AIM_MS = 3.0  # the views' own cost

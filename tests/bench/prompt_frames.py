@@ -12,8 +12,8 @@ import json
 from typing import Any
 
 from core.messages import EngineOptions, SamplingOptions
-from desktop.clock import process_start
-from desktop.tour_stage import Stage
+from desktop.tour.clock import process_start
+from desktop.tour.stage import Stage
 
 PROSE = "the light of the morning comes over the hills and asks for nothing"
 WORD_TOKENS = 2  # at most: one, but two of a vocabulary of random pieces

@@ -26,12 +26,12 @@ import glfw
 from imgui_bundle import imgui
 
 from core.messages import SamplingOptions
-from desktop.actions import NewChat, Send
-from desktop.app import SWITCH, App
-from desktop.frame_times import percentiles
-from desktop.keeper import Keeper
-from desktop.settings import restore, settings_path
-from desktop.state import AppState
+from desktop.app.app import SWITCH, App
+from desktop.app.settings import restore, settings_path
+from desktop.app.settings_store import Keeper
+from desktop.state.actions import NewChat, Send
+from desktop.state.state import AppState
+from desktop.widgets.frame_times import percentiles
 from tests.bench.prompt_frames import long_prompt
 from tests.desktop import x11
 

@@ -19,7 +19,7 @@ EXCEPTIONS = {
         "tempfile.TemporaryFile",
     ): "sums, in files that have no name",
     ("core/generation/session.py", "self.pool.touch"): "no file, but a prefix of the cache",
-    ("desktop/interface.py", "self._turns.open"): "no file, but a view",
+    ("desktop/app/interface.py", "self._turns.open"): "no file, but a view",
     ("core/files/regular.py", "os.open"): "to read, without waiting",
     ("core/files/regular.py", "os.fdopen"): "to read",
     ("core/files/places.py", "tempfile.mkdtemp"): "a folder of its own, for a user who has none",
@@ -33,8 +33,8 @@ EXCEPTIONS = {
     ("desktop/terminal/history.py", "os.ftruncate"): "of a file that has grown",
     ("desktop/terminal/streams.py", "os.open"): "os.devnull, in the place of a closed stream",
     ("desktop/terminal/streams.py", "open"): "the same, and standard output itself",
-    ("desktop/tour_quantization.py", "tempfile.TemporaryDirectory"): "a folder of its own",
-    ("desktop/tour_stage.py", "tempfile.TemporaryDirectory"): "a folder of its own",
+    ("desktop/tour/quantization.py", "tempfile.TemporaryDirectory"): "a folder of its own",
+    ("desktop/tour/stage.py", "tempfile.TemporaryDirectory"): "a folder of its own",
 }
 METHODS = {
     *("write_bytes", "write_text", "touch", "mkdir", "rmdir", "unlink", "rename"),

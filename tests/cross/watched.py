@@ -12,10 +12,10 @@ import sys
 import time
 from typing import Any
 
-from desktop import app as desktop_app
 from desktop import cli
-from desktop.actions import NewChat, Send
-from desktop.window import Window
+from desktop.app import app as desktop_app
+from desktop.render.window import Window
+from desktop.state.actions import NewChat, Send
 
 LONG = 0.05  # seconds of a pass that are worth a note
 

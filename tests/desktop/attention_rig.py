@@ -3,8 +3,8 @@
 import numpy as np
 
 from core.inspect.attention import probabilities
-from desktop import attention_work
-from desktop.attention_maps import AttentionMaps
+from desktop.attention import work
+from desktop.attention.maps import AttentionMaps
 
 SIDE = 512  # of the offscreen image
 
@@ -13,7 +13,7 @@ class Rig:
     """Frames with maps in them."""
 
     def __init__(self, scene, device, source, monkeypatch):
-        monkeypatch.setattr(attention_work, "SOFTWARE_IDLE_MS", 200.0)
+        monkeypatch.setattr(work, "SOFTWARE_IDLE_MS", 200.0)
         self.scene = scene(SIDE, SIDE)
         self.maps = AttentionMaps(device, self.scene.renderer)
         self.scene.loop.prepare = self.maps.record

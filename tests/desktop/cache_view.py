@@ -3,8 +3,8 @@
 from imgui_bundle import imgui
 
 from core.messages import CacheLayer, CacheLayout
-from desktop import actions
-from desktop.views.kv_window import window_of
+from desktop.state import actions
+from desktop.views.cache.window import window_of
 from tests.desktop.fake_engine import ROW
 
 QUESTION = "Why is the sky blue?"

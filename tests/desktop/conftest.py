@@ -9,10 +9,10 @@ import pytest
 from imgui_bundle import imgui
 
 from core.messages import LoadModel
-from desktop.frame import FrameLoop
-from desktop.imgui_renderer import ImguiRenderer
-from desktop.offscreen import OffscreenTarget
-from desktop.state import AppState
+from desktop.render.frame import FrameLoop
+from desktop.render.imgui_renderer import ImguiRenderer
+from desktop.render.offscreen import OffscreenTarget
+from desktop.state.state import AppState
 from tests.desktop.cache_view import QUESTION, RINGS, say
 from tests.desktop.fake_engine import MODEL, FakeEngine
 from tests.desktop.headless import Headless

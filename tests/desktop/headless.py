@@ -2,12 +2,12 @@
 
 from imgui_bundle import imgui
 
-from desktop.fonts import load_fonts
-from desktop.interface import Interface, create_context, destroy_context
-from desktop.program import Program
-from desktop.robot import Robot
-from desktop.settings import Settings
-from desktop.state import AppState
+from desktop.app.interface import Interface, create_context, destroy_context
+from desktop.app.program import Program
+from desktop.app.settings import Settings
+from desktop.state.state import AppState
+from desktop.tour.input_driver import Robot
+from desktop.widgets.fonts import load_fonts
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
 READY = AppState(model=MODEL, executor=EXECUTOR)

@@ -34,10 +34,10 @@ from core.messages import (
     Read,
     Reconfigure,
 )
-from desktop.apply import apply
-from desktop.quant_state import Comparison, Work
-from desktop.state import AppState, Message, Running
-from desktop.state import Reading as ReadingBack
+from desktop.state.apply import apply
+from desktop.state.quant_state import Comparison, Work
+from desktop.state.state import AppState, Message, Running
+from desktop.state.state import Reading as ReadingBack
 from tests.desktop.fake_engine import FakeEngine
 
 SAYS = (ChatMessage("user", "why is it so?"),)

@@ -11,13 +11,14 @@ from imgui_bundle import imgui
 
 from core.errors import DeviceLostError
 from core.messages import EngineOptions, SamplingOptions
-from desktop import actions, pacing
-from desktop.app import CLOSE_SECONDS, App, given
-from desktop.keeper import Keeper
-from desktop.robot import Robot
-from desktop.settings import load, restore
-from desktop.state import AppState
-from desktop.window import Window
+from desktop.app import pacing
+from desktop.app.app import CLOSE_SECONDS, App, given
+from desktop.app.settings import load, restore
+from desktop.app.settings_store import Keeper
+from desktop.render.window import Window
+from desktop.state import actions
+from desktop.state.state import AppState
+from desktop.tour.input_driver import Robot
 
 # isort: split
 import glfw
@@ -55,7 +56,7 @@ def app(display, tmp_path, monkeypatch):
     """app() opens the desktop with a model loaded; what is still open is closed at the end."""
     monkeypatch.setattr("core.engine.engine.Engine", Engine)
     monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
-    monkeypatch.setattr("desktop.app.CLOSE_SECONDS", 100.0)  # then it ends the process, and us
+    monkeypatch.setattr("desktop.app.app.CLOSE_SECONDS", 100.0)  # then it ends the process, and us
     opened, devices = [], []
 
     def make(source=None, state=None):
@@ -298,9 +299,9 @@ def test_an_engine_that_never_ends_does_not_keep_the_window(app, tmp_path, monke
     one, waited = ready(app()), []
     one.program.do(actions.SetTheme("light"))
     with monkeypatch.context() as patch:
-        patch.setattr("desktop.app.CLOSE_SECONDS", CLOSE_SECONDS)
+        patch.setattr("desktop.app.app.CLOSE_SECONDS", CLOSE_SECONDS)
         patch.setattr(one.engine, "close", waited.append)
-        patch.setattr("desktop.app.leave", leave)
+        patch.setattr("desktop.app.app.leave", leave)
         with pytest.raises(LeftError):
             one.close()
     assert 0 < sum(waited) < 2.0

@@ -7,14 +7,14 @@ import pytest
 
 from core.inspect.attention import probabilities
 from core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
-from desktop import attention_colors, attention_work
-from desktop.actions import ExportAttention, Send, SetAttention
-from desktop.inside import SetXRay
-from desktop.png import read_png
-from desktop.token_state import XRay
-from desktop.tour_stage import Stage
-from desktop.views import figures
-from desktop.views.save import default_path
+from desktop.attention import colors, work
+from desktop.render.png import read_png
+from desktop.state.actions import ExportAttention, Send, SetAttention
+from desktop.state.inspect_actions import SetXRay
+from desktop.state.token_state import XRay
+from desktop.tour.stage import Stage
+from desktop.views.attention import figures
+from desktop.views.attention.save import default_path
 from tests.desktop.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.vulkan
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.vulkan
 def stage(monkeypatch):
     """The program on an offscreen surface after a short answer of a fake engine."""
     monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
-    monkeypatch.setattr(attention_work, "SOFTWARE_IDLE_MS", 200.0)
+    monkeypatch.setattr(work, "SOFTWARE_IDLE_MS", 200.0)
     one = Stage(EngineOptions(), SamplingOptions(max_new_tokens=12), 0.0)
     one._engine = FakeEngine(0.0)
     one.program.start(one._engine)
@@ -57,7 +57,7 @@ def colors_of(stage, layer, head):
     q, k = source.head(layer, head)
     n, scale = source.length, source.layers[layer].scale
     p = probabilities(q, k, np.arange(n), scale=scale, window=0)
-    table = attention_colors.table("viridis").astype(float)[:, :3]
+    table = colors.table("viridis").astype(float)[:, :3]
     found = table[np.rint(p * 255).astype(int)]
     found[np.triu_indices(n, 1)] = np.nan
     return found
@@ -69,7 +69,7 @@ def test_a_head_has_its_map_axes_and_title(stage, tmp_path):
     want = colors_of(stage, 1, 2)
     n = len(want)
     each = figures._side(n, figures.SMALLEST[0]) // n
-    lit = np.isclose(pixels[..., :3], attention_colors.table("viridis")[0, :3], atol=3).all(axis=2)
+    lit = np.isclose(pixels[..., :3], colors.table("viridis")[0, :3], atol=3).all(axis=2)
     rows, columns = np.flatnonzero(lit.any(axis=1)), np.flatnonzero(lit.any(axis=0))
     bottom, left = find_map(pixels, want, each, rows[-1], columns[0])
     top = bottom - n * each
@@ -140,7 +140,7 @@ def test_exports_that_fail_are_sentences(stage, tmp_path, monkeypatch):
     assert "cannot be made: there is a file where" in told(tmp_path / "file" / "x.png")
     assert "already" in told(tmp_path / "file")
     assert "No heads" in told(tmp_path / "x.png", "heads")
-    monkeypatch.setattr("desktop.figure.MOST_PIXELS", 1000)
+    monkeypatch.setattr("desktop.widgets.figure.MOST_PIXELS", 1000)
     assert "show fewer heads" in told(tmp_path / "x.png")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 

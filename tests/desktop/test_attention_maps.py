@@ -6,8 +6,8 @@ from imgui_bundle import imgui
 
 from core.inspect.attention import head_maps
 from core.inspect.attention_scores import SCORES
-from desktop import attention_colors, attention_readings, attention_work
-from desktop.attention_maps import Look
+from desktop.attention import colors, readings, work
+from desktop.attention.maps import Look
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import (
     Rig,
@@ -153,7 +153,7 @@ def test_maps_of_a_view_that_rests_go_on(rig, monkeypatch):
     """What it asked for counts until it is drawn again, and no longer."""
     one = rig(context=512, layers=1)
     one.source.grow(400)
-    monkeypatch.setattr(attention_work, "SOFTWARE_IDLE_MS", 0.2)  # not all in one frame
+    monkeypatch.setattr(work, "SOFTWARE_IDLE_MS", 0.2)  # not all in one frame
 
     def drawn(maps, draw_list):
         maps.asks("head")
@@ -213,7 +213,7 @@ def test_what_the_screen_shows(rig):
 
         pixels = one.until_complete(paint)[13:488:10, 13:488:10]
         p = expected(one.source, 1, 2)
-        table = attention_colors.table(look.colors).astype(int)
+        table = colors.table(look.colors).astype(int)
         low = look.low if look.logarithmic else 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             share = (p - low) / (look.high - low)
@@ -250,7 +250,7 @@ def test_value_under_the_pointer(rig):
 
 @pytest.mark.parametrize("options", [{}, {"window": 9}, {"ring": 24}], ids=str)
 def test_scores_are_those_of_their_definition(rig, monkeypatch, options):
-    monkeypatch.setattr(attention_readings, "SCORE_PERIOD", 0.0)
+    monkeypatch.setattr(readings, "SCORE_PERIOD", 0.0)
     one = rig(sharpness=4.0, **options)
     one.source.grow(40, tokens=[*range(20), *range(7, 20), *[3] * 7])
 
@@ -272,7 +272,7 @@ def test_scores_are_those_of_their_definition(rig, monkeypatch, options):
 
 
 def test_scores_that_cannot_be_told(rig, monkeypatch):
-    monkeypatch.setattr(attention_readings, "SCORE_PERIOD", 0.0)
+    monkeypatch.setattr(readings, "SCORE_PERIOD", 0.0)
     one = rig()
     one.source.grow(12, tokens=range(12))
 

@@ -8,20 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.plan.attention_layers import AttentionLayer
-from desktop import (
-    attention_colors,
-    attention_frame,
-    attention_slot,
-    attention_upload,
-    attention_work,
-)
-from desktop.attention_cells import Cell
-from desktop.attention_frame import SCORES_EACH, stride
-from desktop.attention_kernels import ROWS
-from desktop.attention_maps import Look
-from desktop.attention_store import PANELS
-from desktop.attention_surface import WORD
-from desktop.attention_work import FrameJobs, Planner
+from desktop.attention import colors, frame, upload, work
+from desktop.attention import slot as attention_slot
+from desktop.attention.cells import Cell
+from desktop.attention.frame import SCORES_EACH, stride
+from desktop.attention.kernels import ROWS
+from desktop.attention.maps import Look
+from desktop.attention.store import PANELS
+from desktop.attention.surface import WORD
+from desktop.attention.work import FrameJobs, Planner
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import Rig, assert_thumbnails, thumbnails
 
@@ -97,7 +92,7 @@ def rig(scene, device):
 def test_many_pictures_at_once_while_maps_are_shown(rig, monkeypatch):
     """Four heads to a file, four on the screen and the grid fill a frame to its last job, whatever
     the rows of each leave of a visit."""
-    monkeypatch.setattr(attention_work, "FIRST_RATE", 1e12)  # time for everything
+    monkeypatch.setattr(work, "FIRST_RATE", 1e12)  # time for everything
     one = rig(monkeypatch, layers=8, heads=6, kv_heads=2, context=1024)
     one.source.grow(1001)
     counts = []
@@ -157,10 +152,10 @@ limits = st.fixed_dictionaries(
 def squeeze(patch, sizes):
     """Slots so small that every limit is met."""
     patch.setattr(attention_slot, "MOST_JOBS", sizes["jobs"])
-    patch.setattr(attention_frame, "SCRATCH_BYTES", sizes["scratch"] * stride(CONTEXT) * WORD)
-    patch.setattr(attention_upload, "STAGING_BYTES", sizes["staging"] * ROW_BYTES)
-    patch.setattr(attention_upload, "CACHE_BYTES", sizes["cache"] * 2 * CONTEXT * ROW_BYTES)
-    patch.setattr(attention_work, "SOFTWARE_IDLE_MS", sizes["idle"])
+    patch.setattr(frame, "SCRATCH_BYTES", sizes["scratch"] * stride(CONTEXT) * WORD)
+    patch.setattr(upload, "STAGING_BYTES", sizes["staging"] * ROW_BYTES)
+    patch.setattr(upload, "CACHE_BYTES", sizes["cache"] * 2 * CONTEXT * ROW_BYTES)
+    patch.setattr(work, "SOFTWARE_IDLE_MS", sizes["idle"])
 
 
 @pytest.mark.vulkan
@@ -178,7 +173,7 @@ def test_no_frame_overflows_a_slot(scene_once, device, model, sizes, deeds):
             for deed in deeds:
                 act(one, deed["deed"], deed["amount"])
                 look_at(one, deed)
-            patch.setattr(attention_upload, "CACHE_BYTES", 1 << 30)  # else layers take turns
+            patch.setattr(upload, "CACHE_BYTES", 1 << 30)  # else layers take turns
             finish(one)
         finally:
             one.close()
@@ -259,7 +254,7 @@ def check_slots(maps, recorder):
     shown = set(map(id, store.surfaces()))
     assert all(id(surface) in shown for surface in maps._asked.pictures.values())
     assert uploads._used <= uploads._staging[0].size and not uploads.staged
-    assert uploads.nbytes <= max(attention_upload.CACHE_BYTES, 2 * CONTEXT * ROW_BYTES)
+    assert uploads.nbytes <= max(upload.CACHE_BYTES, 2 * CONTEXT * ROW_BYTES)
 
 
 def finish(one):
@@ -292,7 +287,7 @@ def test_everything_is_coloured_at_once(rig, monkeypatch):
         one.maps.use(Look(high=1e-9))
         one.frame(paint)
         one.scene.loop.wait()
-        largest = attention_colors.table("viridis").view(np.uint32)[-1]
+        largest = colors.table("viridis").view(np.uint32)[-1]
         for surface in one.maps._asked.pictures.values():
             last_row = surface.colors.download(39 * 2048 * WORD, 40 * WORD).view(np.uint32)
             assert (last_row == largest).all(), "the old colours are still there"
@@ -303,7 +298,7 @@ def test_everything_is_coloured_at_once(rig, monkeypatch):
 @pytest.mark.vulkan
 def test_keys_that_take_several_frames_to_copy(rig, monkeypatch):
     """A frame that only copies, and draws nothing, is recorded too."""
-    monkeypatch.setattr(attention_upload, "STAGING_BYTES", 30 * 32 * 4)  # rows of keys
+    monkeypatch.setattr(upload, "STAGING_BYTES", 30 * 32 * 4)  # rows of keys
     one = rig(monkeypatch, layers=1, heads=4, kv_heads=2, context=400)
     one.source.grow(350)
     try:
@@ -316,8 +311,8 @@ def test_keys_that_take_several_frames_to_copy(rig, monkeypatch):
 @pytest.mark.vulkan
 def test_a_layer_larger_than_the_budget_of_copies(rig, monkeypatch):
     """It is kept while it is filled, frame by frame, and goes when another one is."""
-    monkeypatch.setattr(attention_upload, "STAGING_BYTES", 30 * 32 * 4)
-    monkeypatch.setattr(attention_upload, "CACHE_BYTES", 1000)
+    monkeypatch.setattr(upload, "STAGING_BYTES", 30 * 32 * 4)
+    monkeypatch.setattr(upload, "CACHE_BYTES", 1000)
     one = rig(monkeypatch, layers=2, heads=4, kv_heads=2, context=100)
     one.source.grow(90)
     try:

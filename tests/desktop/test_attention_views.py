@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from desktop.actions import SetAttention
-from desktop.attention_cells import Cell
-from desktop.attention_colors import NAMES, srgb_to_lab, table
-from desktop.attention_state import AttentionChoice
-from desktop.state import AppState
-from desktop.views import attention, attention_head
-from desktop.views.attention_head import Zoom, arrange
-from desktop.views.attention_look import LOWEST, ticks
-from desktop.views.attention_map import visible
+from desktop.attention.cells import Cell
+from desktop.attention.colors import NAMES, srgb_to_lab, table
+from desktop.state.actions import SetAttention
+from desktop.state.attention_state import AttentionChoice
+from desktop.state.state import AppState
+from desktop.views.attention import grid, heads
+from desktop.views.attention.coloring import LOWEST, ticks
+from desktop.views.attention.heads import Zoom, arrange
+from desktop.views.attention.map import visible
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
 
@@ -112,7 +112,7 @@ class NoRows:
 
 def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, monkeypatch):
     said = []
-    for view in (attention, attention_head):
+    for view in (grid, heads):
         monkeypatch.setattr(view, "wrapped", lambda ui, words, *rest, **named: said.append(words))
     one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40))
     one.ui.maps = NoRows()
@@ -121,5 +121,5 @@ def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, m
     one.robot.click("tab.attention")
     one.robot.click("tab.head")
     one.robot.frames(2)
-    assert {attention.UNKEPT, attention_head.UNKEPT} <= set(said)
+    assert {grid.UNKEPT, heads.UNKEPT} <= set(said)
     assert not one.robot.shows("attention.0.0") and not one.robot.shows("head.0.1")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.plan.plan import Kind
-from desktop.cache_state import reserved_bytes, used_bytes
+from desktop.state.cache_state import reserved_bytes, used_bytes
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running
 

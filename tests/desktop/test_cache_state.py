@@ -25,10 +25,10 @@ from core.messages import (
     TokenDecoded,
 )
 from core.metrics.memory import cache_memory
-from desktop import actions
-from desktop.actions import act
-from desktop.apply import apply
-from desktop.cache_actions import (
+from desktop.state import actions
+from desktop.state.actions import act
+from desktop.state.apply import apply
+from desktop.state.cache_actions import (
     AskMeasure,
     ColorCache,
     KeepCache,
@@ -36,7 +36,7 @@ from desktop.cache_actions import (
     SetOverflow,
     TakeUpCache,
 )
-from desktop.cache_state import (
+from desktop.state.cache_state import (
     CacheState,
     age,
     forecast,
@@ -49,8 +49,8 @@ from desktop.cache_state import (
     used_bytes,
     with_turns,
 )
-from desktop.state import AppState, Message
-from desktop.token_state import SYSTEM, TEMPLATE, passage, places
+from desktop.state.state import AppState, Message
+from desktop.state.token_state import SYSTEM, TEMPLATE, passage, places
 from tests.desktop.fake_engine import EXECUTOR, MODEL, ROW
 
 READY = AppState(model=MODEL, executor=EXECUTOR)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from core.messages import FileDamaged
-from desktop.apply import apply
 from desktop.cli import main
-from desktop.state import AppState
+from desktop.state.apply import apply
+from desktop.state.state import AppState
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, write_tiny_llama
 from tests.make_huggingface import write_tiny_llama as write_folder
 

@@ -8,13 +8,13 @@ from imgui_bundle import ImVec2, imgui
 
 from core.gpu.commands import CommandPool
 from core.messages import EngineOptions, LoadModel, SamplingOptions
-from desktop import damage
-from desktop.actions import Send, SetAttention, SetTheme
-from desktop.attention_state import AttentionChoice
-from desktop.damage import MOST, joined
-from desktop.imgui_renderer import ImguiRenderer
-from desktop.offscreen import OffscreenTarget
-from desktop.tour_stage import Stage
+from desktop.render import damage
+from desktop.render.damage import MOST, joined
+from desktop.render.imgui_renderer import ImguiRenderer
+from desktop.render.offscreen import OffscreenTarget
+from desktop.state.actions import Send, SetAttention, SetTheme
+from desktop.state.attention_state import AttentionChoice
+from desktop.tour.stage import Stage
 from tests.desktop.fake_engine import FramedEngine
 
 pytestmark = pytest.mark.vulkan

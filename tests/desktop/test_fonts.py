@@ -5,8 +5,8 @@ import pytest
 from imgui_bundle import imgui
 
 from core.errors import FileError
-from desktop import fonts, icons
-from desktop.fonts import FONT_FOLDER, load_fonts
+from desktop.widgets import fonts, icons
+from desktop.widgets.fonts import FONT_FOLDER, load_fonts
 
 SAMPLES = {
     "latin": "AaßéŁőž€",

@@ -6,12 +6,13 @@ import pytest
 from core.engine.engine import Engine
 from core.inspect.attention import head_maps
 from core.messages import LoadModel, SamplingOptions
-from desktop import actions, attention_work
-from desktop.attention_maps import AttentionMaps
-from desktop.cache_state import held, used_bytes
-from desktop.state import AppState
-from desktop.views.kv_map import label
-from desktop.views.kv_totals import alike
+from desktop.attention import work
+from desktop.attention.maps import AttentionMaps
+from desktop.state import actions
+from desktop.state.cache_state import held, used_bytes
+from desktop.state.state import AppState
+from desktop.views.cache.map import label
+from desktop.views.cache.totals import alike
 from tests.desktop.test_attention_maps import pooled, values_of
 from tests.make_huggingface import write_tall_gemma3n
 from tests.runners import exact, running
@@ -60,7 +61,7 @@ def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
 def test_the_grid_has_a_map_for_each_head(tall, scene, device, monkeypatch):
     """Of all 280; layers that share keys are drawn over those of the layer that owns them. Of a
     ring's rows those are there whose keys are."""
-    monkeypatch.setattr(attention_work, "SOFTWARE_IDLE_MS", 200.0)
+    monkeypatch.setattr(work, "SOFTWARE_IDLE_MS", 200.0)
     stage = scene(256, 256)
     maps = AttentionMaps(device, stage.renderer)
     stage.loop.prepare, stage.loop.submitted = maps.record, maps.submitted

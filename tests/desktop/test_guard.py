@@ -7,12 +7,14 @@ from imgui_bundle import imgui, implot
 
 from core.errors import DeviceLostError
 from core.messages import LoadStarted, Logged
-from desktop import actions, program
-from desktop.defects import ReportDefect
-from desktop.guard import attempt
-from desktop.robot import RobotError
-from desktop.state import Message
-from desktop.views import VIEWS, models
+from desktop.app import program
+from desktop.app.guard import attempt
+from desktop.state import actions
+from desktop.state.defects import ReportDefect
+from desktop.state.state import Message
+from desktop.tour.input_driver import RobotError
+from desktop.views import VIEWS
+from desktop.views.program import models
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY
 
@@ -151,7 +153,7 @@ def test_an_event_that_cannot_be_folded_costs_only_itself(headless, monkeypatch)
     def broken(event, state, now):
         raise IndexError("planted")
 
-    monkeypatch.setattr("desktop.apply.Load", broken)
+    monkeypatch.setattr("desktop.state.apply.Load", broken)
     for event in (Logged("info", "before", 0.0), LoadStarted("x"), Logged("info", "after", 0.0)):
         engine._say(event)
     one.robot.frames(2)

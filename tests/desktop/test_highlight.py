@@ -3,9 +3,9 @@
 import pytest
 from imgui_bundle import imgui
 
-from desktop.cache_actions import PointAt
-from desktop.views import highlight
-from desktop.views.highlight import character_places
+from desktop.state.cache_actions import PointAt
+from desktop.views.chat import highlight
+from desktop.views.chat.highlight import character_places
 from tests.desktop.cache_view import QUESTION, point
 from tests.desktop.fake_engine import ANSWER, pieces_of
 

@@ -9,8 +9,8 @@ from imgui_bundle import imgui
 from core.gpu.commands import CommandPool
 from core.gpu.create import vk
 from core.gpu.memory import Buffer, Image2D
-from desktop.fonts import load_fonts
-from desktop.offscreen import OffscreenTarget
+from desktop.render.offscreen import OffscreenTarget
+from desktop.widgets.fonts import load_fonts
 
 RED, GREEN = 0xFF0000FF, 0xFF00FF00  # packed ABGR
 HALF_WHITE = 0x80FFFFFF

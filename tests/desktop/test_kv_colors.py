@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from core.messages import CacheLayer
-from desktop.state import Message
-from desktop.views.kv_colors import Scale, Window, greatest, kinds, paint, positions_of, shade
-from desktop.views.kv_tip import whose
+from desktop.state.state import Message
+from desktop.views.cache.colors import Scale, Window, greatest, kinds, paint, positions_of, shade
+from desktop.views.cache.tooltip import whose
 from tests.desktop.headless import READY
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from imgui_bundle import imgui
 
-from desktop.cache_actions import SetOverflow
-from desktop.cache_state import with_turns
-from desktop.state import Message
-from desktop.views.overflow import fullness, headroom
+from desktop.state.cache_actions import SetOverflow
+from desktop.state.cache_state import with_turns
+from desktop.state.state import Message
+from desktop.views.cache.overflow import fullness, headroom
 from tests.desktop.cache_view import say
 from tests.desktop.headless import READY
 

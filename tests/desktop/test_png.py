@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from core.errors import FileError
-from desktop.png import read_png, write_png
+from desktop.render.png import read_png, write_png
 
 
 @pytest.fixture

@@ -15,10 +15,11 @@ from core.messages import (
     Reconfigure,
     Stop,
 )
-from desktop.quant_state import Comparison, LaneAnswer, LaneToken
-from desktop.quantizing import SetQuantization
-from desktop.state import AppState
-from desktop.views import lanes_strip, quant_report, quant_tensors
+from desktop.state.quant_actions import SetQuantization
+from desktop.state.quant_state import Comparison, LaneAnswer, LaneToken
+from desktop.state.state import AppState
+from desktop.views.quantization import divergence, tensors
+from desktop.views.quantization import report as quant_report
 from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
 from tests.desktop.fake_tasks import OTHER, PARTING, SAID, TENSORS, report
 
@@ -195,13 +196,13 @@ def test_the_table_of_tensors(panel):
     assert last(engine, AnalyzeTensors).mode == "int4"
     one.robot.frames(2)
     assert one.robot.shows("tensors.table")
-    words = quant_tensors.summary(one.state.quantization.tensors)
+    words = tensors.summary(one.state.quantization.tensors)
     assert "least exact is blk.0.ffn_up with 12.5 dB" in words
     weights = 49152 * 576 + 576 + 1536 * 576
     bits = (4.5 * (weights - 576) + 32 * 576) / weights
     assert f"{bits:.2f} bits a weight" in words
     exact = replace(one.state.quantization.tensors, rows=TENSORS[1:2])
-    assert "exact" in quant_tensors.summary(exact)
+    assert "exact" in tensors.summary(exact)
 
 
 def test_a_file_that_was_quantized_before_is_told(panel):
@@ -226,31 +227,31 @@ def tokens(*ids):
 
 def test_what_is_said_of_two_answers():
     same = Comparison(1, "p", (), (LaneAnswer(tokens=tokens(1, 2)), LaneAnswer(tokens=tokens(1))))
-    assert same.parting is None and lanes_strip.summary(same) == "the same so far"
+    assert same.parting is None and divergence.summary(same) == "the same so far"
     ended = replace(same.answers[1], stop_reason="end")
     assert same.with_answer(1, ended).parting == 1, "it ended there, the other did not"
     other = same.with_answer(1, LaneAnswer(tokens=tokens(1, 3)))
-    assert lanes_strip.summary(other) == "they part at token 2"
+    assert divergence.summary(other) == "they part at token 2"
 
 
 def test_scales_of_the_strips():
-    assert lanes_strip.share_of(0.0) == 0.0 == lanes_strip.share_of(1e-6)
-    assert lanes_strip.share_of(100.0) == 1.0
-    assert lanes_strip.share_of(10**-1.5) == pytest.approx(0.5)
-    assert lanes_strip.span_of([]) == 0.01
-    assert lanes_strip.span_of([0.02, -0.3]) == 0.5
-    assert lanes_strip.nats(0.0) == "0" and lanes_strip.nats(3e-5) == "3e-5"
+    assert divergence.share_of(0.0) == 0.0 == divergence.share_of(1e-6)
+    assert divergence.share_of(100.0) == 1.0
+    assert divergence.share_of(10**-1.5) == pytest.approx(0.5)
+    assert divergence.span_of([]) == 0.01
+    assert divergence.span_of([0.02, -0.3]) == 0.5
+    assert divergence.nats(0.0) == "0" and divergence.nats(3e-5) == "3e-5"
 
 
 def test_a_tip_has_room_for_its_words(panel, monkeypatch):
     """Five tokens of each lane, in columns of equal width."""
-    drawn, draw_row = [], lanes_strip._draw_row
+    drawn, draw_row = [], divergence._draw_row
 
     def watched(*arguments):
         drawn.append(imgui.get_content_region_avail().x)
         draw_row(*arguments)
 
-    monkeypatch.setattr(lanes_strip, "_draw_row", watched)
+    monkeypatch.setattr(divergence, "_draw_row", watched)
 
     one, _ = panel()
     one.robot.click("quantization.compare")

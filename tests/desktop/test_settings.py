@@ -10,12 +10,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from core.messages import EngineOptions, SamplingOptions
-from desktop.attention_state import AttentionChoice
-from desktop.keeper import DELAY, Keeper
-from desktop.layout import LAYOUT_VERSION
-from desktop.settings import Settings, WindowPlace, load, parse, remember, restore, save
-from desktop.state import AppState
-from desktop.token_state import XRay
+from desktop.app.layout import LAYOUT_VERSION
+from desktop.app.settings import Settings, WindowPlace, load, parse, remember, restore, save
+from desktop.app.settings_store import DELAY, Keeper
+from desktop.state.attention_state import AttentionChoice
+from desktop.state.state import AppState
+from desktop.state.token_state import XRay
 
 LAYOUT = "[Window][chat]\nPos=0,0\nSize=300,200\n"
 

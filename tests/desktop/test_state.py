@@ -33,11 +33,10 @@ from core.messages import (
     Stop,
     TokenDecoded,
 )
-from desktop import actions
-from desktop.actions import act, due
-from desktop.apply import apply, fold
-from desktop.asking import versions
-from desktop.inside import (
+from desktop.state import actions
+from desktop.state.actions import act, due
+from desktop.state.apply import apply, fold
+from desktop.state.inspect_actions import (
     AnswerSteered,
     ContinueFrom,
     EndComparison,
@@ -46,9 +45,18 @@ from desktop.inside import (
     Steer,
     SwitchVersion,
 )
-from desktop.notices import expire
-from desktop.state import LOG_LINES, NOTICES, RATE_SAMPLES, RECENT_FILES, AppState, Message, Token
-from desktop.token_state import XRay
+from desktop.state.notices import expire
+from desktop.state.requests import versions
+from desktop.state.state import (
+    LOG_LINES,
+    NOTICES,
+    RATE_SAMPLES,
+    RECENT_FILES,
+    AppState,
+    Message,
+    Token,
+)
+from desktop.state.token_state import XRay
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
 READY = AppState(model=MODEL, executor=EXECUTOR)

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from core.messages import ProfileStep
-from desktop.step_flame import kinds, lay_out, shared_parts
-from desktop.views.step_profile import milliseconds
+from desktop.views.quantization.step_profile import milliseconds
+from desktop.widgets.step_flame import kinds, lay_out, shared_parts
 from tests.desktop.fake_tasks import STEP
 from tests.desktop.test_quantization_views import at_rest, last, panel  # noqa: F401
 

@@ -18,16 +18,16 @@ from core.messages import (
     SamplingOptions,
     SetGains,
 )
-from desktop import token_text
-from desktop.actions import SetAttention, SetTheme
-from desktop.attention_state import AttentionChoice
-from desktop.inside import SetXRay, Steer
-from desktop.state import AppState, Message, Token
-from desktop.theme import DARK, LIGHT
-from desktop.token_state import TEMPLATE, XRay
-from desktop.views import token_colors
-from desktop.views.compare import first_difference
-from desktop.views.lens import settled
+from desktop.state.actions import SetAttention, SetTheme
+from desktop.state.attention_state import AttentionChoice
+from desktop.state.inspect_actions import SetXRay, Steer
+from desktop.state.state import AppState, Message, Token
+from desktop.state.token_state import TEMPLATE, XRay
+from desktop.views.chat.compare import first_difference
+from desktop.views.tokens import colors
+from desktop.views.tokens.lens import settled
+from desktop.widgets import token_text
+from desktop.widgets.theme import DARK, LIGHT
 from tests.counting import python_calls
 from tests.desktop.fake_engine import ANSWER, OTHER, OTHER_ID, FakeEngine, lens, pieces_of
 from tests.desktop.headless import READY, sent
@@ -288,18 +288,18 @@ def test_colours_are_those_of_the_map(talk, theme):
     weights = [0.9, 0.0, 0.001, 0.05, 0.1]
     looked = replace(one.state.looked, weights=tuple(weights))
     one.program.state = replace(one.state, looked=looked)
-    found = token_colors.shades(one.state, one.ui)
-    last = token_colors.table("viridis")[255].tolist()
+    found = colors.shades(one.state, one.ui)
+    last = colors.table("viridis")[255].tolist()
     assert found.top == pytest.approx(0.1), "the first token does not set the scale"
     assert [unpacked(found.fills[n]) for n in (0, 4)] == [last[:3]] * 2
-    half = token_colors.table("viridis")[128].tolist()
+    half = colors.table("viridis")[128].tolist()
     assert unpacked(found.fills[3]) == half[:3]
     assert found.fills[1] == 0
     base = {"dark": DARK, "light": LIGHT}[theme].base
     faint = np.abs(np.array(unpacked(found.fills[2])) - channels(base)).max()
     assert 0 < faint < 40
     state = replace(one.state, attention=AttentionChoice(exclude_first=True))
-    without = token_colors.shown_weights(looked, state.attention)
+    without = colors.shown_weights(looked, state.attention)
     np.testing.assert_allclose(without, [0, 0, 0.001 / 0.151, 0.05 / 0.151, 0.1 / 0.151])
 
 
@@ -313,9 +313,9 @@ def unpacked(color):
 
 def test_unlikely_tokens_are_tinted(talk):
     one, _ = talk
-    tints = [token_colors.likely(one.ui, p) >> 24 for p in (1.0, 0.5, 0.1, 0.001, 1e-9)]
+    tints = [colors.likely(one.ui, p) >> 24 for p in (1.0, 0.5, 0.1, 0.001, 1e-9)]
     assert tints == sorted(tints) and tints[0] == 0 and tints[3] == tints[4] > 150
-    assert token_colors.likely(one.ui, float("nan")) == 0
+    assert colors.likely(one.ui, float("nan")) == 0
 
 
 def long_chat(count):
@@ -333,7 +333,9 @@ def long_chat(count):
 def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
     laid = []
     lay_out = token_text.lay_out
-    monkeypatch.setattr("desktop.views.tokens.lay_out", lambda *a: laid.append(1) or lay_out(*a))
+    monkeypatch.setattr(
+        "desktop.views.tokens.tokens.lay_out", lambda *a: laid.append(1) or lay_out(*a)
+    )
     calls = {}
     for count in (20, 200):
         messages, owners, labels = long_chat(count)

@@ -9,12 +9,12 @@ import pytest
 
 from core.errors import LlmLiteError
 from core.messages import EngineOptions, SamplingOptions
-from desktop import robot
-from desktop.clock import process_start
-from desktop.png import read_png
-from desktop.tour import run_tour
+from desktop.render.png import read_png
+from desktop.tour import input_driver
+from desktop.tour.clock import process_start
+from desktop.tour.tour import run_tour
 from desktop.views import VIEWS
-from desktop.views.rail import PANELS
+from desktop.views.program.rail import PANELS
 from tests.desktop.fake_engine import ANSWER, FakeEngine, FramedEngine
 from tests.desktop.terminal_runs import spawn
 from tests.make_gguf import write_tiny_llama
@@ -28,7 +28,9 @@ def tour(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LLM_LITE_VALIDATION", "1")
         clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: None)
-        patch.setattr(robot, "time", clock)  # the engine steps with frames: these need no pause
+        patch.setattr(
+            input_driver, "time", clock
+        )  # the engine steps with frames: these need no pause
         report = run_tour(
             directory,
             "Why is the sky blue?",

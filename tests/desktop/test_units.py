@@ -2,7 +2,7 @@
 
 import pytest
 
-from desktop import units
+from desktop.widgets import units
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from imgui_bundle import imgui
 
 from core.errors import DeviceError, DeviceLostError
 from core.gpu.device import Device
-from desktop.frame import FrameLoop
-from desktop.imgui_renderer import ImguiRenderer
-from desktop.window import Geometry, Window
+from desktop.render.frame import FrameLoop
+from desktop.render.imgui_renderer import ImguiRenderer
+from desktop.render.window import Geometry, Window
 
 # isort: split
 import glfw

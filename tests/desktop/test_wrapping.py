@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desktop import wrapping
-from desktop.markdown import Span, parse
-from desktop.wrapping import KEPT, Wrapping, wrap
+from desktop.widgets import wrapping
+from desktop.widgets.markdown import Span, parse
+from desktop.widgets.wrapping import KEPT, Wrapping, wrap
 
 SIZE, LINE = 15.0, 24.0
 PIECES = (

@@ -12,7 +12,7 @@ COLUMNS = 3
 
 
 def tiled(root: int, size: ImVec2, _text: float) -> None:
-    """In the place of desktop.layout.build_layout."""
+    """In the place of desktop.app.layout.build_layout."""
     dock: Any = imgui.internal
     dock.dock_builder_remove_node(root)
     dock.dock_builder_add_node(root, dock.DockNodeFlagsPrivate_.dock_space)

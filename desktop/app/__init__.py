@@ -1,0 +1,1 @@
+"""The program: start-up, the loop, settings, the layout of the window."""

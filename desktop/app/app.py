@@ -1,0 +1,315 @@
+"""The desktop: start-up, the loop, and the way out.
+
+The window, its device and the first frame come first; the engine is imported while that frame is
+on the screen. The loop sleeps until there is input, an event of the engine, or a time to draw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import math
+import sys
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from imgui_bundle import imgui
+
+from core.errors import DeviceError, DeviceLostError, LlmLiteError
+from core.gpu.device import Device
+from core.messages import EngineOptions, SamplingOptions
+from desktop.app.dialogs import FileDialog
+from desktop.app.interface import Interface, create_context, destroy_context
+from desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
+from desktop.app.program import Program, open_first_model, with_lists
+from desktop.app.screen import Screen
+from desktop.app.settings import WindowPlace, restore, settings_path, variants_folder
+from desktop.app.settings_store import Keeper
+from desktop.app.starter import Starter
+from desktop.render.window import Geometry, Window, has_input
+from desktop.state.actions import Action, OpenModel
+from desktop.state.incoming import fit_line
+from desktop.state.state import AppState
+from desktop.terminal.endings import leave
+from desktop.terminal.output import warn
+from desktop.widgets.fonts import load_fonts
+
+TITLE = "llm-lite"
+# Seconds that a thread may keep Python to itself while another one waits: with Python's own 0.005
+# the engine loses the time of a token or two to every frame.
+SWITCH = 0.0005
+LONGEST_SLEEP = 0.5  # seconds; Ctrl-C is noticed between two sleeps
+LOOK_PERIOD = 0.25  # seconds between two looks for settings that changed
+DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
+REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
+CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`llm-lite desktop`: open the window and stay until it is closed; the exit code."""
+    from desktop.cli import engine_options, sampling_options
+
+    keeper = Keeper(settings_path())
+    state = restore(keeper.settings, AppState())
+    state = replace(
+        state,
+        options=given(engine_options(arguments), EngineOptions(), state.options),
+        sampling=given(sampling_options(arguments), SamplingOptions(), state.sampling),
+    )
+    sys.setswitchinterval(SWITCH)
+    app = App(keeper, state)
+    try:
+        app.start(arguments.model)
+        app.loop()
+    finally:
+        app.close()
+    return 0
+
+
+def given(asked: Any, default: Any, remembered: Any) -> Any:
+    """`remembered` with what was asked for on the command line, that is, is not the default."""
+    names = [f.name for f in fields(asked) if getattr(asked, f.name) != getattr(default, f.name)]
+    return replace(remembered, **{name: getattr(asked, name) for name in names})
+
+
+class App:
+    """Raises DeviceError when there is no display, or no device that can draw to it."""
+
+    def __init__(self, keeper: Keeper, state: AppState) -> None:
+        self._keeper = keeper
+        self._asked = state  # what only the command line asked for is not remembered
+        self.engine: Any = None
+        self._starter: Starter | None = None  # until there is an engine
+        self._rebuilt_at = -math.inf
+        self._lost: list[Device] = []
+        self._title = TITLE
+        self._saved_at = -math.inf
+        self._dialog = FileDialog()
+        self._pacer = Pacer()
+        self._listening = True  # to the engine: what it says ends the sleep
+        self.window = Window(TITLE, _geometry(keeper.settings.window))
+        try:
+            self.device = self._begun_with = self._open_device()
+            self._context = create_context()
+            self.window.connect_imgui()
+            faces = load_fonts(self.window.ui_scale).faces
+            interface = Interface(faces, self.window.ui_scale, keeper.settings)
+            self.screen = Screen.make(self.device, self.window)
+        except BaseException:
+            self.window.close()
+            raise
+        self.program = Program(state, interface)
+        self.program.on_choose_file = self._choose_file
+        self.window.on_drop = self._drop
+        self.window.on_refresh = self._refresh
+
+    def start(self, source: str | None) -> None:
+        """The first frame; the engine with its model follows while the window answers."""
+        for problem in self._keeper.problems:
+            self.program.warn(problem)
+        open_first_model(self.program, source)
+        self._draw()
+        self._starter = Starter(self.device, self._heard, variants_folder())
+        self._pacer.on_input(time.monotonic())
+
+    def _take_engine(self) -> None:
+        """Once it is there; what was wanted of it before goes to it now."""
+        made = self._starter.take() if self._starter is not None else None
+        if made is None:
+            return
+        self._starter, (self.engine, found) = None, made
+        if self._begun_with is not self.device:
+            self.engine.device_lost(self.device)
+        self.program.state = with_lists(self.program.state, found)
+        self.program.start(self.engine)
+        self._pacer.on_input(time.monotonic())
+        # The program is whole. Collecting garbage, as when a model is unloaded, need not go through
+        # it again: that would hold up a frame for 40 ms.
+        gc.freeze()
+
+    def loop(self) -> None:
+        """Until the window is closed."""
+        while not self.window.should_close:
+            self.turn()
+
+    def turn(self) -> None:
+        """Sleep until something happens, or for LONGEST_SLEEP; draw if there is something new."""
+        self._sleep()
+        self._listening = True
+        self._look()
+        if self._pacer.take(time.monotonic()):
+            self._draw(following=self._pacer.following)
+        self._listening = not self._pacer.expects()
+
+    def _heard(self) -> None:
+        """The engine said something; on its thread. The frame that is to come will show it."""
+        if self._listening:
+            self.window.wake()
+
+    def _sleep(self) -> None:
+        longest = DIALOG_PERIOD if self._dialog.open else LONGEST_SLEEP
+        seconds = self._pacer.wait(time.monotonic(), longest)
+        if seconds > 0:
+            self.window.wait_events(seconds)
+        else:
+            self.window.poll_events()
+
+    def _look(self) -> None:
+        """What has happened since the last time: input, events, an answered dialog, settings."""
+        now = time.monotonic()
+        if self.engine is None:
+            self._take_engine()
+        if self.window.drawable and has_input():
+            self._pacer.on_input(now)
+        if self.program.update():
+            self._pacer.on_change(now)
+            self._name_window()
+        self._look_at_dialog()
+        self._save(now)
+
+    def _look_at_dialog(self) -> None:
+        try:
+            path = self._dialog.poll()
+        except LlmLiteError as error:
+            self.program.warn(str(error))
+            return
+        if path is not None:
+            self._open(path)
+
+    def _name_window(self) -> None:
+        model = self.program.state.model
+        title = f"{model.name} – {TITLE}" if model else TITLE
+        if title != self._title:
+            self._title = title
+            self.window.set_title(title)
+
+    def _draw(self, *, following: bool = False) -> None:
+        interface = self.program.interface
+        interface.scale = self.window.ui_scale
+        try:
+            acted = self._picture(following)
+        except DeviceLostError as error:
+            self._rebuild(error)
+            return
+        now = time.monotonic()
+        if acted:
+            self._pacer.on_input(now)
+        ends = (notice.until for notice in self.program.state.notices)
+        self._pacer.again(interface.ui.redraw_at, *ends)
+
+    def _picture(self, following: bool) -> list[Action]:
+        """One frame, beside which the engine leaves a core free; what the person did in it."""
+        if self.engine is None:
+            return self.screen.show(self.program, following=following)
+        self.engine.frame(True)
+        try:
+            return self.screen.show(self.program, following=following)
+        finally:
+            self.engine.frame(False)
+
+    def _refresh(self) -> None:
+        """The window has another size or was uncovered: a frame now, and those that settle it."""
+        self._draw()
+        self._pacer.on_input(time.monotonic())
+
+    def _rebuild(self, error: DeviceLostError) -> None:
+        """Another device after a loss, once a while; conversation and engine stay."""
+        now = time.monotonic()
+        if now - self._rebuilt_at < REBUILD_SECONDS:
+            raise error
+        self._rebuilt_at = now
+        self._close_screen()
+        if self.engine is not None:
+            self.engine.device_lost(None)
+        self._lost.append(self.device)  # the engine may still hold buffers of it
+        self.device = self._open_device()
+        self.screen = Screen.make(self.device, self.window)
+        if self.engine is not None:
+            self.engine.device_lost(self.device)
+        self.program.warn(f"The Vulkan device was lost and opened again: {error}")
+        self._pacer.on_input(now)
+
+    def _open_device(self) -> Device:
+        device = Device.open(window_extensions=self.window.extensions)
+        self.window.attach(device)
+        self._pacer.frame = SOFTWARE_FRAME if device.info.kind == "software" else FRAME
+        return device
+
+    def _choose_file(self) -> None:
+        recent = self.program.state.recent
+        try:
+            self._dialog.ask(Path(recent[0]).parent if recent else None)
+        except DeviceError as error:
+            self.program.warn(str(error))
+
+    def _drop(self, paths: list[Path]) -> None:
+        if paths:
+            self._open(paths[0])
+
+    def _open(self, path: Path) -> None:
+        self.program.do(OpenModel(str(path)))
+        self._pacer.on_input(time.monotonic())
+
+    def _save(self, now: float, at_once: bool = False) -> None:
+        if now - self._saved_at < LOOK_PERIOD and not at_once:
+            return
+        self._saved_at = now
+        state, asked, old = self.program.state, self._asked, self._keeper.settings
+        if state.options == asked.options:
+            state = replace(state, options=old.options)
+        if state.sampling == asked.sampling:
+            state = replace(state, sampling=old.sampling)
+        place = _place(self.window.geometry(), old.window)
+        io = imgui.get_io()
+        layout = None
+        if at_once or io.want_save_ini_settings:
+            layout, io.want_save_ini_settings = imgui.save_ini_settings_to_memory(), False
+        self._keeper.update(state, place, now, self._complain, layout=layout, at_once=at_once)
+
+    def _complain(self, problem: str) -> None:
+        self.program.warn(problem)
+        warn(fit_line(problem))
+
+    def close(self) -> None:
+        """Save, stop the engine, give everything back; leaves at once if the engine hangs."""
+        self._save(time.monotonic(), at_once=True)
+        self._dialog.close()
+        if not self._close_engine(CLOSE_SECONDS):
+            warn("the engine did not end in time")
+            leave(1)
+        self._close_screen()
+        self.window.disconnect_imgui()
+        destroy_context(self._context)
+        for device in (*self._lost, self.device):
+            device.close()
+        self.window.close()
+
+    def _close_engine(self, seconds: float) -> bool:
+        """Whether nothing of it is left in so many seconds."""
+        end = time.monotonic() + seconds
+        if self._starter is not None:
+            if not self._starter.wait(seconds):
+                return False
+            self.engine = self._starter.engine
+        if self.engine is None:
+            return True
+        return bool(self.engine.close(max(0.0, end - time.monotonic())))
+
+    def _close_screen(self) -> None:
+        self.screen.close()
+        self.window.detach()
+
+
+def _geometry(place: WindowPlace) -> Geometry:
+    position = None if place.x is None or place.y is None else (place.x, place.y)
+    return Geometry(place.width, place.height, position, place.maximized)
+
+
+def _place(geometry: Geometry, old: WindowPlace) -> WindowPlace:
+    """What to remember; of a maximized window the size it had before."""
+    if geometry.maximized:
+        return replace(old, maximized=True)
+    x, y = geometry.position or (None, None)
+    return WindowPlace(x, y, geometry.width, geometry.height, False)

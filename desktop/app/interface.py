@@ -1,0 +1,288 @@
+"""Everything that is drawn in the window: rail, docked views, status bar, toasts, shortcuts.
+
+One object for one Dear ImGui context. `frame` is called between new_frame and render; the window,
+the tour and the tests all draw through it.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+from imgui_bundle import ImVec2, imgui, implot
+
+from desktop.app import layout
+from desktop.app.guard import Guard, say_failed
+from desktop.app.settings import Settings
+from desktop.app.turns import Turns
+from desktop.state.actions import (
+    Action,
+    ChooseFile,
+    DismissNotice,
+    NewChat,
+    ResetLayout,
+    SetFontSize,
+    UndoNewChat,
+)
+from desktop.state.state import AppState, Notice, ThemeName
+from desktop.views import VIEWS, View
+from desktop.views.program import rail, status_bar
+from desktop.widgets.frame_times import FrameTimes
+from desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
+from desktop.widgets.theme import apply_theme, make_theme
+from desktop.widgets.ui import Face, Ui
+from desktop.widgets.widgets import button, icon_button
+
+STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
+DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
+FIXED = (
+    imgui.WindowFlags_.no_decoration
+    | imgui.WindowFlags_.no_docking
+    | imgui.WindowFlags_.no_move
+    | imgui.WindowFlags_.no_saved_settings
+    | imgui.WindowFlags_.no_bring_to_front_on_focus
+    | imgui.WindowFlags_.no_nav_focus
+)
+NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
+NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
+
+
+def create_context() -> Any:
+    """A fresh ImGui and ImPlot context, current, that reads and writes no file by itself."""
+    context = imgui.create_context()
+    implot.create_context()
+    io = imgui.get_io()
+    io.set_ini_filename("")
+    io.set_log_filename("")
+    io.config_flags |= imgui.ConfigFlags_.docking_enable
+    io.config_docking_always_tab_bar = True
+    io.config_windows_move_from_title_bar_only = True
+    io.config_input_text_cursor_blink = False  # a steady caret costs nothing at rest
+    io.config_error_recovery_enable_assert = False
+    return context
+
+
+def destroy_context(context: Any) -> None:
+    """Undo `create_context`; renderer and window have let go of it."""
+    imgui.set_current_context(context)
+    implot.destroy_context()
+    imgui.destroy_context(context)
+
+
+class Interface:
+    def __init__(self, fonts: dict[Face, Any], scale: float, settings: Settings) -> None:
+        self.scale = scale
+        self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
+        self._applied: tuple[ThemeName, float, float] | None = None
+        self._turns = Turns(VIEWS)
+        self._guard = Guard()
+        self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
+        if settings.layout and not self._build_layout:
+            imgui.load_ini_settings_from_memory(settings.layout)
+            self._build_layout = "[Docking]" not in settings.layout
+
+    @property
+    def frames(self) -> FrameTimes:
+        return self.ui.frames
+
+    def frame(self, state: AppState, now: float, *, following: bool = False) -> list[Action]:
+        """Draw `state`; what the person did. `following`: the frame follows the engine or input,
+        and views may keep their pictures until it is their turn."""
+        self._use_theme(state)
+        ui = self.ui
+        at = ("attention",) if state.attention.large else ()
+        self._turns.begin(following, self._relies_on(), at)
+        ui.now, ui.redraw_at = now, math.inf
+        pointer = imgui.get_io().mouse_pos
+        ui.pointer = (pointer.x, pointer.y)
+        ui.rects.clear()
+        size = imgui.get_main_viewport().size
+        width, height = rail.rail_width(ui), status_bar.status_height(ui)
+        actions = self._shortcuts(state)
+        with _pane("rail", 0, 0, width, size.y - height, ui):
+            actions += self._guard.draw("rail", rail.draw, state, ui)
+            _edge(ui, (1, 0, 1, 1))
+        self._draw_dockspace(width, size.x - width, size.y - height)
+        actions += self._draw_views(state)
+        with _pane("status", 0, size.y - height, size.x, height, ui):
+            actions += self._guard.draw("status bar", status_bar.draw, state, ui)
+            _edge(ui, (0, 0, 1, 0))
+        actions += self._guard.draw("notices", partial(self._draw_notices, height), state, ui)
+        if any(isinstance(action, ResetLayout) for action in actions):
+            self.reset_layout()
+        return actions
+
+    def reset_layout(self) -> None:
+        """Dock every view where it was at first, from the next frame on."""
+        self._build_layout = True
+
+    def _use_theme(self, state: AppState) -> None:
+        wanted = (state.theme, state.font_size, self.scale)
+        if wanted != self._applied:
+            if self._applied and self._applied[2] != self.scale:
+                layout.rescale(self.scale / self._applied[2])
+            self._applied = wanted
+            self.ui.theme = make_theme(*wanted)
+            apply_theme(self.ui.theme)
+
+    def _shortcuts(self, state: AppState) -> list[Action]:
+        """Keys that work wherever the focus is."""
+        key = imgui.Key
+
+        # As integers: joined as enum members, some versions of Python fail to name the sum.
+        ctrl, shift = int(key.mod_ctrl), int(key.mod_shift)
+
+        def pressed(*keys: int) -> bool:
+            return any(_chord(ctrl | int(k)) for k in keys)
+
+        if pressed(key.n):
+            return [NewChat()]
+        if pressed(key.o):
+            return [ChooseFile()]
+        if pressed(key.equal, key.keypad_add, shift | int(key.equal)):
+            return [SetFontSize(state.font_size + 1)]
+        if pressed(key.minus, key.keypad_subtract):
+            return [SetFontSize(state.font_size - 1)]
+        for name, chord in (("models", key.m), ("sampler", key.p), ("settings", key.comma)):
+            if pressed(chord):
+                self.ui.opened = name
+        if pressed(key.l) and "input" in self.ui.memory:
+            self.ui.memory["input"].focus = True
+        if pressed(shift | int(key.c)):
+            _copy_last_answer(state)
+        return []
+
+    def _draw_dockspace(self, left: float, width: float, height: float) -> None:
+        with _pane("host", left, 0, width, height, self.ui):
+            root = imgui.get_id(layout.DOCKSPACE)
+            size = ImVec2(width, height)
+            if self._build_layout:
+                self._build_layout = False
+                layout.build_layout(root, size, self.ui.theme.text)
+            layout.hide_middle_tabs(root)
+            imgui.dock_space(root, ImVec2(0, 0))
+
+    def _draw_views(self, state: AppState) -> list[Action]:
+        actions: list[Action] = []
+        ui = self.ui
+        for view in VIEWS:
+            with ui.styled(window_padding=(0.0, 0.0)):
+                shown = self._turns.open(view, ui, DOCKED)
+            if shown:
+                low, size = imgui.get_window_pos(), imgui.get_window_size()
+                ui.rects[f"view.{view.name}"] = (low.x, low.y, low.x + size.x, low.y + size.y)
+                actions += self._draw_view(view, state)
+            self._mark_tab(view.name)
+            self._turns.close(view, ui)
+        if ui.maps is not None:
+            ui.maps.asks("")
+        return actions
+
+    def _draw_view(self, view: View, state: AppState) -> list[Action]:
+        """In a window of its own: ground and scrollbar of the docked one are painted by its host,
+        and would be gone while the view rests."""
+        ui, middle = self.ui, view.place == "middle"
+        pad = (ui.u(2), ui.u(1)) if middle else (ui.u(4), ui.u(4))
+        flags = STILL if middle else 0
+        with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
+            padded = imgui.ChildFlags_.always_use_window_padding
+            imgui.begin_child("view", ImVec2(0, 0), padded, flags)
+        actions = self._guard.draw(view.name, view.draw, state, ui, say_failed)
+        imgui.end_child()
+        return actions
+
+    def _relies_on(self) -> tuple[object, ...]:
+        """What changes every view's picture: theme, room, layout, textures that may be gone."""
+        size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
+        textures = (atlas and atlas.unique_id, maps, maps and maps.vanished)
+        return (self._applied, self._build_layout, size.x, size.y, *textures)
+
+    def _mark_tab(self, name: str) -> None:
+        window: Any = imgui.internal.get_current_window()
+        rect = window.dc.dock_tab_item_rect
+        self.ui.rects[f"tab.{name}"] = (rect.min.x, rect.min.y, rect.max.x, rect.max.y)
+
+    def _draw_notices(self, bottom: float, state: AppState, ui: Ui) -> list[Action]:
+        actions: list[Action] = []
+        size = imgui.get_main_viewport().size
+        y = size.y - bottom - ui.u(4)
+        for notice in reversed(state.notices):
+            height, done = self._draw_notice(notice, size.x, y)
+            actions += done
+            y -= height + ui.u(2)
+        return actions
+
+    def _draw_notice(
+        self, notice: Notice, width: float, bottom: float
+    ) -> tuple[float, list[Action]]:
+        ui, actions = self.ui, list[Action]()
+        imgui.set_next_window_pos(ImVec2(width - ui.u(4), bottom), imgui.Cond_.always, ImVec2(1, 1))
+        wide = min(ui.u(96), width - ui.u(24))
+        imgui.set_next_window_size_constraints(ImVec2(wide, 0), ImVec2(wide, ui.u(200)))
+        flags = imgui.WindowFlags_.always_auto_resize | imgui.WindowFlags_.no_focus_on_appearing
+        flags |= FIXED & ~imgui.WindowFlags_.no_bring_to_front_on_focus
+        with ui.styled(window_padding=(ui.u(3), ui.u(2.5))), ui.colored(window_bg="raised"):
+            imgui.begin(f"##notice.{notice.id}", None, flags)
+        imgui.internal.bring_window_to_display_front(imgui.internal.get_current_window())
+        side = ui.u(6)
+        right = ui.right(side)
+        top = imgui.get_cursor_pos_y()
+        with ui.colored(text=NOTICE_COLORS[notice.level]):
+            imgui.text_unformatted(NOTICE_ICONS[notice.level])
+        imgui.same_line(0, ui.u(2))
+        imgui.push_text_wrap_pos(right - ui.u(2))
+        imgui.text_unformatted(notice.text)
+        imgui.pop_text_wrap_pos()
+        name = f"notice.{notice.id}"
+        if notice.undo and button(ui, f"{name}.undo", "Bring the last chat back"):
+            actions.append(UndoNewChat())
+        imgui.set_cursor_pos(ImVec2(right, top - ui.u(1)))
+        if icon_button(ui, f"{name}.close", ICON_CLOSE, "Dismiss", side=side, style="small"):
+            actions.append(DismissNotice(notice.id))
+        height = imgui.get_window_height()
+        imgui.end()
+        return height, actions
+
+
+class _pane:  # noqa: N801 - reads as a function
+    """A fixed window without padding or border, at a place."""
+
+    def __init__(self, name: str, x: float, y: float, width: float, height: float, ui: Ui) -> None:
+        self._name, self._at, self._size, self._ui = name, ImVec2(x, y), ImVec2(width, height), ui
+
+    def __enter__(self) -> None:
+        imgui.set_next_window_pos(self._at)
+        imgui.set_next_window_size(self._size)
+        styled = self._ui.styled(
+            window_padding=(0.0, 0.0),
+            window_rounding=0.0,
+            window_border_size=0.0,
+            window_min_size=(1.0, 1.0),
+        )
+        clear = imgui.WindowFlags_.no_background  # the frame is cleared to what it would be
+        with styled:
+            imgui.begin(f"##{self._name}", None, FIXED | clear)
+
+    def __exit__(self, *error: object) -> None:
+        imgui.end()
+
+
+def _chord(chord: int) -> bool:
+    flags = imgui.InputFlags_.route_global | imgui.InputFlags_.route_over_focused
+    return imgui.shortcut(chord, flags)
+
+
+def _edge(ui: Ui, line: tuple[int, int, int, int]) -> None:
+    """A hairline along a side of the current window: its ends in shares of the size."""
+    at, size, thick = imgui.get_window_pos(), imgui.get_window_size(), ui.u(0.25)
+    x0, y0, x1, y1 = line
+    low = ImVec2(at.x + x0 * size.x - x0 * thick, at.y + y0 * size.y)
+    high = ImVec2(at.x + x1 * size.x, at.y + y1 * size.y + (0 if x0 else thick))
+    imgui.get_window_draw_list().add_rect_filled(low, high, ui.color("border"))
+
+
+def _copy_last_answer(state: AppState) -> None:
+    answers = [message for message in state.messages if message.role == "assistant"]
+    if answers:
+        imgui.set_clipboard_text(answers[-1].text)

@@ -1,0 +1,59 @@
+"""The docked windows: conversation in the middle, glass-box views at the right in two groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from imgui_bundle import ImVec2, imgui
+
+from desktop.views import VIEWS
+from desktop.widgets.theme import UNIT
+
+LAYOUT_VERSION = 2  # a new number puts everybody's panels back to the default once
+DOCKSPACE = "llm-lite"
+CHAT_SHARE = 0.63  # of the width
+NARROW = 60.0  # text sizes: below, the right side gets less
+
+
+def build_layout(root: int, size: ImVec2, text: float) -> None:
+    """Dock every view at its default place, in the dockspace `root` of `size` pixels."""
+    dock: Any = imgui.internal
+    dock.dock_builder_remove_node(root)
+    dock.dock_builder_add_node(root, dock.DockNodeFlagsPrivate_.dock_space)
+    dock.dock_builder_set_node_size(root, size)
+    share = 1 - CHAT_SHARE if size.x > NARROW * text else 0.34
+    wanted = min(share, 140 * UNIT * text / size.x)  # the panels need no more on a wide screen
+    right, middle = _split(root, imgui.Dir.right, wanted)
+    lower, upper = _split(right, imgui.Dir.down, 0.5)
+    nodes = {"middle": middle, "upper right": upper, "lower right": lower}
+    for view in VIEWS:
+        dock.dock_builder_dock_window(view.window, nodes[view.place])
+    dock.dock_builder_finish(root)
+
+
+def rescale(factor: float) -> None:
+    """Keep the panels' share of the window when it moves to a screen of another density."""
+    dock: Any = imgui.internal
+    done = set()
+    for view in VIEWS:
+        window: Any = dock.find_window_by_name(view.window)
+        node = window.dock_node if window is not None else None
+        while node is not None and node.id_ not in done:
+            done.add(node.id_)
+            size = ImVec2(node.size_ref.x * factor, node.size_ref.y * factor)
+            if node.parent_node is not None:
+                dock.dock_builder_set_node_size(node.id_, size)
+            node = node.parent_node
+
+
+def hide_middle_tabs(root: int) -> None:
+    """The conversation is alone in the middle: its tab would say what everybody sees."""
+    node: Any = imgui.internal.dock_builder_get_central_node(root)
+    if node is not None:
+        node.set_local_flags(node.local_flags | imgui.internal.DockNodeFlagsPrivate_.no_tab_bar)
+
+
+def _split(node: int, direction: Any, share: float) -> tuple[int, int]:
+    """The new node on that side, and what is left."""
+    result = imgui.internal.dock_builder_split_node(node, direction, share)
+    return result.id_at_dir, result.id_at_opposite_dir

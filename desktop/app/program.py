@@ -1,0 +1,181 @@
+"""State, engine and interface put together: the desktop and the tour both run this.
+
+Events and actions meet the state here and nowhere else; what needs the window system (a file
+dialog) is asked of `on_choose_file`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.inspect.attention import AttentionSource
+from core.messages import Command, Event
+from core.metrics.memory import available_bytes
+from desktop.app.figure_export import Exporter, Outcome
+from desktop.app.interface import Interface
+from desktop.state.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
+from desktop.state.apply import apply, fold
+from desktop.state.cache_actions import LookAtMemory
+from desktop.state.defects import defect_of
+from desktop.state.incoming import fit_to_show
+from desktop.state.notices import add_log, expire, notify
+from desktop.state.state import AppState, CatalogueEntry, DeviceChoice, LogLine
+from desktop.widgets.figure import Figure
+
+
+class EngineLike(Protocol):
+    def send(self, command: Command) -> None: ...
+
+    def poll(self) -> list[Event]: ...
+
+    def attention(self) -> AttentionSource | None: ...
+
+    def close(self, timeout: float = 2.0) -> object: ...
+
+
+class Program:
+    def __init__(self, state: AppState, interface: Interface) -> None:
+        self.state = state
+        self.interface = interface
+        self.engine: EngineLike | None = None
+        self.on_choose_file: Callable[[], None] = lambda: None
+        self.on_event: Callable[[Event, float], None] = lambda event, now: None
+        self.exporter = Exporter()
+        self._waiting: list[Command] = []
+
+    def start(self, engine: EngineLike) -> None:
+        """Give the engine what was wanted of it before it was there."""
+        self.engine = engine
+        for command in self._waiting:
+            engine.send(command)
+        self._waiting.clear()
+
+    def update(self) -> bool:
+        """Fold what the engine said; whether the picture is another one now."""
+        before, now = self.state, time.monotonic()
+        events = self.engine.poll() if self.engine else []
+        self._fold(events, now)
+        for event in events:
+            self.on_event(event, now)
+        self.state = expire(self.state, now)
+        self.state, commands = due(self.state)
+        self._send(commands)
+        return self.state is not before
+
+    def paint(self, *, following: bool = False) -> list[Action]:
+        """Draw the interface and do what the person did; within a frame, which may be one that need
+        not draw everything."""
+        maps = self.interface.ui.maps
+        if maps is not None:
+            maps.begin(self.engine.attention() if self.engine else None, self.state.busy)
+        actions = self.interface.frame(self.state, time.monotonic(), following=following)
+        for action in actions:
+            self.do(action)
+        self._say(self.exporter.draw(self.state, self.interface.ui))
+        return actions
+
+    def drawn(self, render: Callable[[Figure], NDArray[np.uint8]]) -> None:
+        """The frame that was painted has been submitted: pictures to be saved can be rendered."""
+        self._say(self.exporter.write(render, self.interface.ui))
+
+    def _say(self, outcome: Outcome | None) -> None:
+        if outcome is None:
+            return
+        if outcome.defect is not None:
+            self.do(outcome.defect)
+        elif outcome.failed:
+            self.warn(outcome.words)
+        else:
+            self.state = notify(self.state, "info", outcome.words, time.monotonic())
+
+    def do(self, action: Action) -> None:
+        if isinstance(action, ChooseFile):
+            self.on_choose_file()
+        elif isinstance(action, ExportAttention) and action.kind == "png":
+            self.exporter.begin(action, self.state)
+        elif isinstance(action, LookAtMemory):
+            self.state = replace(self.state, memory_available=available_bytes())
+        try:
+            self.state, commands = act(action, self.state, time.monotonic())
+        except Exception as error:
+            action = defect_of(f"{type(action).__name__} could not be done", error)
+            self.state, commands = act(action, self.state, time.monotonic())
+        self._send(commands)
+
+    def _fold(self, events: list[Event], now: float) -> None:
+        """An event that cannot be folded, which is a defect, costs only itself."""
+        try:
+            self.state = fold(events, self.state, now)
+        except Exception:
+            for event in events:
+                try:
+                    self.state = apply(event, self.state, now)
+                except Exception as error:
+                    self.do(defect_of(f"{type(event).__name__} could not be shown", error))
+
+    def warn(self, text: str) -> None:
+        """A problem of the program itself: a toast, and a line in the log."""
+        self.state = notify(self.state, "warning", text, time.monotonic())
+        self.state = add_log(self.state, LogLine("warning", text, time.time()))
+
+    def _send(self, commands: tuple[Command, ...]) -> None:
+        if self.engine is None:
+            self._waiting += commands
+            return
+        for command in commands:
+            self.engine.send(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    catalogue: tuple[CatalogueEntry, ...]
+    devices: tuple[DeviceChoice, ...]
+
+
+def open_first_model(program: Program, source: str | None) -> None:
+    """Load what was asked for, else what was used last, else the model that comes along."""
+    recent = [path for path in program.state.recent[:1] if Path(path).is_file()]
+    program.do(OpenModel(source or (recent[0] if recent else None)))
+
+
+def catalogue() -> tuple[CatalogueEntry, ...]:
+    from core.hub import catalog
+
+    return tuple(
+        CatalogueEntry(
+            source=entry.name,
+            path=str(entry.path or ""),
+            title=entry.title,
+            description=entry.licence if entry.path else "not installed: run make setup",
+            bytes=entry.size or 0,
+        )
+        for entry in catalog.entries()
+    )
+
+
+def device_choices() -> tuple[DeviceChoice, ...]:
+    from core.gpu.device import list_devices
+
+    return tuple(
+        DeviceChoice(info.index, info.name, info.kind, info.usable, info.why_not)
+        for info in list_devices()
+    )
+
+
+def lists() -> Lists:
+    """The models and devices there are; drivers are asked for them."""
+    return Lists(
+        tuple(map(fit_to_show, catalogue())),
+        tuple(map(fit_to_show, device_choices())),
+    )
+
+
+def with_lists(state: AppState, found: Lists) -> AppState:
+    return replace(state, catalogue=found.catalogue, devices=found.devices)

@@ -1,0 +1,293 @@
+"""What is remembered between runs: one JSON file in the user's configuration folder.
+
+Reading never fails: a file that is not ours to understand is set aside as `settings.json.broken`
+(with a number behind it where that is taken), a single value that is wrong falls back to its
+default, keys we do not know are kept and written back. Writing never raises for a full disk.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from core.assets import ASSETS
+from core.errors import FileError
+from core.files.json_text import found, read_bytes
+from core.files.places import user_folder
+from core.files.renaming import rename_free
+from core.files.writing import make_folder, reason, write_file
+from core.messages import (
+    ACTIVATIONS,
+    BACKENDS,
+    KV_TYPES,
+    MODES,
+    OVERFLOWS,
+    EngineOptions,
+    Overflow,
+    SamplingOptions,
+)
+from core.plain_text import lines
+from desktop.app.layout_text import is_layout
+from desktop.attention.colors import NAMES
+from desktop.state.actions import MAX_FONT, MIN_FONT
+from desktop.state.attention_state import AttentionChoice
+from desktop.state.incoming import TYPED
+from desktop.state.state import RECENT_FILES, AppState, ThemeName
+from desktop.state.token_state import LookBy
+
+_CHOICE = AttentionChoice()
+_XRAY = ("by", "reverse", "probabilities")
+_COLORS = ("colors", "logarithmic", "high", "exclude_first")
+MOST_BYTES = 8 << 20
+MOST_LEVELS = 64  # of objects and lists within each other
+DEFAULTS = ASSETS / "settings.json"
+CHOICES: dict[str, tuple[str, ...]] = {
+    "theme": get_args(ThemeName),
+    "backend": BACKENDS,
+    "mode": MODES,
+    "activations": ACTIVATIONS,
+    "keys": KV_TYPES,
+    "values": KV_TYPES,
+    "overflow": OVERFLOWS,
+    "by": get_args(LookBy),
+    "colors": NAMES,
+}
+LARGEST_FILE = 8 << 20  # bytes; ours has thousands
+LONGEST_PATH = 4096  # characters; what Linux takes
+LONGEST = {"system_prompt": TYPED, "layout": 1 << 18}  # characters
+RANGES: dict[str, tuple[float, float]] = {
+    "font_size": (MIN_FONT, MAX_FONT),
+    "temperature": (0.0, 2.0),
+    "top_k": (0, 1000),
+    "top_p": (0.01, 1.0),
+    "min_p": (0.0, 1.0),
+    "repetition_penalty": (1.0, 2.0),
+    "penalty_window": (0, 4096),
+    "max_new_tokens": (1, 1 << 20),
+    "threads": (0, 1024),
+    "context": (0, 1 << 24),
+    "query_budget": (0, 1 << 40),
+    "pool_budget": (0, 1 << 40),
+    "seed": (0, (1 << 63) - 1),
+    "device": (0, 255),
+    "high": (0.02, 1.0),
+    "x": (-32768, 32767),
+    "y": (-32768, 32767),
+    "width": (480, 16384),
+    "height": (320, 16384),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlace:
+    """Where the window was, in screen units; None: let the system choose."""
+
+    x: int | None = None
+    y: int | None = None
+    width: int = 1280
+    height: int = 800
+    maximized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How attention is shown: what the X-ray asks, and the colours of maps and text."""
+
+    by: LookBy = "layer"
+    reverse: bool = False
+    probabilities: bool = False
+    colors: str = _CHOICE.colors
+    logarithmic: bool = _CHOICE.logarithmic
+    high: float = _CHOICE.high
+    exclude_first: bool = _CHOICE.exclude_first
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    theme: ThemeName = "dark"
+    font_size: float = 15.0
+    window: WindowPlace = field(default_factory=WindowPlace)
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    options: EngineOptions = field(default_factory=EngineOptions)
+    looks: Looks = field(default_factory=Looks)
+    system_prompt: str = ""
+    overflow: Overflow = "stop"
+    recent: tuple[str, ...] = ()
+    layout: str = ""  # Dear ImGui's ini text
+    layout_version: int = 0
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+def settings_path() -> Path:
+    return user_folder("config") / "settings.json"
+
+
+def variants_folder() -> Path:
+    """Where variants of models are kept that a person wants to keep."""
+    return user_folder("data") / "variants"
+
+
+def load(path: Path) -> tuple[Settings, list[str]]:
+    """The settings in `path` over the defaults, and a sentence for each thing that was wrong."""
+    problems: list[str] = []
+    defaults = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
+    if not path.exists():
+        return defaults, problems
+    try:
+        data = json.loads(read_bytes(path, LARGEST_FILE).decode("utf-8"))
+        if not isinstance(data, dict):
+            raise ValueError(f"expected an object, found {found(data)}")
+        _check_depth(data)
+    except FileError as error:
+        large = path.is_file() and path.stat().st_size > LARGEST_FILE
+        consequence = _set_aside(path) if large else "the defaults are used."
+        problems.append(f"{path}: {error.problem}; {consequence}")
+        return defaults, problems
+    except (ValueError, RecursionError) as error:
+        problems.append(f"{path}: not valid settings ({error}); {_set_aside(path)}")
+        return defaults, problems
+    return parse(data, defaults, problems), problems
+
+
+def save(settings: Settings, path: Path) -> str:
+    """Write `settings` to `path`; "" or, where that failed, a sentence. The old file then stays."""
+    data = asdict(settings)
+    data = {**data.pop("unknown"), **data}
+    try:
+        # A recent path may hold a lone surrogate, for a byte that is no UTF-8: JSON escapes it so.
+        text = json.dumps(data, ensure_ascii=False, indent=2)
+        make_folder(path.parent)
+        write_file(path, text.encode(errors="backslashreplace"))
+    except FileError as error:
+        return f"{path}: the settings could not be saved ({error.problem})."
+    return ""
+
+
+def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings:
+    """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
+    known = {f.name for f in fields(Settings)} - {"unknown"}
+    read = _values(data, base, problems, "")
+    for name in ("window", "sampling", "options", "looks"):
+        inner = data.get(name, {})
+        if isinstance(inner, dict):
+            part = getattr(base, name)
+            read[name] = replace(part, **_values(inner, part, problems, f"{name}."))
+        else:
+            problems.append(f"settings: {name} is not an object; the default is used.")
+    if not is_layout(read.get("layout", "")):
+        problems.append("settings: layout is not as it was written; the default is used instead.")
+        del read["layout"]
+    read["recent"] = _recent(data.get("recent", list(base.recent)), problems)
+    unknown = {key: value for key, value in data.items() if key not in known}
+    return replace(base, **read, unknown={**base.unknown, **unknown})
+
+
+def _recent(found: Any, problems: list[str]) -> tuple[str, ...]:
+    """Paths that can be opened; what else is in the list is named and left out."""
+    if not isinstance(found, list):
+        problems.append("settings: recent is not a list; it is left empty.")
+        return ()
+    paths = [p for p in found if isinstance(p, str) and len(p) <= LONGEST_PATH and "\0" not in p]
+    if len(paths) < len(found):
+        problems.append(f"settings: recent: {len(found) - len(paths)} entries are no paths.")
+    return tuple(paths[:RECENT_FILES])
+
+
+def remember(state: AppState, settings: Settings) -> Settings:
+    """`settings` with what the person changed in `state`."""
+    return replace(
+        settings,
+        theme=state.theme,
+        font_size=state.font_size,
+        sampling=state.sampling,
+        options=state.options,
+        system_prompt=state.system_prompt,
+        overflow=state.overflow,
+        recent=state.recent,
+        looks=Looks(
+            **{name: getattr(state.xray, name) for name in _XRAY},
+            **{name: getattr(state.attention, name) for name in _COLORS},
+        ),
+    )
+
+
+def restore(settings: Settings, state: AppState) -> AppState:
+    """`state` as the person left it."""
+    return replace(
+        state,
+        theme=settings.theme,
+        font_size=settings.font_size,
+        sampling=settings.sampling,
+        options=settings.options,
+        system_prompt=settings.system_prompt,
+        overflow=settings.overflow,
+        recent=settings.recent,
+        xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
+        attention=replace(
+            state.attention, **{name: getattr(settings.looks, name) for name in _COLORS}
+        ),
+    )
+
+
+def _values(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
+    """The plain values (text, number, switch) of `data` that fit the dataclass `base`."""
+    good = {}
+    for item in fields(base):
+        old = getattr(base, item.name)
+        plain = old is None or isinstance(old, bool | int | float | str)
+        if item.name not in data or not plain:
+            continue
+        value = data[item.name]
+        if not _fits(item.name, value, old):
+            problems.append(
+                f"settings: {prefix}{item.name} cannot be {found(value)}; "
+                f"{found(old)} is used instead."
+            )
+            continue
+        if isinstance(old, str):
+            value = lines(value)
+        good[item.name] = float(value) if isinstance(old, float) else value
+    return good
+
+
+def _fits(name: str, value: Any, old: Any) -> bool:
+    low, high = RANGES.get(name, (-math.inf, math.inf))
+    if value is None:
+        return old is None
+    if isinstance(old, str):
+        short = isinstance(value, str) and len(value) <= LONGEST.get(name, LONGEST_PATH)
+        return short and value in CHOICES.get(name, (value,))
+    if isinstance(old, bool):
+        return isinstance(value, bool)
+    if old is None or isinstance(old, int):  # the optional ones are all whole numbers
+        return _is_int(value) and low <= value <= high
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    # The range first: a whole number may be too large to be asked whether it is finite.
+    return number and low <= value <= high and math.isfinite(value)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_depth(value: Any) -> None:
+    """What is kept for a later version must be writable again: Python's writer is recursive."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        inner = [v.values() if isinstance(v, dict) else v for v in level]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"more than {MOST_LEVELS} levels of objects and lists")
+
+
+def _set_aside(path: Path) -> str:
+    """Rename the unreadable file, so that nothing of it is lost; says what was done."""
+    try:
+        broken = rename_free(path, path.with_name(path.name + ".broken"))
+    except OSError as error:
+        return f"it could not be set aside either ({reason(error)}); the defaults are used."
+    return f"it was set aside as {broken.name}; the defaults are used."

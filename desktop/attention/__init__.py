@@ -1,0 +1,1 @@
+"""Attention maps, computed on the device that draws them."""

@@ -1,0 +1,394 @@
+"""Attention maps: cached queries and keys of the running model to textures, on the same device.
+
+Nothing comes back to the host but the value under the pointer, and now and then the scores of all
+heads. A view asks for pictures while a frame is built; `record` computes what they show, within a
+budget, into the command buffer of that frame, before Dear ImGui's pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.gpu.device import Device
+from core.gpu.pipelines import BufferRange
+from core.inspect.attention_scores import SCORES, repeats
+from core.plan.attention_layers import AttentionLayer
+from desktop.attention.cells import Cell
+from desktop.attention.frame import SCORES_EACH, FrameRecorder, Look, largest_row
+from desktop.attention.picture import Picture, picture_of
+from desktop.attention.readings import Readings
+from desktop.attention.slot import Slot
+from desktop.attention.store import Store, largest_surface
+from desktop.attention.upload import Uploads, largest_copy
+from desktop.attention.wanted import Asked
+from desktop.attention.work import Budget, FrameJobs, Planner
+from desktop.render.imgui_renderer import ImguiRenderer
+
+if TYPE_CHECKING:
+    from core.inspect.attention import AttentionSource
+
+SCORE_BYTES = 48 << 20
+GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the model writes
+
+__all__ = ["AttentionMaps", "Look"]
+
+
+class AttentionMaps:
+    """One for a device and its renderer. Every frame: `begin`, draw, `record`, `submitted`."""
+
+    def __init__(
+        self, device: Device, renderer: ImguiRenderer, *, frames_in_flight: int = 2
+    ) -> None:
+        self._device, self._renderer = device, renderer
+        self._frames_in_flight, self._frame = frames_in_flight, 0
+        self._source: AttentionSource | None = None
+        self._store: Store | None = None
+        self._recorder: FrameRecorder | None = None
+        self._uploads: Uploads | None = None
+        self._held = ExitStack()
+        self._budget, self._planner = Budget(device.info.kind == "software"), Planner()
+        self._look, self._looks = Look(), 0
+        self._tokens: tuple[int, ...] = ()
+        self._version, self._era = -1, 0
+        self._refusal = ""  # why this device cannot make maps of the source
+        self._rows = range(0)
+        self._asked = Asked()
+        self._readings = Readings()
+        self._busy, self._background = False, False
+        self._shown, self._shown_at = 0, 0.0  # tokens that thumbnails show, since when
+        self.milliseconds = 0.0  # of the device's time, in the last frame that was measured
+
+    @property
+    def read_back(self) -> Mapping[str, int]:
+        """Bytes that came back to the host so far, by what they were for."""
+        return self._readings.bytes
+
+    # What a view asks while it draws.
+
+    @property
+    def problem(self) -> str:
+        """Why there are no maps, as a sentence; "" when there are."""
+        source = self._source
+        if source is None:
+            return "Load a model to see where its heads look."
+        if source.note or self._refusal:
+            return source.note or self._refusal
+        if self._store is None:
+            return "This model keeps no queries, so there is nothing to draw maps from."
+        if self.length < 2:
+            return "Maps begin with the second token: say something in the chat."
+        return ""
+
+    @property
+    def length(self) -> int:
+        """Tokens that maps can show."""
+        return len(self._tokens)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Token ids at positions 0 .. length - 1."""
+        return self._tokens
+
+    @property
+    def rows(self) -> range:
+        """Positions whose queries are held; maps of others can no longer be computed."""
+        return self._rows
+
+    @property
+    def ring_rows(self) -> int:
+        """Queries kept for each head."""
+        return self._source.ring_rows if self._source else 0
+
+    @property
+    def layers(self) -> Sequence[AttentionLayer]:
+        return self._source.layers if self._source else ()
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Bytes by what they are for."""
+        return {
+            "queries": self._source.bytes if self._source else 0,
+            "maps": self._store.nbytes if self._store else 0,
+            "copies": self._uploads.nbytes if self._uploads else 0,
+        }
+
+    @property
+    def pending(self) -> bool:
+        """Whether something that is shown is not complete yet."""
+        cells = self._asked.cells()
+        if self._background and self._store:
+            cells += [c for c in self._store.atlas.cells if c.seen < self.length or c.todo]
+            return any(c.seen < self.length or c.todo for c in cells)
+        return any(cell.todo or cell.look != self._looks for cell in cells)
+
+    def use(self, look: Look) -> None:
+        """Colour like this from now on."""
+        if look == self._look:
+            return
+        if self._store and look.exclude_first != self._look.exclude_first:
+            self._store.redo()
+        self._look, self._looks = look, self._looks + 1
+
+    def thumbnail(self, layer: int, head: int) -> Picture:
+        """A head's map over the whole conversation, small. Only where there is no `problem`."""
+        assert self._store is not None
+        number = self._store.thumbnail(layer, head, self.length)
+        atlas = self._store.atlas
+        self._asked.thumbnail(number, atlas.cells[number])
+        return picture_of(atlas, number, self._shown, self._shown)
+
+    def picture(
+        self, name: str, layer: int, head: int, rows: range, columns: range, side: float
+    ) -> Picture:
+        """A head's map of query positions `rows` and key positions `columns` on about `side`
+        pixels. `name` tells large maps apart; a few are kept. Only where there is no `problem`."""
+        assert self._store is not None
+        surface = self._store.panel(name, layer, head, rows, columns, side, self.length)
+        self._asked.picture(name, surface)
+        return picture_of(surface, 0, len(columns), len(rows))
+
+    def value(self, name: str, row: int, column: int) -> float | None:
+        """The value of a picture at a pair of positions, a few frames after it was first asked
+        for; None before, and where the map holds nothing."""
+        surface = self._asked.pictures.get(name)
+        if surface is None:
+            return None
+        cell = surface.cells[0]
+        y, x = (row - cell.row) >> cell.shift, (column - cell.column) >> cell.shift
+        if not (0 <= y < cell.height and 0 <= x < cell.width):
+            return None
+        return self._readings.value((name, y, x))
+
+    def scores(self, *, of_all: bool = False) -> Mapping[str, NDArray[np.float32]] | None:
+        """By name of core/inspect/attention_scores.py, the means over the rows that are computed,
+        float32 [all heads], layer by layer; nan where it cannot be told. Brought up to date twice a
+        second. `of_all` has the heads computed too that are not on the screen."""
+        self._readings.want_scores()
+        self._background = self._background or of_all
+        return self._readings.means
+
+    @property
+    def scored_rows(self) -> int:
+        """Rows behind the scores, of all heads together."""
+        sums = self._readings.sums
+        return 0 if sums is None else int(sums[:, len(SCORES)].sum())
+
+    def drop(self, name: str) -> None:
+        """Keep a picture no longer; no frame draws it from now on."""
+        self._asked.drop(name)
+        if self._store:
+            self._store.drop(name)
+
+    def _dropped(self, name: str) -> None:
+        """A large map has gone, perhaps one that is shown: another has taken its place."""
+        self._asked.drop(name)
+        if self._recorder:
+            self._recorder.forget()
+
+    # What the program calls.
+
+    def asks(self, view: str) -> None:
+        """`view` is drawn anew and asks for what it shows; a view that is not asked again shows
+        what it asked for before."""
+        self._asked.begin(view)
+
+    @property
+    def vanished(self) -> int:
+        """Textures that pictures of earlier frames may show and that are gone, counted."""
+        return self._renderer.vanished
+
+    def begin(self, source: AttentionSource | None, busy: bool) -> None:
+        """A frame is about to be built; `busy` while the model is writing."""
+        self._asked.begin("")
+        self._readings.begin()
+        self._busy, self._background = busy, False
+        if source is not self._source:
+            self._adopt(source)
+        if source is not None and source.version != self._version:
+            self._follow(source)
+        now = time.perf_counter()
+        if not busy or now - self._shown_at >= GRID_PERIOD or self._shown > self.length:
+            self._shown, self._shown_at = self.length, now
+
+    def prepare(self, commands: Any) -> None:
+        """Record what lets images be drawn that have never been written."""
+        for surface in self._store.surfaces() if self._store else ():
+            surface.prepare(commands)
+
+    def record(self, commands: Any) -> bool:
+        """Record what the pictures of this frame need; whether that is anything. The frame that was
+        submitted `frames_in_flight` frames ago is done on the device."""
+        recorder, source = self._recorder, self._source
+        if recorder is None or source is None:
+            return False
+        slot = recorder.begin(self._frame)
+        self._read(slot)
+        if self._uploads:
+            self._uploads.begin(self._frame % self._frames_in_flight)
+        self._frame += 1
+        self._held.close()
+        slot.cost, slot.probed, slot.summed = -1.0, None, False
+        if not self._held.enter_context(source.hold()):
+            return False
+        recorded = self._record(recorder, commands, slot)
+        if self._uploads:
+            self._held.close()  # all that was needed has been copied
+        return recorded
+
+    def submitted(self) -> None:
+        """The recorded frame has been submitted: whoever frees its memory waits for the device."""
+        self._held.close()
+
+    def close(self) -> None:
+        """The device is done with every frame."""
+        self._held.close()
+        for part in (self._store, self._recorder, self._uploads):
+            if part is not None:
+                part.close()
+        self._store = self._recorder = self._uploads = self._source = None
+
+    def _adopt(self, source: AttentionSource | None) -> None:
+        """Another model, or none: all maps go."""
+        for part in (self._store, self._recorder, self._uploads):
+            if part is not None:
+                part.retire()
+        self._store = self._recorder = self._uploads = None
+        self._tokens, self._version, self._rows = (), -1, range(0)
+        self._source, self._asked, self._refusal = source, Asked(), ""
+        self._readings.forget()
+        if source is None or not source.ring_rows or not source.layers:
+            return
+        with source.hold() as alive:
+            if alive:
+                self._open(source)
+
+    def _open(self, source: AttentionSource) -> None:
+        context, info = source.context, self._device.info
+        heads = sum(layer.heads for layer in source.layers)
+        needed = max(largest_copy(source), largest_surface(heads), largest_row(context))
+        if needed > info.max_storage_buffer_range:
+            self._refusal = (
+                f"A map needs {needed} bytes in one buffer; {info.name} binds at most "
+                f"{info.max_storage_buffer_range}: choose a smaller context."
+            )
+            return
+        scored = min(context, SCORE_BYTES // (heads * SCORES_EACH))
+        self._store = Store(self._device, self._renderer, source.layers, scored, self._dropped)
+        self._recorder = FrameRecorder(
+            self._device, self._renderer, self._store, source.layers, context,
+            scored, self._frames_in_flight,
+        )  # fmt: skip
+        if source.host_keys(0) is not None:
+            self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
+
+    def _follow(self, source: AttentionSource) -> None:
+        """The conversation has grown, or it is another one from some position on."""
+        if self._store is None or self._recorder is None:
+            return
+        self._version = source.version
+        tokens = source.tokens()[: source.length]
+        kept = _common(self._tokens, tokens) if source.era == self._era else 0
+        self._era = source.era
+        if kept < len(self._tokens):
+            self._store.shrink(kept)
+            self._readings.forget_values()
+            if self._uploads:
+                self._uploads.forget_from(kept)
+        ids = np.array(tokens, np.uint32)
+        ids |= repeats(ids).astype(np.uint32) << np.uint32(31)
+        self._recorder.tokens.array(np.uint32)[kept : len(tokens)] = ids[kept:]
+        self._tokens, self._rows = tokens, source.rows
+
+    def _plan(self, jobs: FrameJobs) -> None:
+        if self.length < 2:
+            return
+        assert self._source is not None
+        panels = [surface.cells[0] for surface in self._asked.pictures.values()]
+        thumbnails = [cell for _, cell in sorted(self._asked.thumbnails.items())]
+        pairs = self._budget.pairs(self._busy)
+        if not pairs:
+            return
+        rows, others = self._source.rows_of, self._others()
+        self._planner.plan(panels, thumbnails, others, self.layers, rows, pairs, jobs, self._ensure)
+
+    def _others(self) -> list[Cell]:
+        """Heads that are not on the screen but whose scores are wanted."""
+        if self._store is None or not self._background:
+            return []
+        for head in self._store.heads:
+            self._store.thumbnail(*head, self.length)
+        return [cell for cell in self._store.atlas.cells if cell.todo]
+
+    def _ensure(self, layer: int, first: int, count: int) -> bool:
+        return self._uploads.ensure(layer, first, count) if self._uploads else True
+
+    def _buffers(self, layer: int) -> tuple[BufferRange, BufferRange]:
+        if self._uploads:
+            return self._uploads.buffers(layer)
+        assert self._source is not None
+        queries, keys = self._source.device_queries(layer), self._source.device_keys(layer)
+        assert queries is not None and keys is not None
+        return queries, keys
+
+    def _record(self, recorder: FrameRecorder, commands: Any, slot: Slot) -> bool:
+        store = self._store
+        assert store is not None
+        jobs, uploads = recorder.empty_jobs(self.length), self._uploads
+        self._plan(jobs)
+        self._recolor(store)
+        scores = self.length >= 2 and self._readings.scores_due()
+        probe = self._readings.probe
+        copies = uploads is not None and uploads.staged
+        quiet = not (jobs.jobs or copies or store.steps or probe or scores)
+        if quiet and not any(s.spans or s.fresh for s in store.surfaces()):
+            return False
+        slot.cost, slot.summed = jobs.cost, scores
+        recorder.prepare(commands)
+        recorder.steps(commands)
+        if uploads:
+            if uploads.evict():
+                recorder.forget()
+            uploads.record(commands)
+            recorder.order(commands)
+        exclude = self._look.exclude_first
+        recorder.rows(commands, jobs.jobs, self.ring_rows, self.length, exclude, self._buffers)
+        recorder.colors(commands, self._look)
+        if probe and probe[0] in self._asked.pictures:
+            name, y, x = slot.probed = probe
+            recorder.probe(commands, self._asked.pictures[name], y, x)
+        if scores:
+            recorder.sum_scores(commands, self.length)
+        recorder.finish(commands)
+        return True
+
+    def _recolor(self, store: Store) -> None:
+        """Pictures of this frame that were coloured with another look."""
+        for number, cell in self._asked.thumbnails.items():
+            if cell.look != self._looks:
+                store.atlas.recolor(number, 0, cell.height)
+                cell.look = self._looks
+        for surface in self._asked.pictures.values():
+            if surface.cells[0].look != self._looks:
+                surface.recolor(0, 0, surface.size[1])
+                surface.cells[0].look = self._looks
+
+    def _read(self, slot: Slot) -> None:
+        """Take what came back with the frame that used this slot before."""
+        if slot.cost >= 0 and slot.times:
+            self.milliseconds = float(slot.times.read()[1])
+            self._budget.measured(slot.cost, self.milliseconds)
+        self._readings.read(slot)
+
+
+def _common(old: tuple[int, ...], new: tuple[int, ...]) -> int:
+    """How many tokens both begin with."""
+    most = min(len(old), len(new))
+    if old[:most] == new[:most]:
+        return most
+    return next(i for i in range(most) if old[i] != new[i])

@@ -1,0 +1,29 @@
+"""Where a view finds a map: a part of a texture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from desktop.attention.surface import Surface
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The part of a texture that shows a map."""
+
+    texture: int
+    low: tuple[float, float]  # texture coordinates of the upper left corner
+    high: tuple[float, float]
+    pool: int  # a pixel is the largest of pool x pool token pairs
+    waiting: int  # rows that are still to be computed
+
+
+def picture_of(surface: Surface, number: int, columns: int, rows: int) -> Picture:
+    """So many positions of a cell."""
+    cell = surface.cells[number]
+    left, top = surface.place(number)
+    width, height = surface.image.width, surface.image.height
+    shown = (columns / (1 << cell.shift), rows / (1 << cell.shift))
+    high = ((left + shown[0]) / width, (top + shown[1]) / height)
+    low = (left / width, top / height)
+    return Picture(surface.texture, low, high, 1 << cell.shift, cell.waiting)

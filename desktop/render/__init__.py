@@ -1,0 +1,1 @@
+"""Dear ImGui on our Vulkan device: surfaces, frames, textures, pictures."""

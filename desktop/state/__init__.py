@@ -1,0 +1,1 @@
+"""What the window knows, and the pure functions that change it."""

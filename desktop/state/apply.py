@@ -1,0 +1,358 @@
+"""The pure `apply`: an event of the engine folded into the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import singledispatch
+from itertools import groupby
+
+from core.messages import (
+    CacheMeasured,
+    CacheRewritten,
+    CacheStatus,
+    ConversationRead,
+    Event,
+    ExecutorChanged,
+    FileDamaged,
+    GainsEffect,
+    GenerationFinished,
+    GenerationStarted,
+    LensResult,
+    LoadFailed,
+    LoadProgress,
+    LoadStarted,
+    Logged,
+    Looked,
+    MapsExported,
+    ModelLoaded,
+    PrefillProgress,
+    TokenDecoded,
+)
+from desktop.state import cache_state, quant_apply
+from desktop.state.cache_state import CacheState
+from desktop.state.incoming import fit_to_show
+from desktop.state.notices import add_log, notify
+from desktop.state.state import (
+    RATE_PERIOD,
+    RATE_SAMPLES,
+    RATE_WINDOW,
+    RECENT_FILES,
+    AppState,
+    Lens,
+    Load,
+    LogLine,
+    Message,
+    RateSample,
+    Running,
+    Steering,
+    Token,
+)
+from desktop.state.token_state import SYSTEM, TEMPLATE
+
+
+def apply(event: Event, state: AppState, now: float) -> AppState:
+    """The state after `event`, which came at `now`; those of a dropped request change nothing."""
+    return _apply(fit_to_show(event), state, now)
+
+
+def fold(events: Iterable[Event], state: AppState, now: float) -> AppState:
+    """The state after `events`, which were heard together at `now`. Tokens of an answer that follow
+    each other become part of it at once: each alone would copy all that was said before it."""
+    for request, together in groupby(events, _request):
+        if request is None:
+            for event in together:
+                state = apply(event, state, now)
+        else:
+            tokens = [fit_to_show(e) for e in together if isinstance(e, TokenDecoded)]
+            state = _decoded(tokens, state, now)
+    return state
+
+
+def _request(event: Event) -> int | None:
+    return event.request if isinstance(event, TokenDecoded) else None
+
+
+@singledispatch
+def _apply(event: object, state: AppState, now: float) -> AppState:
+    raise TypeError(f"not an event: {event!r}")
+
+
+@_apply.register
+def _(event: LoadStarted, state: AppState, now: float) -> AppState:
+    return replace(state, load=Load(event.source))
+
+
+@_apply.register
+def _(event: LoadProgress, state: AppState, now: float) -> AppState:
+    if state.load is None:
+        return state
+    fraction = min(1.0, max(0.0, event.fraction))
+    return replace(state, load=replace(state.load, stage=event.stage, fraction=fraction))
+
+
+@_apply.register
+def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
+    if state.model is None or state.model.path != event.model.path:
+        state = quant_apply.forget(state)
+    recent = (event.model.path, *(p for p in state.recent if p != event.model.path))
+    return replace(
+        state,
+        load=None,
+        model=event.model,
+        executor=event.executor,
+        load_seconds=event.seconds,
+        context_used=0,
+        reading=None,
+        attention=state.attention.fit(event.model.layers, event.model.heads),
+        xray=state.xray.fit(event.model.layers, event.model.heads, state.model is None),
+        owners=(),
+        cache=CacheState(state.cache.by, state.cache.slots),
+        looked=None,
+        lens=Lens(),
+        steering=Steering(),
+        last_stats=None,
+        recent=recent[:RECENT_FILES],
+    )
+
+
+@_apply.register
+def _(event: LoadFailed, state: AppState, now: float) -> AppState:
+    state = replace(state, load=None)
+    if event.cancelled:
+        return notify(state, "info", "Loading was cancelled.", now)
+    return notify(state, "error", event.message, now)
+
+
+@_apply.register
+def _(event: ExecutorChanged, state: AppState, now: float) -> AppState:
+    before = state.executor.reason if state.executor else ""
+    reason = event.executor.reason
+    cache = replace(state.cache, measured=None, request=0)
+    state = replace(state, executor=event.executor, model=event.model, load=None, cache=cache)
+    state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
+    return notify(state, "warning", reason, now) if reason not in ("", before) else state
+
+
+@_apply.register
+def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
+    running = state.running
+    if running is None or running.request != event.request:
+        return state
+    running = replace(
+        running,
+        phase="prefill",
+        prompt_tokens=event.prompt_tokens,
+        reused_tokens=event.reused_tokens,
+        done=event.reused_tokens,
+    )
+    state = replace(
+        state,
+        running=running,
+        context_used=event.reused_tokens,
+        positions=tuple(token.text for token in event.prompt),
+        owners=tuple(_owner(token.message, running.lead) for token in event.prompt),
+        cache=cache_state.started(
+            state.cache, event.prompt, event.reused_tokens, event.prompt_tokens
+        ),
+        looked=None,
+    )
+    return cache_state.with_turns(state)
+
+
+@_apply.register
+def _(event: PrefillProgress, state: AppState, now: float) -> AppState:
+    running, reading = state.running, state.reading
+    if reading is not None and reading.request == event.request:
+        return replace(state, reading=replace(reading, done=event.done, total=event.total))
+    if running is None or running.request != event.request:
+        return state
+    running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
+    seconds = now - running.started
+    rate = (event.done - running.reused_tokens) / seconds if seconds > 0 else 0.0
+    used = min(max(state.context_used, event.done), len(state.owners) or event.done)
+    state = replace(state, running=running, context_used=used)
+    return _sample(state, RateSample(now, max(rate, 0.0), "prefill"))
+
+
+@_apply.register
+def _(event: ConversationRead, state: AppState, now: float) -> AppState:
+    reading = state.reading
+    if reading is None or reading.request != event.request:
+        return state
+    state = replace(state, reading=None)
+    if event.message:
+        return notify(state, "error", event.message, now)
+    state = replace(
+        state,
+        context_used=len(event.prompt),
+        positions=tuple(token.text for token in event.prompt),
+        owners=tuple(_owner(token.message, reading.lead) for token in event.prompt),
+        cache=cache_state.started(state.cache, event.prompt, 0, len(event.prompt)),
+        looked=None,
+    )
+    return cache_state.with_turns(state)
+
+
+@_apply.register
+def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
+    return _decoded([event], state, now)
+
+
+def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> AppState:
+    """Tokens of one request, one after the other."""
+    running, newest, count = state.running, events[-1], len(events)
+    if running is None or running.request != newest.request:
+        return state
+    arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), *[now] * count)
+    first = running.first_token if running.first_token is not None else now
+    running = replace(running, phase="decode", arrivals=arrivals, first_token=first)
+    last = _answer(state)
+    tokens = [_judged(e, running, at) for at, e in enumerate(events, len(last.tokens))]
+    texts = [event.text for event in events]
+    last = replace(last, text=last.text + "".join(texts), tokens=(*last.tokens, *tokens))
+    state = _with_answer(state, last)
+    owner = len(state.messages) - 1
+    state = replace(
+        state,
+        running=running,
+        context_used=newest.context_used,
+        positions=(*state.positions, *texts),
+        owners=(*state.owners, *[owner] * count),
+        cache=cache_state.decoded(state.cache, len(state.owners), owner, count),
+    )
+    if not running.rate:
+        return state
+    return _sample(state, RateSample(now, running.rate, "decode", newest.step_ms))
+
+
+@_apply.register
+def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
+    running = state.running
+    if event.request == state.draining:
+        return replace(state, draining=None)
+    if running is None or running.request != event.request:
+        return state
+    last = _answer(state)
+    last = replace(last, stop_reason=event.stop_reason, stats=event.stats, problem=event.message)
+    state = replace(
+        _with_answer(state, last),
+        running=None,
+        last_stats=event.stats if event.stats.new_tokens else state.last_stats,
+        context_used=event.stats.context_used or state.context_used,
+    )
+    state = cache_state.with_turns(state)
+    if event.stop_reason == "error" and event.message:
+        return notify(state, "error", event.message, now)
+    return state
+
+
+@_apply.register
+def _(event: Looked, state: AppState, now: float) -> AppState:
+    return replace(state, look=0, looked=event) if event.request == state.look else state
+
+
+@_apply.register
+def _(event: MapsExported, state: AppState, now: float) -> AppState:
+    if event.message:
+        return notify(state, "warning", event.message, now)
+    return notify(state, "info", f"Saved {event.path}", now)
+
+
+@_apply.register
+def _(event: LensResult, state: AppState, now: float) -> AppState:
+    if event.request != state.lens.request:
+        return state
+    return replace(state, lens=replace(state.lens, request=0, result=event))
+
+
+@_apply.register
+def _(event: GainsEffect, state: AppState, now: float) -> AppState:
+    if event.request != state.steering.request:
+        return state
+    return replace(state, steering=replace(state.steering, request=0, effect=event))
+
+
+@_apply.register
+def _(event: CacheRewritten, state: AppState, now: float) -> AppState:
+    running = state.running
+    if running is None or running.request != event.request:
+        return state
+    owners = tuple(_owner(token.message, running.lead) for token in event.tokens)
+    cache = cache_state.rewritten(state.cache, event.tokens, event.forgotten, state.owners)
+    return replace(
+        state,
+        positions=tuple(token.text for token in event.tokens),
+        owners=owners,
+        context_used=len(owners),
+        cache=cache,
+        attention=replace(state.attention, row=None),
+        looked=None,
+    )
+
+
+@_apply.register
+def _(event: CacheStatus, state: AppState, now: float) -> AppState:
+    state = replace(state, cache=replace(state.cache, status=event))
+    if state.running or state.draining:
+        return state
+    return replace(
+        state,
+        owners=state.owners[: event.length],
+        context_used=event.length if state.messages else 0,
+    )
+
+
+@_apply.register
+def _(event: CacheMeasured, state: AppState, now: float) -> AppState:
+    return replace(state, cache=cache_state.measured(state.cache, event))
+
+
+@_apply.register
+def _(event: FileDamaged, state: AppState, now: float) -> AppState:
+    return notify(state, "error", event.message, now)
+
+
+@_apply.register
+def _(event: Logged, state: AppState, now: float) -> AppState:
+    return add_log(state, LogLine(event.level, event.text, event.time))
+
+
+for _kind in quant_apply.EVENTS:
+    _apply.register(_kind, quant_apply.fold)
+
+
+def _owner(message: int, lead: int) -> int:
+    """Of a position, by the message's number in what the engine was told."""
+    if message < 0:
+        return TEMPLATE
+    return message - lead if message >= lead else SYSTEM
+
+
+def _judged(event: TokenDecoded, running: Running, index: int) -> Token:
+    """The token; one that was forced and not judged again is as it was."""
+    token = Token(event.token, event.text, event.probability, event.alternatives)
+    if event.probability == event.probability or index >= len(running.forced):
+        return token
+    before = running.forced[index]
+    return replace(token, probability=before.probability, alternatives=before.alternatives)
+
+
+def _answer(state: AppState) -> Message:
+    """The assistant's message being written; a new one where the conversation ends with a user."""
+    last = state.messages[-1] if state.messages else None
+    return last if last and last.role == "assistant" else Message("assistant", "")
+
+
+def _with_answer(state: AppState, answer: Message) -> AppState:
+    last = state.messages[-1] if state.messages else None
+    kept = state.messages[:-1] if last and last.role == "assistant" else state.messages
+    return replace(state, messages=(*kept, answer))
+
+
+def _sample(state: AppState, sample: RateSample) -> AppState:
+    """The state with one more point of the rate plot, at most one a RATE_PERIOD."""
+    last = state.rates[-1] if state.rates else None
+    if last and last.phase == sample.phase and sample.time - last.time < RATE_PERIOD:
+        return state
+    return replace(state, rates=(*state.rates, sample)[-RATE_SAMPLES:])

@@ -1,0 +1,127 @@
+"""What a person does with the key and value cache, as pure functions of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.messages import Measure, MeasureCache, OpenCache, Overflow, SaveCache
+from desktop.state.cache_state import ColorBy
+from desktop.state.notices import notify
+from desktop.state.requests import Result, obstacle
+from desktop.state.state import AppState
+
+
+@dataclass(frozen=True, slots=True)
+class ColorCache:
+    """How the cache is drawn: what colours say, and whether columns are places in memory."""
+
+    by: ColorBy
+    slots: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PointAt:
+    """The position under the pointer, to be shown wherever its token is; None: no longer."""
+
+    position: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AskMeasure:
+    """Measure what is not known yet of the cache."""
+
+    what: Measure
+
+
+@dataclass(frozen=True, slots=True)
+class SetOverflow:
+    overflow: Overflow
+
+
+@dataclass(frozen=True, slots=True)
+class KeepCache:
+    """Write the cache to a file."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeUpCache:
+    """Read the cache from a file that was kept."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtMemory:
+    """Find out how much memory the machine has free; the program does it."""
+
+
+CacheAction = (
+    ColorCache | PointAt | AskMeasure | SetOverflow | KeepCache | TakeUpCache | LookAtMemory
+)
+
+
+def color(action: ColorCache, state: AppState, now: float) -> Result:
+    cache = replace(state.cache, by=action.by, slots=action.slots)
+    if action.by != state.cache.by:
+        cache = replace(cache, measured=None, request=0, problem="")
+    return replace(state, cache=cache), ()
+
+
+def point(action: PointAt, state: AppState, now: float) -> Result:
+    return replace(state, cache=replace(state.cache, pointed=action.position)), ()
+
+
+def measure(action: AskMeasure, state: AppState, now: float) -> Result:
+    """Norms of the positions that are new; what each receives, of all."""
+    cache, length = state.cache, len(state.owners)
+    known = cache.measured
+    first = 0
+    if known is not None and known.what == action.what and action.what != "received":
+        first = known.values.shape[1]
+    if cache.request or state.model is None or first >= length:
+        return state, ()
+    request = state.next_aside
+    asked = MeasureCache(request, action.what, first, min(length, state.context_used))
+    state = replace(state, next_aside=request + 1, cache=replace(cache, request=request))
+    return state, (asked,)
+
+
+def set_overflow(action: SetOverflow, state: AppState, now: float) -> Result:
+    return replace(state, overflow=action.overflow), ()
+
+
+def keep(action: KeepCache, state: AppState, now: float) -> Result:
+    if problem := _unready(state):
+        return notify(state, "warning", problem, now), ()
+    return state, (SaveCache(action.path),)
+
+
+def take_up(action: TakeUpCache, state: AppState, now: float) -> Result:
+    if problem := obstacle(state):
+        return notify(state, "warning", problem, now), ()
+    return state, (OpenCache(action.path),)
+
+
+def _unready(state: AppState) -> str:
+    if state.running:
+        return obstacle(state)
+    return "" if state.owners else "The cache is empty: there is nothing to keep yet."
+
+
+def nothing(action: LookAtMemory, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    ColorCache: color,
+    PointAt: point,
+    AskMeasure: measure,
+    SetOverflow: set_overflow,
+    KeepCache: keep,
+    TakeUpCache: take_up,
+    LookAtMemory: nothing,
+}

@@ -1,0 +1,265 @@
+"""What the window knows of the key and value cache: whose each position is, when it was computed,
+what was measured of it, what of the conversation the model no longer sees.
+
+Pure, like everything in the state. Positions are those of the cache, tokens those of the full
+conversation as it was told; the two are the same until something is forgotten.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.messages import (
+    CacheLayer,
+    CacheLayout,
+    CacheMeasured,
+    CacheStatus,
+    KvType,
+    Measure,
+    PromptToken,
+)
+from desktop.state.token_state import TEMPLATE
+
+if TYPE_CHECKING:
+    from desktop.state.state import AppState
+
+ColorBy = Literal["owner", "key-norm", "value-norm", "received", "age"]
+Spans = tuple[tuple[int, int], ...]  # first..last-1
+Made = tuple[tuple[int, int], ...]  # token, number of its computation: both count on from there
+WARN, ALARM = 0.80, 0.95  # shares of the context from which its end is announced
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Numbers of the positions from 0 on, nan where there is none."""
+
+    what: Measure
+    values: NDArray[np.float32]  # [layers that own a cache, positions]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheState:
+    """`told` has the owners of the full conversation where something of it was forgotten;
+    `reused`, `made` and `forgotten` count its tokens, not positions."""
+
+    by: ColorBy = "owner"
+    slots: bool = False  # columns are places in memory, not positions
+    pointed: int | None = None  # position under the pointer
+    status: CacheStatus | None = None
+    prompt: tuple[PromptToken, ...] = ()  # by position, up to what was decoded since
+    reused: int = 0  # first tokens, that the last answer found computed
+    made: Made = ()
+    computed: int = 0  # tokens so far, in all
+    told: tuple[int, ...] = ()
+    forgotten: Spans = ()
+    measured: Measured | None = None
+    request: int = 0  # of a measurement, not answered yet; 0: none
+    problem: str = ""  # why there is no measurement
+    turns: tuple[int, ...] = ()  # tokens of each whole turn
+
+    def cleared(self) -> CacheState:
+        """Of a new conversation."""
+        return CacheState(self.by, self.slots, status=self.status, computed=self.computed)
+
+
+def started(
+    cache: CacheState, prompt: tuple[PromptToken, ...], reused: int, tokens: int
+) -> CacheState:
+    """An answer begins to a prompt of so many `tokens`, with `reused` first positions there."""
+    reused = _token(cache, reused - 1) + 1 if reused else 0
+    kept = tuple((first, number) for first, number in cache.made if first < reused)
+    fresh = ((reused, cache.computed),) if tokens > reused else ()
+    return replace(
+        cache,
+        prompt=prompt,
+        reused=reused,
+        made=(*kept, *fresh),
+        computed=cache.computed + tokens - reused,
+        told=(),
+        forgotten=(),
+        measured=_first(cache.measured, reused),
+    )
+
+
+def decoded(cache: CacheState, position: int, owner: int, count: int = 1) -> CacheState:
+    """So many tokens were computed from `position` on."""
+    made, token = cache.made, position + _gone(cache)
+    if not made or made[-1][1] + token - made[-1][0] != cache.computed:
+        made = (*made, (token, cache.computed))
+    told = (*cache.told, *[owner] * count) if cache.forgotten else ()
+    return replace(cache, made=made, computed=cache.computed + count, told=told)
+
+
+def rewritten(
+    cache: CacheState, prompt: tuple[PromptToken, ...], forgotten: Spans, owners: tuple[int, ...]
+) -> CacheState:
+    """Something was forgotten; `owners` are those of the positions before."""
+    told = cache.told or owners
+    return replace(cache, prompt=prompt, told=told, forgotten=forgotten, measured=None)
+
+
+def measured(cache: CacheState, event: CacheMeasured) -> CacheState:
+    """With the measurement that was asked for, joined to what was known before it."""
+    if event.request != cache.request:
+        return cache
+    cache = replace(cache, request=0, problem=event.message)
+    if event.message:
+        return cache
+    values = np.array(event.values, np.float32).reshape(len(event.values), -1)
+    known = cache.measured
+    if event.first and known and known.what == event.what:
+        values = np.concatenate([known.values[:, : event.first], values], axis=1)
+    return replace(cache, measured=Measured(event.what, values))
+
+
+def _first(known: Measured | None, count: int) -> Measured | None:
+    """Norms stay while the rows do; what was received depends on all that looks."""
+    if known is None or known.what == "received":
+        return None
+    return replace(known, values=known.values[:, :count])
+
+
+def _token(cache: CacheState, position: int) -> int:
+    """Which token of the full conversation is at a position."""
+    for first, last in cache.forgotten:
+        position += last - first if position >= first else 0
+    return position
+
+
+def _gone(cache: CacheState) -> int:
+    return sum(last - first for first, last in cache.forgotten)
+
+
+def reused_positions(cache: CacheState) -> int:
+    """How many first positions the last answer found computed."""
+    gone = (max(0, min(last, cache.reused) - first) for first, last in cache.forgotten)
+    return cache.reused - sum(gone)
+
+
+def serials(cache: CacheState, positions: int) -> NDArray[np.int64]:
+    """The number of the computation that made each of the first `positions` positions."""
+    count = positions + _gone(cache)
+    numbers, held = np.arange(count), np.ones(count, bool)
+    for first, number in cache.made:
+        numbers[first:] = np.arange(number, number + max(count - first, 0))
+    for first, last in cache.forgotten:
+        held[first:last] = False
+    return numbers[held][:positions]
+
+
+def age(cache: CacheState, position: int) -> int:
+    """How many tokens were computed since that position was."""
+    token = _token(cache, position)
+    index = bisect_right(cache.made, (token, 1 << 62)) - 1
+    first, number = cache.made[index] if index >= 0 else (0, 0)
+    return max(0, cache.computed - 1 - (number + token - first))
+
+
+def token_id(state: AppState, position: int) -> int | None:
+    """Of the token at a position; None where that is not known."""
+    prompt = state.cache.prompt
+    if position < len(prompt):
+        return prompt[position].id
+    answer = state.messages[-1].tokens if state.messages else ()
+    index = len(answer) - (len(state.positions) - position)
+    return answer[index].id if 0 <= index < len(answer) else None
+
+
+def unseen(cache: CacheState) -> dict[int, tuple[int, int]]:
+    """By message of which the model no longer sees something: forgotten tokens, all tokens."""
+    found: dict[int, list[int]] = {}
+    if not cache.forgotten:
+        return {}
+    gone = np.zeros(len(cache.told), bool)
+    for first, last in cache.forgotten:
+        gone[first:last] = True
+    owners = np.array(cache.told)
+    for owner in np.unique(owners[gone]).tolist():
+        if owner >= 0:
+            mine = owners == owner
+            found[owner] = [int((gone & mine).sum()), int(mine.sum())]
+    return {owner: (lost, whole) for owner, (lost, whole) in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How many turns as long as those before, in the median, still fit."""
+
+    turns: int
+    typical: int  # tokens
+
+
+def forecast(state: AppState) -> Forecast | None:
+    """None before the first whole turn."""
+    if state.model is None:
+        return None
+    if not state.cache.turns:
+        return None
+    typical = max(1, round(median(state.cache.turns)))
+    room = max(0, state.model.context - state.context_used)
+    return Forecast(room // typical, typical)
+
+
+def with_turns(state: AppState) -> AppState:
+    """With the tokens of each whole turn: a question and its answer, with what the template puts
+    around them."""
+    owners = state.cache.told or state.owners
+    users = {i for i, message in enumerate(state.messages) if message.role == "user"}
+    starts: list[int] = []
+    lead, before = 0, TEMPLATE
+    for position, owner in enumerate(owners):
+        if owner in users and owner != before:
+            starts.append(lead)
+        if owner != TEMPLATE:
+            lead, before = position + 1, owner
+    sizes = [b - a for a, b in zip(starts, [*starts[1:], len(owners)], strict=False)]
+    whole = tuple(sizes[:-1] if state.running else sizes)
+    return replace(state, cache=replace(state.cache, turns=whole))
+
+
+def held(layer: CacheLayer, length: int) -> int:
+    """Positions that a layer keeps of a cache of so many."""
+    return min(length, layer.rows)
+
+
+def layer_bytes(layer: CacheLayer) -> int:
+    """Of one position."""
+    return layer.key_row_bytes + layer.value_row_bytes
+
+
+def used_bytes(layout: CacheLayout, length: int) -> int:
+    return sum(held(layer, length) * layer_bytes(layer) for layer in layout.layers)
+
+
+def reserved_bytes(layers: Sequence[CacheLayer]) -> int:
+    return sum(layer.rows * layer_bytes(layer) for layer in layers)
+
+
+def row_bytes(before: int, was: KvType, kind: KvType, heads: int) -> int:
+    """A row of `before` bytes of one type as another; int8 has a float16 scale for each head."""
+    numbers = before // {"fp16": 2, "fp32": 4, "int8": 1}[was]
+    if was == "int8":
+        numbers = before - 2 * heads - (2 if heads % 2 else 0)
+    if kind == "int8":
+        return -(-(numbers + 2 * heads) // 4) * 4
+    return numbers * (2 if kind == "fp16" else 4)
+
+
+def retyped(layout: CacheLayout, heads: int, keys: KvType, values: KvType) -> CacheLayout:
+    """The layout of the same layers with other types of keys and values."""
+    layers = tuple(
+        replace(
+            layer,
+            key_row_bytes=row_bytes(layer.key_row_bytes, layout.keys, keys, heads),
+            value_row_bytes=row_bytes(layer.value_row_bytes, layout.values, values, heads),
+        )
+        for layer in layout.layers
+    )
+    return CacheLayout(layers, keys, values, reserved_bytes(layers))

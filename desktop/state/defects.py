@@ -1,0 +1,44 @@
+"""A defect of the program itself: a line in the log, a toast, and everything else goes on."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from core.messages import Command
+from desktop.state.notices import add_log, notify
+from desktop.state.state import AppState, LogLine
+
+MARK = "A defect of the program"  # how its line in the log begins
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDefect:
+    """`part` of the program raised what it never should; `text` is the traceback."""
+
+    part: str
+    text: str
+    time: float  # since the epoch
+
+
+def defect_of(part: str, error: Exception) -> ReportDefect:
+    return ReportDefect(part, "".join(traceback.format_exception(error)), time.time())
+
+
+def report(
+    action: ReportDefect, state: AppState, now: float
+) -> tuple[AppState, tuple[Command, ...]]:
+    words = f"{MARK}, please report it: {action.part}."
+    state = add_log(state, LogLine("error", f"{words}\n{action.text}", action.time))
+    return notify(state, "error", f"{words} The log has the details.", now), ()
+
+
+def defects(state: AppState) -> tuple[str, ...]:
+    """The lines of the log that tell of defects."""
+    return tuple(line.text for line in state.log if line.text.startswith(MARK))
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Any]] = {ReportDefect: report}

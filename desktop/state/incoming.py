@@ -1,0 +1,171 @@
+"""The one door from an event of the engine to the state: text is made fit for the screen here.
+
+Names, tokens and sentences hold what a file says. What may stand in them is taken out as
+`core.plain_text` does it, and they are bounded, so that no frame measures a name of a megabyte.
+Which fields hold text is read from the messages' annotations. Paths stay as they are: files are
+opened by them again, and views write them out with `shown_path`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache, partial
+from operator import is_
+from types import MappingProxyType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from core.plain_text import lines, one_line, shortened
+
+NAME = 200  # characters: of models, tensors, devices, stages
+SENTENCE = 2_000
+LOG_LINE = 4_000  # a defect's traceback too
+TOKEN = 128  # the longest of real vocabularies are as many spaces
+PATH = 300  # as it is shown
+TYPED = 1 << 20  # a whole book; measuring it takes a frame of 10 ms
+
+_Shown = TypeVar("_Shown")
+_Cleaner = Callable[[Any], Any]
+_NAMES = frozenset(
+    {"name", "title", "label", "architecture", "device", "format", "stage", "description"}
+)
+_LINES = {  # text of several lines, and how much of it
+    ("Alternative", "text"): TOKEN,
+    ("PromptToken", "text"): TOKEN,
+    ("TokenDecoded", "text"): TOKEN,
+    ("LaneToken", "text"): TOKEN,
+    ("Logged", "text"): LOG_LINE,
+}
+_PATHS = {
+    ("ModelInfo", "path"),
+    ("ModelInfo", "kept"),
+    ("LoadStarted", "source"),
+    ("LoadFailed", "source"),
+    ("VariantKept", "path"),
+    ("MapsExported", "path"),
+    ("CatalogueEntry", "path"),
+    ("CatalogueEntry", "source"),
+}
+
+
+def fit_to_show(message: _Shown) -> _Shown:
+    """A dataclass of `core.messages` or `desktop.state.state` with all its text fit for the screen;
+    the same object where it was so before."""
+    kind: Any = type(message)
+    clean = _cleaner(kind)
+    if clean is None:
+        return message
+    cleaned: _Shown = clean(message)
+    return cleaned
+
+
+def fit_line(text: str, limit: int = SENTENCE) -> str:
+    """`text` on one line of at most `limit` characters."""
+    return shortened(one_line(shortened(text, limit)), limit)  # escapes made it longer
+
+
+def fit_lines(text: str, limit: int = LOG_LINE) -> str:
+    """`text` of at most `limit` characters, its line breaks kept."""
+    return shortened(lines(shortened(text, limit)), limit)
+
+
+def typed(text: str) -> str:
+    """What a person wrote or pasted, or had in the settings, of at most TYPED characters."""
+    return lines(text[:TYPED])
+
+
+def shown_path(path: str) -> str:
+    return fit_line(path, PATH)
+
+
+@cache
+def _cleaner(kind: Any, owner: str = "", name: str = "") -> _Cleaner | None:
+    """What makes a value of the annotation `kind` fit, for the field `name` of the class `owner`;
+    None where it holds no text."""
+    if kind is str:
+        return _text_cleaner(owner, name)
+    if (owner, name) in _PATHS:
+        return None
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _dataclass_cleaner(kind)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        return _tuple_cleaner(tuple(_cleaner(one, owner, name) for one in inner), inner)
+    if origin in (Union, types.UnionType):
+        return _union_cleaner(inner, owner, name)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping_cleaner(*(_cleaner(one, owner, name) for one in inner))
+    return None
+
+
+def _text_cleaner(owner: str, name: str) -> _Cleaner | None:
+    if (owner, name) in _PATHS:
+        return None
+    limit = _LINES.get((owner, name))
+    if limit is not None:
+        return partial(fit_lines, limit=limit)
+    return partial(fit_line, limit=NAME if name in _NAMES else SENTENCE)
+
+
+def _dataclass_cleaner(kind: type[Any]) -> _Cleaner | None:
+    hints = get_type_hints(kind)
+    found = ((f.name, _cleaner(hints[f.name], kind.__name__, f.name)) for f in fields(kind))
+    parts = [(name, clean) for name, clean in found if clean is not None]
+    if not parts:
+        return None
+
+    def clean_fields(value: Any) -> Any:
+        changed = {}
+        for name, clean in parts:
+            old = getattr(value, name)
+            new = clean(old)
+            if new is not old:
+                changed[name] = new
+        return replace(value, **changed) if changed else value
+
+    return clean_fields
+
+
+def _tuple_cleaner(
+    cleaners: tuple[_Cleaner | None, ...], inner: tuple[Any, ...]
+) -> _Cleaner | None:
+    if not any(cleaners):
+        return None
+    if inner[-1] is Ellipsis:
+        (clean, _) = cleaners
+        assert clean is not None
+
+        def each(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            new = tuple(map(clean, values))
+            return values if all(map(is_, new, values)) else new
+
+        return each
+
+    def by_place(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        pairs = zip(cleaners, values, strict=True)
+        new = tuple(value if clean is None else clean(value) for clean, value in pairs)
+        return values if all(map(is_, new, values)) else new
+
+    return by_place
+
+
+def _union_cleaner(inner: tuple[Any, ...], owner: str, name: str) -> _Cleaner | None:
+    """Of an optional value; the messages have no other unions."""
+    (kind,) = (one for one in inner if one is not types.NoneType)
+    clean = _cleaner(kind, owner, name)
+    return clean and (lambda value: None if value is None else clean(value))
+
+
+def _mapping_cleaner(of_key: _Cleaner | None, of_value: _Cleaner | None) -> _Cleaner | None:
+    if of_key is None and of_value is None:
+        return None
+
+    def clean(mapping: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        new = {
+            of_key(key) if of_key else key: of_value(value) if of_value else value
+            for key, value in mapping.items()
+        }
+        return mapping if new == mapping else MappingProxyType(new)
+
+    return clean

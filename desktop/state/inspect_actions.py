@@ -1,0 +1,226 @@
+"""What a person does to look inside an answer and to change it, as pure functions of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.messages import (
+    Alternative,
+    Command,
+    CompareGains,
+    Direction,
+    Gains,
+    Inspect,
+    Look,
+    Looked,
+    LookMode,
+    SetGains,
+)
+from desktop.state.notices import notify
+from desktop.state.requests import (
+    Result,
+    ask_again,
+    end_reading,
+    obstacle,
+    read_again,
+    switch,
+    versions,
+)
+from desktop.state.state import AppState, Comparison, Token
+from desktop.state.token_state import XRay
+
+NOTHING_LOCKED = "Lock heads in the Attention view first: click their maps."
+MODES: dict[str, LookMode] = {
+    "head": "heads",
+    "layer": "layer-mean",
+    "locked": "heads",
+    "rollout": "rollout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SetXRay:
+    """What the text shows; with another `at`, where that token looks is asked."""
+
+    xray: XRay
+
+
+@dataclass(frozen=True, slots=True)
+class ShowLens:
+    """Ask what every layer would say after the token at `position`; `key` is the view's."""
+
+    position: int
+    key: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueFrom:
+    """Answer again: the first `count` tokens as they are, then `choice`."""
+
+    index: int
+    count: int
+    choice: Alternative
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchVersion:
+    index: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """Bring the conversation as it is shown back into the cache, to look into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """Weigh the heads; None: all by 1."""
+
+    gains: Gains | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSteered:
+    """Answer the last message again with these gains, beside the answer that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndComparison:
+    pass
+
+
+InsideAction = (
+    SetXRay
+    | ShowLens
+    | ContinueFrom
+    | SwitchVersion
+    | ReadAgain
+    | Steer
+    | AnswerSteered
+    | EndComparison
+)
+
+
+def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
+    before, state = state.xray, replace(state, xray=action.xray)
+    if action.xray == before:
+        return state, ()
+    if action.xray.at is None or not action.xray.shown:
+        xray = replace(action.xray, at=None)
+        return replace(state, xray=xray, look=0, looked=None), ()
+    return look(state)
+
+
+def look(state: AppState) -> Result:
+    """Ask again where the token under the pointer looks, if there is one."""
+    xray, request = state.xray, state.next_aside
+    if xray.at is None:
+        return state, ()
+    direction: Direction = "to" if xray.looks_back else "from"
+    heads = ((xray.layer, xray.head),) if xray.by == "head" else state.attention.locked
+    if xray.by == "locked" and not heads:
+        nothing = Looked(0, xray.at, direction, (), NOTHING_LOCKED)
+        return replace(state, look=0, looked=nothing), ()
+    asked = Look(
+        request,
+        xray.at,
+        direction,
+        MODES[xray.by],
+        heads if MODES[xray.by] == "heads" else (),
+        xray.layer,
+        state.attention.exclude_first,
+    )
+    return replace(state, look=request, next_aside=request + 1), (asked,)
+
+
+def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
+    request = state.next_aside
+    lens = replace(state.lens, key=action.key, request=request)
+    return replace(state, lens=lens, next_aside=request + 1), (Inspect(action.position, request),)
+
+
+def continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
+    if not _answers(state, action.index):
+        return state, ()
+    if problem := obstacle(state):
+        return notify(state, "warning", problem, now), ()
+    kept = state.messages[action.index].tokens[: action.count]
+    choice = action.choice
+    forced = (*kept, Token(choice.token, choice.text, choice.probability))
+    state, commands = ask_again(state, action.index, now, forced=forced)
+    return replace(state, comparing=None), commands
+
+
+def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result:
+    if not _answers(state, action.index):
+        return state, ()
+    if not 0 <= action.place <= len(state.messages[action.index].versions):
+        return state, ()
+    if state.running:
+        return notify(state, "warning", obstacle(state), now), ()
+    state, stop = end_reading(state)
+    return replace(switch(state, action.index, action.place), comparing=None), stop
+
+
+def reread(action: ReadAgain, state: AppState, now: float) -> Result:
+    if problem := obstacle(state):
+        return notify(state, "warning", problem, now), ()
+    return read_again(state)
+
+
+def _answers(state: AppState, index: int) -> bool:
+    return 0 <= index < len(state.messages) and state.messages[index].role == "assistant"
+
+
+def steer(action: Steer, state: AppState, now: float) -> Result:
+    model, gains = state.model, action.gains
+    if model is None or gains == state.steering.gains:
+        return state, ()
+    ones = ((1.0,) * model.heads,) * model.layers
+    if gains == ones:
+        gains = None
+    state = replace(state, steering=replace(state.steering, gains=gains, stale=True))
+    state, commands = compare_gains(state)
+    return state, (SetGains(gains or ones), *commands)
+
+
+def compare_gains(state: AppState) -> Result:
+    """Ask for the effect of gains that changed, one question at a time."""
+    steering, request = state.steering, state.next_aside
+    if not steering.stale or steering.request or not state.context_used:
+        return state, ()
+    steering = replace(steering, request=request, stale=False)
+    commands: tuple[Command, ...] = (CompareGains(request),)
+    return replace(state, steering=steering, next_aside=request + 1), commands
+
+
+def answer_steered(action: AnswerSteered, state: AppState, now: float) -> Result:
+    index, gains = len(state.messages) - 1, state.steering.gains
+    if gains is None or not _answers(state, index):
+        return state, ()
+    if problem := obstacle(state):
+        return notify(state, "warning", problem, now), ()
+    known = state.comparing
+    base = known.base if known and known.index == index else state.messages[index].place
+    sampling = versions(state, index)[base][0].sampling
+    state, commands = ask_again(state, index, now, sampling=sampling, gains=gains)
+    return replace(state, comparing=Comparison(index, base)), commands
+
+
+def end_comparison(action: EndComparison, state: AppState, now: float) -> Result:
+    return replace(state, comparing=None), ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SetXRay: set_xray,
+    ShowLens: show_lens,
+    ContinueFrom: continue_from,
+    SwitchVersion: switch_version,
+    ReadAgain: reread,
+    Steer: steer,
+    AnswerSteered: answer_steered,
+    EndComparison: end_comparison,
+}

@@ -1,0 +1,158 @@
+"""What a person does with weight modes, as pure functions of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.messages import (
+    AnalyzeTensors,
+    ChatMessage,
+    Command,
+    CompareLanes,
+    DropVariant,
+    EngineOptions,
+    KeepVariant,
+    MeasureDivergence,
+    MeasureModes,
+    ProfileStep,
+    SamplingOptions,
+    Stop,
+)
+from desktop.state.notices import notify
+from desktop.state.quant_state import Choices, Comparison, Quantization, TaskKind, Work
+from desktop.state.requests import Result, end_reading, obstacle
+from desktop.state.state import AppState
+
+CHUNK = 512  # tokens
+SMALLEST_CHUNK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuantization:
+    choices: Choices
+
+
+@dataclass(frozen=True, slots=True)
+class ShowLanes:
+    """The lanes in the place of the conversation, or the conversation again."""
+
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask:
+    kind: TaskKind
+
+
+@dataclass(frozen=True, slots=True)
+class StopTask:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReports:
+    pass
+
+
+QuantAction = SetQuantization | ShowLanes | RunTask | StopTask | ForgetReports
+
+
+def set_quantization(action: SetQuantization, state: AppState, now: float) -> Result:
+    return _with(state, replace(state.quantization, choices=action.choices)), ()
+
+
+def show_lanes(action: ShowLanes, state: AppState, now: float) -> Result:
+    held = replace(state.quantization, shown=action.shown)
+    if action.shown and held.comparison is None and not held.choices.prompt:
+        held = replace(held, choices=first_choices(state))
+    return _with(state, held), ()
+
+
+def first_choices(state: AppState) -> Choices:
+    """Lane A is the chat as it is, B the same in fewer bits; the prompt is what was asked last."""
+    asked = [message.text for message in state.messages if message.role == "user"]
+    a = state.options
+    b = replace(a, mode="int8" if a.mode == "int4" else "int4")
+    prompt = asked[-1] if asked else ""
+    return replace(state.quantization.choices, lanes=(a, b), prompt=prompt)
+
+
+def run_task(action: RunTask, state: AppState, now: float) -> Result:
+    held = state.quantization
+    problem = "" if held.work else obstacle(state)
+    if held.work or problem:
+        return (notify(state, "warning", problem, now) if problem else state), ()
+    if action.kind == "lanes" and not held.choices.prompt.strip():
+        return state, ()
+    state, stop = end_reading(state)
+    request = state.next_request
+    command = _command(action.kind, request, state, now)
+    held = replace(held, work=Work(request, action.kind)).with_problem(action.kind, "")
+    if isinstance(command, CompareLanes):
+        held = replace(held, comparison=Comparison(request, held.choices.prompt, command.lanes))
+    state = replace(state, quantization=held, next_request=request + 1)
+    return state, (*stop, command)
+
+
+def _command(kind: TaskKind, request: int, state: AppState, now: float) -> Command:
+    choices, options = state.quantization.choices, state.options
+    if kind == "lanes":
+        return CompareLanes(request, _messages(state), choices.lanes, _sampling(state, request))
+    if kind == "modes":
+        return MeasureModes(request, options)
+    if kind == "tensors":
+        return AnalyzeTensors(request, choices.tensors)
+    if kind == "keep":
+        return KeepVariant(request, options.mode)
+    if kind == "drop":
+        return DropVariant(request, options.mode)
+    if kind == "step":
+        return ProfileStep(request, choices.step)
+    exact: EngineOptions = replace(options, activations="a32", keys="fp32", values="fp32")
+    tested = replace(exact, mode=choices.tested, activations=options.activations)
+    reference = replace(exact, mode=choices.reference)
+    context = state.model.trained_context if state.model else CHUNK
+    chunk = max(SMALLEST_CHUNK, min(CHUNK, context))
+    return MeasureDivergence(request, choices.path.strip(), tested, reference, chunk)
+
+
+def _messages(state: AppState) -> tuple[ChatMessage, ...]:
+    system = state.system_prompt.strip()
+    asked = ChatMessage("user", state.quantization.choices.prompt.strip())
+    return (ChatMessage("system", system), asked) if system else (asked,)
+
+
+def _sampling(state: AppState, request: int) -> SamplingOptions:
+    choices, sampling = state.quantization.choices, state.sampling
+    seed = request if sampling.seed is None else sampling.seed
+    sampling = replace(sampling, max_new_tokens=choices.length, seed=seed)
+    if choices.greedy:
+        sampling = replace(sampling, temperature=0.0, repetition_penalty=1.0)
+    return sampling
+
+
+def stop_task(action: StopTask, state: AppState, now: float) -> Result:
+    work = state.quantization.work
+    if work is None or work.stopping:
+        return state, ()
+    work = replace(work, stopping=True)
+    return _with(state, replace(state.quantization, work=work)), (Stop(),)
+
+
+def forget_reports(action: ForgetReports, state: AppState, now: float) -> Result:
+    return _with(state, replace(state.quantization, reports=())), ()
+
+
+def _with(state: AppState, quantization: Quantization) -> AppState:
+    return replace(state, quantization=quantization)
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SetQuantization: set_quantization,
+    ShowLanes: show_lanes,
+    RunTask: run_task,
+    StopTask: stop_task,
+    ForgetReports: forget_reports,
+}

@@ -1,0 +1,157 @@
+"""What the engine says of lanes and measurements, folded into the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from core.messages import (
+    DivergenceMeasured,
+    LaneFinished,
+    LaneReady,
+    LanesForced,
+    LaneToken,
+    ModesMeasured,
+    StepProfiled,
+    TaskFinished,
+    TaskProgress,
+    TensorReport,
+    VariantDropped,
+    VariantKept,
+)
+from desktop.state import quant_state
+from desktop.state.notices import notify
+from desktop.state.quant_state import LaneAnswer, Quantization, with_report
+from desktop.state.state import AppState
+from desktop.widgets.units import size
+
+
+def _ready(event: LaneReady, held: Quantization) -> Quantization:
+    return _answer(
+        held,
+        event,
+        lambda answer: replace(
+            answer,
+            executor=event.executor,
+            weight_bytes=event.weight_bytes,
+            resident_bytes=event.resident_bytes,
+            shared=event.shared,
+        ),
+    )
+
+
+def _token(event: LaneToken, held: Quantization) -> Quantization:
+    token = quant_state.LaneToken(event.token, event.text, event.probability, event.alternatives)
+    return _answer(
+        held,
+        event,
+        lambda answer: replace(
+            answer, text=answer.text + event.text, tokens=(*answer.tokens, token)
+        ),
+    )
+
+
+def _finished(event: LaneFinished, held: Quantization) -> Quantization:
+    return _answer(
+        held,
+        event,
+        lambda answer: replace(answer, stop_reason=event.stop_reason, stats=event.stats),
+    )
+
+
+def _answer(
+    held: Quantization,
+    event: LaneReady | LaneToken | LaneFinished,
+    change: Callable[[LaneAnswer], LaneAnswer],
+) -> Quantization:
+    known = held.comparison
+    if known is None or known.request != event.request:
+        return held
+    answer = change(known.answers[event.lane])
+    return replace(held, comparison=known.with_answer(event.lane, answer))
+
+
+def _forced(event: LanesForced, held: Quantization) -> Quantization:
+    known = held.comparison
+    if known is None or known.request != event.request or event.first != len(known.forced):
+        return held
+    return replace(held, comparison=replace(known, forced=(*known.forced, *event.tokens)))
+
+
+def _progress(event: TaskProgress, held: Quantization) -> Quantization:
+    if held.work is None or held.work.request != event.request:
+        return held
+    return replace(held, work=replace(held.work, stage=event.stage, fraction=event.fraction))
+
+
+def _end(event: TaskFinished, held: Quantization) -> Quantization:
+    if held.work is None or held.work.request != event.request:
+        return held
+    words = "" if held.work.stopping else event.message
+    return replace(held.with_problem(held.work.kind, words), work=None)
+
+
+def _report(event: DivergenceMeasured, held: Quantization) -> Quantization:
+    return replace(held, reports=with_report(held.reports, event.report))
+
+
+def _speeds(event: ModesMeasured, held: Quantization) -> Quantization:
+    return replace(held, speeds=event)
+
+
+def _tensors(event: TensorReport, held: Quantization) -> Quantization:
+    return replace(held, tensors=event)
+
+
+def _profile(event: StepProfiled, held: Quantization) -> Quantization:
+    return replace(held, profile=event.profile)
+
+
+def _kept(event: VariantKept, state: AppState, now: float) -> AppState:
+    if state.model is None:
+        return state
+    kept = MappingProxyType({**state.model.kept, event.mode: event.path})
+    words = f"{event.mode} is kept on disk, {size(event.nbytes)}: {event.path}"
+    return notify(replace(state, model=replace(state.model, kept=kept)), "info", words, now)
+
+
+def _dropped(event: VariantDropped, state: AppState, now: float) -> AppState:
+    if state.model is None:
+        return state
+    kept = {mode: path for mode, path in state.model.kept.items() if mode != event.mode}
+    words = f"{event.mode} is no longer kept on disk, which has {size(event.nbytes)} more room."
+    model = replace(state.model, kept=MappingProxyType(kept))
+    return notify(replace(state, model=model), "info", words, now)
+
+
+_FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
+    LaneReady: _ready,
+    LaneToken: _token,
+    LaneFinished: _finished,
+    LanesForced: _forced,
+    TaskProgress: _progress,
+    TaskFinished: _end,
+    DivergenceMeasured: _report,
+    ModesMeasured: _speeds,
+    TensorReport: _tensors,
+    StepProfiled: _profile,
+}
+
+
+def fold(event: Any, state: AppState, now: float) -> AppState:
+    if isinstance(event, VariantKept):
+        return _kept(event, state, now)
+    if isinstance(event, VariantDropped):
+        return _dropped(event, state, now)
+    return replace(state, quantization=_FOLDS[type(event)](event, state.quantization))
+
+
+EVENTS = (*_FOLDS, VariantKept, VariantDropped)
+
+
+def forget(state: AppState) -> AppState:
+    """Another model: what was measured of the last one says nothing of it."""
+    held = state.quantization
+    return replace(state, quantization=Quantization(shown=held.shown, choices=held.choices))

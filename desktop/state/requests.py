@@ -1,0 +1,135 @@
+"""How a conversation becomes an answer to be made: what is told, what is kept of the one before."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+
+from core.messages import ChatMessage, Command, Gains, Generate, Read, SamplingOptions, Stop
+from desktop.state.state import AppState, Message, Reading, Running, Token
+from desktop.state.token_state import cut
+
+Result = tuple[AppState, tuple[Command, ...]]
+
+
+def obstacle(state: AppState) -> str:
+    """Why nothing can be sent now, as a sentence; "" when it can."""
+    if state.running:
+        return "An answer is being written. Stop it first, or wait until it ends."
+    if state.quantization.work:
+        return "Something is being measured. Stop it first, or wait until it ends."
+    if state.load:
+        return "The model is still loading. The message stays in the input."
+    if state.model is None:
+        return "No model is loaded. Choose one first; the message stays in the input."
+    return ""
+
+
+def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMessage, ...]:
+    """What the engine is given: the system prompt, where there is one, and the messages."""
+    prompt = state.system_prompt.strip()
+    system = (ChatMessage("system", prompt),) if prompt else ()
+    return (*system, *(message.as_chat() for message in messages))
+
+
+def ask(
+    state: AppState, messages: tuple[Message, ...], now: float, continue_last: bool = False
+) -> Result:
+    """Start an answer to `messages`; a fresh, empty one is shown at once."""
+    sampling = _seeded(state.sampling, state.next_request, now)
+    if continue_last:
+        shown = messages
+    else:
+        shown = (*messages, Message("assistant", "", sampling=sampling))
+    told = conversation(state, messages)
+    return _send(state, shown, now, Generate(0, told, sampling, continue_last))
+
+
+def ask_again(
+    state: AppState,
+    index: int,
+    now: float,
+    *,
+    sampling: SamplingOptions | None = None,
+    gains: Gains | None = None,
+    forced: tuple[Token, ...] = (),
+) -> Result:
+    """Another version of the answer at `index`; those that are there are kept beside it."""
+    sampling = sampling or _seeded(state.sampling, state.next_request, now)
+    before, kept = state.messages[:index], versions(state, index)
+    fresh = Message("assistant", "", sampling=sampling, versions=kept, place=len(kept))
+    ids = tuple(token.id for token in forced)
+    command = Generate(0, conversation(state, before), sampling, gains=gains, forced=ids)
+    return _send(state, (*before, fresh), now, command, forced)
+
+
+def versions(state: AppState, index: int) -> tuple[tuple[Message, ...], ...]:
+    """All that was said from `index` on, the present version in its place."""
+    first = state.messages[index]
+    bare = replace(first, versions=(), place=0)
+    present = (bare, *state.messages[index + 1 :])
+    return (*first.versions[: first.place], present, *first.versions[first.place :])
+
+
+def switch(state: AppState, index: int, place: int) -> AppState:
+    """The state with another version of what was said from `index` on."""
+    kept = versions(state, index)
+    others = kept[:place] + kept[place + 1 :]
+    first = replace(kept[place][0], versions=others, place=place)
+    messages = (*state.messages[:index], first, *kept[place][1:])
+    return replace(_cut(state, index), messages=messages)
+
+
+def _cut(state: AppState, messages: int) -> AppState:
+    """Without what the cache has of the messages after so many."""
+    cache = replace(state.cache, told=cut(state.cache.told, messages), pointed=None)
+    return replace(state, owners=cut(state.owners, messages), cache=cache)
+
+
+def read_again(state: AppState) -> Result:
+    """Bring the conversation as it is shown back into the cache."""
+    if state.reading or not state.messages:
+        return state, ()
+    told, request = conversation(state, state.messages), state.next_request
+    reading = Reading(request, lead=len(told) - len(state.messages))
+    state = replace(state, reading=reading, next_request=request + 1)
+    return state, (Read(request, told),)
+
+
+def end_reading(state: AppState) -> Result:
+    """The state without the reading that is going on: something else is wanted now."""
+    if state.reading is None:
+        return state, ()
+    return replace(state, reading=None), (Stop(),)
+
+
+def _send(
+    state: AppState,
+    shown: tuple[Message, ...],
+    now: float,
+    command: Generate,
+    forced: tuple[Token, ...] = (),
+) -> Result:
+    state, stop = end_reading(state)
+    request, lead = state.next_request, int(command.messages[0].role == "system")
+    same = next(
+        (i for i, (a, b) in enumerate(zip(state.messages, shown, strict=False)) if a is not b),
+        min(len(state.messages), len(shown)),
+    )
+    state = replace(
+        _cut(state, same),
+        messages=shown,
+        running=Running(request, now, lead=lead, forced=forced),
+        next_request=request + 1,
+    )
+    command = replace(command, request=request, overflow=state.overflow)
+    if state.draining is not None:  # the engine answers one at a time
+        return replace(state, queued=command), stop
+    return state, (*stop, command)
+
+
+def _seeded(sampling: SamplingOptions, request: int, now: float) -> SamplingOptions:
+    """With a seed that is known, so that the same answer can be given again."""
+    if sampling.seed is not None:
+        return sampling
+    return replace(sampling, seed=zlib.crc32(f"{request} {now!r}".encode()))

@@ -1,0 +1,247 @@
+"""What the desktop knows: frozen dataclasses that views read, and nothing that does I/O.
+
+Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from core.messages import (
+    Alternative,
+    ChatMessage,
+    EngineOptions,
+    ExecutorInfo,
+    Gains,
+    GainsEffect,
+    Generate,
+    GenerationStats,
+    LensResult,
+    Level,
+    Looked,
+    ModelInfo,
+    Overflow,
+    Role,
+    SamplingOptions,
+    StopReason,
+)
+from desktop.state.attention_state import AttentionChoice
+from desktop.state.cache_state import CacheState
+from desktop.state.quant_state import Quantization
+from desktop.state.token_state import XRay
+
+LOG_LINES = 1000
+NOTICES = 4
+RECENT_FILES = 8
+RATE_WINDOW = 1.5  # seconds of token arrivals behind the live rate
+RATE_SPAN = 0.25  # seconds that arrivals must span before a rate means something
+RATE_SAMPLES = 1200
+RATE_PERIOD = 0.1  # seconds between two points of the plot
+
+Phase = Literal["waiting", "prefill", "decode"]
+ThemeName = Literal["dark", "light"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    id: int
+    text: str
+    probability: float  # nan: not judged
+    alternatives: tuple[Alternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    text: str
+    tokens: tuple[Token, ...] = ()
+    stop_reason: StopReason | None = None  # None while it is being written, and for users
+    stats: GenerationStats | None = None
+    problem: str = ""  # a sentence, where the answer ended early
+    sampling: SamplingOptions | None = None  # of an answer, its seed included
+    # What was said from here on in other ways, and the place of this one among them.
+    versions: tuple[tuple[Message, ...], ...] = ()
+    place: int = 0
+
+    def as_chat(self) -> ChatMessage:
+        return ChatMessage(self.role, self.text, tuple(token.id for token in self.tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The answer being made."""
+
+    request: int
+    started: float
+    phase: Phase = "waiting"
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    done: int = 0  # prompt tokens read so far
+    first_token: float | None = None
+    stopping: bool = False
+    arrivals: tuple[float, ...] = ()  # of the last tokens, within RATE_WINDOW
+    lead: int = 0  # messages told before those of the conversation
+    forced: tuple[Token, ...] = ()  # what the answer begins with, as it was judged before
+
+    @property
+    def rate(self) -> float:
+        """Live decode rate over the window; 0 until the arrivals span long enough."""
+        span = self.arrivals[-1] - self.arrivals[0] if self.arrivals else 0.0
+        return (len(self.arrivals) - 1) / span if span >= RATE_SPAN else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The conversation on its way back into the cache, without an answer."""
+
+    request: int
+    lead: int = 0  # messages told before those of the conversation
+    done: int = 0  # tokens
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An answer beside the version of it at place `base`."""
+
+    index: int
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """What was asked of the layers, and what they said last."""
+
+    key: tuple[object, ...] = ()  # of what was asked last
+    request: int = 0  # not answered yet; 0: none
+    result: LensResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """Gains of the heads, None where all are 1, and what they change."""
+
+    gains: Gains | None = None
+    effect: GainsEffect | None = None
+    request: int = 0  # of the effect, not answered yet; 0: none
+    stale: bool = False  # the gains changed since
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    source: str
+    stage: str = "opening"
+    fraction: float = 0.0
+    cancelling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    level: Level
+    text: str
+    time: float  # since the epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A toast: one sentence, gone after a while, or when dismissed."""
+
+    id: int
+    level: Level
+    text: str
+    until: float
+    undo: bool = False  # offers to bring the last conversation back
+
+
+@dataclass(frozen=True, slots=True)
+class RateSample:
+    time: float
+    rate: float  # tokens per second
+    phase: Literal["prefill", "decode"]
+    step_ms: float = 0.0  # of the model's step for this token
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    index: int
+    name: str
+    kind: str
+    usable: bool
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    source: str  # what LoadModel takes
+    path: str  # of its file; "" while it is not installed
+    title: str
+    description: str
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    messages: tuple[Message, ...] = ()
+    draft: str = ""
+    editing: int | None = None  # index of the user message whose text is in the draft
+    running: Running | None = None
+    reading: Reading | None = None
+    next_request: int = 1
+    draining: int | None = None  # a dropped request that has not ended in the engine yet
+    queued: Generate | None = None  # what is asked as soon as it has
+    set_aside: tuple[Message, ...] = ()  # the conversation before New chat, for undo
+    chat: int = 0  # counts conversations: views forget their scroll when it changes
+
+    model: ModelInfo | None = None
+    executor: ExecutorInfo | None = None
+    load: Load | None = None
+    load_seconds: float = 0.0
+    context_used: int = 0  # tokens in the cache
+    last_stats: GenerationStats | None = None
+    rates: tuple[RateSample, ...] = ()
+
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    system_prompt: str = ""
+    overflow: Overflow = "stop"
+    options: EngineOptions = field(default_factory=EngineOptions)
+    theme: ThemeName = "dark"
+    font_size: float = 15.0  # logical pixels
+    recent: tuple[str, ...] = ()
+    devices: tuple[DeviceChoice, ...] = ()
+    catalogue: tuple[CatalogueEntry, ...] = ()
+    memory_available: int | None = None  # bytes of the machine; None: not known
+
+    positions: tuple[str, ...] = ()  # text of the tokens in the cache, by position
+    attention: AttentionChoice = field(default_factory=AttentionChoice)
+
+    owners: tuple[int, ...] = ()  # by position: message, or TEMPLATE or SYSTEM
+    cache: CacheState = field(default_factory=CacheState)
+    xray: XRay = field(default_factory=XRay)
+    look: int = 0  # request whose answer is wanted
+    looked: Looked | None = None
+    lens: Lens = field(default_factory=Lens)
+    steering: Steering = field(default_factory=Steering)
+    comparing: Comparison | None = None
+    quantization: Quantization = field(default_factory=Quantization)
+    next_aside: int = 1  # requests that are no answers
+
+    log: tuple[LogLine, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    next_notice: int = 1
+
+    @property
+    def busy(self) -> bool:
+        return self.running is not None
+
+    @property
+    def answering(self) -> Message | None:
+        """The answer being written, if one is."""
+        last = self.messages[-1] if self.messages else None
+        return last if self.running and last and last.role == "assistant" else None
+
+    @property
+    def decode_rate(self) -> float:
+        if self.running and self.running.phase == "decode":
+            return self.running.rate
+        return self.last_stats.decode_tok_s if self.last_stats else 0.0

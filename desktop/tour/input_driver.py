@@ -1,0 +1,106 @@
+"""Uses the interface as a person does: moves the mouse, presses keys, waits and looks.
+
+Everything goes through Dear ImGui's input queue, aimed at the rectangles of named widgets that the
+last frame left behind.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from imgui_bundle import imgui
+
+from core.errors import LlmLiteError
+from desktop.state.defects import defects
+from desktop.app.program import Program
+from desktop.state.state import AppState
+
+AWAY = (-1.0e6, -1.0e6)
+FRAME = 1 / 30  # seconds between two frames while waiting
+PATIENCE = 120.0  # seconds until something is taken never to happen
+
+
+class RobotError(LlmLiteError):
+    """The interface did not do what was expected of it."""
+
+
+class Robot:
+    """`draw` draws one frame of `program`."""
+
+    def __init__(self, program: Program, draw: Callable[[], None]) -> None:
+        self.program = program
+        self.tolerant = False  # of parts of the interface that raise
+        self._draw = draw
+
+    @property
+    def state(self) -> AppState:
+        return self.program.state
+
+    def frames(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.program.update()
+            self._draw()
+            if (told := defects(self.state)) and not self.tolerant:
+                raise RobotError(told[-1])
+
+    def rect(self, name: str) -> tuple[float, float, float, float]:
+        rects = self.program.interface.ui.rects
+        if name not in rects:
+            raise RobotError(f"the interface shows nothing called {name!r}")
+        return rects[name]
+
+    def shows(self, name: str) -> bool:
+        return name in self.program.interface.ui.rects
+
+    def point(self, name: str) -> None:
+        x0, y0, x1, y1 = self.rect(name)
+        imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
+        self.frames(2)
+
+    def click(self, name: str) -> None:
+        """Click the middle of `name`, then take the pointer away from it after a few frames."""
+        self.point(name)
+        for down in (True, False):
+            imgui.get_io().add_mouse_button_event(0, down)
+            self.frames()
+        self.frames(2)
+
+    def leave(self) -> None:
+        imgui.get_io().add_mouse_pos_event(*AWAY)
+        self.frames(2)
+
+    def type(self, text: str) -> None:
+        imgui.get_io().add_input_characters_utf8(text)
+        self.frames(2)
+
+    def press(self, *keys: Any) -> None:
+        """Press keys together, modifiers first."""
+        io = imgui.get_io()
+        for key in keys:
+            io.add_key_event(key, True)
+        self.frames()
+        for key in reversed(keys):
+            io.add_key_event(key, False)
+        self.frames(2)
+
+    def wheel(self, lines: float) -> None:
+        imgui.get_io().add_mouse_wheel_event(0.0, lines)
+        self.frames(2)
+
+    def wait(
+        self,
+        what: str,
+        until: Callable[[AppState], bool],
+        limit: float = PATIENCE,
+        pace: float = FRAME,
+    ) -> None:
+        """Draw like the window does until `until` holds. Raises RobotError after `limit` s."""
+        end = time.monotonic() + limit
+        while not until(self.state):
+            start = time.monotonic()
+            if start > end:
+                raise RobotError(f"waited {limit:.0f} s for {what}")
+            self.frames()
+            time.sleep(max(0.0, start + pace - time.monotonic()))

@@ -1,0 +1,46 @@
+"""The program on an offscreen surface: for the tour, for tests and for measurements."""
+
+from __future__ import annotations
+
+from core.gpu.device import Device
+from desktop.widgets.fonts import load_fonts
+from desktop.app.interface import Interface, create_context, destroy_context
+from desktop.render.offscreen import OffscreenTarget
+from desktop.app.program import Program
+from desktop.app.screen import Screen
+from desktop.app.settings import Settings
+from desktop.state.state import AppState
+
+SMALL = (1280, 720, 1.0)  # width and height in pixels, scale
+
+
+class Backstage:
+    """Everything but the engine, which its user gives to `program` and closes first."""
+
+    def __init__(
+        self, state: AppState, settings: Settings, *, size: tuple[int, int, float] = SMALL,
+        device: int | None = None,
+    ) -> None:  # fmt: skip
+        width, height, scale = size
+        self.device = Device.open(device)
+        self.target = OffscreenTarget(self.device, width, height, ui_scale=scale)
+        self._context = create_context()
+        faces = load_fonts(scale).faces
+        self.screen = Screen.make(self.device, self.target)
+        self.program = Program(state, Interface(faces, scale, settings))
+
+    def draw(self, *, following: bool = False) -> float:
+        """One frame, and the pictures to be saved; milliseconds on the processor."""
+        self.screen.show(self.program, following=following)
+        return 1e3 * self.screen.loop.seconds
+
+    def resize(self, width: int, height: int, scale: float) -> None:
+        self.screen.loop.wait()
+        self.target.resize(width, height)
+        self.program.interface.scale = scale
+
+    def close(self) -> None:
+        self.screen.close()
+        self.target.close()
+        destroy_context(self._context)
+        self.device.close()

@@ -1,0 +1,369 @@
+"""The program on an offscreen surface, and the way that the tour takes through it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from core.errors import LlmLiteError
+from core.gpu.commands import CommandPool
+from core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
+from desktop.state.actions import DismissNotice, ExportAttention, SetAttention, SetFontSize, SetSampling, SetTheme
+from desktop.attention.maps import AttentionMaps
+from desktop.state.attention_state import FigureName, Head
+from desktop.tour.offscreen_app import Backstage
+from desktop.widgets.frame_times import percentiles
+from desktop.render.png import read_png, write_png
+from desktop.app.program import lists, open_first_model, with_lists
+from desktop.state.quant_actions import ShowLanes
+from desktop.tour.input_driver import Robot
+from desktop.app.settings import DEFAULTS, Settings, parse, restore
+from desktop.state.state import AppState, Message
+from desktop.tour.cache import look_at_cache
+from desktop.tour.inspect import look_inside
+from desktop.tour.quantization import leave, look_at_modes, point_at_parting
+from desktop.views import VIEWS
+from desktop.views.program.rail import PANELS
+
+PROMPT = "Why is the sky blue? Answer in three sentences."
+KOREAN = "Please repeat this Korean greeting exactly: 안녕하세요! 하늘이 파랗습니다."
+LARGE = (3840, 2160, 2.0)  # width, height, scale
+SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
+EXACT = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=48)
+LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
+MAPS_LIMIT = 60.0
+FIGURED: tuple[Head, ...] = ((0, 1), (1, 1), (2, 1), (1, 2))
+IDLE_SECONDS = 2.0
+LEAST_ANSWER = 8  # tokens
+
+
+@dataclass(slots=True)
+class Measured:
+    """Frame times by what the engine did meanwhile, in ms; moments in s after process start."""
+
+    frames: dict[str, list[float]] = field(
+        default_factory=lambda: {"idle": [], "prefill": [], "decode": []}
+    )
+    startup: dict[str, float] = field(default_factory=dict)
+    recorded_during_decode: int = 0
+
+
+class Stage:
+    """The program on an offscreen surface, and what is noted while the tour goes on."""
+
+    def __init__(
+        self, options: EngineOptions, sampling: SamplingOptions, process_start: float
+    ) -> None:
+        self._start = process_start
+        self._pictures: dict[str, Any] = {}
+        self._engine: Any = None
+        self._phase = ""
+        self.measured = Measured()
+        self.answer: Message | None = None
+        settings = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
+        state = replace(restore(settings, AppState()), options=options, sampling=sampling)
+        self._backstage = Backstage(state, settings, device=options.device)
+        self.program, self.device = self._backstage.program, self._backstage.device
+        self._screen = self._backstage.screen
+        self.program.on_event = self._note
+        self.robot = Robot(self.program, self._draw)
+
+    def play(self, source: str | None, prompt: str, engine: Any) -> None:
+        self._begin(source, engine)
+        self._ask(prompt)
+        self._look_around()
+        self._ask_in_korean()
+        self._large()
+
+    def _begin(self, source: str | None, engine: Any) -> None:
+        """First frame, then the engine; the prompt is typed while the model loads."""
+        open_first_model(self.program, source)
+        self._draw()
+        self._screen.loop.wait()
+        self._moment("first_frame_s")
+        if engine is None:
+            from core.engine.engine import Engine
+
+            engine = Engine
+        self._engine = engine(self.device, lambda: None)
+        self.program.start(self._engine)
+        self.robot.frames()
+        self._picture("01-loading")
+
+    def _ask(self, prompt: str) -> None:
+        robot = self.robot
+        robot.click("chat.input")
+        robot.type(prompt)
+        robot.wait("the model", lambda s: s.load is None, LOAD_LIMIT, pace=0.0)
+        if self.robot.state.model is None:
+            problems = [notice.text for notice in self.robot.state.notices]
+            raise LlmLiteError(problems[-1] if problems else "the model could not be loaded")
+        robot.click("chat.send")
+        robot.wait("the first token", _has_tokens(1), ANSWER_LIMIT)
+        self._decode()
+        self.program.state = with_lists(self.program.state, lists())
+        robot.leave()
+        self._picture("03-answer")
+        self._phase = "idle"
+        end = time.monotonic() + IDLE_SECONDS
+        robot.wait("a while", lambda s: time.monotonic() > end, ANSWER_LIMIT)
+        self._phase = ""
+
+    def _decode(self) -> None:
+        before = self._recorded_by_engine()
+        self.robot.wait("some tokens", _has_tokens(24), ANSWER_LIMIT)
+        self._picture("02-writing")
+        self.robot.wait("the answer", lambda s: not s.busy, ANSWER_LIMIT)
+        self.measured.recorded_during_decode = self._recorded_by_engine() - before
+        self.answer = self.robot.state.messages[-1]
+        self._check(self.answer)
+
+    def _check(self, answer: Message) -> None:
+        """All that follows looks into the answer."""
+        said = len(answer.tokens)
+        if said < LEAST_ANSWER:
+            problems = [notice.text for notice in self.robot.state.notices]
+            why = problems[-1] if problems else "ask something else with --prompt"
+            raise LlmLiteError(
+                f"the tour needs an answer of at least {LEAST_ANSWER} tokens, this model's has "
+                f"{said}: {why}"
+            )
+
+    def _recorded_by_engine(self) -> int:
+        """Command buffers recorded so far, but for frames and pictures."""
+        return CommandPool.all_recorded - self._screen.loop.recorded - len(self._pictures)
+
+    def _look_around(self) -> None:
+        """Every view and every popover, then the light theme."""
+        robot = self.robot
+        for view in VIEWS[1:]:
+            robot.click(f"tab.{view.name}")
+            robot.leave()
+            if view.name == "lens":
+                robot.wait("the lens", lambda s: s.lens.result is not None, ANSWER_LIMIT)
+            self._picture(f"04-{view.name}")
+        self._look_at_a_step()
+        self._look_at_attention()
+        look_inside(robot, self._picture, lambda: self._figure("text"))
+        look_at_cache(robot, self._picture)
+        look_at_modes(robot, self._picture)
+        leave(robot)
+        robot.click("tab.attention")
+        robot.click("tab.performance")
+        for panel in PANELS:
+            self._popover(f"rail.{panel.name}", panel.name)
+        self._popover("status.executor", "executor")
+        robot.click("rail.theme")
+        robot.leave()
+        self._picture("06-light")
+        robot.click("rail.new_chat")
+        for notice in robot.state.notices:
+            robot.click(f"notice.{notice.id}.close")
+        robot.leave()
+        self._picture("07-new-chat-light")
+
+    def _look_at_a_step(self) -> None:
+        """Where the time of a token goes; the pointer on the products of the vocabulary."""
+        robot = self.robot
+        robot.click("tab.performance")
+        robot.point("view.performance")  # the rates of a fast model are not drawn
+        robot.wheel(-6)
+        robot.click("step.measure")
+        robot.wait("a profile", lambda s: s.quantization.profile is not None, 120)
+        robot.wait("rest", lambda s: s.quantization.work is None, 120)
+        robot.frames(3)
+        robot.point("step.logits")
+        self._picture("04-step")
+        robot.wheel(60)  # back to the rates, which now know what memory allows
+        robot.leave()
+        robot.frames(3)
+        self._picture("04-performance-limit")
+
+    def _look_at_attention(self) -> None:
+        """The grid, a head under the pointer, two locked ones, and the large view."""
+        robot = self.robot
+        robot.click("tab.attention")
+        robot.click("tab.head")
+        heads = [f"{layer}.{head}" for layer, head in self._known(FIGURED[:2])]
+        robot.point(f"attention.{heads[0]}")
+        self._complete()
+        self._picture("04-attention-hover")
+        for head in heads:
+            robot.click(f"attention.{head}")
+        robot.leave()
+        self._complete()
+        self._picture("04-attention-heads")
+        self._choose(large=True, row=max(self._maps().length - 8, 0))
+        self._picture("04-attention-large")
+        self._choose(row=None)
+        self._zoom(f"head.{heads[0]}")
+        self._picture("04-attention-zoomed")
+        robot.click("head.all")
+        self._choose(large=False)
+        self._choose(locked=self._known(FIGURED))
+        self._figure("grid")
+        self._figure("heads")
+        self._choose(locked=self._known(FIGURED[:2]))
+
+    def _zoom(self, name: str) -> None:
+        """Down to single tokens, with their words on the axes, and the pointer on a cell."""
+        self.robot.point(name)
+        self.robot.wheel(13.0)
+        self._complete()
+
+    def _known(self, heads: tuple[Head, ...]) -> tuple[Head, ...]:
+        """Those that the model has, or the one that every model has."""
+        layers = self._maps().layers
+        known = tuple((at, h) for at, h in heads if at < len(layers) and h < layers[at].heads)
+        return known or ((0, 0),)
+
+    def _figure(self, view: FigureName) -> None:
+        """A view as it is saved for a slide."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"{view}.png"
+            self.program.do(ExportAttention(view, "png", str(path)))
+            self.robot.wait("the figure", lambda s: path.exists(), MAPS_LIMIT)
+            self._pictures[f"13-figure-{view}"] = read_png(path)
+        for notice in self.robot.state.notices:
+            self.program.do(DismissNotice(notice.id))
+
+    def _choose(self, **changes: Any) -> None:
+        choice = replace(self.program.state.attention, **changes)
+        self.program.do(SetAttention(choice))
+        self.robot.frames(2)
+        self._complete()
+
+    def _maps(self) -> AttentionMaps:
+        return self._screen.maps
+
+    def _complete(self) -> None:
+        """Draw until the maps on the screen are complete."""
+        self.robot.frames(4)
+        self.robot.wait("the maps", lambda s: not self._maps().pending, MAPS_LIMIT, pace=0.0)
+        self.robot.frames(2)
+
+    def _popover(self, opener: str, name: str) -> None:
+        self.robot.click(opener)
+        self.robot.rect(name)
+        self.robot.leave()
+        self._picture(f"05-{name}")
+        self.robot.click(f"{name}.close")
+
+    def _ask_in_korean(self) -> None:
+        """At 13 pixels, with the keyboard alone; small models know no Korean but can repeat it."""
+        from imgui_bundle import imgui
+
+        robot = self.robot
+        self.program.do(SetFontSize(13))
+        self.program.do(SetSampling(EXACT))
+        robot.frames(2)
+        robot.press(imgui.Key.mod_ctrl, imgui.Key.l)
+        robot.type(KOREAN)
+        robot.press(imgui.Key.enter)
+        robot.wait("the Korean answer", lambda s: not s.busy, ANSWER_LIMIT)
+        robot.leave()
+        self._picture("08-korean-13px-light")
+        self.program.do(SetTheme("dark"))
+        self._picture("09-korean-13px-dark")
+        self._lanes("09-lanes-13px-dark")
+
+    def _large(self) -> None:
+        """The same on a dense screen: 26 pixels."""
+        self._backstage.resize(*LARGE)
+        self.robot.frames(3)
+        self._picture("10-korean-26px-dark")
+        self.program.do(SetTheme("light"))
+        self._picture("11-korean-26px-light")
+        self._popover("rail.sampler", "sampler")
+        self.robot.leave()
+        for theme in ("dark", "light"):
+            self.program.do(SetTheme(theme))
+            self._choose(large=True, exclude_first=True)
+            self._picture(f"12-attention-{theme}")
+        self._choose(large=False)
+        self.program.do(SetTheme("light"))
+        self._lanes("12-lanes-light")
+
+    def _lanes(self, name: str) -> None:
+        """The comparison that was made before."""
+        self.program.do(ShowLanes(True))
+        self.robot.click("tab.quantization")
+        point_at_parting(self.robot)
+        self._picture(name)
+        self.robot.leave()
+        self.program.do(ShowLanes(False))
+        self.robot.click("tab.attention")
+
+    def _draw(self) -> None:
+        took = self._backstage.draw()
+        running = self.program.state.running
+        phase = running.phase if running else self._phase
+        if phase in self.measured.frames:
+            self.measured.frames[phase].append(took)
+
+    def _picture(self, name: str) -> None:
+        while name in self._pictures:
+            name += "-large"
+        self.robot.frames(2)
+        self._pictures[name] = self._backstage.target.read_rgba()
+
+    def _note(self, event: Event, now: float) -> None:
+        if isinstance(event, ModelLoaded):
+            self._moment("model_ready_s")
+        elif isinstance(event, TokenDecoded):
+            self._moment("first_token_s")
+
+    def _moment(self, name: str) -> None:
+        self.measured.startup.setdefault(name, round(time.monotonic() - self._start, 3))
+
+    def report(self) -> dict[str, Any]:
+        assert self.answer is not None
+        state, measured, answer = self.program.state, self.measured, self.answer
+        info = self.device.info
+        return {
+            "answer": answer.text,
+            "tokens": [token.id for token in answer.tokens],
+            "stop_reason": answer.stop_reason,
+            "stats": asdict(answer.stats) if answer.stats else {},
+            "model": state.model.name if state.model else "",
+            "executor": asdict(state.executor) if state.executor else {},
+            "device": {
+                "name": info.name,
+                "kind": info.kind,
+                "driver": info.driver,
+                "api_version": str(info.api_version),
+            },
+            "frame_ms": {name: percentiles(times) for name, times in measured.frames.items()},
+            "frames_drawn": self._screen.loop.frames,
+            "command_buffers_recorded_during_decode": measured.recorded_during_decode,
+            "attention": {
+                "bytes_read_back_for_maps": self._maps().read_back["maps"],
+                "bytes_read_back_for_the_pointer": self._maps().read_back["pointer"],
+                "bytes_read_back_for_scores": self._maps().read_back["scores"],
+                "memory": self._maps().memory,
+            },
+            "startup": measured.startup,
+        }
+
+    def write_pictures(self, directory: Path) -> list[str]:
+        for name, pixels in self._pictures.items():
+            write_png(directory / f"{name}.png", pixels)
+        return [f"{name}.png" for name in self._pictures]
+
+    def close(self) -> None:
+        """The engine first: it uses the device."""
+        if self._engine is not None:
+            self._engine.close(5.0)
+        self._backstage.close()
+
+
+def _has_tokens(count: int) -> Callable[[AppState], bool]:
+    def holds(state: AppState) -> bool:
+        return not state.busy or (bool(state.messages) and len(state.messages[-1].tokens) >= count)
+
+    return holds

@@ -1,0 +1,73 @@
+"""The tour: drives the real interface offscreen, and writes its pictures and a report.
+
+Same device, renderer, interface and engine as the window; only the surface is an image, and the
+person a `Robot`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from core.files.writing import make_folder, write_file
+from core.gpu.device import Device
+from core.messages import EngineOptions, SamplingOptions
+from desktop.tour.clock import process_start
+from desktop.terminal.output import show
+from desktop.tour.stage import PROMPT, SAMPLING, Stage
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`llm-lite tour DIR`; the exit code."""
+    from desktop.cli import engine_options, sampling_options
+
+    report = run_tour(
+        arguments.directory,
+        arguments.prompt,
+        engine_options(arguments),
+        arguments.model,
+        process_start(),
+        _sampling(sampling_options(arguments)),
+    )
+    show(report["answer"])
+    show(f"\n{len(report['pictures'])} pictures and report.json are in {arguments.directory}")
+    return 0
+
+
+def _sampling(asked: SamplingOptions) -> SamplingOptions:
+    from desktop.app.app import given
+
+    wanted: SamplingOptions = given(asked, SamplingOptions(), SAMPLING)
+    return wanted
+
+
+def run_tour(
+    directory: Path,
+    prompt: str | None,
+    options: EngineOptions,
+    source: str | None,
+    process_start: float,
+    sampling: SamplingOptions = SAMPLING,
+    engine: Callable[[Device, Callable[[], None]], Any] | None = None,
+) -> dict[str, Any]:
+    """Write pictures and report.json into `directory`; the report.
+
+    `process_start` is on the clock of time.monotonic. Raises DeviceError without a device to draw
+    with, RobotError when the interface does not behave, and what the model's loading raises as
+    LlmLiteError. `engine` makes another engine than the real one, for tests.
+    """
+    make_folder(directory)
+    stage = Stage(options, sampling, process_start)
+    try:
+        stage.play(source, prompt or PROMPT, engine)
+        report = stage.report()
+    finally:
+        stage.close()
+    report["validation_messages"] = list(stage.device.validation_messages)
+    report["pictures"] = stage.write_pictures(directory)
+    text = json.dumps(report, ensure_ascii=False, indent=2, allow_nan=False)
+    write_file(directory / "report.json", text.encode(errors="backslashreplace"))
+    return report

@@ -1,0 +1,139 @@
+"""How maps are coloured: a small panel to choose it, and the bar that explains it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+from imgui_bundle import ImVec2, imgui
+
+from desktop.attention.colors import NAMES, stops
+from desktop.attention.maps import AttentionMaps, Look
+from desktop.state.attention_state import AttentionChoice
+from desktop.state.state import AppState
+from desktop.widgets.controls import chooser, slider, toggle
+from desktop.widgets.icons import ICON_MAXIMIZE, ICON_MINIMIZE, ICON_SLIDERS
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import icon_button, popover, text
+
+STEPS = 64  # pieces of a colour bar
+LOWEST = 1e-4  # value of the first colour of a logarithmic scale
+SINK = (
+    "Heads that have nothing to look for rest on the first token, and its column swamps everything "
+    "else. Leave it out and the rest of each row is scaled to 1."
+)
+
+
+def look_of(choice: AttentionChoice) -> Look:
+    return Look(choice.colors, choice.logarithmic, LOWEST, choice.high, choice.exclude_first)
+
+
+def redraw(state: AppState, ui: Ui, maps: AttentionMaps) -> None:
+    """Come again while maps are incomplete: every frame at rest, seldom while the model writes."""
+    if maps.pending:
+        ui.redraw_in(0.1 if state.busy else 0.0)
+
+
+def draw_look(choice: AttentionChoice, ui: Ui, name: str) -> AttentionChoice:
+    """Two buttons at the right end of the line: the look, and the large view."""
+    side = ui.u(7)
+    imgui.same_line(ui.right(side * 2 + ui.u(1)))
+    panel = f"{name}.look"
+    if icon_button(ui, f"{panel}.open", ICON_SLIDERS, "Colours and scale", side=side):
+        ui.opened = panel
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    at = ImVec2(max(low.x - ui.u(60), ui.u(2)), high.y + ui.u(1))
+    with popover(ui, panel, "Colours and scale", at, ui.u(72)) as shown:
+        if shown:
+            choice = _draw_choices(choice, ui)
+    imgui.same_line(0, ui.u(1))
+    icon = ICON_MINIMIZE if choice.large else ICON_MAXIMIZE
+    hint = "Back to the panels" if choice.large else "Fill the window"
+    if icon_button(ui, f"{name}.large", icon, hint, side=side):
+        choice = replace(choice, large=not choice.large)
+    return choice
+
+
+def _draw_choices(choice: AttentionChoice, ui: Ui) -> AttentionChoice:
+    text(ui, "Colours", style="small")
+    names = [(name, name.capitalize()) for name in NAMES]
+    colors = chooser(ui, "look.colors", names, choice.colors)
+    draw_bar(replace(choice, colors=colors), ui, imgui.get_content_region_avail().x)
+    text(ui, "Scale", style="small")
+    scales = [("linear", "Linear"), ("log", "Logarithmic")]
+    scale = chooser(ui, "look.scale", scales, "log" if choice.logarithmic else "linear")
+    hint = "Probabilities from here on have the last colour."
+    top = slider(
+        ui, "look.high", "Last colour from", choice.high, (0.02, 1.0), hint=hint, log=True,
+        shown=f"{choice.high:.0%}",
+    )  # fmt: skip
+    exclude = toggle(ui, "look.exclude", "Leave out the first token", choice.exclude_first, SINK)
+    return replace(
+        choice, colors=colors, logarithmic=scale == "log", high=top, exclude_first=exclude
+    )
+
+
+def draw_bar(choice: AttentionChoice, ui: Ui, width: float) -> None:
+    """The colour bar with its numbers."""
+    at = imgui.get_cursor_screen_pos()
+    draw_level_bar(choice, ui, at, width, imgui.get_window_draw_list())
+    imgui.dummy(ImVec2(width, ui.u(3) + ui.theme.size("small")))
+    ui.mark("attention.bar")
+
+
+def draw_level_bar(
+    choice: AttentionChoice, ui: Ui, at: ImVec2, width: float, draw: imgui.ImDrawList
+) -> None:
+    """From left to right, with the numbers below; outside the flow."""
+    height = ui.u(2)
+    colors = stops(choice.colors, STEPS)
+    x, y, each = at.x, at.y, width / STEPS
+    for step, (left, right) in enumerate(pairwise(colors)):
+        low, high = ImVec2(x + each * step, y), ImVec2(x + each * (step + 1), y + height)
+        draw.add_rect_filled_multi_color(low, high, left, right, right, left)
+    with ui.font(style="small"):
+        for share, words in ticks(choice):
+            size = imgui.calc_text_size(words).x
+            x = at.x + min(max(share * width - size / 2, 0), width - size)
+            spot = ImVec2(round(x), at.y + height + ui.u(0.5))
+            draw.add_text(spot, ui.color("muted"), words)
+
+
+def bar_width(ui: Ui) -> float:
+    """Room that the upright bar takes, its numbers included."""
+    with ui.font(style="small"):
+        return ui.u(3) + imgui.calc_text_size("0.01%").x + ui.u(1)
+
+
+def draw_upright_bar(
+    choice: AttentionChoice, ui: Ui, at: ImVec2, height: float, draw: imgui.ImDrawList
+) -> None:
+    """The colour bar beside maps, its largest value at the top; outside the flow."""
+    width, small = ui.u(2), ui.theme.size("small")
+    colors = reversed(stops(choice.colors, STEPS))
+    x, y, each = at.x, at.y, height / STEPS
+    for step, (upper, lower) in enumerate(pairwise(colors)):
+        low, high = ImVec2(x, y + each * step), ImVec2(x + width, y + each * (step + 1))
+        draw.add_rect_filled_multi_color(low, high, upper, upper, lower, lower)
+    with ui.font(style="small"):
+        for share, words in ticks(choice):
+            y = at.y + min(max((1 - share) * height - small / 2, 0), height - small)
+            draw.add_text(ImVec2(at.x + width + ui.u(1), round(y)), ui.color("muted"), words)
+
+
+def ticks(choice: AttentionChoice) -> list[tuple[float, str]]:
+    """Where numbers stand on the bar, from 0 to 1, and what they say."""
+    if not choice.logarithmic:
+        return [(i / 4, _percent(choice.high * i / 4)) for i in range(5)]
+    decades = math.log10(choice.high / LOWEST)
+    powers = range(round(math.log10(LOWEST)), math.floor(math.log10(choice.high) + 1e-9) + 1)
+    found = [((p - math.log10(LOWEST)) / decades, _percent(10.0**p)) for p in powers]
+    if found[-1][0] < 0.85:
+        found.append((1.0, _percent(choice.high)))
+    return found
+
+
+def _percent(value: float) -> str:
+    percent = value * 100
+    return f"{percent:.3g}%" if percent >= 10 or percent == 0 else f"{percent:.2g}%"

@@ -1,0 +1,72 @@
+"""The conversation under the X-ray as a picture: each token with what the colours say of it."""
+
+from __future__ import annotations
+
+from core.errors import LlmLiteError
+from desktop.state.state import AppState
+from desktop.views.attention.map import visible
+from desktop.views.tokens.bar import NAMES, draw_legend, legend
+from desktop.views.tokens.colors import paint_of, weights_of
+from desktop.views.tokens.tokens import laid
+from desktop.widgets.figure import Figure
+from desktop.widgets.token_text import draw_boxes
+from desktop.widgets.ui import Ui
+
+WIDTH = 190.0  # units of a line of text
+
+
+def text_figure(state: AppState, ui: Ui) -> Figure:
+    """All messages, with the look at the token that is held, or what else is shown of them."""
+    if not state.messages:
+        raise LlmLiteError("there is no conversation to make a picture of")
+    figure = Figure(ui)
+    own, u, small = figure.ui, figure.ui.u, figure.ui.theme.size("small")
+    words, note = _title(state), _note(state)
+    y = u(8)
+    figure.text(u(8), y, words, style="title", face="bold")
+    y += own.theme.size("title") * 1.35
+    figure.text(u(8), y, note, "muted", "small")
+    y += small + u(4)
+    found = legend(state, own)
+    if found is not None:
+        draw_legend(own, found, (u(8), y), figure.list)
+        y += small + u(4)
+    for index, message in enumerate(state.messages):
+        passage, page = laid(state, own, index, message, u(WIDTH))
+        y += u(4)
+        title = "You" if message.role == "user" else "Answer"
+        figure.text(u(8), y, title, "muted", "small", "bold")
+        y += small + u(2)
+        paint = paint_of(state, own, message, passage.first, passage.own)
+        at, first = state.xray.at, passage.first
+        marked = {} if at is None or first is None else {at - first: own.color("accent")}
+        draw_boxes(own, page, (u(8), y), paint, marked, figure.list)
+        y += page.height + u(4)
+    wide = max(figure.width(words, "title", "bold"), figure.width(note, "small"), u(WIDTH))
+    return figure.finish(wide + u(16), y + u(4))
+
+
+def _title(state: AppState) -> str:
+    looked = weights_of(state)
+    if looked is not None:
+        at = looked.position
+        said = visible(state.positions[at]) if at < len(state.positions) else ""
+        if looked.direction == "to":
+            return f"Who looks at “{said}”"
+        return f"Where “{said}” looks"
+    return "How likely each token was" if state.xray.probabilities else "Token by token"
+
+
+def _note(state: AppState) -> str:
+    model, xray = state.model, state.xray
+    name = model.name if model else ""
+    looked = weights_of(state)
+    if looked is None:
+        return name
+    whose = {
+        "head": f"layer {xray.layer}, head {xray.head}",
+        "layer": f"layer {xray.layer}, mean over its heads",
+        "locked": "mean over " + ", ".join(f"L{a} H{b}" for a, b in state.attention.locked),
+    }.get(xray.by, f"attention {NAMES[xray.by].lower()} through all layers")
+    without = "  ·  first token left out" if state.attention.exclude_first else ""
+    return f"{name}  ·  position {looked.position:,}  ·  {whose}{without}"

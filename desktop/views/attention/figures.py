@@ -1,0 +1,201 @@
+"""Views as pictures for a slide or a paper: title, axes, colour bar, and what all that means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from imgui_bundle import ImVec2, imgui
+
+from core.errors import LlmLiteError
+from core.inspect.attention_scores import SCORES
+from desktop.attention.maps import AttentionMaps
+from desktop.attention.picture import Picture
+from desktop.state.attention_state import AttentionChoice, FigureName, Head
+from desktop.state.state import AppState
+from desktop.views.attention.coloring import draw_level_bar, draw_upright_bar
+from desktop.views.attention.figure_text import text_figure
+from desktop.views.attention.grid import ordered, shown_score
+from desktop.views.attention.heads import Zoom, arrange
+from desktop.views.attention.map import draw_axes, gutter, mark_row
+from desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
+from desktop.widgets.ui import Ui
+
+THUMBNAIL = 128.0  # pixels of a head in the picture of the grid: two for a pixel of its map
+MAP, LARGEST_MAP = 900, 2048  # pixels a side that a map has at least, and at most
+WORDS, SMALLEST = 64, (24, 32)  # tokens whose words are shown; pixels of one, small text, large
+WIDE = 16 / 9  # what the grid's picture comes close to
+LEAST_ROOM = 0.95  # of a line of small text, for tokens on the axes
+
+
+def figure_of(name: FigureName, state: AppState, ui: Ui) -> Figure | None:
+    """The picture of a view as it is set; None while its maps are still being computed.
+
+    LlmLiteError where there is nothing to draw, or too much.
+    """
+    if name == "text":
+        return text_figure(state, ui)
+    maps = ui.maps
+    assert maps is not None
+    return grid_figure(state, ui, maps) if name == "grid" else heads_figure(state, ui, maps)
+
+
+def explained(choice: AttentionChoice, state: AppState, tokens: str) -> str:
+    scale = "logarithmic" if choice.logarithmic else "linear"
+    without = ", first token left out" if choice.exclude_first else ""
+    model, mode = state.model, state.executor.mode if state.executor else ""
+    name = f"{model.name} ({mode})  ·  " if model else ""
+    return f"{name}{tokens}  ·  {scale} colour scale{without}"
+
+
+def draw_title(figure: Figure, words: str, note: str) -> float:
+    """At the upper left; where what follows begins, in y."""
+    u, theme = figure.ui.u, figure.ui.theme
+    y = u(8)
+    figure.text(u(8), y, words, style="title", face="bold")
+    y += theme.size("title") * 1.35
+    figure.text(u(8), y, note, "muted", "small")
+    return y + theme.size("small") + u(8)
+
+
+def title_width(figure: Figure, words: str, note: str) -> float:
+    wide = max(figure.width(words, "title", "bold"), figure.width(note, "small"))
+    return wide + 2 * figure.ui.u(8)
+
+
+def draw_image(figure: Figure, picture: Picture, at: tuple[float, float], side: float) -> None:
+    low, high = ImVec2(*at), ImVec2(at[0] + side, at[1] + side)
+    figure.list.add_rect_filled(low, high, figure.ui.color("sunken"))
+    texture = imgui.ImTextureRef(picture.texture)
+    figure.list.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
+
+
+def grid_figure(state: AppState, ui: Ui, maps: AttentionMaps) -> Figure | None:
+    """The heads that pass the filters, in the order of the grid."""
+    choice = state.attention
+    heads, scores = ordered(choice, ui, maps)
+    pictures = [maps.thumbnail(*head) for head in heads]
+    if any(picture.waiting for picture in pictures):
+        return None
+    figure = Figure(ui, LARGE_TEXT)
+    words = f"Attention of {len(heads):,} heads"
+    if scores:
+        words += f" by {SCORES[choice.order].label.lower()}"
+    note = explained(choice, state, f"{maps.length:,} tokens")
+    y = draw_title(figure, words, note)
+    if scores:
+        width, bottom = _draw_ranked(figure, heads, pictures, choice.order, scores, y)
+    else:
+        width, bottom = _draw_layers(figure, heads, pictures, y)
+    u = figure.ui.u
+    foot = bottom + u(6)
+    draw_level_bar(choice, figure.ui, ImVec2(u(8), foot), u(90), figure.list)
+    width = max(width + u(8), title_width(figure, words, note))
+    return figure.finish(width, foot + u(2) + figure.ui.theme.size("small") * 1.4 + u(8))
+
+
+def _draw_layers(
+    figure: Figure, heads: Sequence[Head], pictures: Sequence[Picture], top: float
+) -> tuple[float, float]:
+    """A row a layer, in blocks beside each other; right edge and bottom."""
+    u, small = figure.ui.u, figure.ui.theme.size("small")
+    layers = sorted({layer for layer, _ in heads})
+    numbers = sorted({head for _, head in heads})
+    gap, gutter_room = u(0.75), u(12)
+    step = THUMBNAIL + gap
+    block = gutter_room + len(numbers) * step + u(6)
+    blocks = _blocks(len(layers), block, step)
+    rows = -(-len(layers) // blocks)
+    for part in range(blocks):
+        x = u(8) + part * block
+        for column, head in enumerate(numbers):
+            label, middle = f"H{head}", x + gutter_room + (column + 0.5) * step - gap / 2
+            figure.text(middle - figure.width(label, "small") / 2, top, label, "muted", "small")
+        for row, layer in enumerate(layers[part * rows : (part + 1) * rows]):
+            y = top + small * 1.4 + row * step + (THUMBNAIL - small) / 2
+            figure.text(x, y, f"L{layer}", "muted", "small")
+    for (layer, head), picture in zip(heads, pictures, strict=True):
+        part, row = divmod(layers.index(layer), rows)
+        x = u(8) + part * block + gutter_room + numbers.index(head) * step
+        draw_image(figure, picture, (x, top + small * 1.4 + row * step), THUMBNAIL)
+    return u(8) + blocks * block - u(6), top + small * 1.4 + rows * step
+
+
+def _blocks(layers: int, width: float, step: float) -> int:
+    """How many blocks beside each other come closest to a wide picture."""
+
+    def distance(blocks: int) -> float:
+        return abs(blocks * width / (-(-layers // blocks) * step) - WIDE)
+
+    return min(range(1, layers + 1), key=distance)
+
+
+def _draw_ranked(
+    figure: Figure, heads: Sequence[Head], pictures: Sequence[Picture], order: str,
+    scores: dict[Head, float], top: float,
+) -> tuple[float, float]:  # fmt: skip
+    """The best first, each with its score; right edge and bottom."""
+    u, small = figure.ui.u, figure.ui.theme.size("small")
+    step, high = THUMBNAIL + u(3), THUMBNAIL + small * 2.6 + u(2)
+    columns = min(range(1, len(heads) + 1), key=lambda n: _off(n, len(heads), step, high))
+    for place, (head, picture) in enumerate(zip(heads, pictures, strict=True)):
+        x, y = u(8) + place % columns * step, top + place // columns * high
+        draw_image(figure, picture, (x, y), THUMBNAIL)
+        figure.text(x, y + THUMBNAIL + u(0.5), f"L{head[0]} H{head[1]}", style="small")
+        shown = shown_score(order, scores[head])
+        figure.text(x, y + THUMBNAIL + u(0.5) + small * 1.2, shown, "muted", "small")
+    return u(8) + columns * step - u(3), top + -(-len(heads) // columns) * high
+
+
+def _off(columns: int, count: int, width: float, height: float) -> float:
+    return abs(columns * width / (-(-count // columns) * height) - WIDE)
+
+
+def heads_figure(state: AppState, ui: Ui, maps: AttentionMaps) -> Figure | None:
+    """The locked heads with the part of the text that is shown of them."""
+    choice = state.attention
+    if not choice.locked:
+        raise LlmLiteError("no heads are locked: click some in the grid first")
+    window = ui.memory.get("head.zoom", Zoom()).window(maps.length)
+    side = _side(len(window), SMALLEST[len(choice.locked) > 1])
+    pictures = [
+        maps.picture(f"figure.{place}", *head, window, window, min(side, LARGEST_MAP))
+        for place, head in enumerate(choice.locked)
+    ]
+    if any(picture.waiting for picture in pictures):
+        return None
+    figure = Figure(ui, TEXT if len(choice.locked) == 1 else LARGE_TEXT)
+    u, small = figure.ui.u, figure.ui.theme.size("small")
+    worded = side / len(window) >= small * LEAST_ROOM
+    labels = state.positions if worded else None
+    edge = gutter(figure.ui, state.positions, window, worded)
+    columns, rows = arrange(len(choice.locked), WIDE)
+    tokens = f"tokens {window.start:,} to {window.stop - 1:,} of {maps.length:,}"
+    words, note = "Where heads look", explained(choice, state, tokens)
+    if len(choice.locked) == 1:
+        words = "Layer {}, head {}: where each token looks".format(*choice.locked[0])
+    head_room = u(7) if len(choice.locked) > 1 else 0.0
+    top = draw_title(figure, words, note)
+    for place, (head, picture) in enumerate(zip(choice.locked, pictures, strict=True)):
+        x = u(8) + place % columns * (edge + side + u(8)) + edge
+        y = top + place // columns * (head_room + edge + side + u(6)) + head_room + edge
+        if head_room:
+            figure.text(x, y - edge - head_room, "Layer {}, head {}".format(*head), face="bold")
+        draw_axes(figure.ui, labels, window, ImVec2(x, y), side, edge, choice.row, draw=figure.list)
+        draw_image(figure, picture, (x, y), side)
+        if choice.row is not None and choice.row < window.stop:
+            row = max(choice.row, window.start - 1)
+            mark_row(figure.ui, ImVec2(x, y), side, window, row, figure.list)
+    bar = ImVec2(u(8) + columns * (edge + side + u(8)), top + head_room + edge)
+    draw_upright_bar(choice, figure.ui, bar, side, figure.list)
+    width = bar.x + u(3) + figure.width("0.01%", "small") + u(8)
+    height = top + rows * (head_room + edge + side + u(6)) + u(2)
+    return figure.finish(max(width, title_width(figure, words, note)), height)
+
+
+def _side(tokens: int, smallest: int) -> int:
+    """Whole pixels a token, as long as there is room; so many that words fit on the axes, where
+    these are few."""
+    if tokens > LARGEST_MAP:
+        return LARGEST_MAP
+    least = smallest if tokens <= WORDS else 1
+    return tokens * max(least, -(-MAP // tokens))

@@ -1,0 +1,324 @@
+"""The grid: a live thumbnail of every head, to be compared, sorted and locked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import groupby
+
+from imgui_bundle import ImVec2, imgui
+
+from core.inspect.attention_scores import SCORES
+from desktop.attention.maps import AttentionMaps
+from desktop.state.actions import Action, SetAttention
+from desktop.state.attention_state import AttentionChoice, Head
+from desktop.state.state import AppState
+from desktop.views.attention import heads as attention_head
+from desktop.views.attention.coloring import draw_look, look_of, redraw
+from desktop.views.attention.map import draw_map
+from desktop.views.attention.save import draw_save
+from desktop.views.program.rail import rail_width
+from desktop.views.program.status_bar import status_height
+from desktop.widgets.controls import picker
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import size
+from desktop.widgets.widgets import fit, text, tip, wrapped
+
+KEPT = "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
+UNKEPT = (
+    "No queries of this text are kept. They do not come along when the model is run another way, "
+    "nor with a conversation that was in memory already. Maps begin with the next token."
+)
+EMPTY = (
+    "In every layer each head looks back over the text with a question of its own and gathers "
+    "what answers it. Its map has a row for every token that asks, and a column for every token "
+    "that is looked at."
+)
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    maps = ui.maps
+    if maps is None or maps.problem:
+        text(ui, "Attention", bold=True)
+        wrapped(ui, maps.problem if maps else "There is no device to draw maps with.")
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        wrapped(ui, EMPTY, color="faint")
+        return []
+    actions: list[Action] = []
+    if state.attention.large:
+        choice, actions = _draw_large(state, ui, maps)
+    else:
+        choice, actions = draw_panel(state, ui, maps)
+    return [*actions, SetAttention(choice)] if choice != state.attention else actions
+
+
+def draw_panel(
+    state: AppState, ui: Ui, maps: AttentionMaps
+) -> tuple[AttentionChoice, list[Action]]:
+    """Order, filters and grid in what is left of the window."""
+    maps.use(look_of(state.attention))
+    choice = _draw_bar(state.attention, ui, maps)
+    actions = _draw_kept(state, ui, maps)
+    if maps.rows:
+        choice = _draw_grid(choice, ui, maps)
+    else:
+        imgui.dummy(ImVec2(0, ui.u(1)))
+        wrapped(ui, UNKEPT)
+    redraw(state, ui, maps)
+    return choice, actions
+
+
+def _draw_large(
+    state: AppState, ui: Ui, maps: AttentionMaps
+) -> tuple[AttentionChoice, list[Action]]:
+    """Grid and heads over the whole window, but for rail and status bar."""
+    wrapped(ui, "The grid is shown in the large view.")
+    view = imgui.get_main_viewport().size
+    left, bottom = rail_width(ui), status_height(ui)
+    size = ImVec2(view.x - left, view.y - bottom)
+    imgui.set_next_window_pos(ImVec2(left, 0))
+    imgui.set_next_window_size(size)
+    flags = imgui.WindowFlags_.no_decoration | imgui.WindowFlags_.no_docking
+    flags |= imgui.WindowFlags_.no_saved_settings | imgui.WindowFlags_.no_move
+    with ui.styled(window_padding=(ui.u(5), ui.u(4)), window_rounding=0.0):
+        imgui.begin("##attention.large", None, flags)
+    room = imgui.get_content_region_avail()
+    with ui.styled(window_padding=(0.0, 0.0)):
+        imgui.begin_child("large.grid", ImVec2(round(room.x * 0.38), room.y))
+        choice, saved = draw_panel(state, ui, maps)
+        imgui.end_child()
+        imgui.same_line(0, ui.u(6))
+        imgui.begin_child("large.heads", ImVec2(0, room.y))
+        choice, actions = attention_head.draw_panel(replace(state, attention=choice), ui)
+        imgui.end_child()
+    imgui.end()
+    return choice, saved + actions
+
+
+def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+    """Order and filters at the left, the look at the right."""
+    orders = [("layer", "By layer"), *((name, score.label) for name, score in SCORES.items())]
+    order = picker(ui, "attention.order", orders, choice.order, ui.u(32), "Order of the heads")
+    imgui.same_line(0, ui.u(1.5))
+    layers = [("", "All layers"), *((str(i), f"Layer {i}") for i in range(len(maps.layers)))]
+    value = "" if choice.layer is None else str(choice.layer)
+    layer = picker(ui, "attention.layer", layers, value, ui.u(25), "Show one layer")
+    imgui.same_line(0, ui.u(1.5))
+    groups = max(one.kv_heads for one in maps.layers)
+    named = [("", "All groups"), *((str(i), f"Group {i}") for i in range(groups))]
+    value = "" if choice.group is None else str(choice.group)
+    hint = "Heads of a group share their keys and values"
+    group = picker(ui, "attention.group", named, value, ui.u(25), hint)
+    choice = replace(
+        choice,
+        order=order,
+        layer=int(layer) if layer else None,
+        group=int(group) if group else None,
+    )
+    return draw_look(choice, ui, "attention")
+
+
+def _draw_kept(state: AppState, ui: Ui, maps: AttentionMaps) -> list[Action]:
+    """Which rows can still be computed, and what all this takes; the button that saves."""
+    side = ui.u(6)
+    rows, memory = maps.rows, maps.memory
+    taken = size(memory["maps"] + memory["copies"])
+    kept = f"Queries of tokens {rows.start:,} to {rows.stop - 1:,}" if rows else "No queries"
+    words = f"{kept} are kept in {size(memory['queries'])}; maps take {taken}."
+    with ui.font(style="small"):
+        words = fit(words, imgui.get_content_region_avail().x - side - ui.u(2))
+    text(ui, words, "faint", "small")
+    tip(ui, "A map is made from queries and keys when somebody looks. " + KEPT)
+    below, line = imgui.get_cursor_pos(), imgui.get_item_rect_size().y
+    spacing = imgui.get_style().item_spacing.y
+    imgui.set_cursor_pos((ui.right(side), below.y - spacing - (line + side) / 2))
+    actions = draw_save(state, ui, "grid", side)
+    imgui.set_cursor_pos(below)
+    imgui.dummy(ImVec2(0, 0))
+    return actions
+
+
+def _draw_grid(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+    flags = imgui.WindowFlags_.no_saved_settings
+    imgui.begin_child("grid", ImVec2(0, 0), 0, flags)
+    heads, scores = ordered(choice, ui, maps)
+    if scores is None:
+        choice = _draw_rows(choice, ui, maps, heads)
+    else:
+        choice = _draw_sorted(choice, ui, maps, heads, scores)
+    imgui.end_child()
+    return choice
+
+
+def ordered(
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps
+) -> tuple[list[Head], dict[Head, float] | None]:
+    """Those that pass the filters: by layer, or the highest score first, with the scores; those
+    that have none come last."""
+    heads = _heads(choice, ui, maps)
+    if choice.order == "layer":
+        return heads, None
+    scores = _scores(choice.order, ui, maps)
+    return sorted(heads, key=lambda head: (math.isnan(scores[head]), -scores[head], head)), scores
+
+
+def _heads(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> list[Head]:
+    """Those that pass the filters, layer by layer; not to be changed."""
+    layers, filters = maps.layers, (choice.layer, choice.group)
+    held = ui.memory.get("attention.heads")
+    if held is None or held[0] is not layers or held[1] != filters:
+        found = [
+            (at, head)
+            for at, layer in enumerate(layers)
+            if choice.layer in (None, at)
+            for head in range(layer.heads)
+            if choice.group is None or choice.group == group_of(maps, (at, head))
+        ]
+        held = ui.memory["attention.heads"] = (layers, filters, found)
+    heads: list[Head] = held[2]
+    return heads
+
+
+def group_of(maps: AttentionMaps, head: Head) -> int:
+    layer = maps.layers[head[0]]
+    return head[1] * layer.kv_heads // layer.heads
+
+
+def _scores(name: str, ui: Ui, maps: AttentionMaps) -> dict[Head, float]:
+    """A score by head, nan where it cannot be told; looks again when it may have changed."""
+    heads = [(at, head) for at, layer in enumerate(maps.layers) for head in range(layer.heads)]
+    scores = maps.scores(of_all=True)
+    if maps.scored_rows < len(heads) * maps.length:
+        ui.redraw_in(0.7 if scores else 0.05)  # rows are missing still
+    if scores is None:
+        return dict.fromkeys(heads, math.nan)
+    return dict(zip(heads, scores[name].tolist(), strict=True))
+
+
+def _draw_rows(
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, heads: list[Head]
+) -> AttentionChoice:
+    """A row a layer, a column a head."""
+    most = max((head for _, head in heads), default=0) + 1
+    gutter, gap = ui.u(6), ui.u(0.75)
+    room = imgui.get_content_region_avail().x - gutter
+    columns = max(1, min(most, int(room / ui.u(7))))
+    side = min(float(int(room / columns - gap)), ui.u(34))
+    layers = groupby(heads, key=lambda head: head[0])
+    top, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    for layer, found in layers:
+        own = list(found)
+        at = imgui.get_cursor_screen_pos()
+        height = -(-len(own) // columns) * (side + gap)
+        if _visible(at.y, height):
+            with ui.font(style="small"):
+                y = at.y + (side - ui.theme.size("small")) / 2
+                draw.add_text(ImVec2(top.x, y), ui.color("muted"), str(layer))
+            for place, (_, head) in enumerate(own):
+                x = top.x + gutter + place % columns * (side + gap)
+                y = at.y + place // columns * (side + gap)
+                choice = _draw_cell(choice, ui, maps, (layer, head), (x, y), side)
+        imgui.set_cursor_screen_pos(at)
+        imgui.dummy(ImVec2(room + gutter, height - imgui.get_style().item_spacing.y))
+    return choice
+
+
+def _draw_sorted(
+    choice: AttentionChoice,
+    ui: Ui,
+    maps: AttentionMaps,
+    heads: list[Head],
+    scores: dict[Head, float],
+) -> AttentionChoice:
+    """With the score under each."""
+    gap, foot = ui.u(1.5), ui.theme.size("small") * 2.4
+    room = imgui.get_content_region_avail().x
+    columns = max(1, int((room + gap) / (ui.u(17) + gap)))
+    side = float(int((room - gap * (columns - 1)) / columns))
+    start = imgui.get_cursor_screen_pos()
+    for place, head in enumerate(heads):
+        x = start.x + place % columns * (side + gap)
+        y = start.y + place // columns * (side + foot + gap)
+        if _visible(y, side + foot):
+            choice = _draw_cell(choice, ui, maps, head, (x, y), side)
+            _draw_foot(ui, head, shown_score(choice.order, scores[head]), (x, y + side))
+    rows = -(-len(heads) // columns)
+    imgui.set_cursor_screen_pos(start)
+    imgui.dummy(ImVec2(room, max(1.0, rows * (side + foot + gap) - gap)))
+    return choice
+
+
+def _draw_foot(ui: Ui, head: Head, shown: str, at: tuple[float, float]) -> None:
+    draw, size = imgui.get_window_draw_list(), ui.theme.size("small")
+    with ui.font(style="small"):
+        spot = ImVec2(at[0], at[1] + ui.u(0.5))
+        draw.add_text(spot, ui.color("text"), f"L{head[0]} H{head[1]}")
+        spot = ImVec2(at[0], at[1] + ui.u(0.5) + size)
+        draw.add_text(spot, ui.color("muted"), shown)
+
+
+def shown_score(name: str, value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return f"{value:.2f} nats" if SCORES[name].nats else f"{value:.1%}"
+
+
+def _visible(y: float, height: float) -> bool:
+    low = imgui.get_window_pos().y
+    return y + height > low and y < low + imgui.get_window_height()
+
+
+def _draw_cell(
+    choice: AttentionChoice,
+    ui: Ui,
+    maps: AttentionMaps,
+    head: Head,
+    at: tuple[float, float],
+    side: float,
+) -> AttentionChoice:
+    """A thumbnail with a line in the colour of its group; a click locks it."""
+    picture = maps.thumbnail(*head)
+    draw = imgui.get_window_draw_list()
+    rect = (*at, at[0] + side, at[1] + side)
+    low, high = ImVec2(*rect[:2]), ImVec2(*rect[2:])
+    draw.add_rect_filled(low, high, ui.color("sunken"))
+    texture = imgui.ImTextureRef(picture.texture)
+    draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
+    group = ui.color_of_series(group_of(maps, head))
+    draw.add_rect_filled(ImVec2(rect[0], rect[3] - ui.u(0.5)), high, group)
+    ui.rects[f"attention.{head[0]}.{head[1]}"] = rect
+    hovered = ui.at_pointer(rect) and imgui.is_window_hovered()
+    if hovered and imgui.is_mouse_clicked(0):
+        choice = choice.toggled(head)
+        if not choice.large:
+            imgui.set_window_focus("Head###head")  # its tab comes to the front
+    if head in choice.locked or hovered:
+        color = ui.color("accent" if head in choice.locked else "muted")
+        draw.add_rect(low, high, color, 0.0, max(1.0, ui.u(0.5)))
+    if hovered:
+        _draw_hover(choice, ui, maps, head)
+    return choice
+
+
+def _draw_hover(choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head) -> None:
+    """The same map, larger, with its scores."""
+    scores = maps.scores()
+    ui.redraw_in(0.7 if scores else 0.05)
+    with ui.styled(window_padding=(ui.u(3), ui.u(3))):
+        if not imgui.begin_tooltip():
+            return
+    side = ui.u(56)
+    text(ui, f"Layer {head[0]}, head {head[1]}", bold=True)
+    text(ui, f"Key head {group_of(maps, head)}", "muted", "small")
+    draw_map(ui, maps, "hover", head, range(maps.length), side, marked=choice.row)
+    at = sum(layer.heads for layer in maps.layers[: head[0]]) + head[1]
+    for name, values in (scores or {}).items():
+        _pair(ui, SCORES[name].label, shown_score(name, float(values[at])), side)
+    imgui.end_tooltip()
+
+
+def _pair(ui: Ui, label: str, value: str, width: float) -> None:
+    text(ui, label, "muted", "small")
+    with ui.font(style="small"):
+        imgui.same_line(width - imgui.calc_text_size(value).x + ui.u(3))
+    text(ui, value, style="small")

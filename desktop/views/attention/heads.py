@@ -1,0 +1,212 @@
+"""The locked heads, large, side by side: tokens on both axes, zoom, and any moment of the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from imgui_bundle import ImVec2, imgui
+
+from desktop.attention.maps import AttentionMaps
+from desktop.state.actions import Action, SetAttention
+from desktop.state.attention_state import AttentionChoice, Head
+from desktop.state.state import AppState
+from desktop.views.attention.coloring import bar_width, draw_look, draw_upright_bar, look_of, redraw
+from desktop.views.attention.map import draw_axes, draw_map, draw_pointer, gutter, visible
+from desktop.views.attention.save import draw_save
+from desktop.widgets.controls import line_slider, toggle
+from desktop.widgets.icons import ICON_CLOSE, ICON_ZOOM_OUT
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import icon_button, text, wrapped
+
+LEAST = 16  # tokens that zooming ends at
+ZOOM = 1.25  # a notch of the wheel
+UNKEPT = "No queries of this text are kept: maps begin with the next token."
+EMPTY = "Click a head in the grid of the Attention view. Up to four are shown side by side."
+
+
+@dataclass(slots=True)
+class Zoom:
+    """What part of the text is shown; `count` 0 shows all of it, as it grows."""
+
+    start: float = 0.0
+    count: float = 0.0
+
+    def window(self, length: int) -> range:
+        if not self.count or self.count >= length:
+            return range(length)
+        count = max(round(self.count), min(LEAST, length))
+        start = min(max(round(self.start), 0), length - count)
+        return range(start, start + count)
+
+    def set(self, start: float, count: float, length: int) -> None:
+        self.count = 0.0 if count >= length else max(count, LEAST)
+        self.start = min(max(start, 0.0), max(length - count, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the maps of one frame have in common; sizes in pixels."""
+
+    window: range
+    labels: tuple[str, ...]
+    side: float
+    edge: float  # room of the axes
+    worded: bool  # these say tokens, not positions
+    title: float
+    columns: int
+    row: float  # height of a row of maps
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    """The panel; the large view has it in its place."""
+    if state.attention.large:
+        wrapped(ui, "The heads are shown in the large view.")
+        return []
+    choice, actions = draw_panel(state, ui)
+    return [*actions, SetAttention(choice)] if choice != state.attention else actions
+
+
+def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
+    maps, choice = ui.maps, state.attention
+    if maps is None or maps.problem or not choice.locked:
+        text(ui, "Heads", bold=True)
+        wrapped(ui, EMPTY if maps is None or not maps.problem else maps.problem)
+        return choice, []
+    if not maps.rows:
+        text(ui, "Heads", bold=True)
+        wrapped(ui, UNKEPT)
+        return choice, []
+    maps.use(look_of(choice))
+    zoom: Zoom = ui.memory.setdefault("head.zoom", Zoom())
+    window = zoom.window(maps.length)
+    shown = _fit(choice, ui, state.positions, window)
+    choice = _draw_heads(choice, ui, maps, shown, zoom)
+    choice, actions = _draw_foot(state, choice, ui, maps, shown, zoom)
+    redraw(state, ui, maps)
+    return choice, actions
+
+
+def _fit(choice: AttentionChoice, ui: Ui, labels: tuple[str, ...], window: range) -> _Shown:
+    """The largest squares that leave room for labels, bar and foot."""
+    room, title = imgui.get_content_region_avail(), ui.u(7)
+    across, down = room.x - bar_width(ui), room.y - ui.u(12)
+    columns, rows = arrange(len(choice.locked), across / max(down, 1.0))
+    width = (across - ui.u(3) * columns) / columns
+    height = (down - (title + ui.u(1)) * rows) / rows
+    each = min(width, height) / len(window)
+    for worded in (True, False) if each >= ui.theme.size("small") else (False,):
+        edge = gutter(ui, labels, window, worded)
+        side = float(int(max(min(width, height) - edge, ui.u(16))))
+        if worded and side / len(window) >= ui.theme.size("small") * 0.95:
+            break
+    row = title + edge + side + ui.u(1)
+    return _Shown(window, labels, side, edge, worded, title, columns, row)
+
+
+def arrange(count: int, ratio: float) -> tuple[int, int]:
+    """Columns and rows in which so many squares are largest in a room of width / height `ratio`."""
+    columns = max(range(1, count + 1), key=lambda n: min(ratio / n, 1 / -(-count // n)))
+    return columns, -(-count // columns)
+
+
+def _draw_heads(
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, shown: _Shown, zoom: Zoom
+) -> AttentionChoice:
+    top = imgui.get_cursor_screen_pos()
+    step = shown.edge + shown.side + ui.u(3)
+    for number, head in enumerate(choice.locked):
+        row, column = divmod(number, shown.columns)
+        imgui.set_cursor_screen_pos(ImVec2(top.x + column * step, top.y + row * shown.row))
+        choice = _draw_head(choice, ui, maps, head, shown, zoom)
+    imgui.set_cursor_screen_pos(top)
+    if not choice.large:
+        imgui.dummy(ImVec2(0, ui.u(7)))
+        choice = draw_look(choice, ui, "head")
+    bar = ImVec2(top.x + step * shown.columns, top.y + shown.title + shown.edge)
+    draw_upright_bar(choice, ui, bar, shown.side, imgui.get_window_draw_list())
+    rows = -(-len(choice.locked) // shown.columns)
+    imgui.set_cursor_screen_pos(ImVec2(top.x, top.y + rows * shown.row - ui.u(1)))
+    imgui.dummy(ImVec2(0, 0))
+    return choice
+
+
+def _draw_head(
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head, shown: _Shown, zoom: Zoom
+) -> AttentionChoice:
+    name, window, side = f"head.{head[0]}.{head[1]}", shown.window, shown.side
+    top = imgui.get_cursor_screen_pos()
+    imgui.set_cursor_screen_pos(ImVec2(top.x + shown.edge, top.y + ui.u(1)))
+    text(ui, f"Layer {head[0]}, head {head[1]}", bold=True)
+    imgui.same_line(0, ui.u(1))
+    hint = "Take this head away"
+    if icon_button(ui, f"{name}.close", ICON_CLOSE, hint, side=ui.u(5), style="small"):
+        choice = choice.toggled(head)
+    at = ImVec2(top.x + shown.edge, top.y + shown.title + shown.edge)
+    axes = shown.labels if shown.worded else None
+    draw_axes(ui, axes, window, at, side, shown.edge, choice.row, imgui.get_window_draw_list())
+    imgui.set_cursor_screen_pos(at)
+    draw_map(ui, maps, name, head, window, side, marked=choice.row)
+    imgui.set_cursor_screen_pos(at)
+    imgui.invisible_button(name, ImVec2(side, side))
+    ui.mark(name)
+    pair = draw_pointer(ui, maps, name, shown.labels, window, at, side)
+    _use_pointer(zoom, window, maps.length, at, side)
+    if pair and imgui.is_mouse_double_clicked(0):
+        choice = replace(choice, row=pair[0])
+    return choice
+
+
+def _use_pointer(zoom: Zoom, window: range, length: int, at: ImVec2, side: float) -> None:
+    """The wheel zooms about the pointer; dragging pans along the diagonal."""
+    io: Any = imgui.get_io()
+    if imgui.is_item_active() and len(window) < length:
+        moved = -(io.mouse_delta.x + io.mouse_delta.y) / 2 / side * len(window)
+        zoom.set(zoom.start + moved, zoom.count, length)
+    if imgui.is_item_hovered() and io.mouse_wheel:
+        now = zoom.count or float(length)
+        count = min(max(now * ZOOM**-io.mouse_wheel, LEAST), length)
+        share = min(max((io.mouse_pos.x - at.x + io.mouse_pos.y - at.y) / 2 / side, 0.0), 1.0)
+        zoom.set(window.start + share * (now - count), count, length)
+    imgui.set_item_key_owner(imgui.Key.mouse_wheel_y)
+
+
+def _draw_foot(
+    state: AppState,
+    choice: AttentionChoice,
+    ui: Ui,
+    maps: AttentionMaps,
+    shown: _Shown,
+    zoom: Zoom,
+) -> tuple[AttentionChoice, list[Action]]:
+    """Follow the newest token, or go back to any; what part of the text is shown."""
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    hint = "Show the newest token; off: mark the row of one token and hide what came later"
+    live = toggle(ui, "head.live", "Live", choice.row is None, hint)
+    last = maps.length - 1
+    row = min(last if choice.row is None else choice.row, last)
+    imgui.same_line(0, ui.u(4))
+    part = f"{len(shown.window):,} of {maps.length:,} tokens"
+    with ui.font(style="small"):
+        room = imgui.calc_text_size(part).x + ui.u(6 + 8)
+    label = shown.labels[row] if row < len(shown.labels) else ""
+    words = f"{row:,}  “{visible(label)}”" if label else f"{row:,}"
+    width = imgui.get_content_region_avail().x - room - ui.u(2)
+    moved = line_slider(ui, "head.row", row, (0, max(last, 1)), words, width)
+    imgui.same_line()
+    imgui.set_cursor_pos_x(ui.right(room))
+    text(ui, part, "muted", "small")
+    if len(shown.window) < maps.length:
+        imgui.same_line(0, ui.u(0.5))
+        if icon_button(ui, "head.all", ICON_ZOOM_OUT, "Show all tokens", side=ui.u(6)):
+            zoom.set(0.0, float(maps.length), maps.length)
+    imgui.same_line()
+    imgui.set_cursor_pos_x(ui.right(ui.u(6)))
+    actions = draw_save(state, ui, "heads", ui.u(6))
+    if moved != row:
+        if moved not in shown.window:
+            zoom.set(moved - len(shown.window) / 2, zoom.count, maps.length)
+        return replace(choice, row=moved), actions
+    if live != (choice.row is None):
+        return replace(choice, row=None if live else row), actions
+    return choice, actions

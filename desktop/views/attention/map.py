@@ -1,0 +1,184 @@
+"""One map: its texture, its axes with tokens, the row that is marked, and what the pointer says."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from imgui_bundle import ImVec2, imgui
+
+from desktop.attention.maps import AttentionMaps
+from desktop.state.attention_state import Head
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import fit, text
+
+VERTEX_BYTES = 20  # of which the first 8 are x and y, float32
+LABEL_CHARACTERS = 12
+FAR = 1e6
+
+
+def draw_map(
+    ui: Ui,
+    maps: AttentionMaps,
+    name: str,
+    head: Head,
+    window: range,
+    side: float,
+    *,
+    marked: int | None = None,
+) -> None:
+    """A square of `side` pixels with the positions of `window` on both axes, without labels."""
+    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    picture = maps.picture(name, *head, window, window, side)
+    high = ImVec2(at.x + side, at.y + side)
+    draw.add_rect_filled(at, high, ui.color("sunken"))
+    texture = imgui.ImTextureRef(picture.texture)
+    draw.add_image(texture, at, high, ImVec2(*picture.low), ImVec2(*picture.high))
+    if marked is not None and marked < window.stop:
+        mark_row(ui, at, side, window, max(marked, window.start - 1), draw)
+    imgui.dummy(ImVec2(side, side))
+
+
+def mark_row(
+    ui: Ui, at: ImVec2, side: float, window: range, row: int, draw: imgui.ImDrawList
+) -> None:
+    """What comes after the row had not been written yet: it is dimmed."""
+    each = side / len(window)
+    top = at.y + (row - window.start) * each
+    bottom = top + max(each, 1.0)
+    rest = ImVec2(at.x + side, at.y + side)
+    draw.add_rect_filled(ImVec2(at.x, bottom), rest, ui.color("panel", 0.8))
+    if row < window.start:
+        return
+    thick = max(1.0, ui.u(0.375))
+    low = ImVec2(at.x, top - thick / 2)
+    draw.add_rect(low, ImVec2(rest.x, bottom + thick / 2), ui.color("accent"), 0.0, thick)
+
+
+def gutter(ui: Ui, labels: Sequence[str], window: range, worded: bool) -> float:
+    """Room for the labels of an axis: tokens, or positions."""
+    with ui.font(style="small"):
+        if not worded:
+            return imgui.calc_text_size(f"{window.stop:,}").x + ui.u(2)
+        shown = (_label(labels, position) for position in window)
+        widest = max(imgui.calc_text_size(words).x for words in shown)
+    return min(widest, ui.u(24)) + ui.u(1.5)
+
+
+def draw_axes(
+    ui: Ui,
+    labels: Sequence[str] | None,
+    window: range,
+    at: ImVec2,
+    side: float,
+    room: float,
+    marked: int | None,
+    draw: imgui.ImDrawList,
+) -> None:
+    """Tokens at the left and, upright, above the map at `at`; without `labels` some positions."""
+    size = ui.theme.size("small")
+    each = side / len(window)
+    positions = window if labels is not None else _ticks(window, side, ui.u(16))
+    color = ui.color("muted")
+    with ui.font(style="small"):
+        for position in positions:
+            words = f"{position:,}" if labels is None else _label(labels, position)
+            words = fit(words, room - ui.u(1))
+            middle = (position - window.start + 0.5) * each
+            width = imgui.calc_text_size(words).x
+            spot = ImVec2(at.x - ui.u(1) - width, round(at.y + middle - size / 2))
+            lit = ui.color("accent") if position == marked else color
+            draw.add_text(spot, lit, words)
+            if labels is not None:
+                _upright(draw, words, color, at.x + middle - size / 2, at.y - ui.u(1))
+            else:
+                x = min(at.x + middle - width / 2, at.x + side - width)
+                draw.add_text(ImVec2(round(max(x, at.x)), at.y - size - ui.u(0.5)), color, words)
+
+
+def _label(labels: Sequence[str], position: int) -> str:
+    words = labels[position] if position < len(labels) else f"#{position}"
+    return visible(words)
+
+
+def visible(words: str) -> str:
+    """A token on one line: what cannot be seen has a sign."""
+    shown = words.replace("\n", "⏎").replace("\t", "→").strip(" ") or "␣"
+    if not shown.isprintable() and len(shown) == 1:
+        shown = f"U+{ord(shown):04X}"
+    short = shown[: LABEL_CHARACTERS - 1] + "…"
+    return shown if len(shown) <= LABEL_CHARACTERS else short
+
+
+def _ticks(window: range, side: float, least: float) -> list[int]:
+    """Round positions at least `least` pixels apart."""
+    wanted = len(window) * least / side
+    power = 10.0 ** math.floor(math.log10(max(wanted, 1.0)))
+    step = int(next(power * i for i in (1, 2, 5, 10) if power * i >= max(wanted, 1.0)))
+    first = -(-window.start // step) * step
+    return list(range(first, window.stop, step))
+
+
+def _upright(draw: imgui.ImDrawList, words: str, color: int, x: float, y: float) -> None:
+    """Text that reads upwards from (x, y): drawn level, then turned by its vertices."""
+    first = draw.vtx_buffer.size()
+    draw.push_clip_rect(ImVec2(-FAR, -FAR), ImVec2(FAR, FAR))  # or it is cut where it is drawn
+    draw.add_text(ImVec2(0, 0), color, words)
+    draw.pop_clip_rect()
+    count = draw.vtx_buffer.size() - first
+    if count <= 0:
+        return
+    address = draw.vtx_buffer.data_address() + first * VERTEX_BYTES
+    memory = (ctypes.c_char * (count * VERTEX_BYTES)).from_address(address)
+    vertices = np.frombuffer(memoryview(memory), np.float32).reshape(count, VERTEX_BYTES // 4)
+    across, along = vertices[:, 0].copy(), vertices[:, 1].copy()
+    vertices[:, 0], vertices[:, 1] = round(x) + along, round(y) - across
+
+
+def draw_pointer(
+    ui: Ui,
+    maps: AttentionMaps,
+    name: str,
+    labels: Sequence[str],
+    window: range,
+    at: ImVec2,
+    side: float,
+) -> tuple[int, int] | None:
+    """Lines through the pair under the pointer and a tooltip with its value; (row, column)."""
+    each, mouse = side / len(window), imgui.get_mouse_pos()
+    row = window.start + int((mouse.y - at.y) / each)
+    column = window.start + int((mouse.x - at.x) / each)
+    if row not in window or column not in window or not imgui.is_item_hovered():
+        return None
+    draw_cross(ui, window, at, side, (row, column))
+    value = maps.value(name, row, column)
+    with ui.styled(window_padding=(ui.u(3), ui.u(2))):
+        if imgui.begin_tooltip():
+            asked, seen = (_label(labels, p) for p in (row, column))
+            text(ui, f"{asked}  looks at  {seen}", bold=True)
+            text(ui, f"token {row:,} at token {column:,}", "muted", "small")
+            text(ui, _value_words(row, column, value))
+            imgui.end_tooltip()
+    if value is None and column <= row:
+        ui.redraw_in(0.03)
+    return row, column
+
+
+def _value_words(row: int, column: int, value: float | None) -> str:
+    if column > row:
+        return "A token cannot look at what comes later."
+    if value is None:
+        return "…"
+    return f"{value:.1%}" if value >= 0.001 else f"{value * 100:.2g}%"
+
+
+def draw_cross(ui: Ui, window: range, at: ImVec2, side: float, pair: tuple[int, int]) -> None:
+    draw, each = imgui.get_window_draw_list(), side / len(window)
+    color, thick = ui.color("text", 0.55), max(1.0, ui.u(0.25))
+    x = at.x + (pair[1] - window.start) * each
+    y = at.y + (pair[0] - window.start) * each
+    for end in (0.0, each):
+        draw.add_line(ImVec2(x + end, at.y), ImVec2(x + end, at.y + side), color, thick)
+        draw.add_line(ImVec2(at.x, y + end), ImVec2(at.x + side, y + end), color, thick)

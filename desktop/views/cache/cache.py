@@ -1,0 +1,208 @@
+"""The memory of the conversation: who holds which place of it, what it weighs, when it is full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import get_args
+
+import numpy as np
+from imgui_bundle import ImVec2, imgui
+
+from desktop.attention.colors import stops
+from desktop.state.actions import Action
+from desktop.state.cache_actions import AskMeasure, ColorCache
+from desktop.state.cache_state import ColorBy
+from desktop.state.state import AppState
+from desktop.views.cache.colors import ANSWERS, FREE, SYSTEMS, TEMPLATES, USERS, kind_colors
+from desktop.views.cache.map import draw_map
+from desktop.views.cache.rows import Rows
+from desktop.views.cache.totals import draw_headline, draw_prefixes, draw_totals
+from desktop.views.cache.window import draw_zoom, window_of, zoom_of, zoom_width
+from desktop.widgets.controls import picker
+from desktop.widgets.icons import ICON_MEMORY
+from desktop.widgets.theme import u32
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import heading, help_mark, icon_button, text, wrapped
+
+NOTE = (
+    "Each token leaves a key and a value in every layer, so that later tokens can look back "
+    "without reading the text again."
+)
+ABOUT = (
+    "Each row is a layer that keeps keys and values, each column a position. Layers that share "
+    "the cache of another have no row: +2 means that two more layers read it. The line above is "
+    "the whole context. Wheel and drag move about; a click holds a token in the chat."
+)
+BY: dict[ColorBy, str] = {
+    "owner": "Whose it is",
+    "key-norm": "Key norm",
+    "value-norm": "Value norm",
+    "received": "Attention received",
+    "age": "Age",
+}
+HINTS: dict[ColorBy, str] = {
+    "owner": "Who said the token",
+    "key-norm": "Length of the key, in each layer from its shortest to its longest",
+    "value-norm": "Length of the value, in each layer from its shortest to its longest",
+    "received": "How much of the attention of later tokens goes here: the tokens that matter",
+    "age": "How many tokens were computed since",
+}
+SLOTS = (
+    "As it lies in memory: columns are places. A layer with a sliding window writes in a ring: the "
+    "bright line is where the next token goes, over the oldest one."
+)
+PERIOD = 1.0  # seconds between two measurements while an answer is written
+SHARE = 0.52  # of the view's height for the map
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    model = state.model
+    if model is None or not model.cache.layers or not model.context:
+        heading(ui, "Key and value cache", NOTE)
+        wrapped(ui, "No model is loaded.")
+        return []
+    room = imgui.get_content_region_avail().y
+    draw_headline(state, ui)
+    actions, zoom = _draw_controls(state, ui), zoom_of(state, ui)
+    height = max(room * SHARE, ui.u(50))
+    actions += draw_map(state, ui, zoom, height)
+    _draw_legend(state, ui)
+    actions += _measure(state, ui)
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    return actions + _in_sight(ui, "kv.below", lambda: _draw_below(state, ui))
+
+
+def _draw_below(state: AppState, ui: Ui) -> list[Action]:
+    draw_totals(state, ui)
+    return draw_prefixes(state, ui)
+
+
+def _in_sight(ui: Ui, name: str, draw: Callable[[], list[Action]]) -> list[Action]:
+    """What `draw` draws; only its height, as it was, where nobody can see it."""
+    height = ui.memory.get(name, 0.0)
+    if height and not imgui.is_rect_visible(ImVec2(1.0, height)):
+        imgui.dummy(ImVec2(1.0, height))
+        return []
+    top = imgui.get_cursor_pos_y()
+    actions = draw()
+    ui.memory[name] = imgui.get_cursor_pos_y() - top - imgui.get_style().item_spacing.y
+    return actions
+
+
+def _draw_controls(state: AppState, ui: Ui) -> list[Action]:
+    cache, zoom = state.cache, zoom_of(state, ui)
+    assert state.model is not None
+    right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
+    options = [(one, BY[one]) for one in get_args(ColorBy)]
+    by = picker(ui, "kv_cache.by", options, cache.by, ui.u(42), HINTS[cache.by])
+    help_mark(ui, ABOUT)
+    rings = any(layer.rows < state.model.context for layer in state.model.cache.layers)
+    room = zoom_width(ui) + (ui.u(8) if rings else 0)
+    if imgui.get_item_rect_max().x + ui.u(3) + room <= right:
+        imgui.same_line(right - room - imgui.get_window_pos().x)
+    slots = cache.slots
+    if rings:
+        on, name = cache.slots, "kv_cache.slots"
+        slots = on != icon_button(ui, name, ICON_MEMORY, SLOTS, side=ui.u(7), active=on)
+        imgui.same_line(0, ui.u(1))
+    draw_zoom(state, ui, zoom, window_of(state, zoom, 512))
+    changed = (by, slots) != (cache.by, cache.slots)
+    return [ColorCache(by, slots)] if changed else []
+
+
+def _measure(state: AppState, ui: Ui) -> list[Action]:
+    """Ask for what the colours need: at rest at once, while an answer is written now and then.
+
+    What every token receives needs all that look at it: it waits for the end of the answer.
+    """
+    cache, by = state.cache, state.cache.by
+    if by == "owner" or by == "age" or cache.request or cache.problem or not state.owners:
+        return []
+    known = cache.measured
+    length = known.values.shape[1] if known is not None and known.what == by else 0
+    if length >= min(len(state.owners), state.context_used):
+        return []
+    if state.running:
+        if by == "received" or state.running.phase != "decode":
+            return []
+        due = ui.memory.get("kv.measured", 0.0) + PERIOD
+        if ui.now < due:
+            ui.redraw_in(due - ui.now)
+            return []
+    ui.memory["kv.measured"] = ui.now
+    return [AskMeasure(by)]
+
+
+def _draw_legend(state: AppState, ui: Ui) -> None:
+    if state.cache.by == "owner":
+        _draw_kinds(state, ui)
+        return
+    rows: Rows | None = ui.memory.get("kv.rows")
+    if state.cache.problem:
+        wrapped(ui, state.cache.problem)
+        return
+    if rows is None or rows.scale is None:
+        waits = state.cache.by == "received" and state.running
+        text(ui, "Measured when the answer ends." if waits else "Measuring…", "muted", "small")
+        ui.redraw_in(0.1)
+        return
+    low, high, note = _ends(state, rows)
+    text(ui, low, "muted", "small")
+    imgui.same_line(0, ui.u(1.5))
+    _gradient(state, ui, ui.u(30))
+    imgui.same_line(0, ui.u(1.5))
+    text(ui, f"{high}  {note}", "muted", "small")
+
+
+def _ends(state: AppState, rows: Rows) -> tuple[str, str, str]:
+    scale = rows.scale
+    assert scale is not None
+    if state.cache.by == "age":
+        return f"{-scale.low:,.0f} tokens ago", "now", "since it was computed"
+    if state.cache.by == "received":
+        return f"{scale.low:.1g}", f"{scale.high:.2g}", "of a later token's attention, on average"
+    return "least", "most", "of the layer"
+
+
+def _gradient(state: AppState, ui: Ui, width: float) -> None:
+    at, draw, height = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), _small(ui)
+    for i, (left, right) in enumerate(pairwise(stops(state.attention.colors, 16))):
+        low = ImVec2(at.x + width * i / 16, at.y + ui.u(0.5))
+        high = ImVec2(at.x + width * (i + 1) / 16, at.y + height)
+        draw.add_rect_filled_multi_color(low, high, left, right, right, left)
+    imgui.dummy(ImVec2(width, height))
+    ui.mark("kv_cache.legend")
+
+
+def _small(ui: Ui) -> float:
+    return ui.theme.size("small")
+
+
+def _draw_kinds(state: AppState, ui: Ui) -> None:
+    """A chip for each owner, on as many lines as they need."""
+    colors = np.rint(kind_colors(ui.theme.palette)).astype(int)
+    names = {SYSTEMS: "System prompt", USERS: "You", ANSWERS: "Answers"}
+    names |= {TEMPLATES: "Template", FREE: "Free"}
+    chips = [(words, u32(int(colors[k] @ (65536, 256, 1)))) for k, words in names.items()]
+    right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
+    side, draw = ui.u(2.5), imgui.get_window_draw_list()
+    with ui.font(style="small"), ui.colored(text="muted"):
+        for number, (words, color) in enumerate([*chips, ("Reused", 0)]):
+            width = side + ui.u(1) + imgui.calc_text_size(words).x
+            if number:
+                imgui.same_line(0, ui.u(3))
+                if imgui.get_cursor_screen_pos().x + width > right:
+                    imgui.new_line()
+            at = imgui.get_cursor_screen_pos()
+            top = at.y + (_small(ui) - side) / 2 + ui.u(0.25)
+            if color:
+                end = ImVec2(at.x + side, top + side)
+                draw.add_rect_filled(ImVec2(at.x, top), end, color, ui.u(0.5))
+            else:
+                end = ImVec2(at.x + side, top + side)
+                line = ImVec2(at.x, end.y - max(1.0, ui.u(0.5)))
+                draw.add_rect_filled(line, end, ui.color("warning"))
+            imgui.dummy(ImVec2(side, _small(ui)))
+            imgui.same_line(0, ui.u(1))
+            imgui.text_unformatted(words)

@@ -1,0 +1,135 @@
+"""What the conversation may take of the machine's memory: its length, its precision, its past."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from imgui_bundle import imgui
+
+from core.messages import KV_TYPES, EngineOptions, KvType, ModelInfo
+from core.metrics.memory import cache_memory
+from desktop.state.actions import Action, SetOptions
+from desktop.state.cache_actions import LookAtMemory, SetOverflow
+from desktop.state.cache_state import WARN, retyped
+from desktop.state.state import AppState
+from desktop.views.cache.overflow import draw_overflow
+from desktop.widgets.controls import chooser, slider
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import size
+from desktop.widgets.widgets import button, meter, primary_button, text, wrapped
+
+LEAST = 256  # tokens
+POOLS = (0, 64 << 20, 128 << 20, 256 << 20, 512 << 20, 1 << 30, 2 << 30, 4 << 30)
+CONTEXT = "How much of the conversation the model can see at once. Changing it keeps what was said."
+PRECISION = {
+    "fp16": "Half of fp32, and as good in practice",
+    "fp32": "Exact, twice the memory",
+    "int8": "Half of fp16; the answers may differ a little",
+}
+POOL = "Memory for what recent conversations left, so that going back to one takes no reading."
+RECENT = 2.0  # seconds for which the free memory is believed
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    model = state.model
+    if model is None:
+        wrapped(ui, "Load a model first: what its conversations take depends on it.")
+        return []
+    actions: list[Action] = _look(ui)
+    options = _pending(state, ui)
+    options = _draw_context(state, ui, model, options)
+    options = _draw_types(ui, options)
+    _draw_cost(state, ui, model, options)
+    options = _draw_pool(ui, options)
+    ui.memory["memory.options"] = (state.options, options)
+    actions += _draw_apply(state, ui, options)
+    imgui.separator()
+    overflow = draw_overflow(ui, "memory.overflow", state.overflow)
+    return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]
+
+
+def _look(ui: Ui) -> list[Action]:
+    if ui.now - ui.memory.get("memory.looked", -RECENT) < RECENT:
+        return []
+    ui.memory["memory.looked"] = ui.now
+    return [LookAtMemory()]
+
+
+def _pending(state: AppState, ui: Ui) -> EngineOptions:
+    """What was chosen and not applied yet; forgotten when the options change elsewhere."""
+    held = ui.memory.get("memory.options")
+    if held is None or held[0] != state.options:
+        return state.options
+    found: EngineOptions = held[1]
+    return found
+
+
+def _draw_context(
+    state: AppState, ui: Ui, model: ModelInfo, options: EngineOptions
+) -> EngineOptions:
+    most = max(model.trained_context, model.context, LEAST + 1)
+    shown = options.context or model.context
+    value = int(
+        slider(
+            ui, "memory.context", "Context", min(max(shown, LEAST), most), (LEAST, most),
+            whole=True, log=True, hint=CONTEXT, shown=f"{shown:,} tokens",
+        )
+    )  # fmt: skip
+    if not imgui.is_item_active() and value == min(max(shown, LEAST), most):
+        return options
+    return replace(options, context=min(most, -(-value // 256) * 256))
+
+
+def _draw_types(ui: Ui, options: EngineOptions) -> EngineOptions:
+    types: list[tuple[KvType, str]] = [(kind, kind) for kind in KV_TYPES]
+    hints = [PRECISION[kind] for kind in KV_TYPES]
+    text(ui, "Keys", style="small")
+    keys = chooser(ui, "memory.keys", types, options.keys, hints)
+    text(ui, "Values", style="small")
+    values = chooser(ui, "memory.values", types, options.values, hints)
+    return replace(options, keys=keys, values=values)
+
+
+def _draw_cost(state: AppState, ui: Ui, model: ModelInfo, options: EngineOptions) -> None:
+    """What the cache takes now and would take, and whether the machine has that much."""
+    layout = model.cache
+    if not layout.layers:
+        return
+    now = layout.reserved_bytes
+    wanted = retyped(layout, model.kv_heads, options.keys, options.values)
+    known = state.memory_available
+    free = None if known is None else known + now  # what the cache takes now is given back first
+    cost = cache_memory(wanted, model.context, options.context or model.context, free)
+    same = cost.needed == now
+    text(ui, size(now) if same else f"{size(cost.needed)}, now {size(now)}", bold=True)
+    ui.mark("memory.cost")
+    if free is None:
+        return
+    share = cost.needed / max(free, 1)
+    color = "error" if not cost.fits else "warning" if share > WARN else "accent"
+    meter(ui, share, imgui.get_content_region_avail().x, ui.u(1.25), color)
+    note = f"{size(free)} of memory are free for it."
+    if not cost.fits:
+        note = f"That does not fit: {size(free)} are free, enough for {cost.largest:,} tokens."
+    wrapped(ui, note, "muted" if cost.fits else "error")
+
+
+def _draw_pool(ui: Ui, options: EngineOptions) -> EngineOptions:
+    place = min(range(len(POOLS)), key=lambda i: abs(POOLS[i] - options.pool_budget))
+    shown = size(options.pool_budget) if options.pool_budget else "none"
+    chosen = slider(
+        ui, "memory.pool", "Recent conversations", place, (0, len(POOLS) - 1),
+        whole=True, hint=POOL, shown=shown,
+    )  # fmt: skip
+    return options if int(chosen) == place else replace(options, pool_budget=POOLS[int(chosen)])
+
+
+def _draw_apply(state: AppState, ui: Ui, options: EngineOptions) -> list[Action]:
+    changed = options != state.options
+    actions: list[Action] = []
+    if primary_button(ui, "memory.apply", "Apply", enabled=changed and not state.load):
+        actions.append(SetOptions(options))
+    imgui.same_line()
+    if button(ui, "memory.revert", "As it is", enabled=changed):
+        ui.memory.pop("memory.options")
+    return actions

@@ -1,0 +1,128 @@
+"""What the pointer says over the map: the token, whose it is, and what was measured there."""
+
+from __future__ import annotations
+
+import math
+
+from imgui_bundle import imgui
+
+from core.messages import CacheLayer
+from desktop.state.cache_state import age, layer_bytes, reused_positions, token_id
+from desktop.state.state import AppState
+from desktop.state.token_state import SYSTEM, TEMPLATE
+from desktop.views.attention.map import visible
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import size, tokens
+from desktop.widgets.widgets import text
+
+AROUND = 4  # tokens before and behind
+NAMES = {"key-norm": "key norm", "value-norm": "value norm", "received": "attention received"}
+
+
+def draw_tip(state: AppState, ui: Ui, number: int, column: int, position: int) -> None:
+    """`number` of the layer in the layout; `position` is negative where nothing is held."""
+    assert state.model is not None
+    layer = state.model.cache.layers[number]
+    with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
+        if not imgui.begin_tooltip():
+            return
+    if 0 <= position < min(len(state.positions), len(state.owners)):
+        _draw_token(state, ui, position)
+        _small(ui, "  ·  ".join(_facts(state, number, position)))
+    else:
+        text(ui, _empty(state, layer, position), bold=True)
+        _small(ui, f"{'place' if state.cache.slots else 'position'} {column:,}")
+    _small(ui, _layer(layer))
+    imgui.end_tooltip()
+
+
+def _small(ui: Ui, words: str) -> None:
+    text(ui, words, "muted", "small")
+
+
+def _draw_token(state: AppState, ui: Ui, position: int) -> None:
+    """The token between its neighbours."""
+    labels = state.positions
+    before = labels[max(0, position - AROUND) : position]
+    after = labels[position + 1 : position + 1 + AROUND]
+    text(ui, f"“{visible(labels[position])}”", bold=True)
+    imgui.same_line(0, ui.u(3))
+    _small(ui, "".join(map(_plain, before)))
+    imgui.same_line(0, 0)
+    text(ui, _plain(labels[position]), "accent", "small")
+    imgui.same_line(0, 0)
+    _small(ui, "".join(map(_plain, after)))
+
+
+def _plain(words: str) -> str:
+    return words.replace("\n", "⏎").replace("\t", "→")
+
+
+def _facts(state: AppState, number: int, position: int) -> list[str]:
+    token = token_id(state, position)
+    known = [] if token is None else [f"token {token:,}"]
+    known += [f"position {position:,}", whose(state, position)]
+    if position < reused_positions(state.cache):
+        known.append("reused")
+    value = value_at(state, number, position)
+    if value is not None:
+        known.append(value)
+    return known
+
+
+def whose(state: AppState, position: int) -> str:
+    owner = state.owners[position]
+    if owner == TEMPLATE:
+        return "the chat template's own"
+    if owner == SYSTEM or not 0 <= owner < len(state.messages):
+        return "system prompt"
+    who = "you" if state.messages[owner].role == "user" else "answer"
+    return f"{who}, message {owner + 1}"
+
+
+def value_at(state: AppState, number: int, position: int) -> str | None:
+    """What the colours say there, in words."""
+    cache = state.cache
+    if cache.by == "age":
+        since = age(cache, position)
+        return f"{tokens(since)} ago" if since else "the newest"
+    known = cache.measured
+    if known is None or known.what != cache.by or position >= known.values.shape[1]:
+        return None
+    value = float(known.values[number, position])
+    if math.isnan(value):
+        return None
+    shown = f"{value:.3g}" if known.what != "received" else f"{value:.2%}"
+    return f"{NAMES[known.what]} {shown}"
+
+
+def _layer(layer: CacheLayer) -> str:
+    words = f"Layer {layer.layer}  ·  {size(layer_bytes(layer))} a token"
+    if layer.shared_with:
+        plural = "s" if len(layer.shared_with) > 1 else ""
+        words += f"  ·  also read by layer{plural} {ranges(layer.shared_with)}"
+    if layer.window:
+        words += f"  ·  looks back {layer.window:,}"
+    return words
+
+
+def ranges(numbers: tuple[int, ...]) -> str:
+    """ "20–22, 25"."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in parts)
+
+
+def _empty(state: AppState, layer: CacheLayer, position: int) -> str:
+    """Where no token of the conversation is known."""
+    if position >= 0:
+        return "From before: known when the conversation goes on"
+    if position == -1:
+        return "Free"
+    if state.cache.slots:
+        return "This layer has no such place"
+    return f"Overwritten: this layer keeps the last {layer.rows:,}"

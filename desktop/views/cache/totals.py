@@ -1,0 +1,206 @@
+"""What the cache weighs: per layer and in all, by type, saved by reuse, and how long it lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from imgui_bundle import ImVec2, imgui
+
+from core.files.places import user_folder
+from core.messages import CacheLayer, CacheLayout
+from desktop.state.actions import Action
+from desktop.state.cache_actions import KeepCache, TakeUpCache
+from desktop.state.cache_state import forecast, held, layer_bytes, reserved_bytes, used_bytes
+from desktop.state.state import AppState
+from desktop.views.cache.overflow import headroom
+from desktop.views.cache.tooltip import ranges
+from desktop.widgets.icons import ICON_FOLDER_OPEN, ICON_SAVE, ICON_SETTINGS
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import size, tokens
+from desktop.widgets.widgets import (
+    button,
+    facts,
+    fit,
+    heading,
+    icon_button,
+    meter,
+    text,
+    tip,
+    wrapped,
+)
+
+SAVED = "Rows of keys and values that were there already and were not computed again."
+POOL = (
+    "What recent conversations left behind. Going back to one of them needs no reading again; the "
+    "oldest makes room."
+)
+KEPT = "conversation.kv"  # file of a cache that a person kept
+
+
+def draw_headline(state: AppState, ui: Ui) -> None:
+    """Tokens in use and the forecast, with a way to the settings."""
+    assert state.model is not None
+    side = ui.u(7)
+    top, right = imgui.get_cursor_pos_y(), ui.right(side)
+    shown = f"{state.context_used:,} of {state.model.context:,} tokens"
+    text(ui, shown, bold=True)
+    ui.mark("kv_cache.used")
+    words, color = headroom(state)
+    end = imgui.get_item_rect_max().x - imgui.get_window_pos().x
+    hint = "Size, precision, and what happens when it is full"
+    imgui.same_line(right)
+    imgui.set_cursor_pos_y(top - ui.u(1.5))
+    if icon_button(ui, "kv_cache.settings", ICON_SETTINGS, hint, side=side):
+        ui.opened = "memory"
+    if words:
+        _draw_forecast(state, ui, words, color, (end + ui.u(3), top), right)
+
+
+def _draw_forecast(
+    state: AppState, ui: Ui, words: str, color: str, at: tuple[float, float], right: float
+) -> None:
+    """Behind the tokens in use, or below them where there is no room."""
+    with ui.font(style="small"):
+        beside = at[0] + imgui.calc_text_size(words).x < right
+    if beside:
+        below = imgui.get_cursor_pos()
+        drop = (ui.theme.text - ui.theme.size("small")) / 2 + ui.u(0.25)
+        imgui.set_cursor_pos(ImVec2(at[0], at[1] + drop))
+    text(ui, words, color, "small")
+    ui.mark("kv_cache.forecast")
+    found = forecast(state)
+    if found is not None:
+        tip(ui, f"A turn took {tokens(found.typical)} so far, in the median.")
+    if beside:
+        imgui.set_cursor_pos(below)
+
+
+def draw_totals(state: AppState, ui: Ui) -> None:
+    assert state.model is not None
+    layout, length = state.model.cache, state.context_used
+    reserved = layout.reserved_bytes or reserved_bytes(layout.layers)
+    used = used_bytes(layout, length)
+    heading(ui, "Memory")
+    meter(ui, used / max(reserved, 1), imgui.get_content_region_avail().x, ui.u(1.5))
+    ui.mark("kv_cache.meter")
+    keys, values = _parts(layout, length)
+    rows = [
+        ("Used", f"{size(used)} of {size(reserved)} reserved", ""),
+        (
+            "Keys",
+            f"{size(keys)} in {layout.keys}",
+            "A key says what a token offers to be found by.",
+        ),
+        ("Values", f"{size(values)} in {layout.values}", "A value says what a token passes on."),
+        ("A token takes", size(sum(map(layer_bytes, layout.layers))), "In all layers together."),
+    ]
+    status = state.cache.status
+    if status is not None:
+        whose = f"{size(status.saved_bytes)}, {tokens(status.reused)}"
+        rows.insert(1, ("Saved by reuse", whose, SAVED))
+    facts(ui, "kv", rows)
+    _draw_layers(state, ui, layout)
+
+
+def _parts(layout: CacheLayout, length: int) -> tuple[int, int]:
+    """Bytes of the keys and of the values in use."""
+    keys = sum(held(one, length) * one.key_row_bytes for one in layout.layers)
+    return keys, used_bytes(layout, length) - keys
+
+
+def _draw_layers(state: AppState, ui: Ui, layout: CacheLayout) -> None:
+    """A line for each layer; those that follow each other and are alike are told once."""
+    length = state.context_used
+    with ui.font(style="small"), ui.colored(header="-", header_hovered="hover", text="muted"):
+        opened = imgui.collapsing_header("By layer###kv.layers")
+    ui.mark("kv_cache.layers")
+    if not opened or not imgui.begin_table("kv.layers", 4):
+        return
+    for weight in (0.32, 0.24, 0.22, 0.22):
+        imgui.table_setup_column("", imgui.TableColumnFlags_.width_stretch, weight)
+    _line(ui, ("Layers", "Positions", "Used", "Reserved"), "faint")
+    for group in alike(layout.layers):
+        one, count = group[0], len(group)
+        each = layer_bytes(one)
+        owners = ranges(tuple(layer.layer for layer in group))
+        shared = sum(len(layer.shared_with) for layer in group)
+        name = f"{owners}  +{shared}" if shared else owners
+        place = (
+            f"{one.rows:,} ring"
+            if one.rows < (state.model.context if state.model else 0)
+            else f"{one.rows:,}"
+        )
+        times = f" × {count}" if count > 1 else ""
+        used, reserved = size(held(one, length) * each), size(one.rows * each)
+        _line(ui, (name, place, used + times, reserved + times), "text")
+    imgui.end_table()
+
+
+def alike(layers: tuple[CacheLayer, ...]) -> list[list[CacheLayer]]:
+    """Layers with the same rows, window and types, in the order of the first of each kind."""
+    groups: dict[object, list[CacheLayer]] = {}
+    for layer in layers:
+        key = (layer.rows, layer.window, layer.key_row_bytes, layer.value_row_bytes)
+        groups.setdefault(key, []).append(layer)
+    return list(groups.values())
+
+
+def _line(ui: Ui, cells: Iterable[str], color: str) -> None:
+    imgui.table_next_row()
+    for cell in cells:
+        imgui.table_next_column()
+        with ui.font(style="small"), ui.colored(text=color):
+            imgui.text_unformatted(fit(cell, imgui.get_content_region_avail().x))
+            if imgui.is_item_hovered():
+                tip(ui, cell)
+
+
+def draw_prefixes(state: AppState, ui: Ui) -> list[Action]:
+    """What other conversations left, and this one's file."""
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    status = state.cache.status
+    heading(ui, "Kept for later", POOL)
+    if status is not None:
+        shown = f"{size(status.pool_used)} of {size(status.pool_budget)}"
+        text(ui, shown, "muted", "small")
+        ui.mark("kv_cache.pool")
+        for prefix in status.prefixes:
+            _draw_prefix(ui, prefix.name, f"{tokens(prefix.tokens)}  ·  {size(prefix.bytes)}")
+        if not status.prefixes:
+            words = (
+                "Nothing is kept." if status.pool_budget else "The budget is 0: nothing is kept."
+            )
+            wrapped(ui, words, "faint")
+    return _draw_file(state, ui)
+
+
+def _draw_prefix(ui: Ui, name: str, note: str) -> None:
+    with ui.font(style="small"):
+        room = imgui.get_content_region_avail().x
+        wide = imgui.calc_text_size(note).x
+        left = imgui.get_cursor_pos_x()
+        imgui.text_unformatted(fit(name or "A conversation", room - wide - ui.u(4)))
+        tip(ui, name)
+        imgui.same_line(left + room - wide)
+        with ui.colored(text="muted"):
+            imgui.text_unformatted(note)
+
+
+def kept_file() -> Path:
+    return user_folder("data") / KEPT
+
+
+def _draw_file(state: AppState, ui: Ui) -> list[Action]:
+    """A cache on disk spares reading the conversation again after the program was closed."""
+    actions: list[Action] = []
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    hint = "Write it to a file, so that this conversation need not be read again another day."
+    ready = bool(state.owners) and not state.busy
+    if button(ui, "kv_cache.keep", "Keep this cache on disk", ICON_SAVE, hint, ready):
+        actions.append(KeepCache(str(kept_file())))
+    imgui.same_line()
+    hint = "Read the file back. One of another model or another precision is left alone."
+    if button(ui, "kv_cache.take_up", "Take it up", ICON_FOLDER_OPEN, hint, not state.busy):
+        actions.append(TakeUpCache(str(kept_file())))
+    return actions

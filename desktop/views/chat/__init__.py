@@ -1,0 +1,1 @@
+"""The conversation: its messages, where they are written, how they are sampled."""

@@ -1,0 +1,173 @@
+"""The conversation: its model above, the messages, the input below; a welcome while it is empty."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+
+from desktop.state.actions import Action, CancelLoading, OpenModel, Send, SetDraft
+from desktop.state.requests import obstacle
+from desktop.state.state import AppState
+from desktop.views.chat.composer import composer_height, draw_composer
+from desktop.views.chat.conversation import column, draw_conversation
+from desktop.views.quantization import comparison
+from desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
+from desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import short_name
+from desktop.widgets.widgets import (
+    button,
+    fit,
+    icon_button,
+    meter,
+    primary_button,
+    progress,
+    wrapped,
+)
+
+EXAMPLES = (
+    ("Explain", "Why is the sky blue? Answer in three sentences."),
+    ("Write", "Write a short poem about the sea at night."),
+    ("Code", "Write a Python function that reverses a string, and explain it."),
+)
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    if state.quantization.shown:
+        return comparison.draw(state, ui)
+    actions = _draw_header(state, ui)
+    if state.xray.shown and state.messages:
+        actions += draw_bar(state, ui)
+    room = imgui.get_content_region_avail().y - composer_height(state, ui)
+    with ui.styled(item_spacing=(0.0, 0.0)):
+        if state.messages:
+            actions += draw_conversation(state, ui, max(room, ui.u(10)))
+        else:
+            actions += _draw_empty(state, ui, max(room, ui.u(10)))
+    return actions + draw_composer(state, ui)
+
+
+def _draw_header(state: AppState, ui: Ui) -> list[Action]:
+    """The model's name, which opens the list of models; the way to the tokens."""
+    if state.model:
+        label = state.model.name
+    else:
+        label = "Loading" if state.load else "No model"
+    with ui.font("bold"), ui.colored(button="-"):
+        room = imgui.get_content_region_avail().x - ui.u(12) - switch_width(ui)
+        name = fit(label, room)
+        if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
+            ui.opened = "models"
+    ui.mark("chat.model")
+    actions = _draw_progress(state, ui) if state.load and state.messages else []
+    if state.messages:
+        imgui.same_line(ui.right(switch_width(ui)))
+        actions += draw_switch(state, ui)
+    return actions
+
+
+def _draw_progress(state: AppState, ui: Ui) -> list[Action]:
+    """A load beside the model's name, while the conversation stays in sight."""
+    assert state.load is not None
+    top, height = imgui.get_item_rect_min().y, ui.u(8)
+    imgui.same_line(0, ui.u(3))
+    x = imgui.get_cursor_screen_pos().x
+    imgui.set_cursor_screen_pos(ImVec2(x, top + (height - ui.u(1)) / 2))
+    meter(ui, state.load.fraction, ui.u(24), ui.u(1))
+    ui.mark("chat.loading")
+    stage, side = state.load.stage.capitalize(), ui.u(6)
+    x += ui.u(24) + ui.u(2)
+    with ui.font(style="small"):
+        spot = ImVec2(x, round(top + (height - ui.theme.size("small")) / 2))
+        imgui.get_window_draw_list().add_text(spot, ui.color("muted"), stage)
+        x += imgui.calc_text_size(stage).x + ui.u(1)
+    imgui.set_cursor_screen_pos(ImVec2(x, top + (height - side) / 2))
+    if icon_button(ui, "chat.cancel_load", ICON_CLOSE, "Cancel", side=side, style="small"):
+        return [CancelLoading()]
+    return []
+
+
+def _draw_empty(state: AppState, ui: Ui, height: float) -> list[Action]:
+    imgui.begin_child("welcome", ImVec2(0, height), 0, imgui.WindowFlags_.no_saved_settings)
+    offset, width = column(ui)
+    width = min(width, ui.u(120))
+    offset = (imgui.get_content_region_avail().x - width) / 2
+    imgui.set_cursor_pos_y(max(ui.u(4), height / 2 - ui.u(38)))
+    imgui.set_cursor_pos_x(imgui.get_cursor_pos_x() + offset)
+    imgui.begin_child("welcome.column", ImVec2(width, 0), imgui.ChildFlags_.auto_resize_y)
+    with ui.styled(item_spacing=(ui.u(2), ui.u(2))):
+        if state.load:
+            actions = _draw_loading(state, ui)
+        elif state.model:
+            actions = _draw_welcome(state, ui, width)
+        else:
+            actions = _draw_no_model(state, ui)
+    imgui.end_child()
+    imgui.end_child()
+    return actions
+
+
+def _title(ui: Ui, words: str, note: str) -> None:
+    with ui.font("bold", "display"):
+        imgui.push_text_wrap_pos(0.0)
+        imgui.text_unformatted(words)
+        imgui.pop_text_wrap_pos()
+    wrapped(ui, note, style="body")
+    imgui.dummy(ImVec2(0, ui.u(3)))
+
+
+def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
+    _title(
+        ui,
+        "What shall we talk about?",
+        "The model runs on this machine. Nothing you write leaves it.",
+    )
+    actions: list[Action] = []
+    for number, (verb, prompt) in enumerate(EXAMPLES):
+        if _example(ui, f"example.{number}", verb, prompt, width):
+            actions.append(SetDraft(prompt) if obstacle(state) else Send(prompt))
+    return actions
+
+
+def _example(ui: Ui, name: str, verb: str, prompt: str, width: float) -> bool:
+    draw, at, height = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos(), ui.u(12)
+    clicked = imgui.invisible_button(name, ImVec2(width, height))
+    ui.mark(name)
+    end = ImVec2(at.x + width, at.y + height)
+    fill = "hover" if imgui.is_item_hovered() else "base"
+    draw.add_rect_filled(at, end, ui.color(fill), ui.theme.radius)
+    draw.add_rect(at, end, ui.color("border"), ui.theme.radius, ui.u(0.25))
+    y = at.y + (height - ui.theme.text) / 2
+    draw.add_text(ImVec2(at.x + ui.u(3), y), ui.color("accent"), ICON_SPARKLES)
+    left = ui.u(3) + ui.theme.text + ui.u(2.5)
+    with ui.font("bold"):
+        draw.add_text(ImVec2(at.x + left, y), ui.color("text"), verb)
+    left += ui.u(17)
+    draw.add_text(ImVec2(at.x + left, y), ui.color("muted"), fit(prompt, width - left - ui.u(3)))
+    return clicked
+
+
+def _draw_loading(state: AppState, ui: Ui) -> list[Action]:
+    assert state.load is not None
+    _title(ui, "Getting ready", f"Loading {short_name(state.load.source)}.")
+    progress(ui, state.load.stage.capitalize(), state.load.fraction)
+    ui.mark("chat.loading")
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    label = "Cancelling" if state.load.cancelling else "Cancel"
+    if button(ui, "chat.cancel_load", label, enabled=not state.load.cancelling):
+        return [CancelLoading()]
+    return []
+
+
+def _draw_no_model(state: AppState, ui: Ui) -> list[Action]:
+    _title(
+        ui,
+        "No model is loaded",
+        "Open a GGUF file, drop one on this window, or take the model that comes along.",
+    )
+    actions: list[Action] = []
+    if primary_button(ui, "chat.load_default", "Load the default model"):
+        actions.append(OpenModel(None))
+    imgui.same_line()
+    if button(ui, "chat.open_models", "Choose a model"):
+        ui.opened = "models"
+    return actions

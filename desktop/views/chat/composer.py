@@ -1,0 +1,202 @@
+"""Where a person writes: it grows with the text; Enter sends, Shift+Enter breaks, Esc stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from imgui_bundle import ImVec2, imgui
+
+from desktop.state.actions import Action, CancelEdit, Send, SetDraft, StopAnswer
+from desktop.state.requests import obstacle
+from desktop.state.state import AppState
+from desktop.views.cache.overflow import draw_meter
+from desktop.views.chat.conversation import column
+from desktop.widgets.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import icon_button, text, tip
+
+MAX_LINES = 6
+
+
+@dataclass(slots=True)
+class Input:
+    """What the text field holds; a draft changed from outside needs a field with a new identity."""
+
+    text: str = ""
+    generation: int = 0
+    focus: bool = True
+    begun: tuple[int, bool] = (0, False)  # the chat's number, and whether there was a model
+    to_end: bool = True  # a new field begins with the caret at the start; it belongs at the end
+
+    def renew(self, text: str) -> None:
+        self.text, self.generation = text, self.generation + 1
+        self.focus = self.to_end = True
+
+    def place_caret(self, data: Any) -> int:
+        """Callback of the field while it has the focus."""
+        if self.to_end:
+            data.cursor_pos = data.selection_start = data.selection_end = data.buf_text_len
+            self.to_end = False
+        return 0
+
+
+def composer_height(state: AppState, ui: Ui) -> float:
+    _, width = column(ui)
+    banner = ui.u(7) if state.editing is not None else 0.0
+    return _field_height(state, ui, width) + ui.u(4) + banner + ui.u(7.5)
+
+
+def draw_composer(state: AppState, ui: Ui) -> list[Action]:
+    """The input card with its button, and a line that teaches the keys."""
+    held = _held(state, ui)
+    offset, width = column(ui)
+    origin = imgui.get_cursor_screen_pos()
+    x, y = origin.x + offset, origin.y
+    actions: list[Action] = []
+    if state.editing is not None:
+        actions += _draw_banner(ui, x, y, width)
+        y += ui.u(7)
+    height = _field_height(state, ui, width) + ui.u(4)
+    _draw_card(ui, x, y, width, height)
+    actions += _draw_field(state, ui, held, ImVec2(x, y), width, height)
+    actions += _draw_button(state, ui, held, ImVec2(x + width, y + height))
+    _draw_hint(state, ui, x, y + height + ui.u(1.5), width)
+    return actions
+
+
+def _held(state: AppState, ui: Ui) -> Input:
+    held: Input = ui.memory.setdefault("input", Input(state.draft))
+    if held.text != state.draft:
+        held.renew(state.draft)
+    begun = (state.chat, state.model is not None)
+    if begun != held.begun:  # a new chat, or the first moment something can be asked
+        held.begun = begun
+        held.focus = not imgui.get_io().want_text_input
+    return held
+
+
+def _inner_width(ui: Ui, width: float) -> float:
+    return width - ui.u(2) - ui.u(12)
+
+
+def _field_height(state: AppState, ui: Ui, width: float) -> float:
+    room = _inner_width(ui, width) - ui.u(3)
+    with ui.font():
+        wanted = imgui.calc_text_size(state.draft + "|", wrap_width=room).y
+    lines = min(MAX_LINES, max(1, round(wanted / ui.theme.text)))
+    return lines * ui.theme.text + ui.u(3)
+
+
+def _draw_card(ui: Ui, x: float, y: float, width: float, height: float) -> None:
+    draw, low, high = imgui.get_window_draw_list(), ImVec2(x, y), ImVec2(x + width, y + height)
+    draw.add_rect_filled(low, high, ui.color("raised"), ui.u(3))
+    edge = "accent" if ui.memory.get("input.active") else "border"
+    draw.add_rect(low, high, ui.color(edge), ui.u(3), ui.u(0.35))
+
+
+def _draw_field(
+    state: AppState, ui: Ui, held: Input, at: ImVec2, width: float, height: float
+) -> list[Action]:
+    flags = imgui.InputTextFlags_
+    spot = ImVec2(at.x + ui.u(2), at.y + ui.u(2))
+    imgui.set_cursor_screen_pos(spot)
+    if held.focus:
+        imgui.set_keyboard_focus_here()
+        held.focus = False
+    escaped = imgui.is_key_pressed(imgui.Key.escape, False)
+    with (
+        ui.colored(frame_bg="-", frame_bg_hovered="-", frame_bg_active="-", nav_cursor="-"),
+        ui.styled(frame_padding=(ui.u(1.5), ui.u(1.5)), window_padding=(0.0, 0.0)),
+    ):
+        sent, words = imgui.input_text_multiline(
+            f"##input{held.generation}",
+            held.text,
+            ImVec2(_inner_width(ui, width), height - ui.u(2)),
+            flags.ctrl_enter_for_new_line
+            | flags.enter_returns_true
+            | flags.word_wrap
+            | (flags.callback_always if held.to_end else 0),
+            held.place_caret if held.to_end else None,
+        )
+    ui.mark("chat.input")
+    was_active, ui.memory["input.active"] = ui.memory.get("input.active"), imgui.is_item_active()
+    if not held.text and not words:
+        draw = imgui.get_window_draw_list()
+        hint = ImVec2(spot.x + ui.u(1.5), spot.y + ui.u(1.5))
+        draw.add_text(hint, ui.color("muted"), "Ask something")
+    if escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
+        held.renew(held.text)
+        return _escape(state)
+    actions: list[Action] = []
+    if words != held.text:
+        held.text = words
+        actions.append(SetDraft(words))
+    if sent:
+        held.focus = True
+        actions.append(Send(words))
+    return actions
+
+
+def _escape(state: AppState) -> list[Action]:
+    if state.busy:
+        return [StopAnswer()]
+    return [CancelEdit()] if state.editing is not None else []
+
+
+def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[Action]:
+    side = ui.u(8)
+    imgui.set_cursor_screen_pos(ImVec2(corner.x - side - ui.u(1.5), corner.y - side - ui.u(1)))
+    if state.running:
+        return _draw_stop(state, ui, side)
+    ready = bool(held.text.strip()) and not obstacle(state)
+    fill = "accent" if ready else "hover"
+    colors = {"button": fill, "button_hovered": "accent_hover" if ready else fill}
+    with (
+        ui.colored(text="on_accent" if ready else "faint", button_active=fill, **colors),
+        ui.styled(frame_padding=(0.0, 0.0), frame_rounding=ui.u(2)),
+    ):
+        clicked = imgui.button(f"{ICON_SEND}##send", ImVec2(side, side))
+    ui.mark("chat.send")
+    tip(ui, (obstacle(state) if held.text.strip() else "") or "Send (Enter)")
+    if clicked:
+        held.focus = True
+    return [Send(held.text)] if clicked else []
+
+
+def _draw_stop(state: AppState, ui: Ui, side: float) -> list[Action]:
+    assert state.running is not None
+    colors = {"button": "hover", "button_hovered": "pressed", "button_active": "pressed"}
+    with ui.colored(**colors), ui.styled(frame_rounding=ui.u(2)):
+        clicked = imgui.button("##stop", ImVec2(side, side))
+    ui.mark("chat.stop")
+    low, inset = imgui.get_item_rect_min(), side * 0.34
+    end = ImVec2(low.x + side - inset, low.y + side - inset)
+    fill = ui.color("faint" if state.running.stopping else "text")
+    draw = imgui.get_window_draw_list()
+    draw.add_rect_filled(ImVec2(low.x + inset, low.y + inset), end, fill, ui.u(0.5))
+    tip(ui, "Stopping" if state.running.stopping else "Stop (Esc)")
+    return [StopAnswer()] if clicked else []
+
+
+def _draw_banner(ui: Ui, x: float, y: float, width: float) -> list[Action]:
+    imgui.set_cursor_screen_pos(ImVec2(x + ui.u(2), y + ui.u(1)))
+    text(ui, f"{ICON_EDIT}  Editing: sending replaces what followed", "muted", "small")
+    side = ui.u(6)
+    imgui.set_cursor_screen_pos(ImVec2(x + width - side, y))
+    clicked = icon_button(
+        ui, "chat.cancel_edit", ICON_CLOSE, "Keep it as it was (Esc)", side=side, style="small"
+    )
+    return [CancelEdit()] if clicked else []
+
+
+def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> None:
+    words = "Enter sends  ·  Shift+Enter breaks the line"
+    if state.busy:
+        words = "Esc stops"
+    draw = imgui.get_window_draw_list()
+    with ui.font(style="small"):
+        size = imgui.calc_text_size(words)
+        if size.x <= width:
+            draw.add_text(ImVec2(round(x + ui.u(1)), y), ui.color("faint"), words)
+    draw_meter(state, ui, x + width - ui.u(1), y, width - size.x - ui.u(6))

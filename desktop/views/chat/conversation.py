@@ -1,0 +1,378 @@
+"""The messages of the chat: only those in sight are drawn, all heights come from a cache."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Any
+
+from imgui_bundle import ImVec2, imgui
+
+from core.messages import GenerationStats
+from desktop.state.actions import Action, ContinueAnswer, EditMessage, Regenerate
+from desktop.state.state import AppState, Message
+from desktop.views.chat.compare import CompareItem
+from desktop.views.chat.highlight import draw_highlight, show_message
+from desktop.views.chat.unseen import Unseen
+from desktop.views.tokens.tokens import (
+    TokenItem,
+    draw_choice,
+    draw_pointed,
+    draw_versions,
+    place_of,
+)
+from desktop.widgets.icons import (
+    ICON_CHEVRON_DOWN,
+    ICON_CONTINUE,
+    ICON_EDIT,
+    ICON_REGENERATE,
+    ICON_SPARKLES,
+    ICON_WARNING,
+)
+from desktop.widgets.rich_text import Page, RichText, copy_button, draw_page
+from desktop.widgets.theme import MEASURE
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import duration, rate, sentence, tokens
+from desktop.widgets.widgets import fit, icon_button, meter, tip
+
+ENDINGS = {
+    "length": "Reached the limit of new tokens. Continue makes more.",
+    "context": "The context is full.",
+    "stopped": "Stopped.",
+    "error": "The answer could not be finished.",
+}
+
+
+REUSE = "So much of what the model had to read was in the cache already and was not read again."
+
+
+@dataclass(slots=True)
+class Scroll:
+    """Whether the view follows the answer, and the largest scroll when it was last drawn."""
+
+    chat: int
+    follow: bool = True
+    bottom: float = 0.0
+    count: int = 0
+
+
+def column(ui: Ui) -> tuple[float, float]:
+    """Offset and width of the reading column in the current window."""
+    room = imgui.get_content_region_avail().x
+    width = min(room - ui.u(6), float(round(MEASURE * ui.theme.text)))
+    return float(round((room - width) / 2)), width
+
+
+def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
+    """The scrolling list of messages, `height` pixels tall."""
+    actions: list[Action] = []
+    flags = imgui.WindowFlags_.no_saved_settings
+    offset, width = column(ui)  # before the scrollbar takes its part: in line with the input
+    with ui.styled(window_padding=(0.0, 0.0)):
+        imgui.begin_child("conversation", ImVec2(0, height), 0, flags)
+        scroll = _scroll(state, ui)
+        marks = Unseen(state, ui)
+        tops, ends = _places(state, ui, marks, width)
+        show_message(ui, scroll, tops, ends)
+        for index in _in_sight(tops, ends):
+            y, height = tops[index], ends[index] - tops[index]
+            marks.draw(index, offset, y, width)
+            marks.shade(index, offset, y, width, height)
+            imgui.set_cursor_pos(ImVec2(offset, y))
+            imgui.push_id(index)
+            actions += _item(state, ui, index, state.messages[index], width).draw()
+            imgui.pop_id()
+        imgui.set_cursor_pos(ImVec2(0, _below(ends, ui)))
+        imgui.dummy(ImVec2(1, ui.u(2)))
+        if scroll.follow:
+            imgui.set_scroll_here_y(1.0)
+        if state.xray.shown:
+            actions += draw_pointed(state, ui)
+        scroll.bottom = imgui.get_scroll_max_y()
+        imgui.end_child()
+    actions += draw_choice(state, ui)
+    _jump_button(ui, scroll)
+    return actions
+
+
+def _item(
+    state: AppState, ui: Ui, index: int, message: Message, width: float
+) -> _Item | TokenItem | CompareItem:
+    """A message as it is to be shown."""
+    if state.comparing and state.comparing.index == index:
+        return CompareItem(state, ui, index, width)
+    if state.xray.shown:
+        return TokenItem(state, ui, index, message, width)
+    return _Item(state, ui, index, message, width)
+
+
+def _scroll(state: AppState, ui: Ui) -> Scroll:
+    """Follow the end, until the person scrolls up; again from a new message or the end."""
+    scroll: Scroll = ui.memory.setdefault("scroll", Scroll(state.chat))
+    if scroll.chat != state.chat:
+        scroll = ui.memory["scroll"] = Scroll(state.chat)
+    at, wheel = imgui.get_scroll_y(), imgui.get_io().mouse_wheel
+    wheeled = imgui.is_window_hovered() and wheel > 0 and imgui.get_scroll_max_y() > 0
+    dragged = imgui.is_mouse_dragging(0) and at < scroll.bottom - ui.u(8)
+    if wheeled or dragged:
+        scroll.follow = False
+    elif at >= scroll.bottom - ui.u(2):
+        scroll.follow = True
+    if len(state.messages) > scroll.count:
+        scroll.follow = True
+    scroll.count = len(state.messages)
+    return scroll
+
+
+def _places(
+    state: AppState, ui: Ui, marks: Unseen, width: float
+) -> tuple[list[float], list[float]]:
+    """Where each message begins and ends, in pixels from the top of the list. Those before the last
+    are found again only when one of them, or what they depend on, is another."""
+    before = state.messages[:-1]
+    key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown)
+    held = ui.memory.get("stack")
+    if state.xray.shown or held is None or held[0] != key or held[1] != before:
+        held = ui.memory["stack"] = (key, before, *_stacked(state, ui, marks, width))
+    tops, ends = list(held[2]), list(held[3])
+    if state.messages:
+        last = len(before)
+        tops.append(_below(ends, ui) + marks.height(last))
+        ends.append(tops[-1] + _height(state, ui, last, state.messages[last], width))
+    return tops, ends
+
+
+def _stacked(
+    state: AppState, ui: Ui, marks: Unseen, width: float
+) -> tuple[list[float], list[float]]:
+    """All messages but the last."""
+    tops: list[float] = []
+    ends: list[float] = []
+    for index, message in enumerate(state.messages[:-1]):
+        tops.append(_below(ends, ui) + marks.height(index))
+        ends.append(tops[-1] + _height(state, ui, index, message, width))
+    return tops, ends
+
+
+def _below(ends: list[float], ui: Ui) -> float:
+    return (ends[-1] if ends else 0.0) + ui.u(4)
+
+
+def _in_sight(tops: list[float], ends: list[float]) -> range:
+    """The messages of which something is seen, or the line above them."""
+    low = imgui.get_scroll_y()
+    first, last = bisect_left(ends, low), bisect_right(tops, low + imgui.get_window_height())
+    return range(first, min(last + 1, len(tops)))  # one whose line alone is in sight
+
+
+def _height(state: AppState, ui: Ui, index: int, message: Message, width: float) -> float:
+    """Of one message; measured again only when it, the width or the text size changes."""
+    known: dict[int, Any] = ui.memory.setdefault("heights", {})
+    place = place_of(state, ui, index) if state.xray.shown else None
+    shown = (state.xray.shown, place, state.comparing)
+    key = (width, ui.theme.text, state.answering is message, *shown)
+    held = known.get(index)
+    if held is None or held[0] is not message or held[1] != key:
+        height = _item(state, ui, index, message, width).height
+        held = known[index] = (message, key, height)
+    return float(held[2])
+
+
+def _jump_button(ui: Ui, scroll: Scroll) -> None:
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    if scroll.follow or scroll.bottom <= 0:
+        return
+    side = ui.u(8)
+    back = imgui.get_cursor_screen_pos()
+    spot = ImVec2((low.x + high.x - side) / 2, high.y - side - ui.u(2))
+    imgui.set_cursor_screen_pos(spot)
+    imgui.set_next_item_allow_overlap()
+    imgui.begin_child("jump", ImVec2(side, side), 0, imgui.WindowFlags_.no_background)
+    draw, middle = imgui.get_window_draw_list(), ImVec2(spot.x + side / 2, spot.y + side / 2)
+    draw.add_circle_filled(middle, side / 2, ui.color("raised"))
+    draw.add_circle(middle, side / 2 - 1, ui.color("border"), 0, ui.u(0.25))
+    with ui.styled(frame_rounding=side / 2):
+        if icon_button(ui, "chat.jump", ICON_CHEVRON_DOWN, "To the end", side=side):
+            scroll.follow = True
+    imgui.end_child()
+    imgui.set_cursor_screen_pos(back)
+
+
+def reuse(stats: GenerationStats) -> str:
+    if not stats.reused_tokens or not stats.prompt_tokens:
+        return ""
+    return f"  ·  {stats.reused_tokens / stats.prompt_tokens:.0%} reused"
+
+
+class _Item:
+    """One message at its width: its height, and how it is drawn at the cursor."""
+
+    def __init__(self, state: AppState, ui: Ui, index: int, message: Message, width: float) -> None:
+        self.state, self.ui, self.index, self.message = state, ui, index, message
+        self.width, self.user = width, message.role == "user"
+        self.last = index == len(state.messages) - 1
+        self.writing = self.last and state.answering is message
+        self.row, self.left = ui.u(7), 0.0
+        text: RichText = ui.memory.setdefault("rich_text", RichText())
+        room = width * 0.84 - ui.u(7) if self.user else width
+        self.page: Page = text.page(
+            ui, message.text, float(round(room)), plain=self.user, live=self.writing
+        )
+        self.label = 0.0 if self.user else ui.theme.size("small") + ui.u(2)
+        self.height = self._height()
+
+    def _height(self) -> float:
+        if self.user:
+            return self.page.height + self.ui.u(4) + self.row
+        text = self.page.height
+        if self.writing:
+            text = max(text, self.ui.theme.line) + (0 if self.message.text else self.ui.u(4))
+        return self.label + text + self._ending_height() + self.row + self.ui.u(1)
+
+    def _ending(self) -> str:
+        reason = self.message.stop_reason
+        if self.message.problem or reason is None or reason == "end":
+            return sentence(self.message.problem)
+        return ENDINGS[reason]
+
+    def _ending_height(self) -> float:
+        words = self._ending()
+        if not words:
+            return 0.0
+        with self.ui.font(style="small"):
+            wrap = imgui.calc_text_size(words, wrap_width=self.width - self.ui.u(6))
+        return wrap.y + self.ui.u(2)
+
+    def draw(self) -> list[Action]:
+        at = imgui.get_cursor_screen_pos()
+        held = imgui.HoveredFlags_.allow_when_blocked_by_active_item  # a button being pressed
+        hovered = imgui.is_window_hovered(held) and imgui.is_mouse_hovering_rect(
+            at, ImVec2(at.x + self.width, at.y + self.height)
+        )
+        name = f"message.{self.index}"
+        self.ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
+        return self._draw_user(at, hovered) if self.user else self._draw_answer(at)
+
+    def _draw_user(self, at: ImVec2, hovered: bool) -> list[Action]:
+        ui, page = self.ui, self.page
+        pad_x, pad_y = ui.u(3.5), ui.u(2)
+        width = page.width + pad_x * 2
+        low = ImVec2(at.x + self.width - width, at.y)
+        high = ImVec2(at.x + self.width, at.y + page.height + pad_y * 2)
+        draw = imgui.get_window_draw_list()
+        edited = self.state.editing == self.index
+        draw.add_rect_filled(low, high, ui.color("bubble"), ui.u(3))
+        if edited:
+            draw.add_rect(low, high, ui.color("accent"), ui.u(3), ui.u(0.5))
+        draw_highlight(self.state, ui, self.index, page, low.x + pad_x, low.y + pad_y)
+        draw_page(ui, page, low.x + pad_x, low.y + pad_y, page.width, f"user.{self.index}")
+        if not hovered:
+            return []
+        side = ui.u(6)
+        imgui.set_cursor_screen_pos(ImVec2(high.x - side * 2 - ui.u(1), high.y + ui.u(0.5)))
+        name = f"message.{self.index}"
+        clicked = icon_button(
+            ui, f"{name}.edit", ICON_EDIT, "Edit and ask again", side=side, style="small"
+        )
+        imgui.same_line(0, ui.u(1))
+        copy_button(ui, f"{name}.copy", self.message.text, "Copy the message", side)
+        return [EditMessage(self.index)] if clicked and not self.state.busy else []
+
+    def _draw_answer(self, at: ImVec2) -> list[Action]:
+        ui = self.ui
+        self.left = at.x
+        self._draw_label(at)
+        y = at.y + self.label
+        draw_highlight(self.state, ui, self.index, self.page, at.x, y)
+        draw_page(ui, self.page, at.x, y, self.width, f"answer.{self.index}")
+        if self.writing:
+            self._draw_writing(at.x, y)
+            return []
+        y += self.page.height
+        if words := self._ending():
+            self._draw_ending(words, at.x, y + ui.u(2))
+            y += self._ending_height()
+        imgui.set_cursor_screen_pos(ImVec2(at.x - ui.u(1.5), y + ui.u(1)))
+        return self._draw_tools()
+
+    def _draw_label(self, at: ImVec2) -> None:
+        ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")
+        font = ui.fonts["bold"]
+        draw.add_text(font, small, at, ui.color("accent"), ICON_SPARKLES)
+        model = self.state.model.name if self.state.model else "Assistant"
+        spot = ImVec2(at.x + small + ui.u(1.5), at.y)
+        draw.add_text(font, small, spot, ui.color("muted"), model)
+
+    def _draw_writing(self, x: float, y: float) -> None:
+        """The caret at the end of the text, or what is being waited for."""
+        ui, draw, running = self.ui, imgui.get_window_draw_list(), self.state.running
+        assert running is not None
+        if self.message.text:
+            runs = [(top, run) for top, laid in self.page.blocks for run in laid.runs]
+            if runs:
+                top, run = runs[-1]
+                end = x + run.x + run.width + ui.u(2)
+                spot = ImVec2(end, y + top + run.y + ui.theme.text / 2)
+                draw.add_circle_filled(spot, ui.u(1), ui.color("accent"))
+            return
+        words = "Waiting for the engine"
+        if running.phase != "waiting":
+            words = f"Reading the prompt: {running.done} of {running.prompt_tokens} tokens"
+        if running.phase == "decode":
+            words = "Thinking of the first word"
+        with ui.font(style="small"):
+            draw.add_text(ImVec2(x, y + ui.u(0.5)), ui.color("muted"), words)
+        if running.phase == "prefill" and running.prompt_tokens:
+            imgui.set_cursor_screen_pos(ImVec2(x, y + ui.theme.line + ui.u(0.5)))
+            meter(ui, running.done / running.prompt_tokens, min(self.width, ui.u(60)), ui.u(1))
+            ui.mark("chat.prefill")
+
+    def _draw_ending(self, words: str, x: float, y: float) -> None:
+        ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")
+        bad = self.message.stop_reason in ("error", "context")
+        font, color = ui.fonts["regular"], ui.color("warning" if bad else "muted")
+        if bad:
+            draw.add_text(font, small, ImVec2(x, y), color, ICON_WARNING)
+            x += small + ui.u(1.5)
+        draw.add_text(font, small, ImVec2(x, y), color, words, self.width - ui.u(6))
+
+    def _draw_tools(self) -> list[Action]:
+        ui, name, side = self.ui, f"message.{self.index}", self.ui.u(6)
+        actions: list[Action] = []
+        imgui.begin_group()
+        copy_button(ui, f"{name}.copy", self.message.text, "Copy the answer", side)
+        if self.last and not self.state.busy:
+            imgui.same_line(0, ui.u(1))
+            hint = "Answer again; a new seed gives another answer"
+            if icon_button(ui, "chat.regenerate", ICON_REGENERATE, hint, side=side, style="small"):
+                actions.append(Regenerate())
+            imgui.same_line(0, ui.u(1))
+            hint = "Continue from where the answer ended"
+            if icon_button(ui, "chat.continue", ICON_CONTINUE, hint, side=side, style="small"):
+                actions.append(ContinueAnswer())
+        if self.message.versions:
+            imgui.same_line(0, ui.u(1))
+            actions += draw_versions(self.state, ui, self.index)
+        self._draw_stats(side)
+        imgui.end_group()
+        return actions
+
+    def _draw_stats(self, side: float) -> None:
+        stats, ui = self.message.stats, self.ui
+        if stats is None or not stats.new_tokens:
+            return
+        words = (
+            f"{tokens(stats.new_tokens)}  ·  {rate(stats.decode_tok_s)} tok/s"
+            f"  ·  first after {duration(stats.ttft_ms)}{reuse(stats)}"
+        )
+        imgui.same_line(0, ui.u(2))
+        at = imgui.get_cursor_screen_pos()
+        small = ui.theme.size("small")
+        spot = ImVec2(at.x, at.y + (side - small) / 2)
+        draw = imgui.get_window_draw_list()
+        with ui.font(style="small"):
+            words = fit(words, self.left + self.width - at.x)
+            imgui.dummy(imgui.calc_text_size(words))
+        ui.mark(f"message.{self.index}.stats")
+        tip(ui, REUSE if stats.reused_tokens else "")
+        draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), words)

@@ -1,0 +1,1 @@
+"""What belongs to no conversation: models, settings, speed, the log."""

@@ -1,0 +1,174 @@
+"""How fast: tokens a second over time, what a step takes, and how long frames of this window do."""
+
+from __future__ import annotations
+
+import numpy as np
+from imgui_bundle import ImVec2, ImVec4, imgui, implot
+from numpy.typing import NDArray
+
+from core.messages import GenerationStats
+from desktop.state.actions import Action
+from desktop.state.state import AppState, RateSample
+from desktop.views.quantization import step_profile
+from desktop.widgets.frame_times import quantiles
+from desktop.widgets.theme import vec
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import duration, rate, size, tokens
+from desktop.widgets.widgets import facts, heading, wrapped
+
+Floats = NDArray[np.float64]
+READ_HINT = (
+    "Weights and cache that the tokens of the answer read, each second. A step that is measured "
+    "below also measures how fast memory can be read at all."
+)
+PAUSE = 0.4  # seconds without a token that end a line of the plot
+BARE = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    heading(ui, "Tokens a second", "Live, from the arrival of each token at the window.")
+    points = [sample for sample in state.rates if sample.phase == "decode"]
+    if len(points) > 1:
+        _draw_rates(ui, points, _limit(state))
+    elif state.last_stats is None:
+        wrapped(ui, "Measuring." if state.busy else "Nothing was measured yet: ask something.")
+    _draw_stats(state, ui)
+    imgui.dummy(ImVec2(0, ui.u(2)))
+    if len(points) > 1:
+        heading(ui, "Engine time", "Milliseconds of the model's step for a token, nothing else.")
+        _draw_steps(ui, points)
+        imgui.dummy(ImVec2(0, ui.u(2)))
+    actions = step_profile.draw(state, ui)
+    imgui.dummy(ImVec2(0, ui.u(2)))
+    heading(ui, "Frame time", "Milliseconds from input to submit, for the frames that were drawn.")
+    _draw_frames(ui)
+    return actions
+
+
+def _spec(ui: Ui, series: int, fill: float = 0.0) -> implot.Spec:
+    spec = implot.Spec()
+    color: ImVec4 = vec(ui.theme.palette.series[series])
+    spec.line_color = color
+    spec.line_weight = max(1.0, ui.u(0.4))
+    spec.fill_color = color
+    spec.fill_alpha = fill
+    return spec
+
+
+def _begin(ui: Ui, name: str, x: str, y: str, *, ticks: bool = True) -> bool:
+    flags = implot.Flags_.no_legend | implot.Flags_.no_mouse_text | implot.Flags_.no_menus
+    height = ui.u(30)
+    if not implot.begin_plot(name, ImVec2(-1, height), flags | implot.Flags_.no_inputs):
+        return False
+    fit = implot.AxisFlags_.auto_fit
+    bare = BARE if ticks else BARE | implot.AxisFlags_.no_tick_labels
+    implot.setup_axes(x, y, bare | fit | implot.AxisFlags_.no_grid_lines, BARE)
+    return True
+
+
+def _limit(state: AppState) -> float:
+    """Tokens a second if the bytes of a token were read as fast as memory was measured; or 0."""
+    profile, stats = state.quantization.profile, state.last_stats
+    if profile is None or stats is None or state.executor is None:
+        return 0.0
+    if profile.device != state.executor.device or not stats.read_bytes:
+        return 0.0
+    return 1e9 * profile.memory_gb_s / stats.read_bytes
+
+
+def _draw_rates(ui: Ui, points: list[RateSample], limit: float) -> None:
+    rates = np.array([p.rate for p in points], np.float64)
+    with ui.font(style="small"):
+        if _begin(ui, "##rates", "seconds", "tok/s"):
+            top = max(rates.max(), limit) * 1.15
+            implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
+            times = _plot_answers(ui, points, rates, 0)
+            if limit:
+                _draw_limit(ui, times, limit)
+            implot.end_plot()
+    ui.mark("performance.rates")
+
+
+def _draw_limit(ui: Ui, times: Floats, limit: float) -> None:
+    spec = implot.Spec()
+    spec.line_color = vec(ui.theme.palette.muted)
+    spec.line_weight = max(1.0, ui.u(0.25))
+    implot.plot_line("limit", times[[0, -1]], np.full(2, limit), spec)
+    below = ImVec2(0, ui.u(2.5))
+    middle = float(times[0] + times[-1]) / 2
+    implot.plot_text(f"what memory allows: {rate(limit)}", middle, limit, below)
+
+
+def _draw_steps(ui: Ui, points: list[RateSample]) -> None:
+    taken = np.array([p.step_ms for p in points], np.float64)
+    low, middle, high, most = quantiles(taken, (0.05, 0.5, 0.95, 0.99))
+    top = max(most * 1.3, 1.0)
+    with ui.font(style="small"):
+        if _begin(ui, "##steps", "seconds", "ms"):
+            implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
+            _plot_answers(ui, points, taken, 2)
+            implot.end_plot()
+    ui.mark("performance.steps")
+    shown = f"{middle:.1f} ms  ·  {low:.1f} to {high:.1f} ms"
+    facts(ui, "steps", [("A step", shown, "The middle one, and where nine of ten lie.")])
+
+
+def _plot_answers(ui: Ui, points: list[RateSample], values: Floats, series: int) -> Floats:
+    """Answers stand side by side, a line each; most of the time between them is left out. The
+    times on the axis, in seconds."""
+    steps = np.diff(np.array([p.time for p in points]), prepend=points[0].time)
+    times = np.cumsum(np.minimum(steps, PAUSE))
+    for answer in np.split(np.arange(len(points)), np.flatnonzero(steps >= PAUSE)):
+        x, y = times[answer], values[answer]
+        implot.plot_shaded("values", x, y, 0.0, _spec(ui, series, 0.12))
+        implot.plot_line("values", x, y, _spec(ui, series))
+    return times
+
+
+def _draw_stats(state: AppState, ui: Ui) -> None:
+    stats = state.last_stats
+    if stats is None:
+        return
+    read = stats.prompt_tokens - stats.reused_tokens
+    facts(
+        ui,
+        "stats",
+        [
+            (
+                "Prompt",
+                f"{tokens(read)} at {rate(stats.prefill_tok_s)} tok/s",
+                f"{stats.reused_tokens} of {stats.prompt_tokens} tokens were still in the cache.",
+            ),
+            ("Answer", f"{tokens(stats.new_tokens)} at {rate(stats.decode_tok_s)} tok/s", ""),
+            ("First token", duration(stats.ttft_ms), "From sending to the first token."),
+            ("Memory", _read_rate(state, stats), READ_HINT),
+            ("Peak memory", size(stats.peak_rss_bytes), "The most this program has held in RAM."),
+        ],
+    )
+
+
+def _read_rate(state: AppState, stats: GenerationStats) -> str:
+    """Bytes a second that the answer's tokens read, and what that is of a plain read."""
+    limit = _limit(state)
+    share = f", {100 * stats.decode_tok_s / limit:.0f} % of a plain read" if limit else ""
+    return f"{stats.read_bytes * stats.decode_tok_s / 1e9:.1f} GB/s{share}"
+
+
+def _draw_frames(ui: Ui) -> None:
+    values = ui.frames.values()
+    if values.size < 2:
+        wrapped(ui, "No frames yet.")
+        return
+    numbers = np.arange(values.size, dtype=np.float64)
+    p = ui.frames.percentiles()
+    top = max(p["p99"] * 1.3, 20.0)
+    with ui.font(style="small"):
+        if _begin(ui, "##frames", "the last is on the right", "ms", ticks=False):
+            implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
+            implot.plot_shaded("frame", numbers, values, 0.0, _spec(ui, 1, 0.12))
+            implot.plot_line("frame", numbers, values, _spec(ui, 1))
+            implot.end_plot()
+    ui.mark("performance.frames")
+    shown = "  ·  ".join(f"{name} {p[name]:.1f} ms" for name in ("p50", "p95", "p99"))
+    hint = "Half, 95 % and 99 % of the frames took at most this long. 33 ms is 30 frames a second."
+    facts(ui, "frames", [("Percentiles", shown, hint)])

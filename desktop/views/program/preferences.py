@@ -1,0 +1,52 @@
+"""The program's own settings: looks and layout."""
+
+from __future__ import annotations
+
+from imgui_bundle import imgui
+
+from desktop.state.actions import Action, ResetLayout, SetFontSize, SetTheme
+from desktop.state.state import AppState, ThemeName
+from desktop.widgets.controls import chooser, slider
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import button, facts, text
+
+THEMES: tuple[tuple[ThemeName, str], ...] = (("dark", "Dark"), ("light", "Light"))
+KEYS = (
+    ("New chat", "Ctrl+N"),
+    ("Open a model", "Ctrl+O"),
+    ("Write", "Ctrl+L"),
+    ("Stop", "Esc"),
+    ("Copy the last answer", "Ctrl+Shift+C"),
+    ("Larger, smaller text", "Ctrl++  Ctrl+-"),
+)
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    actions: list[Action] = []
+    text(ui, "Theme", style="small")
+    theme = chooser(ui, "settings.theme", THEMES, state.theme)
+    if theme != state.theme:
+        actions.append(SetTheme(theme))
+    actions += _draw_font_size(state, ui)
+    imgui.separator()
+    facts(ui, "keys", [(what, key, "") for what, key in KEYS])
+    imgui.separator()
+    hint = "Puts the panels back where they were at first"
+    if button(ui, "settings.reset_layout", "Reset the layout", hint=hint):
+        actions.append(ResetLayout())
+    return actions
+
+
+def _draw_font_size(state: AppState, ui: Ui) -> list[Action]:
+    """The size takes effect when the slider is let go: it would move under the pointer."""
+    pending = ui.memory.get("font_size", state.font_size)
+    size = slider(
+        ui, "settings.font_size", "Text size", pending, (10, 26), whole=True,
+        shown=f"{pending:.0f} px",
+    )  # fmt: skip
+    if imgui.is_item_active():
+        ui.memory["font_size"] = size
+        return []
+    if ui.memory.pop("font_size", None) is not None and size != state.font_size:
+        return [SetFontSize(size)]
+    return []

@@ -1,0 +1,101 @@
+"""The narrow left rail: what does not belong to one conversation, each as a popover beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from imgui_bundle import ImVec2, imgui
+
+from desktop.state.actions import Action, NewChat, SetTheme
+from desktop.state.state import AppState
+from desktop.views.cache import memory
+from desktop.views.chat import sampler, system_prompt
+from desktop.views.program import models, preferences
+from desktop.widgets.icons import (
+    ICON_DATABASE,
+    ICON_EDIT,
+    ICON_LAYERS,
+    ICON_MOON,
+    ICON_NEW_CHAT,
+    ICON_SETTINGS,
+    ICON_SLIDERS,
+    ICON_SUN,
+)
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import icon_button, popover
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A popover of the rail: `width` in spacing units."""
+
+    name: str
+    title: str
+    icon: str
+    hint: str
+    width: float
+    draw: Callable[[AppState, Ui], list[Action]]
+
+
+PANELS = (
+    Panel("models", "Models", ICON_LAYERS, "Models (Ctrl+M)", 92, models.draw),
+    Panel("sampler", "Sampling", ICON_SLIDERS, "Sampling (Ctrl+P)", 76, sampler.draw),
+    Panel("system_prompt", "System prompt", ICON_EDIT, "System prompt", 92, system_prompt.draw),
+    Panel("memory", "Memory", ICON_DATABASE, "Memory of the conversation", 88, memory.draw),
+    Panel("settings", "Settings", ICON_SETTINGS, "Settings (Ctrl+,)", 80, preferences.draw),
+)
+
+
+def rail_width(ui: Ui) -> float:
+    return ui.u(14)
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    """The rail fills the current window."""
+    actions: list[Action] = []
+    side = ui.u(10)
+    x = (rail_width(ui) - side) / 2
+    tops: dict[str, float] = {}
+    imgui.set_cursor_pos(ImVec2(x, ui.u(2)))
+    hint = "New chat (Ctrl+N)"
+    if icon_button(ui, "rail.new_chat", ICON_NEW_CHAT, hint, side=side, style="title"):
+        actions.append(NewChat())
+    for panel in PANELS[:-1]:
+        imgui.set_cursor_pos_x(x)
+        tops[panel.name] = _panel_button(ui, panel, side)
+    gap = ui.u(2)
+    imgui.set_cursor_pos(ImVec2(x, imgui.get_window_height() - side * 2 - gap * 2))
+    icon, other = (ICON_SUN, "light") if state.theme == "dark" else (ICON_MOON, "dark")
+    if icon_button(ui, "rail.theme", icon, f"Use the {other} theme", side=side, style="title"):
+        actions.append(SetTheme("light" if other == "light" else "dark"))
+    imgui.set_cursor_pos_x(x)
+    tops["settings"] = _panel_button(ui, PANELS[-1], side)
+    for panel in PANELS:
+        actions += _draw_panel(state, ui, panel, tops[panel.name])
+    return actions
+
+
+def _panel_button(ui: Ui, panel: Panel, side: float) -> float:
+    top = imgui.get_cursor_screen_pos().y
+    name = f"rail.{panel.name}"
+    active = ui.memory.get("popover") == panel.name
+    if icon_button(ui, name, panel.icon, panel.hint, side=side, active=active, style="title"):
+        ui.opened = panel.name
+    return top
+
+
+def _draw_panel(state: AppState, ui: Ui, panel: Panel, top: float) -> list[Action]:
+    low = panel.name == "settings"
+    corner = imgui.get_window_pos()
+    bottom = corner.y + imgui.get_window_height() - ui.u(2)
+    at = ImVec2(corner.x + rail_width(ui) + ui.u(1), bottom if low else top)
+    with popover(
+        ui, panel.name, panel.title, at, ui.u(panel.width), (0, 1) if low else (0, 0)
+    ) as shown:
+        if shown:
+            ui.memory["popover"] = panel.name
+            return panel.draw(state, ui)
+    if ui.memory.get("popover") == panel.name:
+        ui.memory["popover"] = ""
+    return []

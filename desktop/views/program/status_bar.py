@@ -1,0 +1,172 @@
+"""One line below everything: who computes, how fast, and how much of the context is used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from imgui_bundle import ImVec2, imgui
+
+from core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
+from desktop.state.actions import Action, SetOptions
+from desktop.state.state import AppState
+from desktop.views.cache.overflow import WHEN_FULL, shade, used_share
+from desktop.widgets.controls import chooser
+from desktop.widgets.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import duration, rate, sentence
+from desktop.widgets.widgets import fit, meter, popover, row_button, text, tip, wrapped
+
+BACKENDS: tuple[tuple[Backend, str], ...] = (
+    ("auto", "Auto"), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
+)  # fmt: skip
+BACKEND_HINTS = (
+    "The graphics card where there is a usable one, else the C++ executor",
+    "The Vulkan device that also draws this window, or another one",
+    "The C++ executor on all cores",
+    "The slow executor that defines what is right",
+)
+MODE_HINTS = (
+    "The file's own blocks",
+    "4 bytes a weight",
+    "2 bytes a weight",
+    "8.5 bits a weight",
+    "4.5 bits a weight",
+)
+ACTIVATION_HINTS = (
+    "What is fastest here",
+    "float32 activations: exact",
+    "int8 activations in blocks: integer dot products, faster, a little less exact",
+)
+
+
+def status_height(ui: Ui) -> float:
+    return ui.u(8)
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    """The bar fills the current window; its left part opens the menu of executors."""
+    height = status_height(ui)
+    items = _measures(state)
+    with ui.font(style="small"):
+        widths = [imgui.calc_text_size(value).x for _, value, _ in items]
+        right = _draw_measures(state, ui, items, widths, height)
+        _draw_executor(state, ui, height, right)
+    corner = imgui.get_window_pos()
+    at = ImVec2(corner.x + ui.u(2), corner.y - ui.u(1))
+    with popover(ui, "executor", "Where the model runs", at, ui.u(96), (0, 1)) as shown:
+        return _draw_menu(state, ui) if shown else []
+
+
+def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
+    side = ui.u(6.5)
+    imgui.set_cursor_pos(ImVec2(ui.u(2), (height - side) / 2))
+    label, icon = _executor_label(state)
+    with ui.colored(button="-", text="muted"), ui.styled(frame_padding=(ui.u(1.5), 0.0)):
+        shown = fit(f"{icon}  {label}", room - ui.u(18))
+        if imgui.button(f"{shown}  {ICON_CHEVRON_UP}##executor", ImVec2(0, side)):
+            ui.opened = "executor"
+    ui.mark("status.executor")
+    reason = state.executor.reason if state.executor else ""
+    tip(ui, f"{label}\nClick to choose where the model runs.")
+    if reason:
+        imgui.same_line(0, ui.u(1))
+        imgui.set_cursor_pos_y((height - ui.theme.size("small")) / 2)
+        with ui.colored(text="warning" if state.options.backend != "cpu" else "muted"):
+            imgui.text_unformatted(ICON_WARNING)
+        ui.mark("status.reason")
+        tip(ui, sentence(reason))
+
+
+def _executor_label(state: AppState) -> tuple[str, str]:
+    executor = state.executor
+    if executor is None:
+        return ("Loading" if state.load else "No model"), ICON_CPU
+    icon = ICON_GPU if executor.backend == "vulkan" else ICON_CPU
+    name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}[executor.backend]
+    same = executor.keys == executor.values
+    kv = executor.keys if same else f"{executor.keys}/{executor.values}"
+    kinds = f"{executor.mode}  ·  {executor.activations}  ·  KV {kv}"
+    return f"{name}  ·  {kinds}  ·  {executor.device}", icon
+
+
+def _measures(state: AppState) -> list[tuple[str, str, str]]:
+    """Name, shown text and what it means, from left to right."""
+    stats, running = state.last_stats, state.running
+    prompt = stats.prefill_tok_s if stats else 0.0
+    first = stats.ttft_ms if stats else 0.0
+    if running and running.first_token is not None:
+        first = (running.first_token - running.started) * 1e3
+    used, whole = state.context_used, state.model.context if state.model else 0
+    return [
+        ("prompt", f"Prompt {_speed(prompt)}", "How fast the prompt was read."),
+        (
+            "decode",
+            f"Decode {_speed(state.decode_rate)}",
+            "How fast tokens are written: live while an answer comes, then its average.",
+        ),
+        ("ttft", f"First token {duration(first)}", "From sending to the first token."),
+        (
+            "context",
+            f"{used:,} / {whole:,}" if whole else "–",
+            f"Tokens of the context in use, of those available. {WHEN_FULL[state.overflow]}",
+        ),
+    ]
+
+
+def _speed(tokens_per_second: float) -> str:
+    return f"{rate(tokens_per_second)} tok/s" if tokens_per_second > 0 else "–"
+
+
+def _draw_measures(
+    state: AppState, ui: Ui, items: list[tuple[str, str, str]], widths: list[float], height: float
+) -> float:
+    """Right aligned, as many as leave room for the executor; returns where they begin."""
+    bar, gap = ui.u(14), ui.u(5)
+    room = imgui.get_window_width() * 0.62
+    total = sum(widths) + gap * len(items) + bar + ui.u(2)
+    while total > room and len(items) > 1:
+        total -= widths[0] + gap
+        items, widths = items[1:], widths[1:]
+    start = x = imgui.get_window_width() - total
+    top = (height - ui.theme.size("small")) / 2
+    for (name, shown, hint), width in zip(items, widths, strict=True):
+        if name == "context":
+            imgui.set_cursor_pos(ImVec2(x, (height - ui.u(1)) / 2))
+            full = used_share(state)
+            meter(ui, full, bar - ui.u(2), ui.u(1), shade(state))
+            x += bar
+        imgui.set_cursor_pos(ImVec2(x, top))
+        with ui.colored(text="muted"):
+            imgui.text_unformatted(shown)
+        ui.mark(f"status.{name}")
+        tip(ui, hint)
+        x += width + gap
+    return start
+
+
+def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
+    options = state.options
+    if state.executor and state.executor.reason:
+        wrapped(
+            ui, sentence(state.executor.reason), "warning" if options.backend == "auto" else "muted"
+        )
+    text(ui, "Executor", style="small")
+    backend = chooser(ui, "executor.backend", BACKENDS, options.backend, BACKEND_HINTS)
+    options = replace(options, backend=backend)
+    text(ui, "Weights", style="small")
+    modes: list[tuple[Mode, str]] = [(mode, mode) for mode in MODES]
+    options = replace(options, mode=chooser(ui, "executor.mode", modes, options.mode, MODE_HINTS))
+    text(ui, "Activations", style="small")
+    kinds: list[tuple[Activations, str]] = [(kind, kind) for kind in ACTIVATIONS]
+    chosen = chooser(ui, "executor.activations", kinds, options.activations, ACTIVATION_HINTS)
+    options = replace(options, activations=chosen)
+    text(ui, "Vulkan devices", style="small")
+    if not state.devices:
+        wrapped(ui, "None was found.")
+    for device in state.devices:
+        note = device.kind if device.usable else device.why_not
+        chosen_one = options.device == device.index
+        name = f"executor.device.{device.index}"
+        if row_button(ui, name, device.name, note, chosen_one, device.usable):
+            options = replace(options, device=None if chosen_one else device.index)
+    return [SetOptions(options)] if options != state.options else []

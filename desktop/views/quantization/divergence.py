@@ -1,0 +1,237 @@
+"""How far two lanes are apart at every token of what A said: strips, and the details of one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from imgui_bundle import ImVec2, imgui
+
+from core.messages import Alternative
+from desktop.state.quant_state import Comparison
+from desktop.views.attention.map import visible
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import fit, help_mark, text
+
+LOWEST, HIGHEST = 1e-4, 10.0  # nats: the ends of the scale
+TICKS = ((1e-3, "0.001"), (1e-2, "0.01"), (0.1, "0.1"), (1.0, "1"))
+NEARLY_NONE = 1e-6  # nats that are not written out
+FIRST_TINT = 0.01  # nats from which a token's background is tinted
+SPANS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # of probability: the largest change on the scale
+KL_TITLE = "Divergence of B from A"
+KL_ABOUT = (
+    "KL(A ‖ B) in nats, on a scale of powers of ten, of the distribution each of A's tokens came "
+    "from; both lanes have read A's answer up to there. 0: the same. 0.01: hardly to be noticed. "
+    "1: B would rather have said something else. A's tokens above are tinted by it."
+)
+CHANGE_TITLE = "Change of the probability of A's token"
+CHANGE_ABOUT = (
+    "In percentage points, both having read A's answer up to there. Up: B finds what A said "
+    "likelier than A does. Down: less likely."
+)
+
+
+def strip_height(ui: Ui) -> float:
+    titles = 2 * (ui.theme.size("small") + imgui.get_style().item_spacing.y)
+    return titles + _kl_height(ui) + _change_height(ui) + imgui.get_style().item_spacing.y
+
+
+def _kl_height(ui: Ui) -> float:
+    return ui.u(20)
+
+
+def _change_height(ui: Ui) -> float:
+    return ui.u(11)
+
+
+def share_of(kl: float) -> float:
+    """0..1 on the strip's scale."""
+    if kl <= LOWEST:
+        return 0.0
+    return min(1.0, math.log(kl / LOWEST) / math.log(HIGHEST / LOWEST))
+
+
+def kl_color(ui: Ui, kl: float) -> int:
+    """A tint behind a token: nothing below FIRST_TINT, the strongest at HIGHEST."""
+    if kl < FIRST_TINT:
+        return 0
+    strength = math.log(kl / FIRST_TINT) / math.log(HIGHEST / FIRST_TINT)
+    return ui.color("warning", 0.08 + 0.6 * min(1.0, strength))
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """Where bars are drawn; `pitch` from one to the next, pixels."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    pitch: float
+    pointed: int | None
+
+    @property
+    def floor(self) -> float:
+        return self.top + self.height
+
+    @property
+    def gap(self) -> float:
+        return max(1.0, self.pitch / 12) if self.pitch >= 5 else 0.0
+
+
+def draw_strip(ui: Ui, comparison: Comparison) -> int | None:
+    """Divergence, and below it the change of probability, a bar a token; the token pointed at."""
+    mean = [token.kl for token in comparison.forced]
+    note = f"mean {nats(sum(mean) / len(mean))}  ·  largest {nats(max(mean))}" if mean else ""
+    if not mean and comparison.answers[0].tokens:
+        note = "measured once both have answered"
+    _draw_title(ui, KL_TITLE, KL_ABOUT, "  ·  ".join(filter(None, (summary(comparison), note))))
+    field = _field(ui, comparison, _kl_height(ui))
+    hovered = _hovered(field, len(comparison.forced))
+    _draw_ticks(ui, field, [(words, share_of(value)) for value, words in TICKS])
+    _draw_divergence(ui, comparison, field)
+    imgui.dummy(ImVec2(field.width, field.height))
+    changes = [token.probabilities[1] - token.probabilities[0] for token in comparison.forced]
+    rms = math.sqrt(sum(change**2 for change in changes) / len(changes)) if changes else 0.0
+    shown = f"RMS {100 * rms:.2g} points" if changes else ""
+    _draw_title(ui, CHANGE_TITLE, CHANGE_ABOUT, shown)
+    below = _field(ui, comparison, _change_height(ui))
+    hovered = _hovered(below, len(changes)) if hovered is None else hovered
+    _draw_changes(ui, changes, below)
+    imgui.dummy(ImVec2(below.width, below.height))
+    ui.rects["lanes.strip"] = (field.left, field.top, field.left + field.width, below.floor)
+    return hovered
+
+
+def _field(ui: Ui, comparison: Comparison, height: float) -> _Field:
+    at = imgui.get_cursor_screen_pos()
+    with ui.font(style="small"):
+        margin = imgui.calc_text_size(TICKS[0][1]).x + ui.u(2)
+    width = imgui.get_content_region_avail().x - margin
+    count = max(len(comparison.answers[0].tokens), 1)
+    pitch = min(width / count, ui.u(6))
+    return _Field(at.x + margin, at.y, width, height, pitch, ui.memory.get("lanes.pointed"))
+
+
+def _draw_title(ui: Ui, title: str, about: str, words: str) -> None:
+    text(ui, title, style="small", bold=True)
+    help_mark(ui, about)
+    with ui.font(style="small"):
+        right = ui.right(imgui.calc_text_size(words).x)
+    imgui.same_line(right)
+    text(ui, words, "muted", "small")
+
+
+def _draw_ticks(ui: Ui, field: _Field, ticks: list[tuple[str, float]]) -> None:
+    """Lines across, each at its share of the height from below."""
+    draw, small = imgui.get_window_draw_list(), ui.theme.size("small")
+    for words, share in ticks:
+        y = field.floor - field.height * share
+        low, high = ImVec2(field.left, y), ImVec2(field.left + field.width, y)
+        draw.add_line(low, high, ui.color("border"), 1.0)
+        with ui.font(style="small"):
+            wide = imgui.calc_text_size(words).x
+        top = min(max(y - small / 2, field.top - small / 4), field.floor - small)
+        spot = ImVec2(field.left - wide - ui.u(1.5), round(top))
+        draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), words)
+
+
+def summary(comparison: Comparison) -> str:
+    """Whether they part, and where; "" before there is anything to say."""
+    answers = comparison.answers
+    if comparison.parting is not None:
+        return f"they part at token {comparison.parting + 1}"
+    if all(answer.stop_reason for answer in answers):
+        return "the same, token for token"
+    return "the same so far" if answers[0].tokens else ""
+
+
+def nats(value: float) -> str:
+    if value < NEARLY_NONE:
+        return "0" if value == 0 else "< 1e-6"
+    return f"{value:.2g}" if value >= 1e-3 else f"{value:.0e}".replace("e-0", "e-")
+
+
+def _hovered(field: _Field, count: int) -> int | None:
+    mouse = imgui.get_mouse_pos()
+    if not imgui.is_window_hovered() or not field.top <= mouse.y < field.floor:
+        return None
+    token = int((mouse.x - field.left) // field.pitch)
+    return token if 0 <= token < count else None
+
+
+def _draw_divergence(ui: Ui, comparison: Comparison, field: _Field) -> None:
+    draw, parting = imgui.get_window_draw_list(), comparison.parting
+    for number, token in enumerate(comparison.forced):
+        x = field.left + number * field.pitch
+        top = field.floor - max(field.height * share_of(token.kl), 1.0)
+        color = "accent" if number == parting else "warning"
+        color = "text" if number == field.pointed else color
+        high = ImVec2(x + field.pitch - field.gap, field.floor)
+        draw.add_rect_filled(ImVec2(x, top), high, ui.color(color))
+        ui.rects[f"lanes.bar.{number}"] = (x, field.top, x + field.pitch, field.floor)
+    if parting is not None and parting < len(comparison.answers[0].tokens):
+        x = field.left + parting * field.pitch + (field.pitch - field.gap) / 2
+        low, high = ImVec2(x, field.top), ImVec2(x, field.floor)
+        draw.add_line(low, high, ui.color("accent"), max(1.0, ui.u(0.3)))
+
+
+def _draw_changes(ui: Ui, changes: list[float], field: _Field) -> None:
+    """Up from the middle, or down from it."""
+    span = span_of(changes)
+    words = f"{100 * span:.0f}"
+    _draw_ticks(ui, field, [(f"+{words}", 1.0), ("0", 0.5), (f"−{words}", 0.0)])
+    draw, middle = imgui.get_window_draw_list(), field.top + field.height / 2
+    for number, change in enumerate(changes):
+        x = field.left + number * field.pitch
+        y = middle - field.height / 2 * change / span
+        y += math.copysign(max(0.0, 1.0 - abs(y - middle)), y - middle)  # one pixel at least
+        color = "text" if number == field.pointed else "good" if change > 0 else "error"
+        low, high = ImVec2(x, min(y, middle)), ImVec2(x + field.pitch - field.gap, max(y, middle))
+        draw.add_rect_filled(low, high, ui.color(color))
+
+
+def span_of(changes: list[float]) -> float:
+    """The least of SPANS that holds them all."""
+    largest = max((abs(change) for change in changes), default=0.0)
+    return next((span for span in SPANS if largest <= span), SPANS[-1])
+
+
+def draw_details(ui: Ui, comparison: Comparison, number: int) -> None:
+    """What both thought of a token, beside the pointer."""
+    token, said = comparison.forced[number], comparison.answers[0].tokens[number]
+    with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
+        if not imgui.begin_tooltip():
+            return
+    text(ui, f"“{visible(said.text)}”", bold=True)
+    a, b = token.probabilities
+    change = 100 * (b - a)
+    text(ui, f"token {number + 1}  ·  KL {nats(token.kl)} nats", "muted", "small")
+    text(ui, f"A {a:.1%}  ·  B {b:.1%}  ·  {change:+.1f} points", "muted", "small")
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    if imgui.begin_table("details", 2, imgui.TableFlags_.sizing_stretch_same, ImVec2(ui.u(96), 0)):
+        for lane, best in enumerate(token.alternatives):
+            imgui.table_next_column()
+            text(ui, f"{'AB'[lane]} would say", "muted", "small")
+            for other in best:
+                _draw_row(ui, other, other.token == said.id)
+        imgui.end_table()
+    imgui.end_tooltip()
+
+
+def _draw_row(ui: Ui, other: Alternative, chosen: bool) -> None:
+    """A token on a bar as long as it is likely."""
+    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    width, height = imgui.get_content_region_avail().x, ui.u(5.5)
+    end = ImVec2(at.x + width, at.y + height)
+    draw.add_rect_filled(at, end, ui.color("hover"), ui.u(1))
+    bar = ImVec2(at.x + max(width * other.probability, ui.u(1)), end.y)
+    draw.add_rect_filled(at, bar, ui.color("accent_soft"), ui.u(1))
+    shown = f"{other.probability:.1%}"
+    with ui.font("bold" if chosen else "regular", "small"):
+        y = round(at.y + (height - ui.theme.size("small")) / 2)
+        wide = imgui.calc_text_size(shown).x
+        words = fit(visible(other.text), width - wide - ui.u(5))
+        draw.add_text(ImVec2(at.x + ui.u(1.5), y), ui.color("text"), words)
+        draw.add_text(ImVec2(end.x - wide - ui.u(1.5), y), ui.color("muted"), shown)
+    imgui.dummy(ImVec2(width, height))

@@ -1,0 +1,234 @@
+"""Weight modes: what the chat runs in, what each takes, what each loses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from imgui_bundle import ImVec2, imgui
+
+from core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
+from desktop.state.actions import Action, SetOptions
+from desktop.state.quant_actions import RunTask, SetQuantization, ShowLanes
+from desktop.state.quant_state import Page
+from desktop.state.state import AppState
+from desktop.views.quantization import report, tensors
+from desktop.views.quantization.progress import draw_work
+from desktop.views.quantization.stored_weights import draw_stored
+from desktop.widgets.controls import chooser
+from desktop.widgets.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE, ICON_TRASH
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import quantity, rate, size
+from desktop.widgets.widgets import button, facts, popover, progress, text, tip, wrapped
+
+PAGES: tuple[tuple[Page, str], ...] = (
+    ("modes", "Modes"), ("report", "Report"), ("tensors", "Tensors"),
+)  # fmt: skip
+ABOUT: dict[Mode, str] = {
+    "as-stored": "The file's own blocks, multiplied as they are: nothing is lost.",
+    "fp32": "32-bit floating point. Exact, and four bytes to read for every weight.",
+    "fp16": "16-bit floating point. Hardly to be told from 32.",
+    "int8": "Blocks of 32 weights: 8 bits each and a scale. 8.5 bits a weight.",
+    "int4": "Blocks of 32 weights: 4 bits each, a scale and a zero point. 4.5 bits a weight.",
+}
+ACTIVATION_HINTS = (
+    "What is fastest here",
+    "float32 activations: exact",
+    "int8 activations in blocks: integer dot products, faster, a little less exact",
+)
+LIVE = "Takes effect at the next token, in the middle of an answer too. The conversation stays."
+MEASURE = "Runs every mode that fits into memory for some seconds: prompt, then answer."
+MEASURE_LABEL = "Measure"
+KEEP = (
+    "Write the weights in this mode to disk. The next time they are mapped from there: at once, "
+    "and in memory that other programs can share."
+)
+KEPT = "It is mapped from there whenever this mode is chosen."
+KEPT_PANEL = "quantization.kept"
+DROP = "Without it the mode is made in memory whenever it is chosen, and can be kept again."
+COMPARE = "Two modes answer one prompt, side by side"
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    model, choices = state.model, state.quantization.choices
+    if model is None:
+        wrapped(ui, "No model is loaded.")
+        return []
+    page = chooser(ui, "quantization.page", PAGES, choices.page)
+    actions: list[Action] = []
+    if page != choices.page:
+        actions.append(SetQuantization(replace(choices, page=page)))
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    if page == "report":
+        return actions + report.draw(state, ui)
+    if page == "tensors":
+        return actions + tensors.draw(state, ui)
+    return actions + _draw_modes(state, ui, model)
+
+
+def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
+    options = state.options
+    speeds = state.quantization.speeds
+    with ui.styled(item_spacing=(ui.u(2), ui.u(0.25))):
+        for mode in MODES:
+            if _draw_mode(state, ui, model, mode):
+                options = replace(options, mode=mode)
+    imgui.dummy(ImVec2(0, ui.u(0.25)))
+    options = _draw_activations(state, ui, options)
+    actions: list[Action] = [SetOptions(options)] if options != state.options else []
+    _draw_switching(state, ui)
+    if button(ui, "quantization.compare", "Compare two modes", ICON_SCALE, COMPARE):
+        actions.append(ShowLanes(True))
+    free = state.quantization.work is None
+    beside(ui, MEASURE_LABEL)
+    if button(ui, "quantization.measure", MEASURE_LABEL, ICON_GAUGE, MEASURE, enabled=free):
+        actions.append(RunTask("modes"))
+    actions += _draw_keep(state, ui, model)
+    for kind in ("modes", "keep", "drop"):
+        actions += draw_work(state, ui, kind)
+    if speeds:
+        wrapped(ui, f"On {speeds.device}, {speeds.reason}.")
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    draw_stored(ui, model)
+    _draw_facts(ui, model)
+    return actions
+
+
+def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
+    """The mode in use to disk, where it is not there yet; what is there, and away with it."""
+    mode = state.executor.mode if state.executor else "as-stored"
+    kept = model.kept.get(mode, "")
+    label = "Kept on disk" if kept else "Keep on disk"
+    beside(ui, label)
+    hint = KEEP if not kept else f"{kept}\n{KEPT}"
+    if mode == "as-stored":
+        hint = "The file itself is on disk: choose another mode, and it can be kept."
+    free = state.quantization.work is None and state.load is None
+    able = free and mode == state.options.mode != "as-stored"
+    if button(ui, "quantization.keep", label, ICON_SAVE, hint, enabled=able):
+        if not kept:
+            return [RunTask("keep")]
+        ui.opened = KEPT_PANEL
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    with popover(ui, KEPT_PANEL, label, ImVec2(low.x, high.y + ui.u(1)), ui.u(96)) as shown:
+        return _draw_kept(ui, model, mode, kept, able) if shown else []
+
+
+def _draw_kept(ui: Ui, model: ModelInfo, mode: Mode, kept: str, able: bool) -> list[Action]:
+    """Where a mode is kept; the way to take it from there."""
+    wrapped(ui, f"{mode} takes about {size(model.mode_bytes.get(mode, 0))} on disk, in {kept}")
+    wrapped(ui, DROP)
+    if not button(ui, "quantization.drop", "Remove from disk", ICON_TRASH, enabled=able):
+        return []
+    imgui.close_current_popup()
+    return [RunTask("drop")]
+
+
+def beside(ui: Ui, label: str) -> None:
+    """The next button beside the last one, or below it where there is no room."""
+    imgui.same_line(0, ui.u(2))
+    icon = ui.u(7) + 2 * imgui.get_style().frame_padding.x
+    if imgui.get_content_region_avail().x < imgui.calc_text_size(label).x + icon:
+        imgui.new_line()
+
+
+def _draw_activations(state: AppState, ui: Ui, options: EngineOptions) -> EngineOptions:
+    """The choice, and what it came to where the program chose."""
+    at = imgui.get_cursor_pos()
+    imgui.set_cursor_pos(ImVec2(at.x + ui.u(2), at.y + (ui.u(7.5) - ui.theme.size("small")) / 2))
+    text(ui, "Activations", "muted", "small")
+    imgui.set_cursor_pos(ImVec2(at.x + ui.u(24), at.y))
+    chosen = state.executor.activations if state.executor else ""
+    auto = f"auto: {chosen}" if chosen and options.activations == "auto" else "auto"
+    kinds = [(kind, auto if kind == "auto" else kind) for kind in ACTIVATIONS]
+    name = "quantization.activations"
+    return replace(
+        options, activations=chooser(ui, name, kinds, options.activations, ACTIVATION_HINTS)
+    )
+
+
+def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
+    """A row: its name, a bar as long as it is large, its size, its speed where that is known."""
+    draw, at = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
+    width, height, pad = imgui.get_content_region_avail().x, ui.u(6.5), ui.u(2)
+    name = f"quantization.mode.{mode}"
+    clicked = imgui.invisible_button(name, ImVec2(max(width, 1.0), height))
+    ui.mark(name)
+    speed = _speed(state, mode)
+    used = state.executor is not None and state.executor.mode == mode
+    wanted = state.options.mode == mode
+    end = ImVec2(at.x + width, at.y + height)
+    if imgui.is_item_hovered() or wanted:
+        fill = "accent_soft" if wanted else "hover"
+        draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
+    tip(ui, f"{ABOUT[mode]}\n{_disk(model, mode)}\n{LIVE}")
+    small = ui.theme.size("small")
+    y = round(at.y + (height - ui.theme.text) / 2)
+    below = round(at.y + (height - small) / 2)
+    font = ui.fonts["bold" if used else "regular"]
+    draw.add_text(font, ui.theme.text, ImVec2(at.x + pad, y), ui.color("text"), mode)
+    count = model.mode_bytes.get(mode, 0)
+    left, right = at.x + ui.u(24), end.x - pad - ui.u(42)
+    _draw_bar(ui, (left, at.y + height / 2), right - left, count, model, used)
+    with ui.font(style="small"):
+        words = size(count) if count else "–"
+        spot = ImVec2(end.x - pad - ui.u(22) - imgui.calc_text_size(words).x, below)
+        draw.add_text(spot, ui.color("text" if used else "muted"), words)
+        words = f"{rate(speed.decode_tok_s)} tok/s" if speed else "in use" if used else ""
+        spot = ImVec2(end.x - pad - imgui.calc_text_size(words).x, below)
+        best = speed is not None and speed is _recommended(state)
+        draw.add_text(spot, ui.color("good" if best else "muted"), words)
+    return clicked and not wanted
+
+
+def _draw_bar(
+    ui: Ui, at: tuple[float, float], width: float, count: int, model: ModelInfo, used: bool
+) -> None:
+    """As long as the mode is large, beside the largest."""
+    largest = max(model.mode_bytes.values(), default=0)
+    if not count or not largest or width <= 0:
+        return
+    draw, thick = imgui.get_window_draw_list(), ui.u(1.25)
+    low = ImVec2(at[0], at[1] - thick / 2)
+    high = ImVec2(at[0] + max(width * count / largest, thick), at[1] + thick / 2)
+    draw.add_rect_filled(low, high, ui.color("accent" if used else "pressed"), thick / 2)
+
+
+def _speed(state: AppState, mode: Mode) -> ModeSpeed | None:
+    speeds = state.quantization.speeds
+    return next((row for row in speeds.rows if row.mode == mode), None) if speeds else None
+
+
+def _recommended(state: AppState) -> ModeSpeed | None:
+    speeds = state.quantization.speeds
+    return speeds.rows[speeds.recommended] if speeds else None
+
+
+def _disk(model: ModelInfo, mode: Mode) -> str:
+    if mode == "as-stored":
+        return "On disk: mapped from the file, without copying."
+    if mode in model.kept:
+        return f"On disk: mapped from {model.kept[mode]}, without copying."
+    return "Made in memory when it is chosen, in the background."
+
+
+def _draw_switching(state: AppState, ui: Ui) -> None:
+    """The change under way, while the answer goes on; the header has the way to cancel it."""
+    if state.load is None:
+        return
+    progress(ui, f"{state.load.stage.capitalize()} for {state.options.mode}", state.load.fraction)
+    ui.mark("quantization.switching")
+
+
+def _draw_facts(ui: Ui, model: ModelInfo) -> None:
+    total = sum(model.stored_formats.values())
+    bits = 8 * total / model.parameters if model.parameters else 0.0
+    facts(
+        ui,
+        "weights",
+        [
+            ("Parameters", quantity(model.parameters), "How many numbers were learnt."),
+            ("Bits a weight", f"{bits:.2f}", "Bytes of all weights in the file by their number."),
+            ("File", size(model.file_bytes), "Weights, vocabulary and description."),
+            ("In memory", size(model.weight_bytes), "As the executor uses them."),
+        ],
+    )

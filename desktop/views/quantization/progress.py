@@ -1,0 +1,24 @@
+"""A measurement under way, or why the last one did not come to its end."""
+
+from __future__ import annotations
+
+from desktop.state.actions import Action
+from desktop.state.quant_actions import StopTask
+from desktop.state.quant_state import TaskKind
+from desktop.state.state import AppState
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import sentence
+from desktop.widgets.widgets import button, progress, wrapped
+
+
+def draw_work(state: AppState, ui: Ui, kind: TaskKind) -> list[Action]:
+    """How far a task of this kind is, with a way to stop it."""
+    work = state.quantization.work
+    if work is None or work.kind != kind:
+        if problem := state.quantization.problem(kind):
+            wrapped(ui, sentence(problem), "error")
+        return []
+    progress(ui, work.stage[:1].upper() + work.stage[1:], work.fraction)
+    if button(ui, f"quantization.stop.{kind}", "Stop", enabled=not work.stopping):
+        return [StopTask()]
+    return []

@@ -1,0 +1,240 @@
+"""Perplexity and divergence of weight modes over a text: a table and two plots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from imgui_bundle import ImVec2, imgui, implot
+
+from core.messages import MODES, DivergenceReport, Mode, ModelInfo
+from desktop.state.actions import Action
+from desktop.state.quant_actions import ForgetReports, RunTask, SetQuantization
+from desktop.state.quant_state import Choices
+from desktop.state.state import AppState
+from desktop.views.quantization.divergence import nats
+from desktop.views.quantization.progress import draw_work
+from desktop.widgets.controls import picker
+from desktop.widgets.icons import ICON_TRASH
+from desktop.widgets.theme import vec
+from desktop.widgets.ui import Ui
+from desktop.widgets.units import size
+from desktop.widgets.widgets import icon_button, primary_button, text, tip, wrapped
+
+TICKS = 12  # below a plot, at most
+FLOATS = frozenset({"F32", "F16", "BF16", "F64"})
+LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
+ABOUT = (
+    "The text is cut into chunks of 512 tokens; those of the second half of each are scored, as "
+    "llama.cpp's perplexity tool does. Divergence is KL(reference ‖ tested) in nats."
+)
+ROWS = (
+    ("Perplexity", "How many tokens the model wavers between, on average. ± is a standard error."),
+    ("of the reference", "The same text, in the reference mode with float32 activations."),
+    ("KL mean", "Nats, over all scored tokens."),
+    ("KL median", "Half of the tokens diverge by less."),
+    ("KL 90 %", ""),
+    ("KL 95 %", ""),
+    ("KL 99 %", "One token in a hundred diverges by more."),
+    ("KL 99.9 %", ""),
+    ("KL largest", ""),
+    ("Δp mean", "Change of the probability of the token that really follows."),
+    ("Δp RMS", "Root of the mean square of that change."),
+    ("Same likeliest", "How often both would say the same, greedily."),
+    ("Bits a weight", "Of all weights, as loaded."),
+    ("Weights", "In memory."),
+    ("Tokens scored", ""),
+)
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    held = state.quantization
+    actions = _draw_setting(state, ui)
+    actions += draw_work(state, ui, "report")
+    if not held.reports:
+        wrapped(ui, ABOUT)
+        return actions
+    _draw_table(ui, held.reports)
+    if words := born(state.model):
+        wrapped(ui, words)
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    _draw_quantiles(ui, held.reports)
+    _draw_chunks(ui, held.reports)
+    return actions
+
+
+def born(model: ModelInfo | None) -> str:
+    """A warning where the file's own weights are in blocks; "" where they are floats."""
+    stored = model.stored_formats if model else {}
+    blocks = [name for name in stored if name not in FLOATS]
+    if not blocks:
+        return ""
+    names = " and ".join(sorted(blocks))
+    return (
+        f"This file was quantized before ({names}): these numbers say what is lost beyond that. A "
+        "format whose blocks lie like the file's looks better here than on weights as trained."
+    )
+
+
+def _draw_setting(state: AppState, ui: Ui) -> list[Action]:
+    choices, room = state.quantization.choices, imgui.get_content_region_avail().x
+    gap, free = ui.u(1.5), state.quantization.work is None
+    wide = (room - ui.u(22) - ui.u(12) - 3 * gap) / 2
+    changed = replace(
+        choices, tested=picker(ui, "report.tested", LABELS, choices.tested, wide, "The mode tested")
+    )
+    imgui.same_line(0, gap)
+    imgui.align_text_to_frame_padding()
+    text(ui, "against", "muted", "small")
+    imgui.same_line(0, gap)
+    hint = "What it is compared to, with float32 activations"
+    changed = replace(
+        changed, reference=picker(ui, "report.reference", LABELS, choices.reference, wide, hint)
+    )
+    imgui.same_line(0, gap)
+    actions: list[Action] = []
+    if primary_button(ui, "report.run", "Measure", ABOUT, enabled=free, width=ui.u(22)):
+        actions.append(RunTask("report"))
+    changed, forgotten = _draw_path(state, ui, changed)
+    if changed != choices:
+        actions.insert(0, SetQuantization(changed))
+    return actions + forgotten
+
+
+def _draw_path(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, list[Action]]:
+    side = ui.u(6.5)
+    imgui.set_next_item_width(imgui.get_content_region_avail().x - side - ui.u(1))
+    hint = "Path of a text file; empty: a short sample"
+    with ui.font(style="small"):
+        path = imgui.input_text_with_hint("##report.path", hint, choices.path)[1]
+        ui.mark("report.path")
+    imgui.same_line(0, ui.u(1))
+    words = "Forget these reports"
+    actions: list[Action] = []
+    if icon_button(ui, "report.forget", ICON_TRASH, words, side=side, style="small"):
+        actions.append(ForgetReports())
+    return replace(choices, path=path), actions
+
+
+def cells(report: DivergenceReport) -> tuple[str, ...]:
+    """A column of the table, by ROWS."""
+    return (
+        f"{report.ppl:.3f} ± {report.ppl_error:.2f}",
+        f"{report.ppl_reference:.3f} ± {report.ppl_reference_error:.2f}",
+        f"{nats(report.kld_mean)} ± {nats(report.kld_error)}",
+        nats(report.kld_median),
+        nats(report.kld_p90),
+        nats(report.kld_p95),
+        nats(report.kld_p99),
+        nats(report.kld_p999),
+        nats(report.kld_max),
+        f"{100 * report.delta_p_mean:+.3f} %",
+        f"{100 * report.delta_p_rms:.3f} %",
+        f"{100 * report.same_top:.2f} %",
+        f"{report.bits_per_weight:.2f}",
+        size(report.weight_bytes),
+        f"{report.tokens_scored:,}",
+    )
+
+
+def _draw_table(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
+    flags = imgui.TableFlags_
+    first, column = ui.u(27), ui.u(30)
+    needed = first + column * len(reports)
+    kind = flags.scroll_x if needed > imgui.get_content_region_avail().x else flags.none
+    height = (len(ROWS) + 2) * (ui.theme.size("small") + ui.u(2)) + ui.u(3)
+    if not imgui.begin_table(
+        "reports",
+        len(reports) + 1,
+        kind | flags.row_bg | flags.sizing_fixed_fit,
+        ImVec2(0, height if kind else 0),
+    ):
+        return
+    imgui.table_setup_scroll_freeze(1, 0)
+    imgui.table_setup_column("", imgui.TableColumnFlags_.width_fixed, first)
+    for _ in reports:
+        imgui.table_setup_column("", imgui.TableColumnFlags_.width_fixed, column)
+    _draw_titles(ui, reports)
+    columns = [cells(report) for report in reports]
+    for number, (label, hint) in enumerate(ROWS):
+        imgui.table_next_row()
+        imgui.table_next_column()
+        text(ui, label, "muted", "small")
+        tip(ui, hint)
+        for column_cells in columns:
+            imgui.table_next_column()
+            text(ui, column_cells[number], style="small")
+    imgui.end_table()
+    ui.mark("report.table")
+
+
+def _draw_titles(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
+    imgui.table_next_row()
+    imgui.table_next_column()
+    for number, report in enumerate(reports):
+        imgui.table_next_column()
+        at, side = imgui.get_cursor_screen_pos(), ui.theme.size("small")
+        low = ImVec2(at.x, at.y + ui.u(0.75))
+        high = ImVec2(at.x + ui.u(2), at.y + side - ui.u(0.25))
+        draw = imgui.get_window_draw_list()
+        draw.add_rect_filled(low, high, ui.color_of_series(number), ui.u(0.5))
+        imgui.set_cursor_pos_x(imgui.get_cursor_pos_x() + ui.u(3))
+        text(ui, name_of(report), style="small", bold=True)
+
+
+def name_of(report: DivergenceReport) -> str:
+    return f"{report.tested.mode} {report.tested.activations}"
+
+
+def _draw_quantiles(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
+    """The share of tokens that diverge by no more than so much."""
+    text(ui, "Tokens by their divergence", style="small", bold=True)
+    share = np.linspace(0.0, 100.0, 101)
+    with ui.font(style="small"):
+        if _begin(ui, "##quantiles", "KL divergence in nats", "% of tokens", logarithmic=True):
+            implot.setup_axis_limits(implot.ImAxis_.y1, 0, 100, imgui.Cond_.always)
+            for number, report in enumerate(reports):
+                values = np.maximum(np.array(report.kld_quantiles, np.float64), 1e-8)
+                implot.plot_line(f"{name_of(report)}##{number}", values, share, _spec(ui, number))
+            implot.end_plot()
+    ui.mark("report.quantiles")
+
+
+def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
+    """Where in the text they diverge."""
+    if max(report.chunks for report in reports) < 2:
+        return
+    text(ui, "Mean divergence along the text", style="small", bold=True)
+    with ui.font(style="small"):
+        if _begin(ui, "##chunks", "chunk", "nats", logarithmic=False):
+            most = max(report.chunks for report in reports)
+            ticks = np.arange(1, most + 1, -(-most // TICKS), dtype=np.float64)
+            implot.setup_axis_ticks(implot.ImAxis_.x1, ticks.tolist())
+            for number, report in enumerate(reports):
+                values = np.array(report.kld_by_chunk, np.float64)
+                chunks = np.arange(1, len(values) + 1, dtype=np.float64)
+                label = f"{name_of(report)}##{number}"
+                implot.plot_line(label, chunks, values, _spec(ui, number))
+            implot.end_plot()
+    ui.mark("report.chunks")
+
+
+def _begin(ui: Ui, name: str, x: str, y: str, *, logarithmic: bool) -> bool:
+    flags = implot.Flags_.no_legend | implot.Flags_.no_mouse_text | implot.Flags_.no_menus
+    if not implot.begin_plot(name, ImVec2(-1, ui.u(38)), flags | implot.Flags_.no_inputs):
+        return False
+    bare = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
+    fit = bare | implot.AxisFlags_.auto_fit
+    implot.setup_axes(x, y, fit, bare if logarithmic else fit)
+    if logarithmic:
+        implot.setup_axis_scale(implot.ImAxis_.x1, implot.Scale_.log10)
+    return True
+
+
+def _spec(ui: Ui, series: int) -> Any:
+    spec = implot.Spec()
+    palette = ui.theme.palette.series
+    spec.line_color = vec(palette[series % len(palette)])
+    spec.line_weight = max(1.0, ui.u(0.4))
+    return spec

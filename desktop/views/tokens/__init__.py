@@ -1,0 +1,1 @@
+"""Views of tokens: their probabilities, the logit lens, gains of heads."""

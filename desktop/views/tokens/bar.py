@@ -1,0 +1,188 @@
+"""The line above a conversation that shows its tokens: what their colours mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from imgui_bundle import ImVec2, imgui
+
+from desktop.attention.colors import stops
+from desktop.state.actions import Action, SetAttention
+from desktop.state.inspect_actions import ReadAgain, SetXRay
+from desktop.state.state import AppState
+from desktop.state.token_state import LookBy, XRay, unread
+from desktop.views.attention.coloring import SINK
+from desktop.views.attention.save import draw_save
+from desktop.views.tokens.colors import RAREST, likely, shades
+from desktop.widgets.controls import picker, toggle
+from desktop.widgets.icons import ICON_EYE
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import button, meter, text, tip
+
+SWITCH = f"{ICON_EYE}  X-ray"
+XRAY = (
+    "X-ray: see the conversation as the model does, token by token. Point at a token to see where "
+    "it looks."
+)
+NAMES: dict[LookBy, str] = {
+    "head": "One head",
+    "layer": "Layer mean",
+    "locked": "Locked heads",
+    "rollout": "Rollout",
+}
+BY = (
+    "One head, the mean over a layer's heads, the mean over the heads locked in the Attention "
+    "view, or attention rollout: the maps of all layers multiplied, each half attention and half "
+    "the token itself, which estimates what reaches a token through the whole model."
+)
+APART = "Both answers, tinted from the first token where they differ."
+STEPS = 16  # of the bar of colours
+ELSEWHERE = "The cache holds another text, so there is nothing to look into."
+REVERSE = "Light up the tokens that look at this one. Holding Shift does the same."
+PROBABILITIES = (
+    "Tint each token of an answer by how unlikely the model found it. Click one to see what else "
+    "it might have said."
+)
+
+
+def switch_width(ui: Ui) -> float:
+    with ui.font(style="small"):
+        return imgui.calc_text_size(SWITCH).x + ui.u(5)
+
+
+def draw_switch(state: AppState, ui: Ui) -> list[Action]:
+    """The button in the header."""
+    on = state.xray.shown
+    colors = {"button": "accent_soft" if on else "-", "text": "accent" if on else "muted"}
+    with ui.font(style="small"), ui.colored(**colors):
+        clicked = imgui.button(f"{SWITCH}##xray", ImVec2(switch_width(ui), ui.u(7)))
+    ui.mark("chat.xray")
+    tip(ui, XRAY)
+    return [SetXRay(replace(state.xray, shown=not on, at=None))] if clicked else []
+
+
+def draw_bar(state: AppState, ui: Ui) -> list[Action]:
+    xray, choice = state.xray, state.attention
+    imgui.begin_group()
+    by = [(one, NAMES[one]) for one in get_args(LookBy)]
+    chosen = picker(ui, "xray.by", by, xray.by, ui.u(34), BY)
+    xray = replace(xray, by=chosen)
+    xray = _draw_numbers(state, ui, xray)
+    imgui.same_line(0, ui.u(4))
+    with ui.font(style="small"):
+        reverse = toggle(ui, "xray.reverse", "Who looks here", xray.reverse, REVERSE)
+        imgui.same_line(0, ui.u(4))
+        without = toggle(ui, "xray.first", "Without first", choice.exclude_first, SINK)
+        imgui.same_line(0, ui.u(4))
+        tinted = toggle(ui, "xray.likely", "Likelihood", xray.probabilities, PROBABILITIES)
+    imgui.end_group()
+    side = ui.u(6)
+    imgui.same_line(ui.right(side))
+    saved = draw_save(state, ui, "text", side)
+    reading = _draw_reading(state, ui)
+    if reading is None:
+        _draw_legend(state, ui)
+    actions = saved + (reading or [])
+    xray = replace(xray, reverse=reverse, probabilities=tinted)
+    if xray != state.xray:
+        actions.append(SetXRay(xray))
+    if without != choice.exclude_first:
+        actions.append(SetAttention(replace(choice, exclude_first=without)))
+    return actions
+
+
+def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
+    """Where the cache holds another text: the way back. None where all of this one is there."""
+    reading = state.reading
+    if reading is not None:
+        words = (
+            f"Reading {reading.done:,} of {reading.total:,} tokens" if reading.total else "Reading"
+        )
+        text(ui, words, "muted", "small")
+        imgui.same_line(0, ui.u(2))
+        x, y = imgui.get_cursor_pos_x(), imgui.get_cursor_pos_y()
+        imgui.set_cursor_pos_y(y + (ui.theme.size("small") - ui.u(1)) / 2)
+        meter(ui, reading.done / max(reading.total, 1), ui.u(30), ui.u(1))
+        imgui.set_cursor_pos((x, y))
+        imgui.dummy(ImVec2(ui.u(30), ui.theme.size("small")))
+        return []
+    spoken = [bool(message.text) for message in state.messages]
+    if state.running or state.model is None or not unread(state.owners, spoken):
+        return None
+    text(ui, ELSEWHERE, "muted", "small")
+    imgui.same_line(0, ui.u(2))
+    with ui.font(style="small"):
+        clicked = button(ui, "xray.read", "Read this conversation again")
+    return [ReadAgain()] if clicked else []
+
+
+def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:
+    model = state.model
+    if model is None or xray.by not in ("head", "layer"):
+        return xray
+    imgui.same_line(0, ui.u(1.5))
+    layers = [(str(i), f"Layer {i}") for i in range(model.layers)]
+    layer = picker(ui, "xray.layer", layers, str(xray.layer), ui.u(25))
+    xray = replace(xray, layer=int(layer))
+    if xray.by == "layer":
+        return xray
+    imgui.same_line(0, ui.u(1.5))
+    heads = [(str(i), f"Head {i}") for i in range(model.heads)]
+    return replace(xray, head=int(picker(ui, "xray.head", heads, str(xray.head), ui.u(25))))
+
+
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """What the colours mean just now."""
+
+    low: str
+    stops: tuple[int, ...]  # packed colours, at even distances
+    high: str
+    note: str
+
+
+def legend(state: AppState, ui: Ui) -> Legend | None:
+    """None where the tokens have no colours."""
+    found = shades(state, ui)
+    if found is not None:
+        high = f"{found.top:.1%}" if found.top >= 0.0005 else f"{found.top:.1g}"
+        back = state.xray.looks_back
+        note = "of each token's attention goes here" if back else "of this token's attention"
+        return Legend("0", stops(state.attention.colors, STEPS), high, note)
+    if not state.xray.probabilities:
+        return None
+    colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
+    return Legend("certain", colors, f"{RAREST:.1%}", "how likely the model found each token")
+
+
+def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDrawList) -> float:
+    """On one line in small text; the right end of its bar."""
+    small, color, width = ui.theme.size("small"), ui.color("muted"), ui.u(30)
+    font = ui.fonts["regular"]
+    with ui.font(style="small"):
+        start = at[0] + imgui.calc_text_size(found.low).x + ui.u(1.5)
+    draw.add_text(font, small, ImVec2(*at), color, found.low)
+    for i in range(STEPS):
+        left = ImVec2(start + width * i / STEPS, at[1] + ui.u(0.5))
+        right = ImVec2(start + width * (i + 1) / STEPS, at[1] + small)
+        a, b = found.stops[i], found.stops[i + 1]
+        draw.add_rect_filled_multi_color(left, right, a, b, b, a)
+    words = f"{found.high}  {found.note}"
+    draw.add_text(font, small, ImVec2(start + width + ui.u(1.5), at[1]), color, words)
+    return start + width
+
+
+def _draw_legend(state: AppState, ui: Ui) -> None:
+    """On a line of its own."""
+    if state.comparing is not None:
+        text(ui, APART, "muted", "small")
+        return
+    found = legend(state, ui)
+    if found is None:
+        text(ui, "Each box is a token. Point at one to see where it looks.", "muted", "small")
+        return
+    at = imgui.get_cursor_screen_pos()
+    end = draw_legend(ui, found, (at.x, at.y), imgui.get_window_draw_list())
+    imgui.dummy(ImVec2(end - at.x, ui.theme.size("small")))
+    ui.mark("xray.legend")

@@ -1,0 +1,143 @@
+"""What colours tokens: where a token looks, how likely each was, or only where each begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.messages import Looked
+from desktop.attention.colors import table
+from desktop.state.attention_state import AttentionChoice
+from desktop.state.state import AppState, Message
+from desktop.widgets.theme import u32
+from desktop.widgets.ui import Ui
+
+FULL = 0.12  # share of the scale from which a colour is opaque: below, the text stays as it is
+INK, PAPER = 0x14161A, 0xFFFFFF
+BRIGHT = 0.19  # linear luminance from which ink reads better
+RAREST = 1e-3  # probability of the strongest tint
+Paint = Callable[[int], tuple[int, int]]  # token -> colours behind and of its text
+
+
+@dataclass(frozen=True, slots=True)
+class Shades:
+    """Packed colours by position, and the value of the last one."""
+
+    fills: tuple[int, ...]
+    texts: tuple[int, ...]  # 0: as it is
+    top: float
+
+
+def weights_of(state: AppState) -> Looked | None:
+    """What is to be shown: the look at the token under the pointer, once it is there."""
+    looked = state.looked
+    fits = looked is not None and looked.position == state.xray.at and looked.weights
+    return looked if fits else None
+
+
+def shown_weights(looked: Looked, choice: AttentionChoice) -> np.ndarray:
+    """Without the first token, and scaled to 1 again, where that is asked for."""
+    weights = np.array(looked.weights, np.float64)
+    if not choice.exclude_first:
+        return weights
+    weights[0] = 0.0
+    total = weights.sum()
+    return weights / total if looked.direction == "from" and total > 0 else weights
+
+
+def shades(state: AppState, ui: Ui) -> Shades | None:
+    """Of the look that is shown; kept until it, the theme or the scale changes."""
+    looked = weights_of(state)
+    if looked is None:
+        return None
+    choice = state.attention
+    key = (choice.colors, choice.exclude_first, state.theme)
+    held = ui.memory.get("shades")
+    if held is None or held[0] is not looked or held[1] != key:
+        held = ui.memory["shades"] = (looked, key, _shade(looked, choice, ui))
+    found: Shades = held[2]
+    return found
+
+
+def _shade(looked: Looked, choice: AttentionChoice, ui: Ui) -> Shades:
+    """Linear, or all of the text would light up; the scale ends at the largest weight but for the
+    first token, which swamps all others."""
+    weights = shown_weights(looked, choice)
+    rest = weights[1:] if len(weights) > 1 else weights
+    top = max(float(rest.max()), 1e-9)
+    shares = np.clip(weights / top, 0.0, 1.0)
+    colors = table(choice.colors)[np.rint(shares * 255).astype(int)].astype(np.float64)
+    alpha = np.clip(shares / FULL, 0.0, 1.0)
+    base = ui.theme.palette.base
+    behind = np.array([base >> 16, base >> 8 & 255, base & 255], np.float64)
+    mixed = colors[:, :3] * alpha[:, None] + behind * (1 - alpha[:, None])
+    bright = luminance(mixed) > BRIGHT
+    packed = np.rint(mixed).astype(np.uint32)
+    fills = packed[:, 0] | packed[:, 1] << 8 | packed[:, 2] << 16 | np.uint32(0xFF000000)
+    fills = np.where(alpha < 0.02, 0, fills)
+    texts = np.where(bright, u32(INK), u32(PAPER))
+    texts = np.where(alpha < 0.4, 0, texts)
+    return Shades(tuple(fills.tolist()), tuple(texts.tolist()), top)
+
+
+def paint_of(state: AppState, ui: Ui, message: Message, first: int | None, own: int) -> Paint:
+    """For a message whose first token is at position `first`, `own` of the template before it."""
+    found = shades(state, ui)
+    text, faint = ui.color("text"), ui.color("muted")
+    chips = (ui.color("hover", 0.55), ui.color("hover"))
+
+    def paint(token: int) -> tuple[int, int]:
+        color = text if token < 0 or token >= own else faint
+        if token < 0:
+            return 0, color
+        if found is not None and first is not None:
+            position = first + token
+            if position < len(found.fills):
+                fill = found.fills[position]
+                return fill, found.texts[position] or color
+            return 0, color
+        if state.xray.probabilities:
+            return likely(ui, probability(message, token - own)), color
+        return chips[token % 2], color
+
+    return paint
+
+
+def probability(message: Message, token: int) -> float:
+    """nan where nobody asked how likely it was."""
+    tokens = message.tokens
+    return tokens[token].probability if 0 <= token < len(tokens) else math.nan
+
+
+def likely(ui: Ui, value: float) -> int:
+    """The tint of a probability: none for what was certain, strong for what was rare."""
+    if math.isnan(value):
+        return 0
+    share = math.log(max(value, RAREST)) / math.log(RAREST)
+    return ui.color("warning", 0.75 * share) if share > 0.02 else 0
+
+
+@lru_cache(maxsize=8192)
+def mix(low: int, high: int, share: float) -> int:
+    """A colour between two, each 0xRRGGBB."""
+    parts = [(low >> at & 255, high >> at & 255) for at in (16, 8, 0)]
+    red, green, blue = (round(a + (b - a) * share) for a, b in parts)
+    return red << 16 | green << 8 | blue
+
+
+@lru_cache(maxsize=4096)
+def legible(fill: int) -> int:
+    """Black or white, whichever reads better on a colour, 0xRRGGBB."""
+    parts = np.array([fill >> at & 255 for at in (16, 8, 0)], np.float64)
+    return INK if luminance(parts) > BRIGHT else PAPER
+
+
+def luminance(rgb: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of sRGB 0..255 [..., 3], relative to white (Rec. 709, gamma 2.2)."""
+    found: NDArray[np.float64] = (rgb / 255) ** 2.2 @ np.array([0.2126, 0.7152, 0.0722])
+    return found

@@ -1,0 +1,228 @@
+"""Steering: a gain for every head, and what it changes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from imgui_bundle import ImVec2, imgui
+
+from core.messages import Gains, ModelInfo
+from desktop.state.actions import Action
+from desktop.state.inspect_actions import AnswerSteered, Steer
+from desktop.state.state import AppState
+from desktop.views.tokens.colors import legible, mix
+from desktop.widgets.controls import slider
+from desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
+from desktop.widgets.theme import u32
+from desktop.widgets.ui import Rect, Ui
+from desktop.widgets.widgets import button, help_mark, text, tip, wrapped
+
+MOST = 2.0
+DRAG = 0.012  # of gain a pixel at text size 15
+ABOUT = (
+    "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
+    "it is, 0 ablates it: the model goes on as if the head had nothing to say. If the answer "
+    "stays the same, the head did not matter here. Gains count from the next token on."
+)
+CELL = "Click to ablate or restore, drag up or down for any gain."
+AGAIN = (
+    "Read the conversation afresh with these gains and answer again with the same random numbers, "
+    "beside the answer that is there"
+)
+KL = (
+    "KL divergence of the next token's probabilities, with these gains against all 1, in nats: 0 "
+    "means that nothing changes, above 1 the model would mostly say something else."
+)
+
+
+@dataclass(slots=True)
+class Drag:
+    """A cell that the button went down on, and its gain then."""
+
+    cell: tuple[int, int] = (0, 0)
+    start: float = 1.0
+    moved: bool = False
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    text(ui, "Steer", bold=True)
+    help_mark(ui, ABOUT)
+    model = state.model
+    if model is None or not (model.layers and model.heads):
+        wrapped(ui, "Load a model to weigh its heads.")
+        return []
+    gains = state.steering.gains or ((1.0,) * model.heads,) * model.layers
+    actions = _draw_effect(state, ui)
+    wanted = _draw_layer(state, ui, model, gains)
+    wanted = _draw_grid(ui, model, wanted)
+    return [*actions, Steer(wanted)] if wanted != gains else actions
+
+
+def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
+    """How far the next token's distribution moves; reset, and another answer."""
+    gains, effect = state.steering.gains, state.steering.effect
+    changed = sum(gain != 1.0 for row in gains or () for gain in row)
+    actions: list[Action] = []
+    hint = "All gains back to 1"
+    if button(ui, "steer.reset", "Reset", ICON_UNDO, hint, enabled=bool(changed)):
+        actions.append(Steer(None))
+    imgui.same_line(0, ui.u(2))
+    able = bool(changed) and not state.busy and _has_answer(state)
+    if button(ui, "steer.again", "Answer again", ICON_REGENERATE, AGAIN, enabled=able):
+        actions.append(AnswerSteered())
+    words = "All heads as they are"
+    if changed:
+        words = f"{changed} head{'s' if changed > 1 else ''} changed"
+        if effect is not None and not math.isnan(effect.kl):
+            words += f"  ·  KL {effect.kl:.4f}"
+    imgui.same_line(0, ui.u(3))
+    imgui.align_text_to_frame_padding()
+    text(ui, words, "text" if changed else "muted", "small")
+    ui.mark("steer.effect")
+    tip(ui, KL)
+    return actions
+
+
+def _has_answer(state: AppState) -> bool:
+    return bool(state.messages) and state.messages[-1].role == "assistant"
+
+
+def _draw_layer(state: AppState, ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
+    """A slider for a whole layer and for each of its KV groups."""
+    layer = min(int(ui.memory.get("steer.layer", 0)), model.layers - 1)
+    row = gains[layer]
+    room = imgui.get_content_region_avail().x
+    grouped = 1 < model.kv_heads <= 4 and model.heads % model.kv_heads == 0
+    columns = model.kv_heads + 1 if grouped else 1
+    each = (room - ui.u(3) * (columns - 1)) / columns
+    spans = [("Layer " + str(layer), 0, model.heads)]
+    if grouped:
+        group = model.heads // model.kv_heads
+        spans += [(f"Group {g}", g * group, (g + 1) * group) for g in range(model.kv_heads)]
+    for number, (label, first, last) in enumerate(spans):
+        if number:
+            imgui.same_line(0, ui.u(3))
+        imgui.begin_child(f"steer.{number}", ImVec2(each, ui.u(10)))
+        now = sum(row[first:last]) / (last - first)
+        moved = slider(ui, f"steer.span.{number}", label, now, (0.0, MOST))
+        imgui.end_child()
+        if abs(moved - now) > 1e-4:
+            row = (*row[:first], *((round(moved, 3),) * (last - first)), *row[last:])
+    return (*gains[:layer], row, *gains[layer + 1 :])
+
+
+def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
+    """A row a layer, a cell a head.
+
+    There are hundreds: only the one at the pointer, and the one that is held, are items.
+    """
+    imgui.begin_child("steer.grid", ImVec2(0, 0), 0, imgui.WindowFlags_.no_saved_settings)
+    gutter, gap = ui.u(8), ui.u(0.5)
+    room = imgui.get_content_region_avail()
+    columns = min(model.heads, max(1, int((room.x - gutter) / ui.u(7))))
+    lines = -(-model.heads // columns)
+    width = float(int(min((room.x - gutter) / columns - gap, ui.u(24))))
+    height = float(int(max(ui.u(4), min(ui.u(8), room.y / (model.layers * lines) - gap))))
+    top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
+    left, step = top.x, lines * (height + gap)
+    drag: Drag = ui.memory.setdefault("steer.drag", Drag())
+    held = drag.cell if imgui.is_mouse_down(0) else None
+    for layer in range(model.layers):
+        y = top.y + layer * step
+        if y > low + imgui.get_window_height() or y + step < low:
+            continue
+        gains = _draw_label(ui, layer, (left, y, left + gutter - gap, y + height), gains)
+        for head in range(model.heads):
+            x0 = left + gutter + head % columns * (width + gap)
+            y0 = y + head // columns * (height + gap)
+            rect = ui.rects[f"steer.{layer}.{head}"] = (x0, y0, x0 + width, y0 + height)
+            if (layer, head) == held or ui.at_pointer(rect):
+                gains = _draw_cell(ui, (layer, head), rect, gains)
+            else:
+                _paint(ui, rect, gains[layer][head])
+    imgui.set_cursor_screen_pos(top)
+    imgui.dummy(ImVec2(room.x, model.layers * step - gap))
+    imgui.end_child()
+    return gains
+
+
+def _draw_label(ui: Ui, layer: int, rect: Rect, gains: Gains) -> Gains:
+    """The layer's number: a click ablates or restores all of it, and has its sliders shown."""
+    ui.rects[f"steer.layer.{layer}"] = rect
+    lit = chosen = ui.memory.get("steer.layer", 0) == layer
+    if ui.at_pointer(rect):
+        if _button(f"steer.layer.{layer}", rect):
+            ui.memory["steer.layer"] = layer
+            if chosen:
+                value = 1.0 if any(gain != 1.0 for gain in gains[layer]) else 0.0
+                gains = _with_row(gains, layer, (value,) * len(gains[layer]))
+        lit = lit or imgui.is_item_hovered()
+        tip(ui, "Click for the sliders of this layer, again to ablate or restore all of it.")
+    small = ui.theme.size("small")
+    spot = ImVec2(rect[0], round((rect[1] + rect[3] - small) / 2))
+    font, color = ui.fonts["bold" if chosen else "regular"], ui.color("accent" if lit else "muted")
+    imgui.get_window_draw_list().add_text(font, small, spot, color, f"L{layer}")
+    return gains
+
+
+def _button(name: str, rect: Rect) -> bool:
+    """Whether that part of the screen was clicked."""
+    x0, y0, x1, y1 = rect
+    imgui.set_cursor_screen_pos(ImVec2(x0, y0))
+    return imgui.invisible_button(name, ImVec2(x1 - x0, y1 - y0))
+
+
+def _draw_cell(ui: Ui, cell: tuple[int, int], rect: Rect, gains: Gains) -> Gains:
+    """One that may be clicked or dragged."""
+    layer, head = cell
+    gain, drag = gains[layer][head], ui.memory["steer.drag"]
+    clicked = _button(f"steer.{layer}.{head}", rect)
+    active, hovered = imgui.is_item_active(), imgui.is_item_hovered()
+    _paint(ui, rect, gain)
+    if not (clicked or active or hovered):
+        return gains
+    corners, thick = (ImVec2(*rect[:2]), ImVec2(*rect[2:])), max(1.0, ui.u(0.3))
+    imgui.get_window_draw_list().add_rect(*corners, ui.color("text"), ui.u(0.75), thick)
+    if imgui.is_item_activated():
+        ui.memory["steer.drag"] = drag = Drag(cell, gain)
+        ui.memory["steer.layer"] = layer
+    if active and drag.cell == cell and imgui.is_mouse_dragging(0):
+        delta: Any = imgui.get_mouse_drag_delta(0)
+        drag.moved = True
+        wanted = drag.start - delta.y * DRAG * 15 / ui.theme.text
+        gain = round(min(MOST, max(0.0, wanted)), 2)
+    elif clicked and not drag.moved:
+        gain = 1.0 if gain != 1.0 else 0.0
+    if active and drag.moved:
+        imgui.set_tooltip(f"Layer {layer}, head {head}: {gain:.2f}")
+    else:
+        tip(ui, f"Layer {layer}, head {head}: gain {gain:.2f}. {CELL}")
+    if gain == gains[layer][head]:
+        return gains
+    row = gains[layer]
+    return _with_row(gains, layer, (*row[:head], gain, *row[head + 1 :]))
+
+
+def _with_row(gains: Gains, layer: int, row: tuple[float, ...]) -> Gains:
+    return (*gains[:layer], row, *gains[layer + 1 :])
+
+
+def _paint(ui: Ui, rect: Rect, gain: float) -> None:
+    """Quiet at 1, towards red below, towards blue above; the number where it is not 1."""
+    x0, y0, x1, y1 = rect
+    draw, palette = imgui.get_window_draw_list(), ui.theme.palette
+    low, high, rounding = ImVec2(x0, y0), ImVec2(x1, y1), ui.u(0.75)
+    if gain == 1.0:
+        draw.add_rect_filled(low, high, u32(palette.hover), rounding)
+        return
+    strength, small = min(1.0, abs(gain - 1.0)), ui.theme.size("small")
+    fill = mix(palette.hover, palette.error if gain < 1 else palette.accent, 0.85 * strength)
+    draw.add_rect_filled(low, high, u32(fill), rounding)
+    shown = "off" if gain == 0 else f"{gain:.2f}".rstrip("0").rstrip(".")
+    with ui.font(style="small"):
+        wide = imgui.calc_text_size(shown).x
+        if wide < x1 - x0 and small <= y1 - y0:
+            spot = ImVec2((x0 + x1 - wide) / 2, round((y0 + y1 - small) / 2))
+            draw.add_text(spot, u32(legible(fill)), shown)

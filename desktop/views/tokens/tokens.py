@@ -1,0 +1,308 @@
+"""The conversation as the model has it: every token a box, template included.
+
+Under the pointer, a token shows where it looks, or who looks at it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from imgui_bundle import ImVec2, imgui
+
+from desktop.state.actions import Action, SetAttention
+from desktop.state.inspect_actions import ContinueFrom, SetXRay, SwitchVersion
+from desktop.state.state import AppState, Message
+from desktop.state.token_state import Passage, Place, passage, places
+from desktop.views.attention.map import visible
+from desktop.views.tokens.colors import paint_of, probability, shown_weights, weights_of
+from desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
+from desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out
+from desktop.widgets.ui import Ui
+from desktop.widgets.widgets import icon_button, meter, popover, text, wrapped
+
+MOST = 5  # tokens that the tooltip names
+CHOICE = "tokens.choice"
+OTHERS = (
+    "What else might have come here, and how likely. Choose another, and the answer goes on from "
+    "there; the one you see is kept beside it."
+)
+SWALLOWED = "Through so many layers the first token takes nearly all: try it without the first."
+
+
+@dataclass(slots=True)
+class Pointed:
+    """The token under the pointer in this frame."""
+
+    index: int  # of the message
+    token: int  # of the passage
+    position: int | None
+    at: tuple[float, float]  # pointer, upper edge of its line
+    line: float  # height of one
+
+
+class TokenItem:
+    """One message at its width: its height, and how it is drawn at the cursor."""
+
+    def __init__(self, state: AppState, ui: Ui, index: int, message: Message, width: float) -> None:
+        self.state, self.ui, self.index, self.message = state, ui, index, message
+        self.width = width
+        self.passage, self.page = laid(state, ui, index, message, width)
+        self.label = ui.theme.size("small") + ui.u(2)
+        self.tools = ui.u(7) if message.versions else 0.0
+        self.height = self.label + self.page.height + self.tools + ui.u(2)
+
+    def draw(self) -> list[Action]:
+        ui, at = self.ui, imgui.get_cursor_screen_pos()
+        small = ui.theme.size("small")
+        draw = imgui.get_window_draw_list()
+        draw.add_text(ui.fonts["bold"], small, at, ui.color("muted"), self._title())
+        top = at.y + self.label
+        name = f"message.{self.index}"
+        ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
+        first, own = self.passage.first, self.passage.own
+        paint = paint_of(self.state, ui, self.message, first, own)
+        draw_boxes(ui, self.page, (at.x, top), paint, self._marked(), draw)
+        self._point(at.x, top)
+        if not self.tools:
+            return []
+        imgui.set_cursor_screen_pos(ImVec2(at.x, top + self.page.height + ui.u(0.5)))
+        return draw_versions(self.state, ui, self.index)
+
+    def _title(self) -> str:
+        words = "You" if self.message.role == "user" else "Answer"
+        if self.passage.first is None and not self.message.tokens:
+            return f"{words}  ·  not in the cache now"
+        return words
+
+    def _marked(self) -> dict[int, int]:
+        first = self.passage.first
+        if first is None:
+            return {}
+        pointed = (self.state.xray.at, self.state.cache.pointed)
+        return {at - first: self.ui.color("accent") for at in pointed if at is not None}
+
+    def _point(self, x: float, top: float) -> None:
+        """Note the token under the pointer, for whoever draws the conversation."""
+        held = imgui.HoveredFlags_.allow_when_blocked_by_active_item
+        mouse = imgui.get_mouse_pos()
+        self._mark_rects(x, top)
+        if not imgui.is_window_hovered(held):
+            return
+        token = self.page.at(mouse.x - x, mouse.y - top)
+        if token == NO_TOKEN or not 0 <= mouse.y - top < self.page.height:
+            return
+        first = self.passage.first
+        position = None if first is None else first + token
+        line = self.page.line
+        edge = top + (mouse.y - top) // line * line
+        self.ui.memory["tokens.pointed"] = Pointed(
+            self.index, token, position, (mouse.x, edge), line
+        )
+
+    def _mark_rects(self, x: float, top: float) -> None:
+        """Where the tokens in sight lie, for the tour and the tests."""
+        draw, line = imgui.get_window_draw_list(), self.page.line
+        low, high = draw.get_clip_rect_min().y - top, draw.get_clip_rect_max().y - top
+        for box in self.page.between(low, high):
+            if box.token >= 0:
+                y = top + box.line * line
+                name = f"token.{self.index}.{box.token - self.passage.own}"
+                self.ui.rects.setdefault(name, (x + box.x, y, x + box.x + box.width, y + line))
+
+
+def laid(
+    state: AppState, ui: Ui, index: int, message: Message, width: float
+) -> tuple[Passage, TokenPage]:
+    """Cut into tokens and laid out; kept while the message, its place and the width stay."""
+    known: dict[int, Any] = ui.memory.setdefault("passages", {})
+    place = place_of(state, ui, index)
+    key = (place, width, ui.theme.text)
+    held = known.get(index)
+    if held is None or held[0] is not message or held[1] != key:
+        words = [token.text for token in message.tokens]
+        cut = passage(message.text, words, place, state.positions)
+        held = known[index] = (message, key, cut, lay_out(ui, cut.text, cut.spans, width))
+    return held[2], held[3]
+
+
+def place_of(state: AppState, ui: Ui, index: int) -> Place | None:
+    held = ui.memory.get("places")
+    if held is None or held[0] is not state.owners:
+        held = ui.memory["places"] = (state.owners, places(state.owners))
+    found: dict[int, Place] = held[1]
+    return found.get(index)
+
+
+def draw_pointed(state: AppState, ui: Ui) -> list[Action]:
+    """After all messages: what the pointer is over, and what a click does."""
+    pointed: Pointed | None = ui.memory.pop("tokens.pointed", None)
+    if imgui.is_popup_open(CHOICE):
+        return []
+    actions: list[Action] = []
+    at = pointed.position if pointed else None
+    if at is None and state.attention.row is not None and state.attention.row < len(state.owners):
+        at = state.attention.row
+    flipped = bool(imgui.get_io().key_shift)
+    wanted = replace(state.xray, at=at, flipped=flipped and at is not None)
+    if wanted != state.xray:
+        actions.append(SetXRay(wanted))
+    if pointed is None:
+        return actions
+    _draw_tip(state, ui, pointed)
+    if imgui.is_mouse_clicked(0):
+        actions += _click(state, ui, pointed)
+    return actions
+
+
+def _click(state: AppState, ui: Ui, pointed: Pointed) -> list[Action]:
+    """Hold the token; a token of an answer shows what else it might have been."""
+    message = state.messages[pointed.index]
+    token = pointed.token - _own(state, ui, pointed.index)
+    if 0 <= token < len(message.tokens) and message.tokens[token].alternatives:
+        ui.memory[CHOICE] = (pointed.index, token, (pointed.at[0], pointed.at[1] + pointed.line))
+        ui.opened = CHOICE
+    same = pointed.position == state.attention.row
+    row = None if same else pointed.position
+    return [SetAttention(replace(state.attention, row=row))]
+
+
+def _own(state: AppState, ui: Ui, index: int) -> int:
+    place = place_of(state, ui, index)
+    return place.start - place.lead if place else 0
+
+
+def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
+    """The token, how likely it was, and the tokens it looks at most."""
+    token = pointed.token - _own(state, ui, pointed.index)
+    back, gap = state.xray.looks_back, ui.u(1)  # never over the words that light up
+    y = pointed.at[1] - gap if back else pointed.at[1] + pointed.line + gap
+    imgui.set_next_window_pos(ImVec2(pointed.at[0], y), 0, ImVec2(0, 1 if back else 0))
+    with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
+        if not imgui.begin_tooltip():
+            return
+    with ui.styled(item_spacing=(ui.u(2), ui.u(1.25))):
+        _draw_facts(state, ui, pointed, token)
+        _draw_looks(state, ui, ui.u(60))
+    imgui.end_tooltip()
+
+
+def _draw_facts(state: AppState, ui: Ui, pointed: Pointed, token: int) -> None:
+    message = state.messages[pointed.index]
+    text(ui, f"“{visible(_words(state, pointed))}”", bold=True)
+    facts = [] if pointed.position is None else [f"position {pointed.position:,}"]
+    if token < 0:
+        facts.append("the chat template's own")
+    elif token < len(message.tokens):
+        facts.insert(0, f"token {message.tokens[token].id:,}")
+    likely = probability(message, token)
+    if not math.isnan(likely):
+        facts.append(f"{likely:.1%} likely")
+    text(ui, "  ·  ".join(facts) or "not in the cache now", "muted", "small")
+
+
+def _words(state: AppState, pointed: Pointed) -> str:
+    if pointed.position is not None and pointed.position < len(state.positions):
+        return state.positions[pointed.position]
+    tokens = state.messages[pointed.index].tokens
+    return tokens[pointed.token].text if pointed.token < len(tokens) else ""
+
+
+def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
+    looked = state.looked
+    if looked is not None and looked.position == state.xray.at and looked.message:
+        imgui.dummy(ImVec2(width, 0))
+        wrapped(ui, looked.message[:1].upper() + looked.message[1:] + ".")
+    looked = weights_of(state)
+    if looked is None:
+        return
+    reverse = looked.direction == "to"
+    weights = shown_weights(looked, state.attention)
+    best = [i for i in np.argsort(-weights)[:MOST].tolist() if weights[i] > 0]
+    if state.xray.by == "rollout" and not reverse and weights[0] > 0.9:
+        wrapped(ui, SWALLOWED)
+    text(ui, "Most looked at by" if reverse else "Looks most at", style="small", bold=True)
+    for position in best:
+        label = state.positions[position] if position < len(state.positions) else ""
+        at = imgui.get_cursor_pos_x()
+        share = weights[position]
+        text(ui, f"{share:.1%}" if share >= 0.0005 else f"{share:.1g}", style="small")
+        imgui.same_line(at + ui.u(12))
+        y = imgui.get_cursor_pos_y()
+        imgui.set_cursor_pos_y(y + ui.u(1.25))
+        meter(ui, float(weights[position] / max(weights[best[0]], 1e-9)), ui.u(16), ui.u(1))
+        imgui.same_line(at + ui.u(31))
+        imgui.set_cursor_pos_y(y)
+        text(ui, visible(label), style="small")
+        imgui.set_cursor_pos_y(y + ui.theme.size("small") + ui.u(1.5))
+    imgui.dummy(ImVec2(0, 0))
+
+
+def draw_choice(state: AppState, ui: Ui) -> list[Action]:
+    """The alternatives of the token that was clicked."""
+    index, count, low = ui.memory.get(CHOICE, (0, 0, (0.0, 0.0)))
+    known = index < len(state.messages) and count < len(state.messages[index].tokens)
+    actions: list[Action] = []
+    if not known:
+        return actions
+    token = state.messages[index].tokens[count]
+    title = f"Instead of “{visible(token.text)}”"
+    with popover(ui, CHOICE, title, ImVec2(*low), ui.u(84)) as shown:
+        if not shown:
+            return actions
+        wrapped(ui, OTHERS)
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
+        for other in token.alternatives:
+            same = other.token == token.id
+            if _draw_alternative(ui, visible(other.text), other.probability, other.token, same):
+                actions.append(ContinueFrom(index, count, other))
+                imgui.close_current_popup()
+    return actions
+
+
+def _draw_alternative(ui: Ui, label: str, likely: float, token: int, same: bool) -> bool:
+    """A row with a bar behind it, as long as the token is likely."""
+    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    width, height = imgui.get_content_region_avail().x, ui.u(8)
+    name = f"{CHOICE}.{token}"
+    clicked = imgui.invisible_button(name, ImVec2(width, height)) and not same
+    ui.mark(name)
+    end = ImVec2(at.x + width, at.y + height)
+    hovered = imgui.is_item_hovered() and not same
+    draw.add_rect_filled(at, end, ui.color("pressed" if hovered else "hover"), ui.u(1.5))
+    bar = ImVec2(at.x + max(width * likely, ui.u(3)), end.y)
+    draw.add_rect_filled(at, bar, ui.color("accent_soft"), ui.u(1.5))
+    y = at.y + (height - ui.theme.text) / 2
+    with ui.font("bold" if same else "regular"):
+        draw.add_text(ImVec2(at.x + ui.u(2.5), y), ui.color("text"), label)
+    with ui.font(style="small"):
+        shown = f"{likely:.1%}" + ("  ·  chosen" if same else "")
+        x = end.x - ui.u(2.5) - imgui.calc_text_size(shown).x
+        spot = ImVec2(x, at.y + (height - ui.theme.size("small")) / 2)
+        draw.add_text(spot, ui.color("muted"), shown)
+    return clicked
+
+
+def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
+    """Which of the answers that were given here is shown: a step back, a step on."""
+    message, side = state.messages[index], ui.u(6)
+    count, place = len(message.versions) + 1, message.place
+    wanted = place
+    name = f"message.{index}"
+    hint = "The version before"
+    if icon_button(ui, f"{name}.before", ICON_CHEVRON_LEFT, hint, side=side, style="small"):
+        wanted = max(0, place - 1)
+    imgui.same_line(0, ui.u(0.5))
+    at, shown = imgui.get_cursor_screen_pos(), f"{place + 1} / {count}"
+    with ui.font(style="small"):
+        room = imgui.calc_text_size(shown).x
+        spot = ImVec2(at.x, at.y + (side - ui.theme.size("small")) / 2)
+        imgui.get_window_draw_list().add_text(spot, ui.color("muted"), shown)
+    imgui.dummy(ImVec2(room, side))
+    imgui.same_line(0, ui.u(0.5))
+    hint = "The next version"
+    if icon_button(ui, f"{name}.next", ICON_CHEVRON_RIGHT, hint, side=side, style="small"):
+        wanted = min(count - 1, place + 1)
+    return [SwitchVersion(index, wanted)] if wanted != place else []

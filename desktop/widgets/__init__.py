@@ -1,0 +1,1 @@
+"""What views are built from: theme, fonts, controls, text."""

@@ -1,0 +1,117 @@
+"""What a view is given beside the state: theme, fonts, and the names of what it drew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from imgui_bundle import ImVec2, imgui
+
+from desktop.widgets.frame_times import FrameTimes
+from desktop.widgets.theme import Theme, pixels, u32, vec
+
+if TYPE_CHECKING:
+    from desktop.attention.maps import AttentionMaps
+
+Face = Literal["regular", "bold", "mono"]
+_COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}
+_STYLES = {name: getattr(imgui.StyleVar_, name) for name in imgui.StyleVar_.__members__}
+Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
+
+
+@dataclass(slots=True)
+class Ui:
+    """One frame's surroundings. `memory` is where a view keeps what is its own: scroll, caches."""
+
+    theme: Theme
+    fonts: dict[Face, Any]  # ImFont
+    now: float = 0.0
+    pointer: tuple[float, float] = (-math.inf, -math.inf)  # pixels
+    rects: dict[str, Rect] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    frames: FrameTimes = field(default_factory=FrameTimes)
+    maps: AttentionMaps | None = None  # of the running model, where there is a device to draw
+    opened: str = ""  # the popover a view or a shortcut wants open
+    redraw_at: float = math.inf  # when what is shown changes by itself
+
+    def redraw_in(self, seconds: float) -> None:
+        self.redraw_at = min(self.redraw_at, self.now + seconds)
+
+    def u(self, units: float) -> float:
+        """`units` of the theme's spacing unit in whole pixels."""
+        return pixels(units, self.theme.text)
+
+    def color(self, name: str, alpha: float = 1.0) -> int:
+        """A colour of the palette, packed for a draw list."""
+        return u32(getattr(self.theme.palette, name), alpha)
+
+    def color_of_series(self, number: int) -> int:
+        """A plot's colour, packed for a draw list."""
+        series = self.theme.palette.series
+        return u32(series[number % len(series)])
+
+    def at_pointer(self, rect: Rect) -> bool:
+        """Where there are hundreds of places to click, comparing costs less than their items."""
+        return rect[0] <= self.pointer[0] < rect[2] and rect[1] <= self.pointer[1] < rect[3]
+
+    def right(self, width: float) -> float:
+        """The window position, in x, of something `width` wide at the right edge."""
+        start, room = imgui.get_cursor_pos_x(), imgui.get_content_region_avail().x
+        return start + room - width
+
+    def mark(self, name: str) -> None:
+        """Remember where the last item lies: the tour and the tests find it by `name`."""
+        low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+        self.rects[name] = (low.x, low.y, high.x, high.y)
+
+    def font(self, face: Face = "regular", style: str = "body") -> _PopFont:
+        imgui.push_font(self.fonts[face], self.theme.size(style))
+        return _POP_FONT
+
+    def colored(self, **colors: str) -> _Pushed:
+        """ImGui colours by name of the palette, `-` for transparent."""
+        for slot, name in colors.items():
+            clear = name == "-"
+            value = self.theme.palette.base if clear else getattr(self.theme.palette, name)
+            imgui.push_style_color(_COLORS[slot], vec(value, 0.0 if clear else 1.0))
+        return _Pushed(len(colors), imgui.pop_style_color)
+
+    def styled(self, **values: float | tuple[float, float]) -> _Pushed:
+        for slot, value in values.items():
+            pushed = ImVec2(*value) if isinstance(value, tuple) else value
+            imgui.push_style_var(_STYLES[slot], pushed)
+        return _Pushed(len(values), imgui.pop_style_var)
+
+
+class _Pushed:
+    """What was pushed is popped at the end of a `with`. There are hundreds a frame, so it is no
+    generator."""
+
+    __slots__ = ("_count", "_pop")
+
+    def __init__(self, count: int, pop: Callable[[int], None]) -> None:
+        self._count, self._pop = count, pop
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        if self._count:
+            self._pop(self._count)
+
+
+class _PopFont:
+    """The same for a font, of which nothing is to be remembered."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        imgui.pop_font()
+
+
+_POP_FONT = _PopFont()

@@ -1,0 +1,65 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from desktop.state.incoming import shown_path
+
+
+def size(count: int) -> str:
+    """Bytes in binary units: "98.1 MiB"."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def quantity(count: int) -> str:
+    """Parameters: "134.5 M"."""
+    for unit, step in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= step:
+            return f"{count / step:.1f} {unit}"
+    return str(count)
+
+
+def tokens(count: int) -> str:
+    """ "1 token", "12 tokens"."""
+    return f"{count} token" if count == 1 else f"{count} tokens"
+
+
+def rate(tokens_per_second: float) -> str:
+    """Tokens per second, without a unit; a dash while there is none."""
+    if tokens_per_second <= 0:
+        return "–"
+    return f"{tokens_per_second:.1f}" if tokens_per_second < 100 else f"{tokens_per_second:.0f}"
+
+
+def duration(milliseconds: float) -> str:
+    if milliseconds <= 0:
+        return "–"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / 1000:.1f} s"
+
+
+def short_name(source: str) -> str:
+    """A path's last part without its suffix, fit to be shown; a catalogue name as it is."""
+    path = PurePath(shown_path(source))
+    if path.name in ("config.json", "variant.json"):  # by which a directory is opened
+        path = path.parent
+    return (
+        path.stem
+        if path.suffix.lower() in (".gguf", ".safetensors")
+        else path.name or shown_path(source)
+    )
+
+
+def sentence(text: str) -> str:
+    """The engine's messages begin small and end open, to be joined; shown alone they are closed."""
+    text = text.strip()
+    if text and text.split()[0].isalpha():
+        text = text[0].upper() + text[1:]
+    return text if not text or text[-1] in ".!?…" else f"{text}."
