@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 ASSETS = Path(__file__).resolve().parent
 sys.path.insert(0, str(ASSETS.parent))
 
-from desktop.render.png import write_png  # noqa: E402
+from llm_lite.desktop.render.png import write_png  # noqa: E402
 
 SIZE, SAMPLES = 256, 4  # pixels, samples a pixel side
 TOP, BOTTOM = (0.16, 0.20, 0.31), (0.09, 0.11, 0.17)

@@ -4,7 +4,7 @@ Every error carries one clear sentence; the command line and the window show it 
 Anything else that is raised is a defect of the program.
 """
 
-from core.plain_text import one_line
+from llm_lite.core.plain_text import one_line
 
 
 class LlmLiteError(Exception):

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import NotFiniteError
+from llm_lite.core.errors import NotFiniteError
 
 Values = TypeVar("Values", NDArray[np.float32], NDArray[np.float64])
 

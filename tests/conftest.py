@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from core.gpu.device import Device
-from core.hub import catalog
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.hub import catalog
 from tests.make_gguf import write_tiny_llama
 
 # How long an example takes, or its making, is the machine's affair and no test's.

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.registry import FORMATS
+from llm_lite.core.quant.registry import FORMATS
 
 STRING, ARRAY = 8, 9
 SCALAR_CODES = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.blocks import bf16
+from llm_lite.core.quant.blocks import bf16
 
 _DTYPES = {"f4": "F32", "f2": "F16", "u1": "U8", "i1": "I8", "i8": "I64"}
 

@@ -5,15 +5,17 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.gpu.device import Device
-from core.loading import loader
-from core.loading.loader import Runner
-from core.messages import EngineOptions
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.messages import EngineOptions
 
 _MODULES = {"numpy": "reference", "cpu": "cpu", "vulkan": "vulkan"}
 # Those of the source tree, all of which must work.
 BACKENDS = tuple(
-    name for name, module in _MODULES.items() if importlib.util.find_spec(f"core.exec.{module}")
+    name
+    for name, module in _MODULES.items()
+    if importlib.util.find_spec(f"llm_lite.core.exec.{module}")
 )
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from core.inspect.attention import head_maps
-from core.loading import loader
-from core.messages import EngineOptions
-from desktop.attention.colors import table
-from desktop.render.png import write_png
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.loading import loader
+from llm_lite.core.messages import EngineOptions
+from llm_lite.desktop.attention.colors import table
+from llm_lite.desktop.render.png import write_png
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "induction.png"
 HEADS = ((18, 6), (17, 3), (16, 0), (0, 0))  # induction twice, previous token, any other

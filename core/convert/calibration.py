@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import RequestError
-from core.exec.executor import Executor
-from core.plan.plan import Kind, Op, Plan, Tensor
-from core.plan.step import Step
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
+from llm_lite.core.plan.step import Step
 
 LARGEST_FULL = 2048  # inputs of a matrix up to which all of X^T X is kept, else its diagonal
 LEAST_TOKENS = 64

@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from core.convert import calibration
-from core.convert.calibration import Moments
-from core.exec.cpu.executor import CpuExecutor
-from core.files.mapping import let_go
-from core.files.text_input import read_text
-from core.files.writing import unwritable
-from core.formats.tensor import files_of, find_non_finite, not_finite
-from core.loading.loader import ModelFile
-from core.models.model import BuildOptions
-from core.models.registry import read_model
-from core.plan.builder import Bucket
-from core.quant.modes import AS_STORED, convert
+from llm_lite.core.convert import calibration
+from llm_lite.core.convert.calibration import Moments
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.files.mapping import let_go
+from llm_lite.core.files.text_input import read_text
+from llm_lite.core.files.writing import unwritable
+from llm_lite.core.formats.tensor import files_of, find_non_finite, not_finite
+from llm_lite.core.loading.loader import ModelFile
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.quant.modes import AS_STORED, convert
 
 Progress = Callable[[str, float], None]
 

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.convert.calibration import Moments
-from core.errors import RequestError
-from core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
-from core.files.mapping import let_go
-from core.formats.tensor import TensorData, files_of, not_finite
-from core.formats.variant.reader import METADATA_FILE, identity_of, to_json
-from core.formats.variant.writer import Slot, VariantWriter
-from core.loading.loader import ModelFile
-from core.loading.verification import require_sound
-from core.quant.modes import (
+from llm_lite.core.convert.calibration import Moments
+from llm_lite.core.errors import RequestError
+from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
+from llm_lite.core.files.mapping import let_go
+from llm_lite.core.formats.tensor import TensorData, files_of, not_finite
+from llm_lite.core.formats.variant.reader import METADATA_FILE, identity_of, to_json
+from llm_lite.core.formats.variant.writer import Slot, VariantWriter
+from llm_lite.core.loading.loader import ModelFile
+from llm_lite.core.loading.verification import require_sound
+from llm_lite.core.quant.modes import (
     AS_STORED,
     MODES,
     Encode,
@@ -30,8 +30,8 @@ from core.quant.modes import (
     table_dtype,
     target_dtype,
 )
-from core.quant.quantizer import Calibrated
-from core.quant.registry import FORMATS
+from llm_lite.core.quant.quantizer import Calibrated
+from llm_lite.core.quant.registry import FORMATS
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)
 Progress = Callable[[str, float], None]  # what is being done, 0..1; may raise to cancel

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import RequestError
-from core.formats.tensor import TensorData
-from core.models.gemma3n import PER_LAYER_TABLE, Config
+from llm_lite.core.errors import RequestError
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.models.gemma3n import PER_LAYER_TABLE, Config
 
 _PIECE_BYTES = 8 << 20
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")

@@ -17,18 +17,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from core.convert.slicing_cut import Cutter, Slice
-from core.errors import FileError, LlmLiteError, UnsupportedError
-from core.files.folders import NewFolder
-from core.files.json_text import found, read_object
-from core.formats.header import quote
-from core.formats.tensor import TensorData, files_of
-from core.formats.variant.reader import identity_of
-from core.loading.sources import SLICE_FILE, ModelSource, open_source
-from core.loading.verification import Part, require_sound
-from core.models.gemma3n import PER_LAYER_TABLE, config_of
-from core.text.chat_template import ChatTemplate
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.convert.slicing_cut import Cutter, Slice
+from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
+from llm_lite.core.files.folders import NewFolder
+from llm_lite.core.files.json_text import found, read_object
+from llm_lite.core.formats.header import quote
+from llm_lite.core.formats.tensor import TensorData, files_of
+from llm_lite.core.formats.variant.reader import identity_of
+from llm_lite.core.loading.sources import SLICE_FILE, ModelSource, open_source
+from llm_lite.core.loading.verification import Part, require_sound
+from llm_lite.core.models.gemma3n import PER_LAYER_TABLE, config_of
+from llm_lite.core.text.chat_template import ChatTemplate
+from llm_lite.core.text.tokenizer import Tokenizer
 
 _LAYOUT_VERSION = 1
 _TABLE_LAYERS = "gemma3n.table_layers"

@@ -15,21 +15,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from core.convert.quantizing import check_mode, variant_slots
-from core.convert.slicing import KNOWN
-from core.convert.synthetic_weights import pieces
-from core.errors import RequestError
-from core.files.writing import replaced
-from core.formats.gguf.writer import GgufTensor, write_gguf
-from core.formats.huggingface.config import Config
-from core.formats.huggingface.gemma3n import metadata_of
-from core.formats.tensor import TensorData
-from core.formats.variant.reader import METADATA_FILE, to_json
-from core.formats.variant.writer import VariantWriter
-from core.models import gemma3n, llama
-from core.quant.blocks import q4_0
-from core.text.tokenizer import Tokenizer
-from core.text.vocabulary import TokenType
+from llm_lite.core.convert.quantizing import check_mode, variant_slots
+from llm_lite.core.convert.slicing import KNOWN
+from llm_lite.core.convert.synthetic_weights import pieces
+from llm_lite.core.errors import RequestError
+from llm_lite.core.files.writing import replaced
+from llm_lite.core.formats.gguf.writer import GgufTensor, write_gguf
+from llm_lite.core.formats.huggingface.config import Config
+from llm_lite.core.formats.huggingface.gemma3n import metadata_of
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.formats.variant.reader import METADATA_FILE, to_json
+from llm_lite.core.formats.variant.writer import VariantWriter
+from llm_lite.core.models import gemma3n, llama
+from llm_lite.core.quant.blocks import q4_0
+from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.text.vocabulary import TokenType
 
 _NOT_OF_GGUF = ("gemma3n.altup.correct_scale",)  # no field of its
 GEMMA_TEMPLATE = (

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.blocks import int4, int8, q4_0, q4_1, q8_0
-from core.quant.registry import FORMATS
+from llm_lite.core.quant.blocks import int4, int8, q4_0, q4_1, q8_0
+from llm_lite.core.quant.registry import FORMATS
 
 Bytes = NDArray[np.uint8]
 Random = np.random.Generator

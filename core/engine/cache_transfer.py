@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from core.errors import DeviceError, FileError, OutOfDeviceMemoryError, OutOfMemoryError
-from core.kv_cache import on_disk
-from core.kv_cache.contents import Prefix
-from core.loading.kept_variants import identity_of_model
-from core.loading.loader import Runner
-from core.messages import Level
+from llm_lite.core.errors import DeviceError, FileError, OutOfDeviceMemoryError, OutOfMemoryError
+from llm_lite.core.kv_cache import on_disk
+from llm_lite.core.kv_cache.contents import Prefix
+from llm_lite.core.loading.kept_variants import identity_of_model
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.messages import Level
 
 Log = Callable[[Level, str], None]
 OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)

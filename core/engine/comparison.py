@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from core.engine.task_context import Workbench
-from core.errors import CancelledError
-from core.exec.executor import StopCheck
-from core.generation.answer import Emit, alternatives, encode, peak_rss_bytes
-from core.generation.prompt import check_size
-from core.generation.sampling import Choice, judge
-from core.loading import loader
-from core.loading.loader import Runner
-from core.messages import (
+from llm_lite.core.engine.task_context import Workbench
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation.answer import Emit, alternatives, encode, peak_rss_bytes
+from llm_lite.core.generation.prompt import check_size
+from llm_lite.core.generation.sampling import Choice, judge
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.messages import (
     CompareLanes,
     EngineOptions,
     Forced,
@@ -34,9 +34,9 @@ from core.messages import (
     StopReason,
     TaskProgress,
 )
-from core.metrics.divergence import compare
-from core.metrics.memory import resident_bytes
-from core.text.tokenizer import StreamDecoder
+from llm_lite.core.metrics.divergence import compare
+from llm_lite.core.metrics.memory import resident_bytes
+from llm_lite.core.text.tokenizer import StreamDecoder
 
 LANES = (0, 1)
 LONGEST_STEP = 32  # tokens told at once of what is forced

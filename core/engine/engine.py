@@ -17,22 +17,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import system_errors
-from core.engine.model_host import Running
-from core.engine.priority import let_the_window_go_first
-from core.engine.step_requests import Steering
-from core.engine.switching import PreparedError, Switching
-from core.engine.task_context import Workbench
-from core.engine.tasks import run_task
-from core.errors import (
+from llm_lite.core import system_errors
+from llm_lite.core.engine.model_host import Running
+from llm_lite.core.engine.priority import let_the_window_go_first
+from llm_lite.core.engine.step_requests import Steering
+from llm_lite.core.engine.switching import PreparedError, Switching
+from llm_lite.core.engine.task_context import Workbench
+from llm_lite.core.engine.tasks import run_task
+from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
     LlmLiteError,
 )
-from core.generation.answer import Generation, read
-from core.inspect.attention import AttentionSource
-from core.loading import loader
-from core.messages import (
+from llm_lite.core.generation.answer import Generation, read
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.loading import loader
+from llm_lite.core.messages import (
     Aside,
     CancelLoad,
     Command,
@@ -55,11 +55,11 @@ from core.messages import (
     Task,
     TaskFinished,
 )
-from core.metrics.memory import give_back
-from core.text.sandbox.process import cancelled_by, sandbox
+from llm_lite.core.metrics.memory import give_back
+from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
 

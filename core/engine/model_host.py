@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.engine import cache_transfer
-from core.engine.switching import Preparation, Request
-from core.errors import (
+from llm_lite.core.engine import cache_transfer
+from llm_lite.core.engine.switching import Preparation, Request
+from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
     DeviceLostError,
@@ -23,13 +23,13 @@ from core.errors import (
     OutOfDeviceMemoryError,
     RequestError,
 )
-from core.generation.answer import Emit, cache_status
-from core.hub import catalog
-from core.kv_cache.contents import Prefix
-from core.loading import backends, loader
-from core.loading.kept_variants import find
-from core.loading.verification import Verification
-from core.messages import (
+from llm_lite.core.generation.answer import Emit, cache_status
+from llm_lite.core.hub import catalog
+from llm_lite.core.kv_cache.contents import Prefix
+from llm_lite.core.loading import backends, loader
+from llm_lite.core.loading.kept_variants import find
+from llm_lite.core.loading.verification import Verification
+from llm_lite.core.messages import (
     EngineOptions,
     ExecutorChanged,
     FileDamaged,
@@ -42,10 +42,10 @@ from core.messages import (
     OpenCache,
     SaveCache,
 )
-from core.metrics.memory import give_back
+from llm_lite.core.metrics.memory import give_back
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 
 class Running:

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from core.errors import DeviceError, LlmLiteError
-from core.generation.answer import Emit, alternatives
-from core.generation.sampling import likeliest
-from core.inspect import lens
-from core.inspect.attention_export import snapshot, write_later
-from core.inspect.attention_rows import Looking
-from core.inspect.cache_statistics import Measuring
-from core.loading.loader import Runner
-from core.messages import (
+from llm_lite.core.errors import DeviceError, LlmLiteError
+from llm_lite.core.generation.answer import Emit, alternatives
+from llm_lite.core.generation.sampling import likeliest
+from llm_lite.core.inspect import lens
+from llm_lite.core.inspect.attention_export import snapshot, write_later
+from llm_lite.core.inspect.attention_rows import Looking
+from llm_lite.core.inspect.cache_statistics import Measuring
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.messages import (
     Aside,
     CacheMeasured,
     CompareGains,

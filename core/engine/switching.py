@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.loading.loader import Runner
-from core.messages import Reconfigure
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.messages import Reconfigure
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.generation.answer import Emit
-from core.loading.loader import ModelFile, Runner
-from core.messages import EngineOptions
+from llm_lite.core.generation.answer import Emit
+from llm_lite.core.loading.loader import ModelFile, Runner
+from llm_lite.core.messages import EngineOptions
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 
 @dataclass(frozen=True, slots=True)

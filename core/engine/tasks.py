@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from core.assets import ASSETS
-from core.convert.quantizing import quantize
-from core.engine.comparison import compare_lanes
-from core.engine.task_context import Workbench
-from core.errors import CancelledError, LlmLiteError, RequestError
-from core.files.writing import make_folder
-from core.loading import loader
-from core.loading.kept_variants import place_of, remove
-from core.messages import (
+from llm_lite.core.assets import ASSETS
+from llm_lite.core.convert.quantizing import quantize
+from llm_lite.core.engine.comparison import compare_lanes
+from llm_lite.core.engine.task_context import Workbench
+from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
+from llm_lite.core.files.writing import make_folder
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.kept_variants import place_of, remove
+from llm_lite.core.messages import (
     AnalyzeTensors,
     CompareLanes,
     DivergenceMeasured,
@@ -30,10 +30,10 @@ from core.messages import (
     VariantDropped,
     VariantKept,
 )
-from core.metrics.modes import measure_modes, recommend
-from core.metrics.perplexity import measure, read_chunks
-from core.metrics.step_profile import profile_step
-from core.metrics.tensors import analyze
+from llm_lite.core.metrics.modes import measure_modes, recommend
+from llm_lite.core.metrics.perplexity import measure, read_chunks
+from llm_lite.core.metrics.step_profile import profile_step
+from llm_lite.core.metrics.tensors import analyze
 
 SAMPLE = ASSETS / "sample.txt"
 STOPPED = "it was stopped"

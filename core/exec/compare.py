@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.exec.executor import Executor
-from core.plan.plan import Kind, Op, Plan, Tensor
-from core.plan.step import Step
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor
+from llm_lite.core.plan.step import Step
 
 
 @dataclass(frozen=True, slots=True)

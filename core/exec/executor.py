@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.plan.plan import Plan, Program, Tensor
-from core.plan.step import Step
+from llm_lite.core.plan.plan import Plan, Program, Tensor
+from llm_lite.core.plan.step import Step
 
 if TYPE_CHECKING:
-    from core.gpu.pipelines import BufferRange
+    from llm_lite.core.gpu.pipelines import BufferRange
 
 StopCheck = Callable[[], bool]
 Progress = Callable[[float], None]  # 0..1

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import CancelledError
-from core.exec.executor import StopCheck
-from core.formats.tensor import TensorData
-from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
-from core.plan.step import Step
-from core.quant import rows
-from core.quant.blocks import a8
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant import rows
+from llm_lite.core.quant.blocks import a8
 
 F32 = NDArray[np.float32]
 Array = NDArray[Any]

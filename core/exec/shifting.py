@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.exec.executor import Executor
-from core.exec.reference import rope
-from core.formats.tensor import TensorData
-from core.plan.plan import Op, Plan, Tensor
-from core.quant import rows
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.reference import rope
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plan.plan import Op, Plan, Tensor
+from llm_lite.core.quant import rows
 
 
 @dataclass(frozen=True, slots=True)

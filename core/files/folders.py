@@ -15,10 +15,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from core.errors import FileError
-from core.files.leftovers import leftovers, name_beside, remove_whole, temporary
-from core.files.renaming import exchange, rename_free, rename_new
-from core.files.writing import Output, reason, sync_folder, unwritable
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.leftovers import leftovers, name_beside, remove_whole, temporary
+from llm_lite.core.files.renaming import exchange, rename_free, rename_new
+from llm_lite.core.files.writing import Output, reason, sync_folder, unwritable
 
 # The names of all files of a directory of ours, the one that says so last. FileError where it is
 # none, or does not say it in a way that we understand.

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import FileError
-from core.files.regular import open_regular, unreadable
-from core.formats.header import quote
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.regular import open_regular, unreadable
+from llm_lite.core.formats.header import quote
 
 MAX_BYTES = 32 << 20
 MAX_TOKENIZER_BYTES = 128 << 20

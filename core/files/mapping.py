@@ -21,7 +21,7 @@ import numpy as np
 from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
-from core.errors import CancelledError, FileChangedError, FileError
+from llm_lite.core.errors import CancelledError, FileChangedError, FileError
 
 # Else a mapping opens the file once more.
 _OPTIONS: dict[str, Any] = (

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from core.errors import FileError
+from llm_lite.core.errors import FileError
 
 Kind = Literal["cache", "config", "data", "state", "documents"]
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from core.errors import FileError, LlmLiteError, RequestError
-from core.files.regular import unreadable
+from llm_lite.core.errors import FileError, LlmLiteError, RequestError
+from llm_lite.core.files.regular import unreadable
 
 LONGEST_TEXT = 16 << 20  # bytes; what is measured over a text takes hours long before
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from core.errors import FileError
-from core.files.leftovers import leftovers, remove_whole, temporary
-from core.files.renaming import rename_new
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.leftovers import leftovers, remove_whole, temporary
+from llm_lite.core.files.renaming import rename_new
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

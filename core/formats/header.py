@@ -6,7 +6,7 @@ import os
 import struct
 from typing import NoReturn
 
-from core.errors import FileError
+from llm_lite.core.errors import FileError
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import FileError, UnsupportedError
-from core.files.mapping import MappedFiles
-from core.quant.registry import FORMATS, QuantFormat
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.mapping import MappedFiles
+from llm_lite.core.quant.registry import FORMATS, QuantFormat
 
 
 @dataclass(frozen=True, eq=False)

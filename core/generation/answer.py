@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from core.errors import CancelledError, FileError, UnsupportedError
-from core.exec.executor import StopCheck
-from core.generation import prompt
-from core.generation.sampling import Choice
-from core.generation.session import PLAIN, Reading, Session
-from core.loading.loader import ModelFile, Runner
-from core.messages import (
+from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation import prompt
+from llm_lite.core.generation.sampling import Choice
+from llm_lite.core.generation.session import PLAIN, Reading, Session
+from llm_lite.core.loading.loader import ModelFile, Runner
+from llm_lite.core.messages import (
     Alternative,
     CacheRewritten,
     CacheStatus,
@@ -31,8 +31,8 @@ from core.messages import (
     StopReason,
     TokenDecoded,
 )
-from core.plan.traffic import token_read_bytes
-from core.text.tokenizer import StreamDecoder, Tokenizer
+from llm_lite.core.plan.traffic import token_read_bytes
+from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 Emit = Callable[[Event], None]
 

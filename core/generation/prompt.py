@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.errors import RequestError
-from core.messages import ChatMessage, Overflow
-from core.text.chat_template import ChatTemplate, Message
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import ChatMessage, Overflow
+from llm_lite.core.text.chat_template import ChatTemplate, Message
+from llm_lite.core.text.tokenizer import Tokenizer
 
 
 @dataclass(slots=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import RequestError
-from core.finite import not_finite
-from core.generation.token_choice import draw, largest, sum_exp
-from core.messages import SamplingOptions
+from llm_lite.core.errors import RequestError
+from llm_lite.core.finite import not_finite
+from llm_lite.core.generation.token_choice import draw, largest, sum_exp
+from llm_lite.core.messages import SamplingOptions
 
 BEST = 5  # tokens told besides the one that was chosen
 

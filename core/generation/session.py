@@ -15,19 +15,19 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import RequestError
-from core.exec.executor import Executor, StopCheck
-from core.files.mapping import NO_FILES, MappedFiles
-from core.finite import Values, checked
-from core.formats.tensor import TensorData
-from core.generation.sampling import Choice, Sampler, judge
-from core.inspect.attention import ring_tensor
-from core.inspect.head_gains import HeadGains
-from core.kv_cache.contents import KvCache, Prefix, good, usable
-from core.kv_cache.prefix_pool import LEAST, PrefixPool
-from core.kv_cache.provenance import SMALLEST, Course, Made, course, forgetting, match
-from core.messages import Gains, Overflow, SamplingOptions
-from core.plan.step import Step
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import Executor, StopCheck
+from llm_lite.core.files.mapping import NO_FILES, MappedFiles
+from llm_lite.core.finite import Values, checked
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.generation.sampling import Choice, Sampler, judge
+from llm_lite.core.inspect.attention import ring_tensor
+from llm_lite.core.inspect.head_gains import HeadGains
+from llm_lite.core.kv_cache.contents import KvCache, Prefix, good, usable
+from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
+from llm_lite.core.kv_cache.provenance import SMALLEST, Course, Made, course, forgetting, match
+from llm_lite.core.messages import Gains, Overflow, SamplingOptions
+from llm_lite.core.plan.step import Step
 
 PrefillProgress = Callable[[int, int], None]  # tokens done, tokens in all
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.messages import SamplingOptions
+from llm_lite.core.messages import SamplingOptions
 
 F32 = NDArray[np.float32]
 
@@ -52,6 +52,6 @@ def draw(logits: F32, options: SamplingOptions, recent: Sequence[int], uniform: 
 def _kernels() -> Any:
     from llm_lite_kernels import _cpp
 
-    from core.exec.cpu.executor import isa_name
+    from llm_lite.core.exec.cpu.executor import isa_name
 
     return _cpp.Logits(isa_name())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 
-from core.gpu.commands import CommandPool
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.memory import Buffer
-from core.gpu.pipelines import ComputePipeline, DescriptorSets
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer
+from llm_lite.core.gpu.pipelines import ComputePipeline, DescriptorSets
 
 _LOCAL_SIZE = 256
 _GROUPS = 2048  # enough to fill any device; each invocation then reads many vectors

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.gpu.create import create, vk, vulkan_errors
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
-    from core.gpu.queue import Queue
+    from llm_lite.core.gpu.device import Device
+    from llm_lite.core.gpu.queue import Queue
 
 
 class CommandPool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
+from llm_lite.core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
 
 # VK_ERROR_OUT_OF_POOL_MEMORY and VK_ERROR_FRAGMENTATION, unknown to the package's table.
 _POOL_EXHAUSTED = (-1000069000, -1000161000)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from core.errors import DeviceError
-from core.gpu.create import create, vk, vulkan_errors
-from core.gpu.info import (
+from llm_lite.core.errors import DeviceError
+from llm_lite.core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.gpu.info import (
     BESIDE_MATRICES,
     INTEGER_DOT,
     MATRICES,
@@ -18,11 +18,11 @@ from core.gpu.info import (
     describe,
     device_extensions,
 )
-from core.gpu.instance import Instance, validation_wanted
-from core.gpu.memory import MemoryTypes, Staging
-from core.gpu.pipeline_store import PipelineStore
-from core.gpu.pipelines import PipelineCache
-from core.gpu.queue import Queue
+from llm_lite.core.gpu.instance import Instance, validation_wanted
+from llm_lite.core.gpu.memory import MemoryTypes, Staging
+from llm_lite.core.gpu.pipeline_store import PipelineStore
+from llm_lite.core.gpu.pipelines import PipelineCache
+from llm_lite.core.gpu.queue import Queue
 
 __all__ = ["Device", "DeviceInfo", "list_devices"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from core.gpu.create import vk, vulkan_errors
+from llm_lite.core.gpu.create import vk, vulkan_errors
 
 _KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "software"}
 MINIMUM_VERSION = (1, 2)

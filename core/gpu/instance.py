@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from core.errors import DeviceError
-from core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.errors import DeviceError
+from llm_lite.core.gpu.create import create, vk, vulkan_errors
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 PORTABILITY = "VK_KHR_portability_enumeration"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from core.errors import OutOfDeviceMemoryError
-from core.gpu.commands import CommandPool
-from core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.errors import OutOfDeviceMemoryError
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.gpu.create import create, vk, vulkan_errors
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 STAGING_BYTES = 8 << 20
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from core.gpu.pipelines import ComputePipeline
+from llm_lite.core.gpu.pipelines import ComputePipeline
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 MOST_UNUSED = 128  # a model has about fifty; a software driver takes 1.6 MB for one
 

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.errors import DeviceError, FileError
-from core.files.json_text import read_bytes
-from core.files.places import user_folder
-from core.files.writing import make_folder, write_file
-from core.gpu.create import create, vk, vulkan_errors
-from core.gpu.shaders import interface_of, load_spirv
+from llm_lite.core.errors import DeviceError, FileError
+from llm_lite.core.files.json_text import read_bytes
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.gpu.shaders import interface_of, load_spirv
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
-    from core.gpu.memory import Buffer
+    from llm_lite.core.gpu.device import Device
+    from llm_lite.core.gpu.memory import Buffer
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from core.errors import DeviceLostError
-from core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.gpu.create import create, vk, vulkan_errors
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 DEFAULT_TIMEOUT_S = 60.0
 

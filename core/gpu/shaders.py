@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.errors import DeviceError
+from llm_lite.core.errors import DeviceError
 
 MAGIC = 0x07230203
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.gpu.create import create, vk, vulkan_errors
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 
 class Timestamps:

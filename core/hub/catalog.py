@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import FileError, RequestError
-from core.files.places import expanded
-from core.formats.header import quote
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.files.places import expanded
+from llm_lite.core.formats.header import quote
 
 
 @dataclass(frozen=True)

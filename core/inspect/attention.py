@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.plan.attention_layers import AttentionLayer, attention_layers
-from core.plan.cache_layers import cache_layers
-from core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
-from core.quant import rows as state_rows
+from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
+from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
+from llm_lite.core.quant import rows as state_rows
 
 if TYPE_CHECKING:
-    from core.exec.executor import Executor
-    from core.generation.session import Session
-    from core.gpu.pipelines import BufferRange
+    from llm_lite.core.exec.executor import Executor
+    from llm_lite.core.generation.session import Session
+    from llm_lite.core.gpu.pipelines import BufferRange
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is told by whoever uses the map

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import LlmLiteError, RequestError
-from core.files.writing import make_folder, replaced
-from core.finite import checked
-from core.inspect.attention import AttentionSource, probabilities
-from core.metrics.memory import available_bytes
-from core.plan.attention_layers import AttentionLayer
+from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.files.writing import make_folder, replaced
+from llm_lite.core.finite import checked
+from llm_lite.core.inspect.attention import AttentionSource, probabilities
+from llm_lite.core.metrics.memory import available_bytes
+from llm_lite.core.plan.attention_layers import AttentionLayer
 
 Head = tuple[int, int]  # layer, head
 

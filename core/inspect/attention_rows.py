@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import RequestError
-from core.inspect.attention import AttentionSource, probabilities
-from core.messages import Look, Looked
-from core.plan.attention_layers import AttentionLayer
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.attention import AttentionSource, probabilities
+from llm_lite.core.messages import Look, Looked
+from llm_lite.core.plan.attention_layers import AttentionLayer
 
 ROLLOUT_BYTES = 128 << 20  # for the maps behind a rollout, once it is asked for
 ROLLOUT_ROWS = 32  # computed together: the grain of a look that is interrupted

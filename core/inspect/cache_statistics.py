@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import RequestError
-from core.generation.session import Session
-from core.inspect.attention import AttentionSource
-from core.inspect.attention_rows import mean_map
-from core.messages import CacheMeasured, MeasureCache
-from core.plan.cache_layers import CacheLayer
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.session import Session
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.inspect.attention_rows import mean_map
+from llm_lite.core.messages import CacheMeasured, MeasureCache
+from llm_lite.core.plan.cache_layers import CacheLayer
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.errors import RequestError
-from core.exec.executor import Executor
-from core.messages import Gains
-from core.plan.attention_layers import HEAD_GAINS
-from core.plan.step import Step
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.messages import Gains
+from llm_lite.core.plan.attention_layers import HEAD_GAINS
+from llm_lite.core.plan.step import Step
 
 
 class HeadGains:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import RequestError
-from core.generation.session import Session
-from core.messages import Gains
-from core.plan.plan import Plan
-from core.plan.step import Step
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.session import Session
+from llm_lite.core.messages import Gains
+from llm_lite.core.plan.plan import Plan
+from llm_lite.core.plan.step import Step
 
 F32 = NDArray[np.float32]
 

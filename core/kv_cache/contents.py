@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from core.exec.executor import Executor
-from core.exec.shifting import shift
-from core.formats.tensor import TensorData
-from core.kv_cache.provenance import Gap, Held, Made, Precision, common
-from core.messages import Gains
-from core.plan.cache_layers import CacheLayer, cache_layers
-from core.plan.plan import Tensor, tensor_row_bytes
-from core.quant import rows as state_rows
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.shifting import shift
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.kv_cache.provenance import Gap, Held, Made, Precision, common
+from llm_lite.core.messages import Gains
+from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
+from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
+from llm_lite.core.quant import rows as state_rows
 
 Bytes = NDArray[np.uint8]
 

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import FileError, RequestError
-from core.files.json_text import found
-from core.files.mapping import MappedFile, MappedFiles, mapped
-from core.files.writing import replaced
-from core.kv_cache.contents import KvCache, Prefix, Rows
-from core.kv_cache.provenance import Gap, Held, Made
-from core.messages import Gains
-from core.plan.plan import tensor_row_bytes
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.files.json_text import found
+from llm_lite.core.files.mapping import MappedFile, MappedFiles, mapped
+from llm_lite.core.files.writing import replaced
+from llm_lite.core.kv_cache.contents import KvCache, Prefix, Rows
+from llm_lite.core.kv_cache.provenance import Gap, Held, Made
+from llm_lite.core.messages import Gains
+from llm_lite.core.plan.plan import tensor_row_bytes
 
 MAGIC = b"LLMLKV01"
 MOST_HEADER = 64 << 20  # bytes

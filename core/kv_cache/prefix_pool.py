@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from core.kv_cache.contents import Prefix, Rows
-from core.kv_cache.provenance import Held, common
-from core.messages import PooledPrefix
+from llm_lite.core.kv_cache.contents import Prefix, Rows
+from llm_lite.core.kv_cache.provenance import Held, common
+from llm_lite.core.messages import PooledPrefix
 
 LEAST = 32  # positions worth keeping
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from core.errors import DeviceError
-from core.exec.executor import Executor
-from core.formats.tensor import TensorData
-from core.messages import Activations, EngineOptions, KvType
-from core.models.model import BuildOptions, Model, ModelShape
-from core.plan.builder import Bucket
+from llm_lite.core.errors import DeviceError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.messages import Activations, EngineOptions, KvType
+from llm_lite.core.models.model import BuildOptions, Model, ModelShape
+from llm_lite.core.plan.builder import Bucket
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 Chosen = Literal["vulkan", "cpu", "numpy"]
 Progress = Callable[[float], None]
@@ -56,7 +56,7 @@ def choose(options: EngineOptions, shared: Device | None) -> Choice:
 
 
 def _automatic(options: EngineOptions, shared: Device | None) -> Choice:
-    from core.gpu.device import list_devices
+    from llm_lite.core.gpu.device import list_devices
 
     if shared is not None and options.device in (None, shared.info.index):
         found = shared.info
@@ -79,7 +79,7 @@ def _automatic(options: EngineOptions, shared: Device | None) -> Choice:
 
 
 def _open(index: int | None, shared: Device | None) -> Choice:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
     if shared is not None and index in (None, shared.info.index):
         return Choice("vulkan", "", shared)
@@ -158,11 +158,11 @@ def activations(
         return asked
     fast = False
     if choice.backend == "cpu":
-        from core.exec.cpu.executor import has_integer_dot
+        from llm_lite.core.exec.cpu.executor import has_integer_dot
 
         fast = has_integer_dot()
     elif choice.device is not None and _is_large(shape):
-        from core.exec.vulkan.self_test import trusted
+        from llm_lite.core.exec.vulkan.self_test import trusted
 
         fast = trusted(choice.device).integer_dot
     return "a8" if fast else "a32"
@@ -182,8 +182,8 @@ def make_executor(
 ) -> Executor:
     program = model.build(build)
     if choice.backend == "vulkan":
-        from core.exec.vulkan.executor import VulkanExecutor
-        from core.exec.vulkan.self_test import trusted
+        from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+        from llm_lite.core.exec.vulkan.self_test import trusted
 
         assert choice.device is not None
         tuning = trusted(choice.device)
@@ -195,10 +195,10 @@ def make_executor(
             raise
         return executor
     if choice.backend == "cpu":
-        from core.exec.cpu.executor import CpuExecutor
+        from llm_lite.core.exec.cpu.executor import CpuExecutor
 
         return CpuExecutor(program, weights, threads=threads)
-    from core.exec.reference import NumpyExecutor
+    from llm_lite.core.exec.reference import NumpyExecutor
 
     return NumpyExecutor(program, weights)
 
@@ -208,7 +208,7 @@ def device_name(choice: Choice) -> str:
         assert choice.device is not None
         return choice.device.info.name
     if choice.backend == "cpu":
-        from core.exec.cpu.executor import processor_name
+        from llm_lite.core.exec.cpu.executor import processor_name
 
         return processor_name()
     return "NumPy"

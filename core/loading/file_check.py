@@ -8,14 +8,25 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from core.convert.slicing_view import SliceSource
-from core.errors import LlmLiteError
-from core.formats.variant.checksums import read_checksums
-from core.formats.variant.reader import MANIFEST_FILE, check_size, read_manifest, was_variant
-from core.hub import catalog
-from core.loading.sources import GgufSource, ModelSource, VariantSource, folder_of, open_source
-from core.loading.verification import document_parts, verify, worth_releasing
-from core.models.registry import read_model
+from llm_lite.core.convert.slicing_view import SliceSource
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.formats.variant.checksums import read_checksums
+from llm_lite.core.formats.variant.reader import (
+    MANIFEST_FILE,
+    check_size,
+    read_manifest,
+    was_variant,
+)
+from llm_lite.core.hub import catalog
+from llm_lite.core.loading.sources import (
+    GgufSource,
+    ModelSource,
+    VariantSource,
+    folder_of,
+    open_source,
+)
+from llm_lite.core.loading.verification import document_parts, verify, worth_releasing
+from llm_lite.core.models.registry import read_model
 
 T = TypeVar("T")
 EMBEDDING = "token_embd.weight"

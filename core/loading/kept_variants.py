@@ -10,14 +10,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import FileError, LlmLiteError
-from core.files.folders import remove_folder, tidy
-from core.formats.tensor import files_of
-from core.formats.variant.reader import VariantFolder, is_variant, listed_files, open_variant
-from core.messages import MODES, Mode
+from llm_lite.core.errors import FileError, LlmLiteError
+from llm_lite.core.files.folders import remove_folder, tidy
+from llm_lite.core.formats.tensor import files_of
+from llm_lite.core.formats.variant.reader import (
+    VariantFolder,
+    is_variant,
+    listed_files,
+    open_variant,
+)
+from llm_lite.core.messages import MODES, Mode
 
 if TYPE_CHECKING:
-    from core.loading.loader import ModelFile
+    from llm_lite.core.loading.loader import ModelFile
 
 SAMPLE = 4096  # bytes of each tensor
 _DIGITS = 16  # of the identity, in a folder's name

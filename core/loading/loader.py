@@ -12,31 +12,38 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from core.errors import OutOfMemoryError, RequestError
-from core.exec.executor import Executor
-from core.formats.tensor import TensorData, files_of
-from core.generation.session import Session
-from core.hub import catalog
-from core.inspect.attention import AttentionSource
-from core.kv_cache.prefix_pool import PrefixPool
-from core.loading import backends
-from core.loading.kept_variants import open_weights
-from core.loading.sources import ModelSource, open_source
-from core.loading.verification import Part, variant_parts, verify, worth_releasing
-from core.messages import CacheLayer, CacheLayout, EngineOptions, ExecutorInfo, Mode, ModelInfo
-from core.metrics.memory import available_bytes, cache_memory, give_back
-from core.models.model import BuildOptions, Model
-from core.models.registry import read_model
-from core.plain_text import one_line
-from core.plan.cache_layers import cache_bytes, cache_layers
-from core.plan.plan import Program, tensor_row_bytes
-from core.quant.modes import MODES, common_room, convert, mode_bytes, raised
-from core.text.chat_template import ChatTemplate
-from core.text.sandbox.process import sandbox
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.errors import OutOfMemoryError, RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.formats.tensor import TensorData, files_of
+from llm_lite.core.generation.session import Session
+from llm_lite.core.hub import catalog
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.kv_cache.prefix_pool import PrefixPool
+from llm_lite.core.loading import backends
+from llm_lite.core.loading.kept_variants import open_weights
+from llm_lite.core.loading.sources import ModelSource, open_source
+from llm_lite.core.loading.verification import Part, variant_parts, verify, worth_releasing
+from llm_lite.core.messages import (
+    CacheLayer,
+    CacheLayout,
+    EngineOptions,
+    ExecutorInfo,
+    Mode,
+    ModelInfo,
+)
+from llm_lite.core.metrics.memory import available_bytes, cache_memory, give_back
+from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plain_text import one_line
+from llm_lite.core.plan.cache_layers import cache_bytes, cache_layers
+from llm_lite.core.plan.plan import Program, tensor_row_bytes
+from llm_lite.core.quant.modes import MODES, common_room, convert, mode_bytes, raised
+from llm_lite.core.text.chat_template import ChatTemplate
+from llm_lite.core.text.sandbox.process import sandbox
+from llm_lite.core.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 Warn = Callable[[str], None]
@@ -375,7 +382,7 @@ def _executor_info(
 
 def _threads(choice: backends.Choice, options: EngineOptions) -> int:
     if choice.backend == "cpu":
-        from core.exec.cpu.executor import default_threads
+        from llm_lite.core.exec.cpu.executor import default_threads
 
         return options.threads or default_threads()
     return os.cpu_count() or 1

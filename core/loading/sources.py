@@ -11,15 +11,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from core.errors import FileError, UnsupportedError
-from core.files.json_text import found, read_bytes, read_object
-from core.formats.gguf.reader import GgufFile, open_gguf
-from core.formats.huggingface.reader import CONFIG_FILE, HuggingFaceFolder, open_huggingface
-from core.formats.tensor import TensorData
-from core.formats.variant.reader import MANIFEST_FILE, VariantFolder, open_variant, was_variant
-from core.loading.verification import Part, tensor_parts, variant_parts
-from core.text.chat_template import ChatTemplate
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.json_text import found, read_bytes, read_object
+from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
+from llm_lite.core.formats.huggingface.reader import (
+    CONFIG_FILE,
+    HuggingFaceFolder,
+    open_huggingface,
+)
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.formats.variant.reader import (
+    MANIFEST_FILE,
+    VariantFolder,
+    open_variant,
+    was_variant,
+)
+from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
+from llm_lite.core.text.chat_template import ChatTemplate
+from llm_lite.core.text.tokenizer import Tokenizer
 
 _Folder = TypeVar("_Folder", HuggingFaceFolder, VariantFolder)
 SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/convert/slicing_view.py
@@ -68,7 +77,7 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
     folder = folder_of(path)
     if folder is not None:
         if (folder / SLICE_FILE).is_file():
-            from core.convert.slicing_view import open_view
+            from llm_lite.core.convert.slicing_view import open_view
 
             return open_view(folder)
         if was_variant(folder):

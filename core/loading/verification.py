@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from core.errors import FileError
-from core.files.mapping import let_go
-from core.formats.safetensors.reader import SINGLE_FILE
-from core.formats.tensor import TensorData
-from core.formats.variant.checksums import Checksums, as_hex, header_pieces
-from core.formats.variant.reader import VariantFolder
-from core.metrics.memory import available_bytes
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.mapping import let_go
+from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.formats.variant.checksums import Checksums, as_hex, header_pieces
+from llm_lite.core.formats.variant.reader import VariantFolder
+from llm_lite.core.metrics.memory import available_bytes
 
 SLICE_BYTES = 4 << 20
 

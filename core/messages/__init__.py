@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.messages.answers import (
+from llm_lite.core.messages.answers import (
     OVERFLOWS,
     Alternative,
     ChatMessage,
@@ -29,7 +29,7 @@ from core.messages.answers import (
     StopReason,
     TokenDecoded,
 )
-from core.messages.cache import (
+from llm_lite.core.messages.cache import (
     CacheMeasured,
     CacheRewritten,
     CacheStatus,
@@ -39,7 +39,7 @@ from core.messages.cache import (
     PooledPrefix,
     SaveCache,
 )
-from core.messages.comparing import (
+from llm_lite.core.messages.comparing import (
     AnalyzeTensors,
     CompareLanes,
     DivergenceMeasured,
@@ -62,7 +62,7 @@ from core.messages.comparing import (
     VariantDropped,
     VariantKept,
 )
-from core.messages.inside import (
+from llm_lite.core.messages.inside import (
     CompareGains,
     Direction,
     ExportMaps,
@@ -76,7 +76,7 @@ from core.messages.inside import (
     MapsExported,
     SetGains,
 )
-from core.messages.models import (
+from llm_lite.core.messages.models import (
     CacheLayer,
     CacheLayout,
     CancelLoad,
@@ -91,7 +91,7 @@ from core.messages.models import (
     ModelLoaded,
     Reconfigure,
 )
-from core.messages.options import (
+from llm_lite.core.messages.options import (
     ACTIVATIONS,
     BACKENDS,
     KV_TYPES,
@@ -103,7 +103,7 @@ from core.messages.options import (
     Mode,
     SamplingOptions,
 )
-from core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
+from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
 
 Level = Literal["info", "warning", "error"]
 

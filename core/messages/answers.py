@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.messages.options import SamplingOptions
+from llm_lite.core.messages.options import SamplingOptions
 
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end", "length", "stopped", "context", "error"]

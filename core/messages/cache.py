@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.messages.answers import PromptToken
+from llm_lite.core.messages.answers import PromptToken
 
 Measure = Literal["key-norm", "value-norm", "received"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.messages.answers import Alternative, ChatMessage, GenerationStats, StopReason
-from core.messages.models import ExecutorInfo
-from core.messages.options import EngineOptions, Mode, SamplingOptions
+from llm_lite.core.messages.answers import Alternative, ChatMessage, GenerationStats, StopReason
+from llm_lite.core.messages.models import ExecutorInfo
+from llm_lite.core.messages.options import EngineOptions, Mode, SamplingOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.messages.answers import Alternative, Gains
+from llm_lite.core.messages.answers import Alternative, Gains
 
 Direction = Literal["from", "to"]
 LookMode = Literal["heads", "layer-mean", "rollout"]

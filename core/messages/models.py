@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from core.messages.options import EngineOptions, KvType, Mode
+from llm_lite.core.messages.options import EngineOptions, KvType, Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.errors import RequestError
-from core.loading.loader import Runner
-from core.plan.traffic import token_read_bytes
+from llm_lite.core.errors import RequestError
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.plan.traffic import token_read_bytes
 
 TURN_TOKENS = 24  # of a second turn: a short question in its template
 
@@ -137,11 +137,11 @@ def read_bytes_per_token(runner: Runner, cached_tokens: int) -> int:
 def read_gb_s(runner: Runner) -> float:
     """A plain read of memory on the device that runs the model, in GB/s."""
     if runner.choice.backend == "vulkan":
-        from core.gpu.bandwidth import read_gb_s as device_read_gb_s
+        from llm_lite.core.gpu.bandwidth import read_gb_s as device_read_gb_s
 
         assert runner.choice.device is not None
         return device_read_gb_s(runner.choice.device)
-    from core.exec.cpu.executor import read_gb_s as cpu_read_gb_s
+    from llm_lite.core.exec.cpu.executor import read_gb_s as cpu_read_gb_s
 
     return cpu_read_gb_s(runner.executor_info.threads)
 

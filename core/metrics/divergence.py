@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import NotFiniteError
-from core.finite import ADVICE
+from llm_lite.core.errors import NotFiniteError
+from llm_lite.core.finite import ADVICE
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.messages import CacheLayout
+from llm_lite.core.messages import CacheLayout
 
 MARGIN = 16  # a share of what is available that is left alone
 

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.errors import DeviceError, RequestError, UnsupportedError
-from core.loading import loader
-from core.loading.loader import ModelFile
-from core.messages import EngineOptions, Mode, ModeSpeed
-from core.metrics.bench import bench
-from core.metrics.memory import available_bytes, give_back
-from core.quant.modes import mode_bytes
+from llm_lite.core.errors import DeviceError, RequestError, UnsupportedError
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.loader import ModelFile
+from llm_lite.core.messages import EngineOptions, Mode, ModeSpeed
+from llm_lite.core.metrics.bench import bench
+from llm_lite.core.metrics.memory import available_bytes, give_back
+from llm_lite.core.quant.modes import mode_bytes
 
 if TYPE_CHECKING:
-    from core.gpu.device import Device
+    from llm_lite.core.gpu.device import Device
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 

@@ -14,16 +14,23 @@ from pathlib import Path
 
 import numpy as np
 
-from core.errors import RequestError
-from core.exec.executor import StopCheck
-from core.files.text_input import LONGEST_TEXT, read_beginning, read_text
-from core.finite import checked
-from core.loading.loader import Runner
-from core.messages import DivergenceReport
-from core.metrics.divergence import Estimate, Rows, compare, concatenate, percentile, perplexity
-from core.plan.plan import Kind
-from core.quant.registry import FORMATS
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.files.text_input import LONGEST_TEXT, read_beginning, read_text
+from llm_lite.core.finite import checked
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.messages import DivergenceReport
+from llm_lite.core.metrics.divergence import (
+    Estimate,
+    Rows,
+    compare,
+    concatenate,
+    percentile,
+    perplexity,
+)
+from llm_lite.core.plan.plan import Kind
+from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.text.tokenizer import Tokenizer
 
 Progress = Callable[[int, int], None]  # tokens done, tokens in all
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from core.exec.executor import Executor
-from core.loading.loader import Runner
-from core.messages import OpTime, StepProfile
-from core.metrics.bench import read_gb_s
-from core.plan.plan import Kind, Plan, Tensor
-from core.plan.step import Step
-from core.plan.traffic import op_read_bytes
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.messages import OpTime, StepProfile
+from llm_lite.core.metrics.bench import read_gb_s
+from llm_lite.core.plan.plan import Kind, Plan, Tensor
+from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.traffic import op_read_bytes
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 REPEAT, REPEAT_CHUNK = 9, 3  # runs whose medians count

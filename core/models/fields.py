@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import FileError, UnsupportedError
-from core.files.json_text import found
-from core.formats.ranges import LARGEST_WIDTH, Range, text_of
-from core.plan.builder import WeightSpec
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.json_text import found
+from llm_lite.core.formats.ranges import LARGEST_WIDTH, Range, text_of
+from llm_lite.core.plan.builder import WeightSpec
 
 _REQUIRED = object()
 

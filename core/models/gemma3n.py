@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from core.errors import FileError
-from core.formats import ranges
-from core.models.fields import Fields, KnownShape, check_shapes
-from core.models.model import BuildOptions, Model, ModelShape
-from core.plan.builder import Bucket, PlanBuilder, WeightSpec
-from core.plan.plan import Plan, Tensor
+from llm_lite.core.errors import FileError
+from llm_lite.core.formats import ranges
+from llm_lite.core.models.fields import Fields, KnownShape, check_shapes
+from llm_lite.core.models.model import BuildOptions, Model, ModelShape
+from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
+from llm_lite.core.plan.plan import Plan, Tensor
 
 PER_LAYER_TABLE = "per_layer_token_embd.weight"
 _VECTORS = (

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from core.errors import FileError, UnsupportedError
-from core.formats.ranges import (
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.formats.ranges import (
     EPSILON,
     LARGEST_CONTEXT,
     LARGEST_COUNT,
     ROPE_BASE,
     ROPE_FACTOR,
 )
-from core.models.fields import Fields, KnownShape, check_shapes
-from core.models.model import BuildOptions, Model, ModelShape
-from core.plan.builder import Bucket, PlanBuilder, WeightSpec
-from core.plan.plan import Plan, Tensor
+from llm_lite.core.models.fields import Fields, KnownShape, check_shapes
+from llm_lite.core.models.model import BuildOptions, Model, ModelShape
+from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
+from llm_lite.core.plan.plan import Plan, Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.plan.builder import Bucket, WeightSpec
-from core.plan.plan import Plan, Program
+from llm_lite.core.plan.builder import Bucket, WeightSpec
+from llm_lite.core.plan.plan import Plan, Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from core.errors import FileError, UnsupportedError
-from core.models import gemma3n, llama
-from core.models.model import Model, Reader
-from core.plan.builder import WeightSpec
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.models import gemma3n, llama
+from llm_lite.core.models.model import Model, Reader
+from llm_lite.core.plan.builder import WeightSpec
 
 ARCHITECTURES: Mapping[str, Reader] = {"llama": llama.read, "gemma3n": gemma3n.read}
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
-from core.plan.memory import lifetimes, place
-from core.plan.ops import OPS
-from core.plan.plan import A8_BLOCK, Kind, Op, Plan, Rows, Tensor
+from llm_lite.core.plan.memory import lifetimes, place
+from llm_lite.core.plan.ops import OPS
+from llm_lite.core.plan.plan import A8_BLOCK, Kind, Op, Plan, Rows, Tensor
 
 
 class WeightSpec(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.plan.plan import Plan, Tensor, tensor_row_bytes
+from llm_lite.core.plan.plan import Plan, Tensor, tensor_row_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from core.plan.cache_layers import cache_layers
-from core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
-from core.plan.step import Step
-from core.quant.registry import FORMATS
+from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.registry import FORMATS
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 _LOOKUPS = ("embed", "table_rows")  # ops that read a row a token of their weights

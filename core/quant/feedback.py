@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.blocks import int4, nibbles, tiles
+from llm_lite.core.quant.blocks import int4, nibbles, tiles
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

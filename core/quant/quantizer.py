@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.feedback import Feedback, quantize_int4
-from core.quant.registry import FORMATS
+from llm_lite.core.quant.feedback import Feedback, quantize_int4
+from llm_lite.core.quant.registry import FORMATS
 
 F32 = NDArray[np.float32]
 
@@ -20,7 +20,7 @@ def encode(name: str, values: F32, importance: F32 | None = None) -> NDArray[np.
         return FORMATS[name].quantize(values)
     from llm_lite_kernels import _cpp
 
-    from core.exec.cpu.executor import default_threads, isa_name
+    from llm_lite.core.exec.cpu.executor import default_threads, isa_name
 
     if importance is None:
         importance = np.ones(values.shape[1], np.float32)

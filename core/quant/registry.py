@@ -10,7 +10,7 @@ from types import MappingProxyType, ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.blocks import bf16, f16, f32, int4, int8, q4_0, q4_1, q8_0
+from llm_lite.core.quant.blocks import bf16, f16, f32, int4, int8, q4_0, q4_1, q8_0
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.blocks import i8
+from llm_lite.core.quant.blocks import i8
 
 FLOATS = {"f32": np.float32, "f16": np.float16}
 

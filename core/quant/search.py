@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.blocks import int4, int8, tiles
+from llm_lite.core.quant.blocks import int4, int8, tiles
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]

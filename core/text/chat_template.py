@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from core.errors import RequestError, UnsupportedError
-from core.text.sandbox.limits import Limits
-from core.text.sandbox.process import SandboxError, sandbox
+from llm_lite.core.errors import RequestError, UnsupportedError
+from llm_lite.core.text.sandbox.limits import Limits
+from llm_lite.core.text.sandbox.process import SandboxError, sandbox
 
 if TYPE_CHECKING:
-    from core.text.tokenizer import Tokenizer
+    from llm_lite.core.text.tokenizer import Tokenizer
 
 MAX_SOURCE_CHARS = 128 * 1024
 COMPILING = Limits(cpu_seconds=2.0, wall_seconds=60.0, memory_bytes=512 << 20)

@@ -11,12 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
-from core.errors import FileError, RequestError, UnsupportedError
-from core.text.any_of import any_of
-from core.text.pretokenizers import RULES, Rule
-from core.text.sandbox.encoder import SandboxedEncoder
-from core.text.sentencepiece import SPACE, PieceEncoder
-from core.text.vocabulary import BYTE_LEVEL_BPE, TokenType, Vocabulary, read_vocabulary
+from llm_lite.core.errors import FileError, RequestError, UnsupportedError
+from llm_lite.core.text.any_of import any_of
+from llm_lite.core.text.pretokenizers import RULES, Rule
+from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
+from llm_lite.core.text.sentencepiece import SPACE, PieceEncoder
+from llm_lite.core.text.vocabulary import BYTE_LEVEL_BPE, TokenType, Vocabulary, read_vocabulary
 
 
 def _names(text: str) -> frozenset[str]:
@@ -71,7 +71,7 @@ class Tokenizer:
 
         Errors: FileError naming file and field, UnsupportedError for an unknown kind.
         """
-        from core.text.tokenizer_json import read_tokenizer
+        from llm_lite.core.text.tokenizer_json import read_tokenizer
 
         return cls(*read_tokenizer(folder, rows))
 

@@ -16,11 +16,17 @@ from typing import Any, Protocol
 
 from llm_lite_kernels import _cpp
 
-from core.errors import FileError, UnsupportedError
-from core.files.json_text import MAX_TOKENIZER_BYTES, found, parse_object, read_bytes, read_object
-from core.text.any_of import any_of
-from core.text.sandbox.encoder import SandboxedEncoder
-from core.text.vocabulary import BYTE_LEVEL_BPE, SENTENCE_PIECE, TokenType, Vocabulary
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.json_text import (
+    MAX_TOKENIZER_BYTES,
+    found,
+    parse_object,
+    read_bytes,
+    read_object,
+)
+from llm_lite.core.text.any_of import any_of
+from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
+from llm_lite.core.text.vocabulary import BYTE_LEVEL_BPE, SENTENCE_PIECE, TokenType, Vocabulary
 
 TOKENIZER_FILE = "tokenizer.json"
 _MAX_IDS = 1 << 22

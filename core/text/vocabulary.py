@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from core.errors import FileError, UnsupportedError
-from core.files.json_text import found
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.json_text import found
 
 BYTE_LEVEL_BPE = "gpt2"
 SENTENCE_PIECE = "llama"

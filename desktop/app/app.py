@@ -6,37 +6,37 @@ on the screen. The loop sleeps until there is input, an event of the engine, or 
 
 from __future__ import annotations
 
-import argparse
 import gc
 import math
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from imgui_bundle import imgui
 
-from core.errors import DeviceError, DeviceLostError, LlmLiteError
-from core.gpu.device import Device
-from core.messages import EngineOptions, SamplingOptions
-from desktop.app.dialogs import FileDialog
-from desktop.app.interface import Interface, create_context, destroy_context
-from desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
-from desktop.app.program import Program, open_first_model, with_lists
-from desktop.app.screen import Screen
-from desktop.app.settings import WindowPlace, restore, settings_path, variants_folder
-from desktop.app.settings_store import Keeper
-from desktop.app.starter import Starter
-from desktop.render.window import Geometry, Window, has_input
-from desktop.state.actions import Action, OpenModel
-from desktop.state.incoming import fit_line
-from desktop.state.state import AppState
-from desktop.terminal.endings import leave
-from desktop.terminal.output import warn
-from desktop.widgets.fonts import load_fonts
+from llm_lite.core.errors import DeviceError, DeviceLostError, LlmLiteError
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.app.dialogs import FileDialog
+from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
+from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
+from llm_lite.desktop.app.program import Program, open_first_model, with_lists
+from llm_lite.desktop.app.screen import Screen
+from llm_lite.desktop.app.settings import WindowPlace, restore, settings_path, variants_folder
+from llm_lite.desktop.app.settings_store import Keeper
+from llm_lite.desktop.app.starter import Starter
+from llm_lite.desktop.render.window import Geometry, Window, has_input
+from llm_lite.desktop.state.actions import Action, OpenModel
+from llm_lite.desktop.state.incoming import fit_line
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.fonts import load_fonts
 
 TITLE = "llm-lite"
+Complain = Callable[[str], None]
+
 # Seconds that a thread may keep Python to itself while another one waits: with Python's own 0.005
 # the engine loses the time of a token or two to every frame.
 SWITCH = 0.0005
@@ -47,25 +47,30 @@ REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a th
 CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """`llm-lite desktop`: open the window and stay until it is closed; the exit code."""
-    from desktop.cli import engine_options, sampling_options
+def open_window(
+    source: str | None, options: EngineOptions, sampling: SamplingOptions, complain: Complain
+) -> bool:
+    """Open the window with the model `source` and stay until it is closed. `complain` is told what
+    a closing window can no longer show.
 
+    False where the engine did not end in time: its thread is still there. Raises DeviceError when
+    there is no display, or no device that can draw to it.
+    """
     keeper = Keeper(settings_path())
     state = restore(keeper.settings, AppState())
     state = replace(
         state,
-        options=given(engine_options(arguments), EngineOptions(), state.options),
-        sampling=given(sampling_options(arguments), SamplingOptions(), state.sampling),
+        options=given(options, EngineOptions(), state.options),
+        sampling=given(sampling, SamplingOptions(), state.sampling),
     )
     sys.setswitchinterval(SWITCH)
-    app = App(keeper, state)
+    app = App(keeper, state, complain)
     try:
-        app.start(arguments.model)
+        app.start(source)
         app.loop()
     finally:
-        app.close()
-    return 0
+        ended = app.close()
+    return ended
 
 
 def given(asked: Any, default: Any, remembered: Any) -> Any:
@@ -77,8 +82,11 @@ def given(asked: Any, default: Any, remembered: Any) -> Any:
 class App:
     """Raises DeviceError when there is no display, or no device that can draw to it."""
 
-    def __init__(self, keeper: Keeper, state: AppState) -> None:
+    def __init__(
+        self, keeper: Keeper, state: AppState, complain: Complain = lambda problem: None
+    ) -> None:
         self._keeper = keeper
+        self._complain_outside = complain
         self._asked = state  # what only the command line asked for is not remembered
         self.engine: Any = None
         self._starter: Starter | None = None  # until there is an engine
@@ -270,21 +278,21 @@ class App:
 
     def _complain(self, problem: str) -> None:
         self.program.warn(problem)
-        warn(fit_line(problem))
+        self._complain_outside(fit_line(problem))
 
-    def close(self) -> None:
-        """Save, stop the engine, give everything back; leaves at once if the engine hangs."""
+    def close(self) -> bool:
+        """Save, stop the engine, give everything back; False, at once, if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
         self._dialog.close()
         if not self._close_engine(CLOSE_SECONDS):
-            warn("the engine did not end in time")
-            leave(1)
+            return False
         self._close_screen()
         self.window.disconnect_imgui()
         destroy_context(self._context)
         for device in (*self._lost, self.device):
             device.close()
         self.window.close()
+        return True
 
     def _close_engine(self, seconds: float) -> bool:
         """Whether nothing of it is left in so many seconds."""

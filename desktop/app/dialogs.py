@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Protocol
 
-from core.errors import DeviceError, RequestError
+from llm_lite.core.errors import DeviceError, RequestError
 
 # A directory of Hugging Face opens by its config.json, a variant by its variant.json.
 KINDS = (

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import LlmLiteError
-from core.files.writing import make_folder
-from desktop.app.guard import Failed, attempt
-from desktop.render.png import write_png
-from desktop.state.actions import ExportAttention
-from desktop.state.attention_state import MOST_LOCKED
-from desktop.state.defects import ReportDefect
-from desktop.state.state import AppState
-from desktop.widgets.figure import Figure
-from desktop.widgets.ui import Ui
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.files.writing import make_folder
+from llm_lite.desktop.app.guard import Failed, attempt
+from llm_lite.desktop.render.png import write_png
+from llm_lite.desktop.state.actions import ExportAttention
+from llm_lite.desktop.state.attention_state import MOST_LOCKED
+from llm_lite.desktop.state.defects import ReportDefect
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.figure import Figure
+from llm_lite.desktop.widgets.ui import Ui
 
 PATIENCE = 60.0  # seconds until a picture whose maps are not complete is given up
 
@@ -46,7 +46,7 @@ class Exporter:
     def draw(self, state: AppState, ui: Ui) -> Outcome | None:
         """Within a frame: try to draw the picture, which has the look of the moment it was asked
         for, and the text of now."""
-        from desktop.views.attention.figures import figure_of
+        from llm_lite.desktop.views.attention.figures import figure_of
 
         self._figure = None
         if self._wanted is None or self._state is None:

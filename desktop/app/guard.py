@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 from imgui_bundle import imgui, implot
 
-from core.errors import DeviceError
-from desktop.state.actions import Action
-from desktop.state.defects import ReportDefect
-from desktop.state.state import AppState
-from desktop.widgets.ui import Ui
+from llm_lite.core.errors import DeviceError
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.defects import ReportDefect
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.ui import Ui
 
 SENTENCE = (
     "A defect of the program: this cannot be shown. Everything else goes on, and the conversation "

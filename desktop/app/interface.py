@@ -12,11 +12,11 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui, implot
 
-from desktop.app import layout
-from desktop.app.guard import Guard, say_failed
-from desktop.app.settings import Settings
-from desktop.app.turns import Turns
-from desktop.state.actions import (
+from llm_lite.desktop.app import layout
+from llm_lite.desktop.app.guard import Guard, say_failed
+from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.app.turns import Turns
+from llm_lite.desktop.state.actions import (
     Action,
     ChooseFile,
     DismissNotice,
@@ -25,14 +25,14 @@ from desktop.state.actions import (
     SetFontSize,
     UndoNewChat,
 )
-from desktop.state.state import AppState, Notice, ThemeName
-from desktop.views import VIEWS, View
-from desktop.views.program import rail, status_bar
-from desktop.widgets.frame_times import FrameTimes
-from desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
-from desktop.widgets.theme import apply_theme, make_theme
-from desktop.widgets.ui import Face, Ui
-from desktop.widgets.widgets import button, icon_button
+from llm_lite.desktop.state.state import AppState, Notice, ThemeName
+from llm_lite.desktop.views import VIEWS, View
+from llm_lite.desktop.views.program import rail, status_bar
+from llm_lite.desktop.widgets.frame_times import FrameTimes
+from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
+from llm_lite.desktop.widgets.theme import apply_theme, make_theme
+from llm_lite.desktop.widgets.ui import Face, Ui
+from llm_lite.desktop.widgets.widgets import button, icon_button
 
 STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
 DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL

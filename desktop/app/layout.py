@@ -6,8 +6,8 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.views import VIEWS
-from desktop.widgets.theme import UNIT
+from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.widgets.theme import UNIT
 
 LAYOUT_VERSION = 2  # a new number puts everybody's panels back to the default once
 DOCKSPACE = "llm-lite"

@@ -15,19 +15,19 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.inspect.attention import AttentionSource
-from core.messages import Command, Event
-from core.metrics.memory import available_bytes
-from desktop.app.figure_export import Exporter, Outcome
-from desktop.app.interface import Interface
-from desktop.state.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
-from desktop.state.apply import apply, fold
-from desktop.state.cache_actions import LookAtMemory
-from desktop.state.defects import defect_of
-from desktop.state.incoming import fit_to_show
-from desktop.state.notices import add_log, expire, notify
-from desktop.state.state import AppState, CatalogueEntry, DeviceChoice, LogLine
-from desktop.widgets.figure import Figure
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.messages import Command, Event
+from llm_lite.core.metrics.memory import available_bytes
+from llm_lite.desktop.app.figure_export import Exporter, Outcome
+from llm_lite.desktop.app.interface import Interface
+from llm_lite.desktop.state.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
+from llm_lite.desktop.state.apply import apply, fold
+from llm_lite.desktop.state.cache_actions import LookAtMemory
+from llm_lite.desktop.state.defects import defect_of
+from llm_lite.desktop.state.incoming import fit_to_show
+from llm_lite.desktop.state.notices import add_log, expire, notify
+from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice, LogLine
+from llm_lite.desktop.widgets.figure import Figure
 
 
 class EngineLike(Protocol):
@@ -146,7 +146,7 @@ def open_first_model(program: Program, source: str | None) -> None:
 
 
 def catalogue() -> tuple[CatalogueEntry, ...]:
-    from core.hub import catalog
+    from llm_lite.core.hub import catalog
 
     return tuple(
         CatalogueEntry(
@@ -161,7 +161,7 @@ def catalogue() -> tuple[CatalogueEntry, ...]:
 
 
 def device_choices() -> tuple[DeviceChoice, ...]:
-    from core.gpu.device import list_devices
+    from llm_lite.core.gpu.device import list_devices
 
     return tuple(
         DeviceChoice(info.index, info.name, info.kind, info.usable, info.why_not)

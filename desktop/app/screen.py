@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.gpu.commands import CommandPool
-from core.gpu.device import Device
-from desktop.app.program import Program
-from desktop.attention.maps import AttentionMaps
-from desktop.render.frame import FrameLoop
-from desktop.render.imgui_renderer import ImguiRenderer
-from desktop.render.offscreen import OffscreenTarget
-from desktop.state.actions import Action
-from desktop.widgets.figure import Figure
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.gpu.device import Device
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.render.frame import FrameLoop
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.desktop.render.offscreen import OffscreenTarget
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.widgets.figure import Figure
 
 
 @dataclass(slots=True)

@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from core.assets import ASSETS
-from core.errors import FileError
-from core.files.json_text import found, read_bytes
-from core.files.places import user_folder
-from core.files.renaming import rename_free
-from core.files.writing import make_folder, reason, write_file
-from core.messages import (
+from llm_lite.core.assets import ASSETS
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.json_text import found, read_bytes
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.files.renaming import rename_free
+from llm_lite.core.files.writing import make_folder, reason, write_file
+from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
     KV_TYPES,
@@ -29,14 +29,14 @@ from core.messages import (
     Overflow,
     SamplingOptions,
 )
-from core.plain_text import lines
-from desktop.app.layout_text import is_layout
-from desktop.attention.colors import NAMES
-from desktop.state.actions import MAX_FONT, MIN_FONT
-from desktop.state.attention_state import AttentionChoice
-from desktop.state.incoming import TYPED
-from desktop.state.state import RECENT_FILES, AppState, ThemeName
-from desktop.state.token_state import LookBy
+from llm_lite.core.plain_text import lines
+from llm_lite.desktop.app.layout_text import is_layout
+from llm_lite.desktop.attention.colors import NAMES
+from llm_lite.desktop.state.actions import MAX_FONT, MIN_FONT
+from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.incoming import TYPED
+from llm_lite.desktop.state.state import RECENT_FILES, AppState, ThemeName
+from llm_lite.desktop.state.token_state import LookBy
 
 _CHOICE = AttentionChoice()
 _XRAY = ("by", "reverse", "probabilities")

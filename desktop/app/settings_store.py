@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from desktop.app.layout import LAYOUT_VERSION
-from desktop.app.settings import WindowPlace, load, remember, save
-from desktop.state.state import AppState
+from llm_lite.desktop.app.layout import LAYOUT_VERSION
+from llm_lite.desktop.app.settings import WindowPlace, load, remember, save
+from llm_lite.desktop.state.state import AppState
 
 DELAY = 2.0  # seconds between a change and its writing
 

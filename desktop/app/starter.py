@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core.gpu.device import Device
-from desktop.app.program import Lists, lists
+from llm_lite.core.gpu.device import Device
+from llm_lite.desktop.app.program import Lists, lists
 
 
 class Starter:
@@ -27,7 +27,7 @@ class Starter:
 
     def _work(self) -> None:
         try:
-            from core.engine.engine import Engine
+            from llm_lite.core.engine.engine import Engine
 
             self._made = (Engine(*self._arguments), lists())
         except BaseException as error:  # told where `take` is called

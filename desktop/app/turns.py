@@ -15,9 +15,9 @@ from typing import Any
 
 from imgui_bundle import imgui
 
-from desktop.app.pacing import TURNS
-from desktop.views import View
-from desktop.widgets.ui import Rect, Ui
+from llm_lite.desktop.app.pacing import TURNS
+from llm_lite.desktop.views import View
+from llm_lite.desktop.widgets.ui import Rect, Ui
 
 SETTLING = 2  # frames, after what drew everything: Dear ImGui moves some windows a frame late
 _REST = imgui.internal.WindowRefreshFlags_.try_to_avoid_refresh

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from core.gpu.commands import memory_barrier
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.memory import Buffer
-from core.gpu.pipelines import BufferRange
-from core.plan.attention_layers import AttentionLayer
-from desktop.attention import colors as attention_colors
-from desktop.attention.kernels import FEW_ROWS, ROWS, Kernels, whole
-from desktop.attention.slot import Slot
-from desktop.attention.store import Clear, Store
-from desktop.attention.surface import STORAGE, WORD, Surface
-from desktop.attention.work import FrameJobs, Job
-from desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.core.gpu.commands import memory_barrier
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer
+from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.desktop.attention import colors as attention_colors
+from llm_lite.desktop.attention.kernels import FEW_ROWS, ROWS, Kernels, whole
+from llm_lite.desktop.attention.slot import Slot
+from llm_lite.desktop.attention.store import Clear, Store
+from llm_lite.desktop.attention.surface import STORAGE, WORD, Surface
+from llm_lite.desktop.attention.work import FrameJobs, Job
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 
 SCRATCH_BYTES = 16 << 20  # of a row's scores, for all jobs of a frame; more for a long context
 SCORE_WORDS = 3

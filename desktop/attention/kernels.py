@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.pipeline_store import Pipelines
-from core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
-from core.plan.attention_layers import AttentionLayer
-from desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.pipeline_store import Pipelines
+from llm_lite.core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 
 ROWS = 4  # query rows a job, at most
 FEW_ROWS = 1  # jobs of so few have a pipeline of their own

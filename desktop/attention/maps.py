@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.gpu.device import Device
-from core.gpu.pipelines import BufferRange
-from core.inspect.attention_scores import SCORES, repeats
-from core.plan.attention_layers import AttentionLayer
-from desktop.attention.cells import Cell
-from desktop.attention.frame import SCORES_EACH, FrameRecorder, Look, largest_row
-from desktop.attention.picture import Picture, picture_of
-from desktop.attention.readings import Readings
-from desktop.attention.slot import Slot
-from desktop.attention.store import Store, largest_surface
-from desktop.attention.upload import Uploads, largest_copy
-from desktop.attention.wanted import Asked
-from desktop.attention.work import Budget, FrameJobs, Planner
-from desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.inspect.attention_scores import SCORES, repeats
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.desktop.attention.cells import Cell
+from llm_lite.desktop.attention.frame import SCORES_EACH, FrameRecorder, Look, largest_row
+from llm_lite.desktop.attention.picture import Picture, picture_of
+from llm_lite.desktop.attention.readings import Readings
+from llm_lite.desktop.attention.slot import Slot
+from llm_lite.desktop.attention.store import Store, largest_surface
+from llm_lite.desktop.attention.upload import Uploads, largest_copy
+from llm_lite.desktop.attention.wanted import Asked
+from llm_lite.desktop.attention.work import Budget, FrameJobs, Planner
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 
 if TYPE_CHECKING:
-    from core.inspect.attention import AttentionSource
+    from llm_lite.core.inspect.attention import AttentionSource
 
 SCORE_BYTES = 48 << 20
 GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the model writes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from desktop.attention.surface import Surface
+from llm_lite.desktop.attention.surface import Surface
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from core.inspect.attention_scores import means
-from desktop.attention.slot import Slot
-from desktop.attention.surface import WORD
+from llm_lite.core.inspect.attention_scores import means
+from llm_lite.desktop.attention.slot import Slot
+from llm_lite.desktop.attention.surface import WORD
 
 SCORE_PERIOD = 0.6  # seconds between two readings of the scores
 Probe = tuple[str, int, int]  # name of a picture, pixel row and column

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.gpu.device import Device
-from core.gpu.memory import Buffer
-from core.gpu.timing import Timestamps
-from core.inspect.attention_scores import ROWS as KINDS
-from core.inspect.attention_scores import SCORES
-from desktop.attention.cells import CELL_WORDS
-from desktop.attention.store import Store
-from desktop.attention.surface import STORAGE, WORD
-from desktop.attention.work import FrameJobs
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer
+from llm_lite.core.gpu.timing import Timestamps
+from llm_lite.core.inspect.attention_scores import ROWS as KINDS
+from llm_lite.core.inspect.attention_scores import SCORES
+from llm_lite.desktop.attention.cells import CELL_WORDS
+from llm_lite.desktop.attention.store import Store
+from llm_lite.desktop.attention.surface import STORAGE, WORD
+from llm_lite.desktop.attention.work import FrameJobs
 
 MOST_JOBS = 1024  # a frame
 JOB_WORDS, SPAN_WORDS = 4, 2  # uint32 each, as the kernels read them

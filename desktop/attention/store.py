@@ -6,11 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from core.gpu.device import Device
-from core.plan.attention_layers import AttentionLayer
-from desktop.attention.cells import Cell
-from desktop.attention.surface import WORD, Surface, most_pieces
-from desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.desktop.attention.cells import Cell
+from llm_lite.desktop.attention.surface import WORD, Surface, most_pieces
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 
 THUMBNAIL = 64  # pixels a side
 WIDEST_ATLAS = 4096  # pixels: every Vulkan device has images as wide

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.memory import Buffer, Image2D
-from desktop.attention.cells import Cell
-from desktop.attention.kernels import COLOR_CHUNK
-from desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer, Image2D
+from llm_lite.desktop.attention.cells import Cell
+from llm_lite.desktop.attention.kernels import COLOR_CHUNK
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 
 WORD = 4  # bytes of a value, of a colour
 STORAGE = 0x20  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.memory import Buffer
-from core.gpu.pipelines import BufferRange
-from desktop.attention.surface import STORAGE
-from desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer
+from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.desktop.attention.surface import STORAGE
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 
 STAGING_BYTES = 4 << 20  # copied in a frame at most, but a row always
 CACHE_BYTES = 256 << 20  # of copies of layers, but one always; those not used for longest go first

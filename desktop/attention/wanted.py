@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from desktop.attention.cells import Cell
-from desktop.attention.surface import Surface
+from llm_lite.desktop.attention.cells import Cell
+from llm_lite.desktop.attention.surface import Surface
 
 
 class Asked:

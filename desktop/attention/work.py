@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from core.plan.attention_layers import AttentionLayer
-from desktop.attention.cells import Cell
-from desktop.attention.kernels import FEW_ROWS, ROWS
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.desktop.attention.cells import Cell
+from llm_lite.desktop.attention.kernels import FEW_ROWS, ROWS
 
 IDLE_MS, SOFTWARE_IDLE_MS = 4.0, 12.0  # of the device's time a frame
 BUSY_MS, SOFTWARE_BUSY_SHARE = 2.0, 0.03  # while the model writes; the share is of elapsed time

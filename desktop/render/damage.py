@@ -14,7 +14,7 @@ import numpy as np
 from imgui_bundle import imgui
 from numpy.typing import NDArray
 
-from desktop.render.draw_lists import Box, DrawCommand, DrawList
+from llm_lite.desktop.render.draw_lists import Box, DrawCommand, DrawList
 
 MOST = 6  # boxes a frame: each is a pass of its own
 PASS = 50_000  # pixels that are drawn in the time that another pass takes

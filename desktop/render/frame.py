@@ -8,11 +8,11 @@ from typing import Any
 
 from imgui_bundle import imgui
 
-from core.gpu.commands import CommandPool
-from core.gpu.device import Device
-from desktop.render.imgui_renderer import BLACK, Color, ImguiRenderer
-from desktop.render.retired import finish
-from desktop.render.surface import Frame, Surface
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.gpu.device import Device
+from llm_lite.desktop.render.imgui_renderer import BLACK, Color, ImguiRenderer
+from llm_lite.desktop.render.retired import finish
+from llm_lite.desktop.render.surface import Frame, Surface
 
 
 class FrameLoop:

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from imgui_bundle import imgui
 
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.memory import Buffer
-from desktop.render.damage import Damage
-from desktop.render.draw_lists import Box, DrawList, Draws, read
-from desktop.render.imgui_pipeline import PUSH_BYTES, VERTEX_BYTES, ImguiPipeline
-from desktop.render.imgui_textures import StagingArea, Textures, staging_bytes
-from desktop.render.kept_image import KeptImage
-from desktop.render.retired import Retired, finish
-from desktop.render.surface import Frame
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer
+from llm_lite.desktop.render.damage import Damage
+from llm_lite.desktop.render.draw_lists import Box, DrawList, Draws, read
+from llm_lite.desktop.render.imgui_pipeline import PUSH_BYTES, VERTEX_BYTES, ImguiPipeline
+from llm_lite.desktop.render.imgui_textures import StagingArea, Textures, staging_bytes
+from llm_lite.desktop.render.kept_image import KeptImage
+from llm_lite.desktop.render.retired import Retired, finish
+from llm_lite.desktop.render.surface import Frame
 
 Color = tuple[float, float, float, float]  # sRGB, straight alpha, 0..1
 BLACK: Color = (0.0, 0.0, 0.0, 1.0)

@@ -10,11 +10,11 @@ import numpy as np
 from imgui_bundle import imgui
 from numpy.typing import NDArray
 
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.memory import Buffer, Image2D
-from desktop.render.imgui_pipeline import ImageSets, ImguiPipeline
-from desktop.render.retired import Retired
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer, Image2D
+from llm_lite.desktop.render.imgui_pipeline import ImageSets, ImguiPipeline
+from llm_lite.desktop.render.retired import Retired
 
 MAX_RECTANGLES = 64  # beyond that one bounding rectangle is cheaper than many copies
 TEXEL_BYTES = 4

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.memory import Image2D
-from desktop.render.retired import Retired
-from desktop.render.surface import Frame
-from desktop.render.targets import create_framebuffer, create_render_pass
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Image2D
+from llm_lite.desktop.render.retired import Retired
+from llm_lite.desktop.render.surface import Frame
+from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass
 
 Extent = tuple[int, int]
 

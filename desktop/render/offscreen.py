@@ -9,13 +9,13 @@ import numpy as np
 from imgui_bundle import imgui
 from numpy.typing import NDArray
 
-from core.gpu.commands import CommandPool
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.memory import Buffer, Image2D
-from desktop.render.retired import finish
-from desktop.render.surface import Frame
-from desktop.render.targets import create_framebuffer, create_render_pass
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer, Image2D
+from llm_lite.desktop.render.retired import finish
+from llm_lite.desktop.render.surface import Frame
+from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass
 
 
 class OffscreenTarget:

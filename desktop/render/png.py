@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import FileError
-from core.files.writing import write_file
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.writing import write_file
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGBA8 = (8, 6, 0, 0, 0)  # bit depth, colour type, compression, filter method, interlace

@@ -6,8 +6,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from core.errors import DeviceLostError
-from core.gpu.queue import Queue
+from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.gpu.queue import Queue
 
 log = logging.getLogger(__name__)
 

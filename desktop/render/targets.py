@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.gpu.create import create, vk
-from core.gpu.device import Device
+from llm_lite.core.gpu.create import create, vk
+from llm_lite.core.gpu.device import Device
 
 
 def create_render_pass(

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 # isort: split
 import glfw
 
-from core.assets import ASSETS
-from core.errors import DeviceError
-from core.gpu.create import vk
-from core.gpu.device import Device
-from desktop.render.png import read_png
-from desktop.render.surface import Frame
-from desktop.render.swapchain import Presenter
+from llm_lite.core.assets import ASSETS
+from llm_lite.core.errors import DeviceError
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.desktop.render.png import read_png
+from llm_lite.desktop.render.surface import Frame
+from llm_lite.desktop.render.swapchain import Presenter
 
 ICON_FILE = ASSETS / "icon" / "llm-lite.png"
 MIN_SIZE = (960, 540)  # the conversation keeps a column that can be read

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Literal
 
-from core.messages import (
+from llm_lite.core.messages import (
     CancelLoad,
     EngineOptions,
     ExportMaps,
@@ -15,16 +15,16 @@ from core.messages import (
     SamplingOptions,
     Stop,
 )
-from desktop.state import cache_actions, defects, inspect_actions, quant_actions
-from desktop.state.attention_state import AttentionChoice, FigureName
-from desktop.state.cache_actions import CacheAction
-from desktop.state.defects import ReportDefect
-from desktop.state.incoming import typed
-from desktop.state.inspect_actions import InsideAction
-from desktop.state.notices import notify
-from desktop.state.quant_actions import QuantAction
-from desktop.state.requests import Result, ask, ask_again, end_reading, obstacle
-from desktop.state.state import AppState, Load, Message, ThemeName
+from llm_lite.desktop.state import cache_actions, defects, inspect_actions, quant_actions
+from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName
+from llm_lite.desktop.state.cache_actions import CacheAction
+from llm_lite.desktop.state.defects import ReportDefect
+from llm_lite.desktop.state.incoming import typed
+from llm_lite.desktop.state.inspect_actions import InsideAction
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.quant_actions import QuantAction
+from llm_lite.desktop.state.requests import Result, ask, ask_again, end_reading, obstacle
+from llm_lite.desktop.state.state import AppState, Load, Message, ThemeName
 
 MIN_FONT, MAX_FONT = 10.0, 32.0
 

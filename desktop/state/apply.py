@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import singledispatch
 from itertools import groupby
 
-from core.messages import (
+from llm_lite.core.messages import (
     CacheMeasured,
     CacheRewritten,
     CacheStatus,
@@ -29,11 +29,11 @@ from core.messages import (
     PrefillProgress,
     TokenDecoded,
 )
-from desktop.state import cache_state, quant_apply
-from desktop.state.cache_state import CacheState
-from desktop.state.incoming import fit_to_show
-from desktop.state.notices import add_log, notify
-from desktop.state.state import (
+from llm_lite.desktop.state import cache_state, quant_apply
+from llm_lite.desktop.state.cache_state import CacheState
+from llm_lite.desktop.state.incoming import fit_to_show
+from llm_lite.desktop.state.notices import add_log, notify
+from llm_lite.desktop.state.state import (
     RATE_PERIOD,
     RATE_SAMPLES,
     RATE_WINDOW,
@@ -48,7 +48,7 @@ from desktop.state.state import (
     Steering,
     Token,
 )
-from desktop.state.token_state import SYSTEM, TEMPLATE
+from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
 
 
 def apply(event: Event, state: AppState, now: float) -> AppState:

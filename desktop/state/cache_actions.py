@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.messages import Measure, MeasureCache, OpenCache, Overflow, SaveCache
-from desktop.state.cache_state import ColorBy
-from desktop.state.notices import notify
-from desktop.state.requests import Result, obstacle
-from desktop.state.state import AppState
+from llm_lite.core.messages import Measure, MeasureCache, OpenCache, Overflow, SaveCache
+from llm_lite.desktop.state.cache_state import ColorBy
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.requests import Result, obstacle
+from llm_lite.desktop.state.state import AppState
 
 
 @dataclass(frozen=True, slots=True)

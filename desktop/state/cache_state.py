@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core.messages import (
+from llm_lite.core.messages import (
     CacheLayer,
     CacheLayout,
     CacheMeasured,
@@ -25,10 +25,10 @@ from core.messages import (
     Measure,
     PromptToken,
 )
-from desktop.state.token_state import TEMPLATE
+from llm_lite.desktop.state.token_state import TEMPLATE
 
 if TYPE_CHECKING:
-    from desktop.state.state import AppState
+    from llm_lite.desktop.state.state import AppState
 
 ColorBy = Literal["owner", "key-norm", "value-norm", "received", "age"]
 Spans = tuple[tuple[int, int], ...]  # first..last-1

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from core.messages import Command
-from desktop.state.notices import add_log, notify
-from desktop.state.state import AppState, LogLine
+from llm_lite.core.messages import Command
+from llm_lite.desktop.state.notices import add_log, notify
+from llm_lite.desktop.state.state import AppState, LogLine
 
 MARK = "A defect of the program"  # how its line in the log begins
 

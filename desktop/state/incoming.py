@@ -16,7 +16,7 @@ from operator import is_
 from types import MappingProxyType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from core.plain_text import lines, one_line, shortened
+from llm_lite.core.plain_text import lines, one_line, shortened
 
 NAME = 200  # characters: of models, tensors, devices, stages
 SENTENCE = 2_000

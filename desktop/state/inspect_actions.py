@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.messages import (
+from llm_lite.core.messages import (
     Alternative,
     Command,
     CompareGains,
@@ -18,8 +18,8 @@ from core.messages import (
     LookMode,
     SetGains,
 )
-from desktop.state.notices import notify
-from desktop.state.requests import (
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.requests import (
     Result,
     ask_again,
     end_reading,
@@ -28,8 +28,8 @@ from desktop.state.requests import (
     switch,
     versions,
 )
-from desktop.state.state import AppState, Comparison, Token
-from desktop.state.token_state import XRay
+from llm_lite.desktop.state.state import AppState, Comparison, Token
+from llm_lite.desktop.state.token_state import XRay
 
 NOTHING_LOCKED = "Lock heads in the Attention view first: click their maps."
 MODES: dict[str, LookMode] = {

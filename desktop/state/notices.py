@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.messages import Level
-from desktop.state.incoming import fit_line, fit_lines
-from desktop.state.state import LOG_LINES, NOTICES, AppState, LogLine, Notice
-from desktop.widgets.units import sentence
+from llm_lite.core.messages import Level
+from llm_lite.desktop.state.incoming import fit_line, fit_lines
+from llm_lite.desktop.state.state import LOG_LINES, NOTICES, AppState, LogLine, Notice
+from llm_lite.desktop.widgets.units import sentence
 
 NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.messages import (
+from llm_lite.core.messages import (
     AnalyzeTensors,
     ChatMessage,
     Command,
@@ -20,10 +20,10 @@ from core.messages import (
     SamplingOptions,
     Stop,
 )
-from desktop.state.notices import notify
-from desktop.state.quant_state import Choices, Comparison, Quantization, TaskKind, Work
-from desktop.state.requests import Result, end_reading, obstacle
-from desktop.state.state import AppState
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.quant_state import Choices, Comparison, Quantization, TaskKind, Work
+from llm_lite.desktop.state.requests import Result, end_reading, obstacle
+from llm_lite.desktop.state.state import AppState
 
 CHUNK = 512  # tokens
 SMALLEST_CHUNK = 64

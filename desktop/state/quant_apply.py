@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from core.messages import (
+from llm_lite.core.messages import (
     DivergenceMeasured,
     LaneFinished,
     LaneReady,
@@ -21,11 +21,11 @@ from core.messages import (
     VariantDropped,
     VariantKept,
 )
-from desktop.state import quant_state
-from desktop.state.notices import notify
-from desktop.state.quant_state import LaneAnswer, Quantization, with_report
-from desktop.state.state import AppState
-from desktop.widgets.units import size
+from llm_lite.desktop.state import quant_state
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.quant_state import LaneAnswer, Quantization, with_report
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.units import size
 
 
 def _ready(event: LaneReady, held: Quantization) -> Quantization:

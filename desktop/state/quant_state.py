@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from core.messages import (
+from llm_lite.core.messages import (
     Alternative,
     DivergenceReport,
     EngineOptions,

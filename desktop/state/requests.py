@@ -5,9 +5,17 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 
-from core.messages import ChatMessage, Command, Gains, Generate, Read, SamplingOptions, Stop
-from desktop.state.state import AppState, Message, Reading, Running, Token
-from desktop.state.token_state import cut
+from llm_lite.core.messages import (
+    ChatMessage,
+    Command,
+    Gains,
+    Generate,
+    Read,
+    SamplingOptions,
+    Stop,
+)
+from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
+from llm_lite.desktop.state.token_state import cut
 
 Result = tuple[AppState, tuple[Command, ...]]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.messages import (
+from llm_lite.core.messages import (
     Alternative,
     ChatMessage,
     EngineOptions,
@@ -26,10 +26,10 @@ from core.messages import (
     SamplingOptions,
     StopReason,
 )
-from desktop.state.attention_state import AttentionChoice
-from desktop.state.cache_state import CacheState
-from desktop.state.quant_state import Quantization
-from desktop.state.token_state import XRay
+from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.cache_state import CacheState
+from llm_lite.desktop.state.quant_state import Quantization
+from llm_lite.desktop.state.token_state import XRay
 
 LOG_LINES = 1000
 NOTICES = 4

@@ -12,10 +12,10 @@ from typing import Any
 
 from imgui_bundle import imgui
 
-from core.errors import LlmLiteError
-from desktop.state.defects import defects
-from desktop.app.program import Program
-from desktop.state.state import AppState
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.desktop.state.defects import defects
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.state.state import AppState
 
 AWAY = (-1.0e6, -1.0e6)
 FRAME = 1 / 30  # seconds between two frames while waiting

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from desktop.state.actions import SetAttention, StopAnswer
-from desktop.state.inspect_actions import SetXRay
-from desktop.tour.input_driver import Robot
-from desktop.state.state import AppState
+from llm_lite.desktop.state.actions import SetAttention, StopAnswer
+from llm_lite.desktop.state.inspect_actions import SetXRay
+from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.state.state import AppState
 
 LIMIT = 900.0  # seconds
 STEERED_TOKENS = 40

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from core.gpu.device import Device
-from desktop.widgets.fonts import load_fonts
-from desktop.app.interface import Interface, create_context, destroy_context
-from desktop.render.offscreen import OffscreenTarget
-from desktop.app.program import Program
-from desktop.app.screen import Screen
-from desktop.app.settings import Settings
-from desktop.state.state import AppState
+from llm_lite.core.gpu.device import Device
+from llm_lite.desktop.widgets.fonts import load_fonts
+from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
+from llm_lite.desktop.render.offscreen import OffscreenTarget
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.app.screen import Screen
+from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.state.state import AppState
 
 SMALL = (1280, 720, 1.0)  # width and height in pixels, scale
 

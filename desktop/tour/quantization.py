@@ -10,13 +10,13 @@ from pathlib import Path
 
 from imgui_bundle import imgui
 
-from core.assets import ASSETS
-from core.files.writing import write_file
-from core.messages import EngineOptions, Mode
-from desktop.state.actions import DismissNotice, NewChat, Send, SetOptions, SetSampling, StopAnswer
-from desktop.state.quant_actions import SetQuantization, ShowLanes
-from desktop.tour.input_driver import Robot, RobotError
-from desktop.state.state import AppState
+from llm_lite.core.assets import ASSETS
+from llm_lite.core.files.writing import write_file
+from llm_lite.core.messages import EngineOptions, Mode
+from llm_lite.desktop.state.actions import DismissNotice, NewChat, Send, SetOptions, SetSampling, StopAnswer
+from llm_lite.desktop.state.quant_actions import SetQuantization, ShowLanes
+from llm_lite.desktop.tour.input_driver import Robot, RobotError
+from llm_lite.desktop.state.state import AppState
 
 LIMIT = 900.0  # seconds
 SAMPLE = ASSETS / "sample.txt"

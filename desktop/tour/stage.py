@@ -10,25 +10,25 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from core.errors import LlmLiteError
-from core.gpu.commands import CommandPool
-from core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
-from desktop.state.actions import DismissNotice, ExportAttention, SetAttention, SetFontSize, SetSampling, SetTheme
-from desktop.attention.maps import AttentionMaps
-from desktop.state.attention_state import FigureName, Head
-from desktop.tour.offscreen_app import Backstage
-from desktop.widgets.frame_times import percentiles
-from desktop.render.png import read_png, write_png
-from desktop.app.program import lists, open_first_model, with_lists
-from desktop.state.quant_actions import ShowLanes
-from desktop.tour.input_driver import Robot
-from desktop.app.settings import DEFAULTS, Settings, parse, restore
-from desktop.state.state import AppState, Message
-from desktop.tour.cache import look_at_cache
-from desktop.tour.inspect import look_inside
-from desktop.tour.quantization import leave, look_at_modes, point_at_parting
-from desktop.views import VIEWS
-from desktop.views.program.rail import PANELS
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
+from llm_lite.desktop.state.actions import DismissNotice, ExportAttention, SetAttention, SetFontSize, SetSampling, SetTheme
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.state.attention_state import FigureName, Head
+from llm_lite.desktop.tour.offscreen_app import Backstage
+from llm_lite.desktop.widgets.frame_times import percentiles
+from llm_lite.desktop.render.png import read_png, write_png
+from llm_lite.desktop.app.program import lists, open_first_model, with_lists
+from llm_lite.desktop.state.quant_actions import ShowLanes
+from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.app.settings import DEFAULTS, Settings, parse, restore
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.tour.cache import look_at_cache
+from llm_lite.desktop.tour.inspect import look_inside
+from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
+from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.views.program.rail import PANELS
 
 PROMPT = "Why is the sky blue? Answer in three sentences."
 KOREAN = "Please repeat this Korean greeting exactly: 안녕하세요! 하늘이 파랗습니다."
@@ -87,7 +87,7 @@ class Stage:
         self._screen.loop.wait()
         self._moment("first_frame_s")
         if engine is None:
-            from core.engine.engine import Engine
+            from llm_lite.core.engine.engine import Engine
 
             engine = Engine
         self._engine = engine(self.device, lambda: None)

@@ -6,42 +6,15 @@ person a `Robot`.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core.files.writing import make_folder, write_file
-from core.gpu.device import Device
-from core.messages import EngineOptions, SamplingOptions
-from desktop.tour.clock import process_start
-from desktop.terminal.output import show
-from desktop.tour.stage import PROMPT, SAMPLING, Stage
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """`llm-lite tour DIR`; the exit code."""
-    from desktop.cli import engine_options, sampling_options
-
-    report = run_tour(
-        arguments.directory,
-        arguments.prompt,
-        engine_options(arguments),
-        arguments.model,
-        process_start(),
-        _sampling(sampling_options(arguments)),
-    )
-    show(report["answer"])
-    show(f"\n{len(report['pictures'])} pictures and report.json are in {arguments.directory}")
-    return 0
-
-
-def _sampling(asked: SamplingOptions) -> SamplingOptions:
-    from desktop.app.app import given
-
-    wanted: SamplingOptions = given(asked, SamplingOptions(), SAMPLING)
-    return wanted
+from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.tour.stage import PROMPT, SAMPLING, Stage
 
 
 def run_tour(

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from desktop.state.actions import Action
-from desktop.state.state import AppState
-from desktop.views.attention import grid, heads
-from desktop.views.cache import cache
-from desktop.views.chat import chat
-from desktop.views.program import log, performance
-from desktop.views.quantization import modes
-from desktop.views.tokens import lens, steer
-from desktop.widgets.icons import (
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.attention import grid, heads
+from llm_lite.desktop.views.cache import cache
+from llm_lite.desktop.views.chat import chat
+from llm_lite.desktop.views.program import log, performance
+from llm_lite.desktop.views.quantization import modes
+from llm_lite.desktop.views.tokens import lens, steer
+from llm_lite.desktop.widgets.icons import (
     ICON_CHART,
     ICON_CHAT,
     ICON_DATABASE,
@@ -28,7 +28,7 @@ from desktop.widgets.icons import (
     ICON_SCALE,
     ICON_SLIDERS,
 )
-from desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.ui import Ui
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import fit, labelled, tip
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit, labelled, tip
 
 T = TypeVar("T", bound=str)
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.errors import LlmLiteError
-from desktop.render.imgui_renderer import Color
-from desktop.widgets.theme import make_theme, vec
-from desktop.widgets.ui import Face, Ui
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.desktop.render.imgui_renderer import Color
+from llm_lite.desktop.widgets.theme import make_theme, vec
+from llm_lite.desktop.widgets.ui import Face, Ui
 
 TEXT, LARGE_TEXT = 26.0, 36.0  # pixels of body text: legible where a slide shows it small
 LARGEST = 8192  # pixels a side: what every device can draw to is half of that or more

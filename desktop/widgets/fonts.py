@@ -13,9 +13,9 @@ from typing import Literal
 
 from imgui_bundle import imgui
 
-from core.assets import ASSETS
-from core.errors import FileError
-from desktop.widgets.ui import Face
+from llm_lite.core.assets import ASSETS
+from llm_lite.core.errors import FileError
+from llm_lite.desktop.widgets.ui import Face
 
 FONT_FOLDER = ASSETS / "fonts"
 BASE_SIZE = 16.0  # display pixels of body text at scale 1

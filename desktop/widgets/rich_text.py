@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.widgets.icons import ICON_CHECK, ICON_COPY
-from desktop.widgets.markdown import Block, Span, parse
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import icon_button
-from desktop.widgets.wrapping import Run, Wrapping, wrap
+from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_COPY
+from llm_lite.desktop.widgets.markdown import Block, Span, parse
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button
+from llm_lite.desktop.widgets.wrapping import Run, Wrapping, wrap
 
 CACHE_PAGES, CACHE_BLOCKS = 512, 4096
 T = TypeVar("T")

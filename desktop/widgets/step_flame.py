@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, groupby
 
-from core.messages import OpTime, StepProfile
+from llm_lite.core.messages import OpTime, StepProfile
 
 LEVELS = 3  # of the flame: layer, part, operation
 COLOURS = 8  # of the theme's series, in turn

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.widgets.frame_times import FrameTimes
-from desktop.widgets.theme import Theme, pixels, u32, vec
+from llm_lite.desktop.widgets.frame_times import FrameTimes
+from llm_lite.desktop.widgets.theme import Theme, pixels, u32, vec
 
 if TYPE_CHECKING:
-    from desktop.attention.maps import AttentionMaps
+    from llm_lite.desktop.attention.maps import AttentionMaps
 
 Face = Literal["regular", "bold", "mono"]
 _COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}

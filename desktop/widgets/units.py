@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from desktop.state.incoming import shown_path
+from llm_lite.desktop.state.incoming import shown_path
 
 
 def size(count: int) -> str:

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
-from desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
+from llm_lite.desktop.widgets.ui import Ui
 
 _RESTED_ON = int(imgui.HoveredFlags_.delay_normal | imgui.HoveredFlags_.allow_when_disabled)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from imgui_bundle import imgui
 
-from desktop.widgets.markdown import Span
-from desktop.widgets.ui import Face, Ui
+from llm_lite.desktop.widgets.markdown import Span
+from llm_lite.desktop.widgets.ui import Face, Ui
 
 KEPT = 4  # texts that grow at the same time
 CJK = "\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uf900-\ufaff\uff00-\uffef\U0001f000-\U0003ffff"

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from desktop.app.settings import Settings
-from desktop.state.attention_state import AttentionChoice
-from desktop.state.state import AppState, Running
-from desktop.tour.input_driver import Robot
-from desktop.tour.offscreen_app import Backstage
-from desktop.widgets.frame_times import percentiles
+from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.state import AppState, Running
+from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.tour.offscreen_app import Backstage
+from llm_lite.desktop.widgets.frame_times import percentiles
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 

@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from core.engine.engine import Engine
-from core.messages import EngineOptions, SamplingOptions
-from desktop.app import layout
-from desktop.app.program import Program, open_first_model
-from desktop.app.settings import Settings
-from desktop.render.frame import FrameLoop
-from desktop.render.png import write_png
-from desktop.state.state import AppState, Message, Running, Token
-from desktop.tour.input_driver import Robot
-from desktop.tour.offscreen_app import Backstage
-from desktop.views import VIEWS
-from desktop.widgets.frame_times import percentiles
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.app import layout
+from llm_lite.desktop.app.program import Program, open_first_model
+from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.render.frame import FrameLoop
+from llm_lite.desktop.render.png import write_png
+from llm_lite.desktop.state.state import AppState, Message, Running, Token
+from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.tour.offscreen_app import Backstage
+from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.widgets.frame_times import percentiles
 from tests.desktop.tiled import tiled
 
 AIM_MS = 3.0  # the views' own cost

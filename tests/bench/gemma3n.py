@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from core.convert.synthetic import Form, write_synthetic
-from core.exec.cpu.executor import default_threads
-from core.loading.loader import open_model, start
-from core.messages import EngineOptions
+from llm_lite.core.convert.synthetic import Form, write_synthetic
+from llm_lite.core.exec.cpu.executor import default_threads
+from llm_lite.core.loading.loader import open_model, start
+from llm_lite.core.messages import EngineOptions
 from tests.bench import peers
 from tests.bench.compare import Peer, Sizes, compare, machine, our_runner
 

@@ -26,9 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core.convert.synthetic import write_synthetic
-from core.errors import FileError
-from core.hub import catalog
+from llm_lite.core.convert.synthetic import write_synthetic
+from llm_lite.core.errors import FileError
+from llm_lite.core.hub import catalog
 from tests.paths import ROOT
 
 PARTS = ("rates", "large", "frames", "tour")
@@ -37,7 +37,7 @@ MODES = {"as-stored": ("a8",), "int4": ("a8", "a32"), "int8": ("a8",), "fp16": (
 SHARE = 0.70  # of the device's bandwidth, int4 of a model that fills it
 FRAME_MS = 16.7  # 95 % of the frames while a prompt is read and an answer written
 STILL_S = 30.0  # between two signs of life of a long command
-_COMMAND = "import sys; from desktop.cli import main; sys.exit(main(sys.argv[1:]))"
+_COMMAND = "import sys; from llm_lite.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 class LeftOutError(RuntimeError):

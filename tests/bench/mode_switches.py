@@ -14,8 +14,8 @@ import json
 import time
 from itertools import product
 
-from core.engine.engine import Engine
-from core.messages import (
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
     Event,
@@ -30,7 +30,7 @@ from core.messages import (
     Stop,
     TokenDecoded,
 )
-from core.metrics.memory import give_back, resident_bytes
+from llm_lite.core.metrics.memory import give_back, resident_bytes
 
 MODES = ("int4", "fp16", "int8")
 QUESTION = "Write a long story about a lighthouse keeper and the sea."

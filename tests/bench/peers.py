@@ -18,7 +18,7 @@ import sys
 import venv
 from pathlib import Path
 
-from core.hub import catalog
+from llm_lite.core.hub import catalog
 
 FOLDER = Path("build/peers")
 _PACKAGE = "llama-cpp-python"

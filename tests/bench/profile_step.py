@@ -10,11 +10,11 @@ from collections import Counter
 
 import numpy as np
 
-from core.exec.cpu.executor import CpuExecutor
-from core.loading.loader import open_model, start
-from core.messages import EngineOptions
-from core.plan.plan import Plan
-from core.plan.step import Step
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.loading.loader import open_model, start
+from llm_lite.core.messages import EngineOptions
+from llm_lite.core.plan.plan import Plan
+from llm_lite.core.plan.step import Step
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ import argparse
 import json
 from typing import Any
 
-from core.messages import EngineOptions, SamplingOptions
-from desktop.tour.clock import process_start
-from desktop.tour.stage import Stage
+from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.tour.clock import process_start
+from llm_lite.desktop.tour.stage import Stage
 
 PROSE = "the light of the morning comes over the hills and asks for nothing"
 WORD_TOKENS = 2  # at most: one, but two of a vocabulary of random pieces

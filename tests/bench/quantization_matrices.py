@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.formats.safetensors.reader import open_safetensors
-from core.quant import quantizer
-from core.quant.registry import FORMATS
+from llm_lite.core.formats.safetensors.reader import open_safetensors
+from llm_lite.core.quant import quantizer
+from llm_lite.core.quant.registry import FORMATS
 
 F32 = NDArray[np.float32]
 PAIRS = (("int4", "Q4_0", 0.75), ("int8", "Q8_0", 1.0))

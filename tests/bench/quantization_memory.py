@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.hub import catalog
-from core.loading.sources import open_source
+from llm_lite.core.hub import catalog
+from llm_lite.core.loading.sources import open_source
 from tests.paths import ROOT
 
 SPARE = 300_000_000  # bytes that quantizing may take beside 1.5 times the largest tensor
@@ -21,7 +21,7 @@ _MAPS = ("Rss", "Pss", "Shared_Clean", "Private_Clean", "Private_Dirty")
 # The process tells of itself: what the system tells of ended children counts their parents too.
 _COMMAND = """
 import re, sys
-from desktop.cli import main
+from llm_lite.cli.main import main
 code = main(sys.argv[1:])
 peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 print(f"peak {peak} kB", file=sys.stderr)
@@ -29,8 +29,8 @@ sys.exit(code)
 """
 _READER = """
 import sys
-from core.loading.loader import open_model, start
-from core.messages import EngineOptions
+from llm_lite.core.loading.loader import open_model, start
+from llm_lite.core.messages import EngineOptions
 file = open_model(sys.argv[1], lambda *_: None, print)
 runner = start(file, EngineOptions(backend="cpu", context=64), None, lambda *_: None)
 for _ in runner.session.score(list(range(32)), 31, 1):

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.generation.sampling import Sampler
-from core.generation.session import Reading, Session
-from core.loading import loader
-from core.messages import EngineOptions, KvType, SamplingOptions
+from llm_lite.core.generation.sampling import Sampler
+from llm_lite.core.generation.session import Reading, Session
+from llm_lite.core.loading import loader
+from llm_lite.core.messages import EngineOptions, KvType, SamplingOptions
 from tests.paths import ROOT
 
 ROLLING = Reading("rolling")

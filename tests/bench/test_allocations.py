@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.plan.step import Step
+from llm_lite.core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import FileError
+from llm_lite.core.errors import FileError
 from tests.bench import gpu
 
 RATES = {

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.exec.cpu.executor import available_isas
-from core.messages import Mode
-from core.plan.step import Step
+from llm_lite.core.exec.cpu.executor import available_isas
+from llm_lite.core.messages import Mode
+from llm_lite.core.plan.step import Step
 from tests.bench import instructions
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.messages import EngineOptions
+from llm_lite.core.messages import EngineOptions
 from tests.bench.prompt_frames import long_prompt, measure
 from tests.desktop.fake_engine import FramedEngine
 

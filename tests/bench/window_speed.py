@@ -25,13 +25,13 @@ from typing import Any
 import glfw
 from imgui_bundle import imgui
 
-from core.messages import SamplingOptions
-from desktop.app.app import SWITCH, App
-from desktop.app.settings import restore, settings_path
-from desktop.app.settings_store import Keeper
-from desktop.state.actions import NewChat, Send
-from desktop.state.state import AppState
-from desktop.widgets.frame_times import percentiles
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.desktop.app.app import SWITCH, App
+from llm_lite.desktop.app.settings import restore, settings_path
+from llm_lite.desktop.app.settings_store import Keeper
+from llm_lite.desktop.state.actions import NewChat, Send
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.frame_times import percentiles
 from tests.bench.prompt_frames import long_prompt
 from tests.desktop import x11
 

@@ -6,19 +6,19 @@ import os
 import sys
 from pathlib import Path
 
-from core.convert.calibration_run import calibrate
-from core.convert.quantizing import quantize
-from core.convert.slicing import slice_model
-from core.convert.slicing_cut import Slice
-from core.engine import cache_transfer
-from core.errors import LlmLiteError
-from core.inspect import lens
-from core.kv_cache import on_disk
-from core.loading import backends, loader
-from core.messages import SamplingOptions
-from core.metrics.step_profile import profile_step
-from core.metrics.tensors import analyze
-from desktop.cli import main
+from llm_lite.cli.main import main
+from llm_lite.core.convert.calibration_run import calibrate
+from llm_lite.core.convert.quantizing import quantize
+from llm_lite.core.convert.slicing import slice_model
+from llm_lite.core.convert.slicing_cut import Slice
+from llm_lite.core.engine import cache_transfer
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.inspect import lens
+from llm_lite.core.kv_cache import on_disk
+from llm_lite.core.loading import backends, loader
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.metrics.step_profile import profile_step
+from llm_lite.core.metrics.tensors import analyze
 from tests.core.engine_client import Client
 from tests.runners import exact, running
 

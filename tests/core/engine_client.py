@@ -4,9 +4,9 @@ import dataclasses
 import threading
 import time
 
-from core.engine.engine import Engine
-from core.loading import backends
-from core.messages import (
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.loading import backends
+from llm_lite.core.messages import (
     ChatMessage,
     Generate,
     GenerationFinished,

@@ -7,12 +7,12 @@ import time
 import numpy as np
 import pytest
 
-from core.errors import CancelledError
-from core.exec.reference import NumpyExecutor
-from core.generation.session import Session
-from core.inspect.attention import AttentionSource, probabilities
-from core.models.model import BuildOptions
-from core.plan.builder import Bucket
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.generation.session import Session
+from llm_lite.core.inspect.attention import AttentionSource, probabilities
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.plan.builder import Bucket
 from tests.runners import BACKENDS, exact, running
 
 CONTEXT, CHUNK, RING = 24, 4, 7

@@ -5,11 +5,17 @@ import threading
 import numpy as np
 import pytest
 
-from core.errors import LlmLiteError
-from core.inspect import attention_export
-from core.inspect.attention import head_maps
-from core.inspect.attention_export import snapshot, write, write_later
-from core.messages import ExportMaps, Generate, GenerationFinished, MapsExported, TokenDecoded
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.inspect import attention_export
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.attention_export import snapshot, write, write_later
+from llm_lite.core.messages import (
+    ExportMaps,
+    Generate,
+    GenerationFinished,
+    MapsExported,
+    TokenDecoded,
+)
 from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import exact, running
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from core.inspect.attention import head_maps
-from core.inspect.attention_scores import ROWS, SCORES, means, of_kind
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.attention_scores import ROWS, SCORES, means, of_kind
 from tests.runners import exact, running
 
 TOKENS = [5, 6, 7, 5, 6, 9, 5]

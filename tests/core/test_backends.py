@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-import core.gpu.device
-from core.errors import DeviceError
-from core.loading import backends
-from core.messages import EngineOptions
-from core.models.model import ModelShape
+import llm_lite.core.gpu.device
+from llm_lite.core.errors import DeviceError
+from llm_lite.core.loading import backends
+from llm_lite.core.messages import EngineOptions
+from llm_lite.core.models.model import ModelShape
 
 SHAPE = ModelShape(
     layers=3,
@@ -46,8 +46,8 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch):
     machine = Machine()
-    monkeypatch.setattr(core.gpu.device, "list_devices", lambda: machine.infos)
-    monkeypatch.setattr(core.gpu.device, "Device", machine)
+    monkeypatch.setattr(llm_lite.core.gpu.device, "list_devices", lambda: machine.infos)
+    monkeypatch.setattr(llm_lite.core.gpu.device, "Device", machine)
     return machine
 
 

@@ -5,11 +5,11 @@ import os
 import numpy as np
 import pytest
 
-from core.convert import calibration_run
-from core.convert.calibration import collect
-from core.errors import FileError, RequestError
-from core.loading import loader
-from core.quant.registry import FORMATS
+from llm_lite.core.convert import calibration_run
+from llm_lite.core.convert.calibration import collect
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.loading import loader
+from llm_lite.core.quant.registry import FORMATS
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.make_huggingface import write_tiny_llama
 from tests.runners import exact, running

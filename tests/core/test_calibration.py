@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from core.convert import calibration
-from core.convert.calibration import chunks_of, collect
-from core.errors import CancelledError, RequestError
-from core.exec.reference import NumpyExecutor
-from core.plan.step import Step
+from llm_lite.core.convert import calibration
+from llm_lite.core.convert.calibration import chunks_of, collect
+from llm_lite.core.errors import CancelledError, RequestError
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running
 

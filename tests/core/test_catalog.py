@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import FileError, RequestError
-from core.hub import catalog
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.hub import catalog
 
 
 def test_default_model_is_found_without_importing_its_package():

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import RequestError, UnsupportedError
-from core.formats.gguf.reader import open_gguf
-from core.hub.catalog import resolve
-from core.text.chat_template import CHATML, MAX_SOURCE_CHARS, PLAIN, ChatTemplate
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.errors import RequestError, UnsupportedError
+from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.hub.catalog import resolve
+from llm_lite.core.text.chat_template import CHATML, MAX_SOURCE_CHARS, PLAIN, ChatTemplate
+from llm_lite.core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
 from tests.paths import FIXTURES
 

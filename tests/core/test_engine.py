@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from core.messages import (
+from llm_lite.core.messages import (
     CacheStatus,
     CancelLoad,
     CompareGains,
@@ -33,7 +33,7 @@ from core.messages import (
     Stop,
     TokenDecoded,
 )
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client
 from tests.make_gguf import tokenizer_metadata
 from tests.runners import BACKENDS, exact

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from core.loading import loader
-from core.messages import (
+from llm_lite.core.loading import loader
+from llm_lite.core.messages import (
     CancelLoad,
     Generate,
     GenerationFinished,
@@ -16,8 +16,8 @@ from core.messages import (
     Read,
     Stop,
 )
-from core.text.chat_template import RENDERING, ChatTemplate
-from core.text.sandbox.limits import Limits
+from llm_lite.core.text.chat_template import RENDERING, ChatTemplate
+from llm_lite.core.text.sandbox.limits import Limits
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import exact
 
@@ -110,7 +110,7 @@ def test_a_load_that_never_ends_can_be_cancelled(client, tiny_llama, monkeypatch
 
 def _slow(monkeypatch):
     monkeypatch.setattr(
-        "core.text.chat_template.RENDERING", Limits(600.0, 600.0, RENDERING.memory_bytes)
+        "llm_lite.core.text.chat_template.RENDERING", Limits(600.0, 600.0, RENDERING.memory_bytes)
     )
     rendering = threading.Event()
     ask = ChatTemplate._ask

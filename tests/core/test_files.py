@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from core.errors import FileError, LlmLiteError
-from core.files.writing import check_place, replaced, write_file
+from llm_lite.core.errors import FileError, LlmLiteError
+from llm_lite.core.files.writing import check_place, replaced, write_file
 from tests.core.writing_runs import ROOT, TELL, WRITE, as_root, child, mode_of, names
 
 NOBODY = 65534

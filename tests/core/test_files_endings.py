@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import FileError
-from core.files import writing
-from core.files.folders import NewFolder
-from core.files.writing import replaced, write_file
+from llm_lite.core.errors import FileError
+from llm_lite.core.files import writing
+from llm_lite.core.files.folders import NewFolder
+from llm_lite.core.files.writing import replaced, write_file
 from tests.core.writing_runs import ROOT, names
 
 DEAD = 2**22 + 17  # beyond the largest number that a process may have
@@ -19,7 +19,7 @@ DEAD = 2**22 + 17  # beyond the largest number that a process may have
 HALF = """
 import sys, threading
 from pathlib import Path
-from core.files.writing import replaced
+from llm_lite.core.files.writing import replaced
 with replaced(Path(sys.argv[1])) as out:
     out.write(b"half")
     print("half", flush=True)
@@ -89,7 +89,9 @@ def test_a_thread_that_has_not_finished_when_the_program_ends(tmp_path):
     assert names(tmp_path) == []
 
 
-ENDED = HALF.replace("import sys", "import sys\nfrom desktop.terminal.signals import ends_in_order")
+ENDED = HALF.replace(
+    "import sys", "import sys\nfrom llm_lite.cli.terminal.signals import ends_in_order"
+)
 ENDED = ENDED.replace("with replaced", "@ends_in_order\ndef main():\n  with replaced")
 ENDED = ENDED.replace("\n    ", "\n      ") + "sys.exit(main())\n"
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129}

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import FileError
-from core.files.writing import check_place, make_folder, reason, write_file
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.writing import check_place, make_folder, reason, write_file
 from tests.core.writing_runs import (
     ROOT,
     VALUES,
@@ -216,7 +216,7 @@ def test_a_limit_of_the_size_of_files(tmp_path, save):
     code = f"""
 import resource, sys
 from pathlib import Path
-from core.errors import FileError
+from llm_lite.core.errors import FileError
 from tests.core.writing_runs import {save}
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from core.convert.quantizing import quantize
-from core.errors import FileError, NotFiniteError
-from core.finite import checked
-from core.generation.session import Session
-from core.inspect import lens as inspection
-from core.loading.loader import open_model
-from core.messages import (
+from llm_lite.core.convert.quantizing import quantize
+from llm_lite.core.errors import FileError, NotFiniteError
+from llm_lite.core.finite import checked
+from llm_lite.core.generation.session import Session
+from llm_lite.core.inspect import lens as inspection
+from llm_lite.core.loading.loader import open_model
+from llm_lite.core.messages import (
     AnalyzeTensors,
     CacheMeasured,
     CompareGains,
@@ -31,8 +31,8 @@ from core.messages import (
     TaskFinished,
     TokenDecoded,
 )
-from core.metrics.divergence import perplexity
-from core.metrics.tensors import analyze
+from llm_lite.core.metrics.divergence import perplexity
+from llm_lite.core.metrics.tensors import analyze
 from tests.core.engine_client import GREEDY, HELLO
 from tests.huge import write_huge_llama
 from tests.make_gguf import write_tiny_llama

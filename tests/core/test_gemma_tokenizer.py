@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from llm_lite_kernels import _cpp
 from tokenizers import Tokenizer as Library
 
-from core.errors import FileError
-from core.text.tokenizer import Tokenizer
-from core.text.tokenizer_json import LibraryEncoder, PairsEncoder
+from llm_lite.core.errors import FileError
+from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.text.tokenizer_json import LibraryEncoder, PairsEncoder
 from tests.counting import python_calls
 from tests.paths import ROOT
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from core.errors import CancelledError
-from core.messages import (
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.messages import (
     ChatMessage,
     ConversationRead,
     Generate,

@@ -6,13 +6,13 @@ fixtures/make_huggingface_logits.py made the logits.
 import numpy as np
 import pytest
 
-from core.exec.reference import NumpyExecutor
-from core.generation.session import Session
-from core.loading import loader
-from core.models.model import BuildOptions
-from core.plan.builder import Bucket
-from core.plan.cache_layers import cache_layers
-from core.quant.modes import convert
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.generation.session import Session
+from llm_lite.core.loading import loader
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.quant.modes import convert
 from tests.make_huggingface import (
     GEMMA3N_CASES,
     GEMMA3N_CONFIG,
@@ -49,7 +49,7 @@ def test_llama(case, backend, reference, tmp_path, request):
 
 def test_the_pairing_of_rotary_positions_matters(reference, tmp_path, monkeypatch):
     """The reference is not met by neighbours, so the test above tests the pairing."""
-    from core.formats.huggingface import llama
+    from llm_lite.core.formats.huggingface import llama
 
     original = llama._metadata
     monkeypatch.setattr(
@@ -185,9 +185,9 @@ def make_executor(backend, program, weights, request):
     if backend == "numpy":
         return NumpyExecutor(program, weights)
     if backend == "cpu":
-        from core.exec.cpu.executor import CpuExecutor
+        from llm_lite.core.exec.cpu.executor import CpuExecutor
 
         return CpuExecutor(program, weights)
-    from core.exec.vulkan.executor import VulkanExecutor
+    from llm_lite.core.exec.vulkan.executor import VulkanExecutor
 
     return VulkanExecutor(request.getfixturevalue("device"), program, weights)

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.engine.engine import Engine
-from core.errors import FileError
-from core.files import folders
-from core.loading import loader
-from core.loading.kept_variants import find, open_weights, place_of, remove
-from core.messages import (
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.errors import FileError
+from llm_lite.core.files import folders
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.kept_variants import find, open_weights, place_of, remove
+from llm_lite.core.messages import (
     DropVariant,
     ExecutorChanged,
     KeepVariant,

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.engine import cache_transfer
-from core.errors import FileError, RequestError
-from core.generation.session import Reading
-from core.kv_cache import on_disk
-from core.messages import CacheStatus, Logged, OpenCache, SaveCache
+from llm_lite.core.engine import cache_transfer
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.generation.session import Reading
+from llm_lite.core.kv_cache import on_disk
+from llm_lite.core.messages import CacheStatus, Logged, OpenCache, SaveCache
 from tests.core.engine_client import PATIENCE, Client
 from tests.runners import BACKENDS, exact, running
 

@@ -2,9 +2,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.kv_cache.contents import Prefix, Rows
-from core.kv_cache.prefix_pool import LEAST, PrefixPool
-from core.kv_cache.provenance import Held, Made
+from llm_lite.core.kv_cache.contents import Prefix, Rows
+from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
+from llm_lite.core.kv_cache.provenance import Held, Made
 
 MADE = Made("w", ((1.0,),))
 ROW = 10  # bytes

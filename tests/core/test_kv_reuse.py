@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.engine import cache_transfer
-from core.generation.session import Reading, Session
-from core.kv_cache.prefix_pool import PrefixPool
+from llm_lite.core.engine import cache_transfer
+from llm_lite.core.generation.session import Reading, Session
+from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from tests.runners import BACKENDS, exact, running
 
 MODES = ("as-stored", "fp16")  # the tiny model is stored in float32

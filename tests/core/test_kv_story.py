@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.kv_cache.provenance import (
+from llm_lite.core.kv_cache.provenance import (
     SINKS,
     SMALLEST,
     Gap,

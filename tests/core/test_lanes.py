@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from core.engine.comparison import same
-from core.messages import (
+from llm_lite.core.engine.comparison import same
+from llm_lite.core.messages import (
     ChatMessage,
     CompareLanes,
     Generate,

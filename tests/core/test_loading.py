@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from core.errors import (
+from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
     FileError,
@@ -9,9 +9,9 @@ from core.errors import (
     RequestError,
     UnsupportedError,
 )
-from core.loading import backends, loader
-from core.messages import MODES, EngineOptions
-from core.plan.plan import Kind
+from llm_lite.core.loading import backends, loader
+from llm_lite.core.messages import MODES, EngineOptions
+from llm_lite.core.plan.plan import Kind
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, quantized
 from tests.runners import BACKENDS, exact, running
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from core.errors import RequestError
-from core.inspect import attention_rows
-from core.inspect.attention import head_maps
-from core.inspect.attention_rows import Looking
-from core.messages import Logged, Look, Looked, SetGains, TokenDecoded
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect import attention_rows
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.attention_rows import Looking
+from llm_lite.core.messages import Logged, Look, Looked, SetGains, TokenDecoded
 from tests.core.engine_client import PATIENCE
 from tests.core.test_attention import CHUNK, RING, parts, session_of, source_of  # noqa: F401
 from tests.core.test_steering import Client, at_step

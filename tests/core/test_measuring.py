@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import RequestError
-from core.inspect.attention import head_maps
-from core.inspect.cache_statistics import Measuring
-from core.messages import CacheMeasured, MeasureCache
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.cache_statistics import Measuring
+from llm_lite.core.messages import CacheMeasured, MeasureCache
 from tests.core.engine_client import PATIENCE, Client
 from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running

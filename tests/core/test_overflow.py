@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import RequestError
-from core.exec.reference import NumpyExecutor
-from core.generation.session import Reading, Session
-from core.kv_cache.provenance import SINKS
-from core.messages import (
+from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.generation.session import Reading, Session
+from llm_lite.core.kv_cache.provenance import SINKS
+from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
     ChatMessage,
@@ -19,8 +19,8 @@ from core.messages import (
     SamplingOptions,
     TokenDecoded,
 )
-from core.models.model import BuildOptions
-from core.plan.builder import Bucket
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.plan.builder import Bucket
 from tests.core.engine_client import GREEDY, PATIENCE, Client
 from tests.runners import BACKENDS, exact, running
 

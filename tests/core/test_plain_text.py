@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import FileError
-from core.plain_text import lines, one_line
+from llm_lite.core.errors import FileError
+from llm_lite.core.plain_text import lines, one_line
 
 
 def test_what_a_model_could_do_to_a_terminal_is_written_out():

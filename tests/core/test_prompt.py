@@ -1,10 +1,10 @@
 import pytest
 
-from core.errors import RequestError
-from core.generation import prompt
-from core.messages import ChatMessage
-from core.text.chat_template import CHATML, ChatTemplate
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation import prompt
+from llm_lite.core.messages import ChatMessage
+from llm_lite.core.text.chat_template import CHATML, ChatTemplate
+from llm_lite.core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
 
 TRIMMING = (

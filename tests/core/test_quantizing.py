@@ -7,16 +7,22 @@ import math
 import numpy as np
 import pytest
 
-from core.convert import quantizing
-from core.convert.calibration_run import calibrate
-from core.convert.quantizing import lossy_source, quantize
-from core.errors import CancelledError, FileError, LlmLiteError, RequestError, UnsupportedError
-from core.files import mapping
-from core.formats.tensor import TensorData
-from core.loading import loader
-from core.quant.modes import convert
-from core.quant.quantizer import encode
-from core.quant.registry import FORMATS
+from llm_lite.core.convert import quantizing
+from llm_lite.core.convert.calibration_run import calibrate
+from llm_lite.core.convert.quantizing import lossy_source, quantize
+from llm_lite.core.errors import (
+    CancelledError,
+    FileError,
+    LlmLiteError,
+    RequestError,
+    UnsupportedError,
+)
+from llm_lite.core.files import mapping
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.loading import loader
+from llm_lite.core.quant.modes import convert
+from llm_lite.core.quant.quantizer import encode
+from llm_lite.core.quant.registry import FORMATS
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.make_gguf import write_tiny_llama as write_tiny_gguf
 from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama

@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.errors import DeviceLostError, OutOfDeviceMemoryError
-from core.loading import backends
-from core.messages import (
+from llm_lite.core.errors import DeviceLostError, OutOfDeviceMemoryError
+from llm_lite.core.loading import backends
+from llm_lite.core.messages import (
     CancelLoad,
     ExecutorChanged,
     GenerationStarted,

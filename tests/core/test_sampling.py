@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import NotFiniteError, RequestError
-from core.generation.sampling import Sampler, check
-from core.messages import SamplingOptions
+from llm_lite.core.errors import NotFiniteError, RequestError
+from llm_lite.core.generation.sampling import Sampler, check
+from llm_lite.core.messages import SamplingOptions
 
 PLAIN = SamplingOptions(
     temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=1

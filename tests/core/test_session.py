@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import CancelledError, RequestError
-from core.exec.reference import NumpyExecutor
-from core.generation.session import Session
-from core.messages import SamplingOptions
-from core.models.model import BuildOptions
-from core.plan.builder import Bucket
+from llm_lite.core.errors import CancelledError, RequestError
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.generation.session import Session
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.plan.builder import Bucket
 from tests.runners import running
 
 CONTEXT = 24

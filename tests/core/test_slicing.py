@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.convert import synthetic
-from core.convert.quantizing import quantize
-from core.convert.slicing import KNOWN, find_slice, slice_model
-from core.convert.slicing_cut import Cutter, Slice
-from core.errors import FileError, LlmLiteError, RequestError, UnsupportedError
-from core.formats.safetensors.reader import open_folder
-from core.formats.tensor import TensorData
-from core.formats.variant.reader import open_variant
-from core.loading import loader
-from core.loading.sources import open_source
-from core.models import gemma3n
-from desktop import cli
+from llm_lite.cli import main
+from llm_lite.core.convert import synthetic
+from llm_lite.core.convert.quantizing import quantize
+from llm_lite.core.convert.slicing import KNOWN, find_slice, slice_model
+from llm_lite.core.convert.slicing_cut import Cutter, Slice
+from llm_lite.core.errors import FileError, LlmLiteError, RequestError, UnsupportedError
+from llm_lite.core.formats.safetensors.reader import open_folder
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.formats.variant.reader import open_variant
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models import gemma3n
 from tests.make_huggingface import (
     SLICE_SKIP,
     SLICE_SOURCE,
@@ -94,7 +94,7 @@ def make_variant(source, target, mode):
 @pytest.mark.parametrize("mode", ["int4", "int8", "fp16"])
 def test_a_slice_of_a_variant_is_the_variant_of_a_slice(mode, even, tmp_path, monkeypatch):
     """Byte for byte: nothing is quantized again. Both may raise matrices."""
-    monkeypatch.setattr("core.quant.modes.SPARE_BITS", 9)
+    monkeypatch.setattr("llm_lite.core.quant.modes.SPARE_BITS", 9)
     slice_model(make_variant(even, tmp_path / "whole", mode), tmp_path / "cut", EVEN_CUT)
     slice_model(even, tmp_path / "float", EVEN_CUT)
     make_variant(tmp_path / "float", tmp_path / "expected", mode)
@@ -243,7 +243,7 @@ def test_a_full_disk_leaves_no_part_of_a_slice(source, tmp_path, monkeypatch, vi
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("core.files.writing.os.write", full)
+    monkeypatch.setattr("llm_lite.core.files.writing.os.write", full)
     with pytest.raises(FileError, match="cut: cannot be written: No space left on device"):
         slice_model(source, tmp_path / "cut", CUT, view=view)
     assert list(tmp_path.iterdir()) == []
@@ -301,13 +301,13 @@ def test_unknown_names():
 def test_the_command(source, tmp_path, capsys):
     (tmp_path / "cut.json").write_text(json.dumps({"skip": [1, 6, 7], "feed_forward": 32}))
     words = ["slice", str(source), str(tmp_path / "cut"), "--config", str(tmp_path / "cut.json")]
-    assert cli.main([*words[:2], str(tmp_path / "view"), *words[3:], "--view"]) == 0
+    assert main.main([*words[:2], str(tmp_path / "view"), *words[3:], "--view"]) == 0
     with running(tmp_path / "view", exact("cpu")) as runner:
         assert runner.model_info.feed_forward == 32
     capsys.readouterr()
-    assert cli.main(words) == 0
+    assert main.main(words) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "cut")
     with running(tmp_path / "cut", exact("cpu")) as runner:
         assert runner.model_info.feed_forward == 32
-    assert cli.main(words) == 1
+    assert main.main(words) == 1
     assert "exists already" in capsys.readouterr().err

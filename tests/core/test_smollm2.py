@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from core.generation import prompt
-from core.messages import ChatMessage, SamplingOptions
+from llm_lite.core.generation import prompt
+from llm_lite.core.messages import ChatMessage, SamplingOptions
 from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running
 

@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from core.inspect.attention import head_maps
+from llm_lite.core.inspect.attention import head_maps
 from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running
 

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from core.errors import DeviceLostError
-from core.loading import backends
-from core.messages import (
+from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.loading import backends
+from llm_lite.core.messages import (
     ChatMessage,
     CompareGains,
     ExecutorChanged,
@@ -20,7 +20,7 @@ from core.messages import (
     SetGains,
     TokenDecoded,
 )
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client, Hook
 from tests.make_gguf import tokenizer_metadata
 from tests.runners import exact

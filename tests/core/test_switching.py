@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from core.loading import loader
-from core.messages import (
+from llm_lite.core.loading import loader
+from llm_lite.core.messages import (
     CancelLoad,
     ExecutorChanged,
     Generate,
@@ -19,7 +19,7 @@ from core.messages import (
     Stop,
     TokenDecoded,
 )
-from core.metrics.memory import give_back, resident_bytes
+from llm_lite.core.metrics.memory import give_back, resident_bytes
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import BACKENDS, exact
 

@@ -6,15 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from core.convert import synthetic
-from core.convert.synthetic import names, write_synthetic
-from core.errors import FileError, RequestError
-from core.formats.gguf.reader import open_gguf
-from core.generation.prompt import encode_chat
-from core.loading.sources import open_source
-from core.messages import ChatMessage
-from core.models.registry import read_model
-from desktop import cli
+from llm_lite.cli import main
+from llm_lite.core.convert import synthetic
+from llm_lite.core.convert.synthetic import names, write_synthetic
+from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.generation.prompt import encode_chat
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.messages import ChatMessage
+from llm_lite.core.models.registry import read_model
 from tests.runners import exact, running
 
 SMALL = {
@@ -144,12 +144,12 @@ def test_unknown_names_and_places(small, tmp_path, capsys):
     with pytest.raises(FileError, match="cannot be written: there is no directory"):
         write_synthetic("small", tmp_path / "none" / "x.gguf", form="gguf")
     gguf = ["--format", "gguf", "--seed", "1"]
-    assert cli.main(["synth", "small", str(tmp_path / "x.gguf"), *gguf]) == 0
-    assert cli.main(["synth", "small", str(tmp_path / "x"), "--mode", "int8"]) == 0
+    assert main.main(["synth", "small", str(tmp_path / "x.gguf"), *gguf]) == 0
+    assert main.main(["synth", "small", str(tmp_path / "x"), "--mode", "int8"]) == 0
     out = [str(tmp_path / "x.gguf"), str(tmp_path / "x")]
     assert capsys.readouterr().out.split() == out
-    assert cli.main(["synth", "small", str(tmp_path)]) == 1
-    assert cli.main(["synth", "small", str(tmp_path / "y"), "--mode", "int8", *gguf]) == 1
+    assert main.main(["synth", "small", str(tmp_path)]) == 1
+    assert main.main(["synth", "small", str(tmp_path / "y"), "--mode", "int8", *gguf]) == 1
     assert "only variants have modes" in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"x.gguf", "x"}
     assert names() == ("small",)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from core.convert.slicing import find_slice
-from core.errors import FileError, LlmLiteError, RequestError
-from core.files.json_text import read_bytes, read_object
-from core.files.regular import open_regular
-from core.files.text_input import read_beginning, read_standard_input, read_text
-from core.generation import answer, prompt
-from core.hub import catalog
-from core.kv_cache.on_disk import Identity, load
-from core.loading import loader
-from core.messages import ChatMessage, EngineOptions, Generate, Read
-from core.metrics import perplexity
+from llm_lite.core.convert.slicing import find_slice
+from llm_lite.core.errors import FileError, LlmLiteError, RequestError
+from llm_lite.core.files.json_text import read_bytes, read_object
+from llm_lite.core.files.regular import open_regular
+from llm_lite.core.files.text_input import read_beginning, read_standard_input, read_text
+from llm_lite.core.generation import answer, prompt
+from llm_lite.core.hub import catalog
+from llm_lite.core.kv_cache.on_disk import Identity, load
+from llm_lite.core.loading import loader
+from llm_lite.core.messages import ChatMessage, EngineOptions, Generate, Read
+from llm_lite.core.metrics import perplexity
 
 
 def test_no_more_than_the_limit_is_read(tmp_path, monkeypatch):
@@ -127,7 +127,7 @@ def test_a_fifo_in_the_place_of_a_file_is_not_waited_for(tmp_path, reader):
 
 
 def test_a_pipeline_cache_that_is_a_fifo(tmp_path, caplog):
-    from core.gpu.pipelines import PipelineCache
+    from llm_lite.core.gpu.pipelines import PipelineCache
 
     cache = object.__new__(PipelineCache)
     cache.path = tmp_path / "pipelines.bin"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.errors import FileError, RequestError, UnsupportedError
-from core.formats.gguf.reader import open_gguf
-from core.hub.catalog import resolve
-from core.text import any_of
-from core.text.pretokenizers import RULES
-from core.text.tokenizer import StreamDecoder, Tokenizer
+from llm_lite.core.errors import FileError, RequestError, UnsupportedError
+from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.hub.catalog import resolve
+from llm_lite.core.text import any_of
+from llm_lite.core.text.pretokenizers import RULES
+from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 from tests.make_gguf import byte_characters, tokenizer_metadata
 from tests.paths import FIXTURES
 

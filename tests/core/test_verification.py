@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from core.convert.quantizing import quantize
-from core.convert.slicing import slice_model
-from core.convert.slicing_cut import Slice
-from core.errors import FileError
-from core.formats.tensor import TensorData
-from core.loading import loader, verification
-from core.loading.verification import Part, Verification, tensor_parts, verify
-from core.messages import (
+from llm_lite.core.convert.quantizing import quantize
+from llm_lite.core.convert.slicing import slice_model
+from llm_lite.core.convert.slicing_cut import Slice
+from llm_lite.core.errors import FileError
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.loading import loader, verification
+from llm_lite.core.loading.verification import Part, Verification, tensor_parts, verify
+from llm_lite.core.messages import (
     FileDamaged,
     GenerationFinished,
     KeepVariant,
@@ -22,7 +22,7 @@ from core.messages import (
     Reconfigure,
     TaskFinished,
 )
-from core.quant.registry import FORMATS
+from llm_lite.core.quant.registry import FORMATS
 from tests.core.engine_client import Client
 from tests.core.test_slicing import EVEN, EVEN_CUT
 from tests.make_gguf import write_tiny_llama

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from core.files.writing import replaced
+from llm_lite.core.files.writing import replaced
 from tests.paths import ROOT
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may do this")
@@ -35,8 +35,8 @@ def child(code, *arguments, **options):
 WRITE = """
 import os, sys
 from pathlib import Path
-from core.errors import FileError
-from core.files.writing import check_place, write_file
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.writing import check_place, write_file
 before = os.umask(0o022)
 def tell(action, *arguments):
     try:

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.exec.cpu import executor as cpu
-from core.exec.cpu.executor import CpuExecutor
-from core.loading import loader
-from core.plan.plan import Program
-from core.plan.step import Step
+from llm_lite.core.exec.cpu import executor as cpu
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.loading import loader
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 from tests.runners import exact, running

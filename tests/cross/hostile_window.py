@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from desktop.widgets.theme import DARK
+from llm_lite.desktop.widgets.theme import DARK
 from tests.desktop import x11, xdnd
 from tests.fuzz.hostile_files import Hostile, make
 from tests.make_gguf import write_tiny_llama

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.exec.vulkan.self_test import trusted
-from core.gpu.device import Device
-from core.hub import catalog
-from core.messages import EngineOptions
-from core.metrics.divergence import compare
-from core.plan.step import Step
+from llm_lite.core.exec.vulkan.self_test import trusted
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.hub import catalog
+from llm_lite.core.messages import EngineOptions
+from llm_lite.core.metrics.divergence import compare
+from llm_lite.core.plan.step import Step
 from tests.runners import running
 
 DECODED = 12

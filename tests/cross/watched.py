@@ -12,10 +12,10 @@ import sys
 import time
 from typing import Any
 
-from desktop import cli
-from desktop.app import app as desktop_app
-from desktop.render.window import Window
-from desktop.state.actions import NewChat, Send
+from llm_lite.cli import main
+from llm_lite.desktop.app import app as desktop_app
+from llm_lite.desktop.render.window import Window
+from llm_lite.desktop.state.actions import NewChat, Send
 
 LONG = 0.05  # seconds of a pass that are worth a note
 
@@ -80,4 +80,4 @@ def watch(path: str) -> None:
 
 if __name__ == "__main__":
     watch(sys.argv[1])
-    sys.exit(cli.main(sys.argv[2:]))
+    sys.exit(main.main(sys.argv[2:]))

@@ -4,8 +4,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from core.gpu.memory import Buffer
-from core.plan.attention_layers import AttentionLayer
+from llm_lite.core.gpu.memory import Buffer
+from llm_lite.core.plan.attention_layers import AttentionLayer
 
 STORAGE = 0x20  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from core.inspect.attention import probabilities
-from desktop.attention import work
-from desktop.attention.maps import AttentionMaps
+from llm_lite.core.inspect.attention import probabilities
+from llm_lite.desktop.attention import work
+from llm_lite.desktop.attention.maps import AttentionMaps
 
 SIDE = 512  # of the offscreen image
 

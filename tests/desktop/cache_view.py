@@ -2,9 +2,9 @@
 
 from imgui_bundle import imgui
 
-from core.messages import CacheLayer, CacheLayout
-from desktop.state import actions
-from desktop.views.cache.window import window_of
+from llm_lite.core.messages import CacheLayer, CacheLayout
+from llm_lite.desktop.state import actions
+from llm_lite.desktop.views.cache.window import window_of
 from tests.desktop.fake_engine import ROW
 
 QUESTION = "Why is the sky blue?"

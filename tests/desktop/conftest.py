@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import imgui
 
-from core.messages import LoadModel
-from desktop.render.frame import FrameLoop
-from desktop.render.imgui_renderer import ImguiRenderer
-from desktop.render.offscreen import OffscreenTarget
-from desktop.state.state import AppState
+from llm_lite.core.messages import LoadModel
+from llm_lite.desktop.render.frame import FrameLoop
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.desktop.render.offscreen import OffscreenTarget
+from llm_lite.desktop.state.state import AppState
 from tests.desktop.cache_view import QUESTION, RINGS, say
 from tests.desktop.fake_engine import MODEL, FakeEngine
 from tests.desktop.headless import Headless

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
-from core.messages import (
+from llm_lite.core.messages import (
     Alternative,
     CacheLayer,
     CacheLayout,

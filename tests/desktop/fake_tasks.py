@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from core.messages import (
+from llm_lite.core.messages import (
     Alternative,
     AnalyzeTensors,
     CompareLanes,

@@ -2,12 +2,12 @@
 
 from imgui_bundle import imgui
 
-from desktop.app.interface import Interface, create_context, destroy_context
-from desktop.app.program import Program
-from desktop.app.settings import Settings
-from desktop.state.state import AppState
-from desktop.tour.input_driver import Robot
-from desktop.widgets.fonts import load_fonts
+from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.widgets.fonts import load_fonts
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
 READY = AppState(model=MODEL, executor=EXECUTOR)

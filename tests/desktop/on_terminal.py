@@ -28,7 +28,7 @@ class OnTerminal:
         if home is not None:
             environment |= {"HOME": str(home), "XDG_STATE_HOME": str(home / "state")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "desktop.entry", *map(str, args)],
+            [sys.executable, "-m", "llm_lite.cli.entry", *map(str, args)],
             cwd=ROOT,
             stdin=slave,
             stdout=slave,

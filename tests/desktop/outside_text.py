@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from core.messages import (
+from llm_lite.core.messages import (
     AnalyzeTensors,
     CacheRewritten,
     ChatMessage,
@@ -34,10 +34,10 @@ from core.messages import (
     Read,
     Reconfigure,
 )
-from desktop.state.apply import apply
-from desktop.state.quant_state import Comparison, Work
-from desktop.state.state import AppState, Message, Running
-from desktop.state.state import Reading as ReadingBack
+from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.quant_state import Comparison, Work
+from llm_lite.desktop.state.state import AppState, Message, Running
+from llm_lite.desktop.state.state import Reading as ReadingBack
 from tests.desktop.fake_engine import FakeEngine
 
 SAYS = (ChatMessage("user", "why is it so?"),)

@@ -21,7 +21,7 @@ def sentence(capsys):
 
 def spawn(*arguments, **options):
     return subprocess.Popen(
-        [sys.executable, "-m", "desktop.entry", *map(str, arguments)],
+        [sys.executable, "-m", "llm_lite.cli.entry", *map(str, arguments)],
         cwd=ROOT,
         stdout=options.pop("stdout", subprocess.PIPE),
         stderr=subprocess.PIPE,

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from imgui_bundle import imgui
 
-from core.errors import DeviceLostError
-from core.messages import EngineOptions, SamplingOptions
-from desktop.app import pacing
-from desktop.app.app import CLOSE_SECONDS, App, given
-from desktop.app.settings import load, restore
-from desktop.app.settings_store import Keeper
-from desktop.render.window import Window
-from desktop.state import actions
-from desktop.state.state import AppState
-from desktop.tour.input_driver import Robot
+from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.app import pacing
+from llm_lite.desktop.app.app import CLOSE_SECONDS, App, given
+from llm_lite.desktop.app.settings import load, restore
+from llm_lite.desktop.app.settings_store import Keeper
+from llm_lite.desktop.render.window import Window
+from llm_lite.desktop.state import actions
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.tour.input_driver import Robot
 
 # isort: split
 import glfw
@@ -54,9 +54,11 @@ class Engine(FakeEngine):
 @pytest.fixture
 def app(display, tmp_path, monkeypatch):
     """app() opens the desktop with a model loaded; what is still open is closed at the end."""
-    monkeypatch.setattr("core.engine.engine.Engine", Engine)
+    monkeypatch.setattr("llm_lite.core.engine.engine.Engine", Engine)
     monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
-    monkeypatch.setattr("desktop.app.app.CLOSE_SECONDS", 100.0)  # then it ends the process, and us
+    monkeypatch.setattr(
+        "llm_lite.desktop.app.app.CLOSE_SECONDS", 100.0
+    )  # then it ends the process, and us
     opened, devices = [], []
 
     def make(source=None, state=None):
@@ -299,9 +301,9 @@ def test_an_engine_that_never_ends_does_not_keep_the_window(app, tmp_path, monke
     one, waited = ready(app()), []
     one.program.do(actions.SetTheme("light"))
     with monkeypatch.context() as patch:
-        patch.setattr("desktop.app.app.CLOSE_SECONDS", CLOSE_SECONDS)
+        patch.setattr("llm_lite.desktop.app.app.CLOSE_SECONDS", CLOSE_SECONDS)
         patch.setattr(one.engine, "close", waited.append)
-        patch.setattr("desktop.app.app.leave", leave)
+        patch.setattr("llm_lite.desktop.app.app.leave", leave)
         with pytest.raises(LeftError):
             one.close()
     assert 0 < sum(waited) < 2.0

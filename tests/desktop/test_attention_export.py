@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.inspect.attention import probabilities
-from core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
-from desktop.attention import colors, work
-from desktop.render.png import read_png
-from desktop.state.actions import ExportAttention, Send, SetAttention
-from desktop.state.inspect_actions import SetXRay
-from desktop.state.token_state import XRay
-from desktop.tour.stage import Stage
-from desktop.views.attention import figures
-from desktop.views.attention.save import default_path
+from llm_lite.core.inspect.attention import probabilities
+from llm_lite.core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
+from llm_lite.desktop.attention import colors, work
+from llm_lite.desktop.render.png import read_png
+from llm_lite.desktop.state.actions import ExportAttention, Send, SetAttention
+from llm_lite.desktop.state.inspect_actions import SetXRay
+from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.tour.stage import Stage
+from llm_lite.desktop.views.attention import figures
+from llm_lite.desktop.views.attention.save import default_path
 from tests.desktop.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.vulkan
@@ -140,7 +140,7 @@ def test_exports_that_fail_are_sentences(stage, tmp_path, monkeypatch):
     assert "cannot be made: there is a file where" in told(tmp_path / "file" / "x.png")
     assert "already" in told(tmp_path / "file")
     assert "No heads" in told(tmp_path / "x.png", "heads")
-    monkeypatch.setattr("desktop.widgets.figure.MOST_PIXELS", 1000)
+    monkeypatch.setattr("llm_lite.desktop.widgets.figure.MOST_PIXELS", 1000)
     assert "show fewer heads" in told(tmp_path / "x.png")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
-from core.inspect.attention import head_maps
-from core.inspect.attention_scores import SCORES
-from desktop.attention import colors, readings, work
-from desktop.attention.maps import Look
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.attention_scores import SCORES
+from llm_lite.desktop.attention import colors, readings, work
+from llm_lite.desktop.attention.maps import Look
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import (
     Rig,

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.plan.attention_layers import AttentionLayer
-from desktop.attention import colors, frame, upload, work
-from desktop.attention import slot as attention_slot
-from desktop.attention.cells import Cell
-from desktop.attention.frame import SCORES_EACH, stride
-from desktop.attention.kernels import ROWS
-from desktop.attention.maps import Look
-from desktop.attention.store import PANELS
-from desktop.attention.surface import WORD
-from desktop.attention.work import FrameJobs, Planner
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.desktop.attention import colors, frame, upload, work
+from llm_lite.desktop.attention import slot as attention_slot
+from llm_lite.desktop.attention.cells import Cell
+from llm_lite.desktop.attention.frame import SCORES_EACH, stride
+from llm_lite.desktop.attention.kernels import ROWS
+from llm_lite.desktop.attention.maps import Look
+from llm_lite.desktop.attention.store import PANELS
+from llm_lite.desktop.attention.surface import WORD
+from llm_lite.desktop.attention.work import FrameJobs, Planner
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import Rig, assert_thumbnails, thumbnails
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core.plan.plan import Kind
-from desktop.state.cache_state import reserved_bytes, used_bytes
+from llm_lite.core.plan.plan import Kind
+from llm_lite.desktop.state.cache_state import reserved_bytes, used_bytes
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running
 

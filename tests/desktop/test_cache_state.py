@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.messages import (
+from llm_lite.core.messages import (
     CacheLayer,
     CacheLayout,
     CacheMeasured,
@@ -24,11 +24,11 @@ from core.messages import (
     SaveCache,
     TokenDecoded,
 )
-from core.metrics.memory import cache_memory
-from desktop.state import actions
-from desktop.state.actions import act
-from desktop.state.apply import apply
-from desktop.state.cache_actions import (
+from llm_lite.core.metrics.memory import cache_memory
+from llm_lite.desktop.state import actions
+from llm_lite.desktop.state.actions import act
+from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.cache_actions import (
     AskMeasure,
     ColorCache,
     KeepCache,
@@ -36,7 +36,7 @@ from desktop.state.cache_actions import (
     SetOverflow,
     TakeUpCache,
 )
-from desktop.state.cache_state import (
+from llm_lite.desktop.state.cache_state import (
     CacheState,
     age,
     forecast,
@@ -49,8 +49,8 @@ from desktop.state.cache_state import (
     used_bytes,
     with_turns,
 )
-from desktop.state.state import AppState, Message
-from desktop.state.token_state import SYSTEM, TEMPLATE, passage, places
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, passage, places
 from tests.desktop.fake_engine import EXECUTOR, MODEL, ROW
 
 READY = AppState(model=MODEL, executor=EXECUTOR)

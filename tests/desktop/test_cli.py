@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from core.hub import catalog
-from desktop.cli import main
+from llm_lite.cli.main import main
+from llm_lite.core.hub import catalog
 from tests.desktop.terminal_runs import NUMPY, ROOT, sentence
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 
@@ -107,7 +107,7 @@ def test_models_list(capsys):
 
 IMPORTS = """
 import sys
-from desktop.cli import main
+from llm_lite.cli.main import main
 code = main({words!r})
 loaded = sorted({{"imgui_bundle", "glfw", "vulkan"}} & set(sys.modules))
 print(code, loaded, file=sys.stderr)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from core.loading import loader
-from desktop.cli import main
+from llm_lite.cli.main import main
+from llm_lite.core.loading import loader
 from tests.desktop.terminal_runs import sentence
 from tests.runners import BACKENDS
 
@@ -81,7 +81,7 @@ def test_what_is_refused(tiny_llama, tmp_path, capsys, problem):
 
 
 def test_what_would_not_fit_is_refused_before_the_work(tiny_llama, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("desktop.terminal.attention.available_bytes", lambda: 60_000)
+    monkeypatch.setattr("llm_lite.cli.attention.available_bytes", lambda: 60_000)
     monkeypatch.setattr(loader, "start", None)  # nobody gets there
     assert attention(tiny_llama, tmp_path / "x.npz", "--tokens", comma([5] * 128)) == 1
     text = sentence(capsys)

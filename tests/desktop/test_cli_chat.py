@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from desktop.cli import main
-from desktop.terminal import line_editor
+from llm_lite.cli.conversation import line_editor
+from llm_lite.cli.main import main
 from tests.desktop.terminal_runs import GREEDY, NUMPY, sentence, spawn
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from desktop.terminal.commands import COMMANDS
+from llm_lite.cli.conversation.commands import COMMANDS
 from tests.desktop.terminal_runs import GREEDY, NUMPY
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 
@@ -302,7 +302,7 @@ def test_the_history_is_there_the_next_time(tiny_llama, tmp_path):
 
 
 def test_history_that_has_grown_or_is_no_file(tmp_path, monkeypatch):
-    from desktop.terminal import history
+    from llm_lite.cli.conversation import history
 
     monkeypatch.setattr(history, "KEPT", 200)
     monkeypatch.setattr(history, "GROWN", 1000)

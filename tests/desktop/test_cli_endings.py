@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.engine import Engine
-from core.messages import TokenDecoded
-from desktop.cli import main
+from llm_lite.cli.main import main
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.messages import TokenDecoded
 from tests.desktop.terminal_runs import GREEDY, NUMPY, spawn
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.runners import BACKENDS

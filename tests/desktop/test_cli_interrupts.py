@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from desktop.terminal import interrupts
+from llm_lite.cli.terminal import interrupts
 from tests.desktop.terminal_runs import GREEDY, ROOT, spawn
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 
@@ -77,8 +77,8 @@ def test_wherever_it_is(endless):
 
 STUCK = """
 import sys, threading
-import desktop.cli
-from desktop import entry
+import llm_lite.cli.main
+from llm_lite.desktop import entry
 from llm_lite_kernels import _cpp
 
 def work():
@@ -90,7 +90,7 @@ def main(**_):
     sys.stdout.write("said")
     return 3
 
-desktop.cli.main = main
+llm_lite.cli.main.main = main
 sys.exit(entry.main())
 """
 
@@ -105,7 +105,7 @@ def test_an_engine_that_does_not_end_is_left():
 
 NESTED = """
 import signal, sys, threading, time
-from desktop.terminal import interrupts
+from llm_lite.cli.terminal import interrupts
 
 class Slow:
     "A second Ctrl-C comes within the handler of the first, wherever in it that is."
@@ -138,8 +138,8 @@ def test_an_interrupt_within_the_handler_of_another_one_does_not_wait():
 
 LOST = """
 import signal, sys, time
-import desktop.cli
-from desktop import entry
+import llm_lite.cli.main
+from llm_lite.desktop import entry
 
 class Finalized:
     def __del__(self):
@@ -150,7 +150,7 @@ def main(**_):
     Finalized()
     time.sleep(60)
 
-desktop.cli.main = main
+llm_lite.cli.main.main = main
 sys.exit(entry.main())
 """
 

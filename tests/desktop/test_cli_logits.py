@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from desktop.cli import main
+from llm_lite.cli.main import main
 from tests.desktop.terminal_runs import NUMPY, sentence, spawn
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from desktop.cli import main
+from llm_lite.cli.main import main
 
 
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from desktop.cli import main
+from llm_lite.cli.main import main
 from tests.desktop.terminal_runs import sentence
 from tests.huge import write_huge_llama
 from tests.make_gguf import write_tiny_llama

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from desktop.cli import main
+from llm_lite.cli.main import main
 from tests.make_gguf import write_tiny_llama
 
 TEXT = "The quick brown fox jumps over the lazy dog. " * 40

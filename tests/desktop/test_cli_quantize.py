@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from core.formats.variant.reader import open_variant
-from desktop.cli import INTERRUPTED, main
+from llm_lite.cli.main import INTERRUPTED, main
+from llm_lite.core.formats.variant.reader import open_variant
 from tests.desktop.terminal_runs import sentence
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, write_tiny_llama
 from tests.make_huggingface import write_tiny_llama as write_folder
@@ -192,7 +192,7 @@ def test_a_file_of_somebody_else_in_the_destination(source, tmp_path, capsys):
 
 def start(*arguments):
     return subprocess.Popen(
-        [sys.executable, "-m", "desktop.cli", "quantize", *map(str, arguments)],
+        [sys.executable, "-m", "llm_lite.cli.main", "quantize", *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from desktop.cli import main
-from desktop.terminal import endings
+from llm_lite.cli.main import main
+from llm_lite.cli.terminal import endings
 from tests.desktop.terminal_runs import GREEDY, NUMPY, ROOT, sentence
 
 LIMIT = 120  # seconds
@@ -23,7 +23,7 @@ def run(*words, shell="", limits=(), env=None):
         for what, size in limits:
             resource.setrlimit(what, (size, size))
 
-    command = ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-m", "desktop.entry"]
+    command = ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-m", "llm_lite.cli.entry"]
     process = subprocess.run(
         [*command, *map(str, words)],
         cwd=ROOT,
@@ -127,7 +127,7 @@ pwd.getpwuid = pwd.getpwnam = nobody
 os.environ.clear()
 os.environ["PATH"] = "/usr/bin:/bin"
 sys.argv = ["llm-lite", *{words!r}]
-from desktop.entry import main
+from llm_lite.cli.entry import main
 sys.exit(main())
 """
 
@@ -159,7 +159,7 @@ def test_a_defect_is_a_sentence_and_its_traceback_is_kept(capsys, monkeypatch, t
         raise error
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("desktop.terminal.models.run", fail)
+    monkeypatch.setattr("llm_lite.cli.models.run", fail)
     assert main(["models", "list"]) == endings.DEFECT
     text = sentence(capsys)
     assert "an internal error, please report it: " + type(error).__name__ in text
@@ -187,7 +187,7 @@ def test_what_the_system_refuses(capsys, monkeypatch, error, expected):
     def fail(arguments):
         raise error
 
-    monkeypatch.setattr("desktop.terminal.models.run", fail)
+    monkeypatch.setattr("llm_lite.cli.models.run", fail)
     assert main(["models", "list"]) == 1
     assert expected in sentence(capsys)
 
@@ -202,7 +202,7 @@ def test_usage_quotes_what_was_typed_as_one_line(capsys):
 
 
 def test_nothing_else_prints():
-    """`desktop.terminal.output` is the only door to standard output and standard error."""
+    """`llm_lite.cli.terminal.output` is the only door to standard output and standard error."""
     writers = {"print", "input"}
     found = []
     for path in sorted((ROOT / "desktop").rglob("*.py")):

@@ -6,10 +6,10 @@ import struct
 import numpy as np
 import pytest
 
-from core.messages import FileDamaged
-from desktop.cli import main
-from desktop.state.apply import apply
-from desktop.state.state import AppState
+from llm_lite.cli.main import main
+from llm_lite.core.messages import FileDamaged
+from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.state import AppState
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, write_tiny_llama
 from tests.make_huggingface import write_tiny_llama as write_folder
 

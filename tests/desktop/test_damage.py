@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from imgui_bundle import ImVec2, imgui
 
-from core.gpu.commands import CommandPool
-from core.messages import EngineOptions, LoadModel, SamplingOptions
-from desktop.render import damage
-from desktop.render.damage import MOST, joined
-from desktop.render.imgui_renderer import ImguiRenderer
-from desktop.render.offscreen import OffscreenTarget
-from desktop.state.actions import Send, SetAttention, SetTheme
-from desktop.state.attention_state import AttentionChoice
-from desktop.tour.stage import Stage
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.messages import EngineOptions, LoadModel, SamplingOptions
+from llm_lite.desktop.render import damage
+from llm_lite.desktop.render.damage import MOST, joined
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.desktop.render.offscreen import OffscreenTarget
+from llm_lite.desktop.state.actions import Send, SetAttention, SetTheme
+from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.tour.stage import Stage
 from tests.desktop.fake_engine import FramedEngine
 
 pytestmark = pytest.mark.vulkan

@@ -20,7 +20,7 @@ class Finder:
 
 sys.meta_path.insert(0, Finder())
 sys.argv = ["llm-lite", "models", "list"]
-from desktop.entry import main
+from llm_lite.cli.entry import main
 sys.exit(main())
 """
 
@@ -35,9 +35,9 @@ def run(module, handler="default_int_handler"):
 @pytest.mark.parametrize(
     ("module", "code", "said"),
     [
-        ("desktop.cli", -signal.SIGINT, ""),
-        ("core.messages", -signal.SIGINT, ""),
-        ("desktop.terminal.models", 130, "\nllm-lite: interrupted\n"),
+        ("llm_lite.cli.main", -signal.SIGINT, ""),
+        ("llm_lite.core.messages", -signal.SIGINT, ""),
+        ("llm_lite.cli.models", 130, "\nllm-lite: interrupted\n"),
     ],
 )
 def test_interrupted_while_importing(module, code, said):
@@ -46,6 +46,6 @@ def test_interrupted_while_importing(module, code, said):
 
 
 def test_a_background_job_goes_on():
-    process = run("desktop.cli", "SIG_IGN")
+    process = run("llm_lite.cli.main", "SIG_IGN")
     assert (process.returncode, process.stderr) == (0, "")
     assert "smollm2-135m-instruct" in process.stdout

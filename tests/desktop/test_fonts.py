@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
-from core.errors import FileError
-from desktop.widgets import fonts, icons
-from desktop.widgets.fonts import FONT_FOLDER, load_fonts
+from llm_lite.core.errors import FileError
+from llm_lite.desktop.widgets import fonts, icons
+from llm_lite.desktop.widgets.fonts import FONT_FOLDER, load_fonts
 
 SAMPLES = {
     "latin": "AaßéŁőž€",

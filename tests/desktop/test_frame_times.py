@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desktop.widgets.frame_times import CAPACITY, FrameTimes, quantiles
+from llm_lite.desktop.widgets.frame_times import CAPACITY, FrameTimes, quantiles
 
 
 def test_nothing_was_timed_yet():

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from core.engine.engine import Engine
-from core.inspect.attention import head_maps
-from core.messages import LoadModel, SamplingOptions
-from desktop.attention import work
-from desktop.attention.maps import AttentionMaps
-from desktop.state import actions
-from desktop.state.cache_state import held, used_bytes
-from desktop.state.state import AppState
-from desktop.views.cache.map import label
-from desktop.views.cache.totals import alike
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.messages import LoadModel, SamplingOptions
+from llm_lite.desktop.attention import work
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.state import actions
+from llm_lite.desktop.state.cache_state import held, used_bytes
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache.map import label
+from llm_lite.desktop.views.cache.totals import alike
 from tests.desktop.test_attention_maps import pooled, values_of
 from tests.make_huggingface import write_tall_gemma3n
 from tests.runners import exact, running

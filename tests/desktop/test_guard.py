@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import imgui, implot
 
-from core.errors import DeviceLostError
-from core.messages import LoadStarted, Logged
-from desktop.app import program
-from desktop.app.guard import attempt
-from desktop.state import actions
-from desktop.state.defects import ReportDefect
-from desktop.state.state import Message
-from desktop.tour.input_driver import RobotError
-from desktop.views import VIEWS
-from desktop.views.program import models
+from llm_lite.core.errors import DeviceLostError
+from llm_lite.core.messages import LoadStarted, Logged
+from llm_lite.desktop.app import program
+from llm_lite.desktop.app.guard import attempt
+from llm_lite.desktop.state import actions
+from llm_lite.desktop.state.defects import ReportDefect
+from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.tour.input_driver import RobotError
+from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.views.program import models
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY
 
@@ -153,7 +153,7 @@ def test_an_event_that_cannot_be_folded_costs_only_itself(headless, monkeypatch)
     def broken(event, state, now):
         raise IndexError("planted")
 
-    monkeypatch.setattr("desktop.state.apply.Load", broken)
+    monkeypatch.setattr("llm_lite.desktop.state.apply.Load", broken)
     for event in (Logged("info", "before", 0.0), LoadStarted("x"), Logged("info", "after", 0.0)):
         engine._say(event)
     one.robot.frames(2)

@@ -3,9 +3,9 @@
 import pytest
 from imgui_bundle import imgui
 
-from desktop.state.cache_actions import PointAt
-from desktop.views.chat import highlight
-from desktop.views.chat.highlight import character_places
+from llm_lite.desktop.state.cache_actions import PointAt
+from llm_lite.desktop.views.chat import highlight
+from llm_lite.desktop.views.chat.highlight import character_places
 from tests.desktop.cache_view import QUESTION, point
 from tests.desktop.fake_engine import ANSWER, pieces_of
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
-from core.gpu.commands import CommandPool
-from core.gpu.create import vk
-from core.gpu.memory import Buffer, Image2D
-from desktop.render.offscreen import OffscreenTarget
-from desktop.widgets.fonts import load_fonts
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.memory import Buffer, Image2D
+from llm_lite.desktop.render.offscreen import OffscreenTarget
+from llm_lite.desktop.widgets.fonts import load_fonts
 
 RED, GREEN = 0xFF0000FF, 0xFF00FF00  # packed ABGR
 HALF_WHITE = 0x80FFFFFF

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.messages import (
+from llm_lite.core.messages import (
     Alternative,
     ChatMessage,
     CompareGains,
@@ -26,11 +26,11 @@ from core.messages import (
     Stop,
     TokenDecoded,
 )
-from desktop.state import actions, inspect_actions
-from desktop.state.attention_state import AttentionChoice
-from desktop.state.requests import versions
-from desktop.state.state import Message
-from desktop.state.token_state import SYSTEM, TEMPLATE, XRay, unread
+from llm_lite.desktop.state import actions, inspect_actions
+from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.requests import versions
+from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, XRay, unread
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 from tests.desktop.test_state import READY, STATS, asked, play
 

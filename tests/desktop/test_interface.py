@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import imgui
 
-from core.messages import GenerationStats, LensResult, Looked
-from desktop.app.settings import Settings
-from desktop.state import actions
-from desktop.state.state import (
+from llm_lite.core.messages import GenerationStats, LensResult, Looked
+from llm_lite.desktop.app.settings import Settings
+from llm_lite.desktop.state import actions
+from llm_lite.desktop.state.state import (
     AppState,
     CatalogueEntry,
     Comparison,
@@ -23,10 +23,10 @@ from desktop.state.state import (
     Running,
     Token,
 )
-from desktop.state.token_state import XRay
-from desktop.tour.input_driver import RobotError
-from desktop.views import VIEWS
-from desktop.views.program.rail import PANELS
+from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.tour.input_driver import RobotError
+from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.views.program.rail import PANELS
 from tests.desktop.fake_engine import ANSWER, EXECUTOR, KOREAN, MODEL, FakeEngine, lens
 from tests.desktop.headless import READY
 
@@ -285,7 +285,7 @@ def test_long_conversation_draws_only_what_is_in_sight(headless):
 
 
 def test_while_an_answer_is_written_only_its_last_block_is_laid_out(headless, monkeypatch):
-    import desktop.widgets.rich_text as rich_text
+    import llm_lite.desktop.widgets.rich_text as rich_text
 
     head = "\n\n".join(f"Paragraph {n} of many words." for n in range(50))
     state = replace(READY, running=Running(1, 0.0, "decode"))

@@ -5,10 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.messages import CacheLayer
-from desktop.state.state import Message
-from desktop.views.cache.colors import Scale, Window, greatest, kinds, paint, positions_of, shade
-from desktop.views.cache.tooltip import whose
+from llm_lite.core.messages import CacheLayer
+from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.views.cache.colors import (
+    Scale,
+    Window,
+    greatest,
+    kinds,
+    paint,
+    positions_of,
+    shade,
+)
+from llm_lite.desktop.views.cache.tooltip import whose
 from tests.desktop.headless import READY
 
 

@@ -5,18 +5,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.engine.engine import Engine
-from core.messages import Generate, LoadModel, MeasureCache, OpenCache, SamplingOptions, SaveCache
-from desktop.state import actions
-from desktop.state.cache_actions import ColorCache
-from desktop.state.cache_state import layer_bytes, reserved_bytes, reused_positions, used_bytes
-from desktop.state.state import AppState
-from desktop.views.cache.colors import kind_colors, kinds, pack
-from desktop.views.cache.tooltip import ranges, value_at
-from desktop.views.cache.totals import alike
-from desktop.views.cache.window import window_of
-from desktop.widgets.theme import DARK, u32
-from desktop.widgets.units import size
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.messages import (
+    Generate,
+    LoadModel,
+    MeasureCache,
+    OpenCache,
+    SamplingOptions,
+    SaveCache,
+)
+from llm_lite.desktop.state import actions
+from llm_lite.desktop.state.cache_actions import ColorCache
+from llm_lite.desktop.state.cache_state import (
+    layer_bytes,
+    reserved_bytes,
+    reused_positions,
+    used_bytes,
+)
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache.colors import kind_colors, kinds, pack
+from llm_lite.desktop.views.cache.tooltip import ranges, value_at
+from llm_lite.desktop.views.cache.totals import alike
+from llm_lite.desktop.views.cache.window import window_of
+from llm_lite.desktop.widgets.theme import DARK, u32
+from llm_lite.desktop.widgets.units import size
 from tests.desktop.cache_view import RINGS, click, point, say
 from tests.desktop.fake_engine import ANSWER, MODEL, ROW, pieces_of
 from tests.desktop.headless import sent
@@ -81,7 +93,7 @@ def test_a_ring_shows_the_last_positions_and_where_it_writes(cache_view):
 
 
 def test_keeping_on_disk_and_taking_up(cache_view, monkeypatch, tmp_path):
-    monkeypatch.setattr("desktop.views.cache.totals.kept_file", lambda: tmp_path / "x.kv")
+    monkeypatch.setattr("llm_lite.desktop.views.cache.totals.kept_file", lambda: tmp_path / "x.kv")
     one, engine = cache_view(view=(1400, 2600))
     one.robot.click("kv_cache.keep")
     one.robot.click("kv_cache.take_up")
@@ -130,7 +142,7 @@ def test_colours_of_owners_are_on_the_picture(cache_view, scene):
 def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkeypatch, request):
     """What the view counts is what the session reports; a kept cache comes back."""
     path = tmp_path / "x.kv"
-    monkeypatch.setattr("desktop.views.cache.totals.kept_file", lambda: path)
+    monkeypatch.setattr("llm_lite.desktop.views.cache.totals.kept_file", lambda: path)
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     sampling = SamplingOptions(seed=3, max_new_tokens=12)
     one = headless(AppState(sampling=sampling), size=(1400, 2600))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from imgui_bundle import imgui
 
-from desktop.views.cache.colors import Window
-from desktop.views.cache.window import Zoom, look, window_of
+from llm_lite.desktop.views.cache.colors import Window
+from llm_lite.desktop.views.cache.window import Zoom, look, window_of
 from tests.desktop.cache_view import point
 from tests.desktop.fake_engine import MODEL
 from tests.desktop.headless import READY

@@ -6,9 +6,9 @@ import re
 import pytest
 from imgui_bundle import imgui
 
-from desktop.app.layout import LAYOUT_VERSION
-from desktop.app.layout_text import is_layout
-from desktop.app.settings import Settings, parse
+from llm_lite.desktop.app.layout import LAYOUT_VERSION
+from llm_lite.desktop.app.layout_text import is_layout
+from llm_lite.desktop.app.settings import Settings, parse
 from tests.desktop.headless import Headless
 
 NUMBERS = ("0", "-1", "2147483647", "99999999999999", "0x00000001", "0xFFFFFFFF", "nan", "1e38")

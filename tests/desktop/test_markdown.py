@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desktop.widgets.markdown import Block, Span, parse, spans
+from llm_lite.desktop.widgets.markdown import Block, Span, parse, spans
 from tests.counting import python_calls
 from tests.desktop.fake_engine import ANSWER
 

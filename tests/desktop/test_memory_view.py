@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from core.messages import Reconfigure
-from desktop.state import actions
+from llm_lite.core.messages import Reconfigure
+from llm_lite.desktop.state import actions
 from tests.desktop.fake_engine import MODEL
 from tests.desktop.headless import READY, sent
 
@@ -24,13 +24,13 @@ def test_memory_is_chosen_with_its_cost(cache_view):
 
 
 def test_what_does_not_fit_is_said(headless, monkeypatch):
-    import desktop.app.program
+    import llm_lite.desktop.app.program
 
-    monkeypatch.setattr(desktop.app.program, "available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(llm_lite.desktop.app.program, "available_bytes", lambda: 1 << 20)
     one = headless(replace(READY, model=replace(MODEL, trained_context=1 << 20)), size=(1400, 900))
     said = []
     monkeypatch.setattr(
-        "desktop.views.cache.memory.wrapped", lambda ui, words, *_: said.append(words)
+        "llm_lite.desktop.views.cache.memory.wrapped", lambda ui, words, *_: said.append(words)
     )
     one.program.do(actions.SetOptions(replace(one.state.options, context=1 << 19)))
     one.program.state = replace(one.state, load=None)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
-from desktop.render.offscreen import OffscreenTarget
+from llm_lite.desktop.render.offscreen import OffscreenTarget
 
 
 def window(_draw_list):

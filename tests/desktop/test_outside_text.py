@@ -7,15 +7,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from imgui_bundle import imgui
 
-from core.messages import Logged, ModelLoaded, TokenDecoded
-from desktop.app.guard import Failed, attempt
-from desktop.state import incoming
-from desktop.state.apply import apply
-from desktop.state.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
-from desktop.state.state import AppState, Load
-from desktop.views import VIEWS
-from desktop.views.program import status_bar
-from desktop.views.program.rail import PANELS
+from llm_lite.core.messages import Logged, ModelLoaded, TokenDecoded
+from llm_lite.desktop.app.guard import Failed, attempt
+from llm_lite.desktop.state import incoming
+from llm_lite.desktop.state.apply import apply
+from llm_lite.desktop.state.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
+from llm_lite.desktop.state.state import AppState, Load
+from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.views.program import status_bar
+from llm_lite.desktop.views.program.rail import PANELS
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 from tests.desktop.outside_text import after, sample_events, with_text
@@ -66,8 +66,8 @@ def test_every_kind_of_event_with_text_that_cannot_be_encoded(headless, events):
 
 
 def test_without_the_door_the_same_text_is_no_utf_8(headless, events, monkeypatch):
-    monkeypatch.setattr("desktop.state.apply.fit_to_show", lambda event: event)
-    monkeypatch.setattr("desktop.state.notices.fit_line", lambda text: text)
+    monkeypatch.setattr("llm_lite.desktop.state.apply.fit_to_show", lambda event: event)
+    monkeypatch.setattr("llm_lite.desktop.state.notices.fit_line", lambda text: text)
     state = after([with_text(event, lambda: BAD) for event in events], READY)
     one = headless()
     imgui.new_frame()

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from imgui_bundle import imgui
 
-from desktop.state.cache_actions import SetOverflow
-from desktop.state.cache_state import with_turns
-from desktop.state.state import Message
-from desktop.views.cache.overflow import fullness, headroom
+from llm_lite.desktop.state.cache_actions import SetOverflow
+from llm_lite.desktop.state.cache_state import with_turns
+from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.views.cache.overflow import fullness, headroom
 from tests.desktop.cache_view import say
 from tests.desktop.headless import READY
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from desktop.app.pacing import FRAME, SETTLE, SOFTWARE_FRAME, TURNS, Pacer
+from llm_lite.desktop.app.pacing import FRAME, SETTLE, SOFTWARE_FRAME, TURNS, Pacer
 
 
 def drawn(pacer, start, seconds, step=0.001):

@@ -3,7 +3,7 @@
 import numpy as np
 from imgui_bundle import imgui
 
-from desktop.render.pixel_image import Picture
+from llm_lite.desktop.render.pixel_image import Picture
 
 
 def test_a_picture_is_drawn_to_the_texel_and_again_after_a_change(scene):

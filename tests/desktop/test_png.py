@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.errors import FileError
-from desktop.render.png import read_png, write_png
+from llm_lite.core.errors import FileError
+from llm_lite.desktop.render.png import read_png, write_png
 
 
 @pytest.fixture

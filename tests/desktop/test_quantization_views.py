@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import imgui
 
-from core.messages import (
+from llm_lite.core.messages import (
     AnalyzeTensors,
     CompareLanes,
     DropVariant,
@@ -15,11 +15,11 @@ from core.messages import (
     Reconfigure,
     Stop,
 )
-from desktop.state.quant_actions import SetQuantization
-from desktop.state.quant_state import Comparison, LaneAnswer, LaneToken
-from desktop.state.state import AppState
-from desktop.views.quantization import divergence, tensors
-from desktop.views.quantization import report as quant_report
+from llm_lite.desktop.state.quant_actions import SetQuantization
+from llm_lite.desktop.state.quant_state import Comparison, LaneAnswer, LaneToken
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.quantization import divergence, tensors
+from llm_lite.desktop.views.quantization import report as quant_report
 from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
 from tests.desktop.fake_tasks import OTHER, PARTING, SAID, TENSORS, report
 

@@ -9,13 +9,21 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from core.messages import EngineOptions, SamplingOptions
-from desktop.app.layout import LAYOUT_VERSION
-from desktop.app.settings import Settings, WindowPlace, load, parse, remember, restore, save
-from desktop.app.settings_store import DELAY, Keeper
-from desktop.state.attention_state import AttentionChoice
-from desktop.state.state import AppState
-from desktop.state.token_state import XRay
+from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.app.layout import LAYOUT_VERSION
+from llm_lite.desktop.app.settings import (
+    Settings,
+    WindowPlace,
+    load,
+    parse,
+    remember,
+    restore,
+    save,
+)
+from llm_lite.desktop.app.settings_store import DELAY, Keeper
+from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import XRay
 
 LAYOUT = "[Window][chat]\nPos=0,0\nSize=300,200\n"
 

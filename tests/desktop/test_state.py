@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.messages import (
+from llm_lite.core.messages import (
     Alternative,
     CancelLoad,
     ChatMessage,
@@ -33,10 +33,10 @@ from core.messages import (
     Stop,
     TokenDecoded,
 )
-from desktop.state import actions
-from desktop.state.actions import act, due
-from desktop.state.apply import apply, fold
-from desktop.state.inspect_actions import (
+from llm_lite.desktop.state import actions
+from llm_lite.desktop.state.actions import act, due
+from llm_lite.desktop.state.apply import apply, fold
+from llm_lite.desktop.state.inspect_actions import (
     AnswerSteered,
     ContinueFrom,
     EndComparison,
@@ -45,9 +45,9 @@ from desktop.state.inspect_actions import (
     Steer,
     SwitchVersion,
 )
-from desktop.state.notices import expire
-from desktop.state.requests import versions
-from desktop.state.state import (
+from llm_lite.desktop.state.notices import expire
+from llm_lite.desktop.state.requests import versions
+from llm_lite.desktop.state.state import (
     LOG_LINES,
     NOTICES,
     RATE_SAMPLES,
@@ -56,7 +56,7 @@ from desktop.state.state import (
     Message,
     Token,
 )
-from desktop.state.token_state import XRay
+from llm_lite.desktop.state.token_state import XRay
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
 READY = AppState(model=MODEL, executor=EXECUTOR)

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from core.messages import ProfileStep
-from desktop.views.quantization.step_profile import milliseconds
-from desktop.widgets.step_flame import kinds, lay_out, shared_parts
+from llm_lite.core.messages import ProfileStep
+from llm_lite.desktop.views.quantization.step_profile import milliseconds
+from llm_lite.desktop.widgets.step_flame import kinds, lay_out, shared_parts
 from tests.desktop.fake_tasks import STEP
 from tests.desktop.test_quantization_views import at_rest, last, panel  # noqa: F401
 

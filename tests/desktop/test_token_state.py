@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desktop.state.token_state import SYSTEM, TEMPLATE, XRay, align, cut, passage, places
+from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, XRay, align, cut, passage, places
 
 T, S = TEMPLATE, SYSTEM
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from imgui_bundle import imgui
 
-from core.engine.engine import Engine
-from core.inspect.attention import head_maps
-from core.messages import (
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.messages import (
     Alternative,
     Generate,
     Inspect,
@@ -18,16 +18,16 @@ from core.messages import (
     SamplingOptions,
     SetGains,
 )
-from desktop.state.actions import SetAttention, SetTheme
-from desktop.state.attention_state import AttentionChoice
-from desktop.state.inspect_actions import SetXRay, Steer
-from desktop.state.state import AppState, Message, Token
-from desktop.state.token_state import TEMPLATE, XRay
-from desktop.views.chat.compare import first_difference
-from desktop.views.tokens import colors
-from desktop.views.tokens.lens import settled
-from desktop.widgets import token_text
-from desktop.widgets.theme import DARK, LIGHT
+from llm_lite.desktop.state.actions import SetAttention, SetTheme
+from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.inspect_actions import SetXRay, Steer
+from llm_lite.desktop.state.state import AppState, Message, Token
+from llm_lite.desktop.state.token_state import TEMPLATE, XRay
+from llm_lite.desktop.views.chat.compare import first_difference
+from llm_lite.desktop.views.tokens import colors
+from llm_lite.desktop.views.tokens.lens import settled
+from llm_lite.desktop.widgets import token_text
+from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from tests.counting import python_calls
 from tests.desktop.fake_engine import ANSWER, OTHER, OTHER_ID, FakeEngine, lens, pieces_of
 from tests.desktop.headless import READY, sent
@@ -334,7 +334,7 @@ def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
     laid = []
     lay_out = token_text.lay_out
     monkeypatch.setattr(
-        "desktop.views.tokens.tokens.lay_out", lambda *a: laid.append(1) or lay_out(*a)
+        "llm_lite.desktop.views.tokens.tokens.lay_out", lambda *a: laid.append(1) or lay_out(*a)
     )
     calls = {}
     for count in (20, 200):

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from core.errors import LlmLiteError
-from core.messages import EngineOptions, SamplingOptions
-from desktop.render.png import read_png
-from desktop.tour import input_driver
-from desktop.tour.clock import process_start
-from desktop.tour.tour import run_tour
-from desktop.views import VIEWS
-from desktop.views.program.rail import PANELS
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.render.png import read_png
+from llm_lite.desktop.tour import input_driver
+from llm_lite.desktop.tour.clock import process_start
+from llm_lite.desktop.tour.tour import run_tour
+from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.views.program.rail import PANELS
 from tests.desktop.fake_engine import ANSWER, FakeEngine, FramedEngine
 from tests.desktop.terminal_runs import spawn
 from tests.make_gguf import write_tiny_llama

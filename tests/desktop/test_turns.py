@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import ImVec2, imgui
 
-from desktop.app import layout
-from desktop.app.pacing import TURNS
-from desktop.app.turns import SETTLING
-from desktop.state import actions
-from desktop.state.state import LogLine
-from desktop.views import VIEWS
+from llm_lite.desktop.app import layout
+from llm_lite.desktop.app.pacing import TURNS
+from llm_lite.desktop.app.turns import SETTLING
+from llm_lite.desktop.state import actions
+from llm_lite.desktop.state.state import LogLine
+from llm_lite.desktop.views import VIEWS
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.tiled import tiled
 
@@ -53,7 +53,7 @@ def following(headless, monkeypatch):
 
     opened = tuple(Open(view) for view in VIEWS)
     monkeypatch.setattr("tests.desktop.test_turns.VIEWS", opened)
-    monkeypatch.setattr("desktop.app.interface.VIEWS", opened)
+    monkeypatch.setattr("llm_lite.desktop.app.interface.VIEWS", opened)
     monkeypatch.setattr(layout, "build_layout", tiled)
 
     def make(size=(2400, 1500)):

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from imgui_bundle import imgui
 
-from core.errors import DeviceError, DeviceLostError
-from core.gpu.device import Device
-from desktop.render.frame import FrameLoop
-from desktop.render.imgui_renderer import ImguiRenderer
-from desktop.render.window import Geometry, Window
+from llm_lite.core.errors import DeviceError, DeviceLostError
+from llm_lite.core.gpu.device import Device
+from llm_lite.desktop.render.frame import FrameLoop
+from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.desktop.render.window import Geometry, Window
 
 # isort: split
 import glfw
@@ -270,7 +270,7 @@ def test_lost_device_is_reported(program, monkeypatch):
 
 
 def test_out_of_date_on_present_is_answered_by_a_new_swapchain(program, monkeypatch):
-    from core.gpu.create import vk
+    from llm_lite.core.gpu.create import vk
 
     program.frames(2)
     before = program.window.swapchains
@@ -288,7 +288,7 @@ def test_out_of_date_on_present_is_answered_by_a_new_swapchain(program, monkeypa
 
 
 def test_lost_surface_is_made_again(program, monkeypatch):
-    from core.gpu.create import vk
+    from llm_lite.core.gpu.create import vk
 
     program.frames(2)
     present = program.device.queue.present

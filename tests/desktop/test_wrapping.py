@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desktop.widgets import wrapping
-from desktop.widgets.markdown import Span, parse
-from desktop.widgets.wrapping import KEPT, Wrapping, wrap
+from llm_lite.desktop.widgets import wrapping
+from llm_lite.desktop.widgets.markdown import Span, parse
+from llm_lite.desktop.widgets.wrapping import KEPT, Wrapping, wrap
 
 SIZE, LINE = 15.0, 24.0
 PIECES = (

@@ -6,13 +6,13 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.views import VIEWS
+from llm_lite.desktop.views import VIEWS
 
 COLUMNS = 3
 
 
 def tiled(root: int, size: ImVec2, _text: float) -> None:
-    """In the place of desktop.app.layout.build_layout."""
+    """In the place of llm_lite.desktop.app.layout.build_layout."""
     dock: Any = imgui.internal
     dock.dock_builder_remove_node(root)
     dock.dock_builder_add_node(root, dock.DockNodeFlagsPrivate_.dock_space)

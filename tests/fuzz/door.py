@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from core.errors import LlmLiteError
-from core.plain_text import one_line
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.plain_text import one_line
 
 Outcome = Literal[
     "ok", "sentence", "traceback", "signal", "hang", "memory", "non-finite", "outside"

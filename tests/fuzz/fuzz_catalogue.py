@@ -7,7 +7,7 @@ import random
 import sys
 from pathlib import Path
 
-from core.hub import catalog
+from llm_lite.core.hub import catalog
 from tests.fuzz.door import Case, Door
 from tests.fuzz.mutations import odd_text, special_file
 

@@ -1,6 +1,6 @@
 """The command line: words by strategies that are derived from the parser's own options.
 
-Each case runs `desktop.cli.main` in a folder of its own with tiny models and odd files in it, with
+Each case runs `cli.main.main` in a folder of its own with tiny models and odd files in it, with
 standard streams of several kinds. Paths are names within this folder.
 """
 
@@ -24,13 +24,13 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 
-from core.errors import RequestError
-from desktop import cli
+from llm_lite.cli import main
+from llm_lite.core.errors import RequestError
 from tests.fuzz.door import Case, Door, Result, problem_of_sentence
 from tests.fuzz.mutations import TEXTS, special_file
 
 BLOCK = 50  # cases that hypothesis makes from one seed
-CODES = (0, 1, 2, cli.INTERRUPTED)
+CODES = (0, 1, 2, main.INTERRUPTED)
 _FILES = ("text.txt", "empty.txt", "latin1.txt", "broken.gguf", "cut.json", "special", "notes.json")
 _MODELS = ("tiny.gguf", "hf", "huge.gguf", "gemma", "./tiny.gguf")
 _OUT = (
@@ -97,7 +97,7 @@ def words() -> st.SearchStrategy[list[str]]:
 
 
 def subparsers() -> dict[str, argparse.ArgumentParser]:
-    parser = cli._parser()
+    parser = main._parser()
     (action,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     return dict(action.choices)
 
@@ -176,7 +176,7 @@ def _fitting(action: argparse.Action) -> tuple[str, ...]:
         return (*_MODELS, *_MODELS, *_FILES, "no-such-model")
     if action.dest in ("text_file", "file", "calibrate"):
         return (*_FILES, "text.txt", "text.txt", "hf", "no.txt")
-    if action.type in (float, int) or isinstance(action.type, cli._at_least):
+    if action.type in (float, int) or isinstance(action.type, main._at_least):
         return ("0", "1", "2", "16", "32", "0.5")
     return ("the end", "a", *TEXTS[:12])
 
@@ -271,7 +271,7 @@ def use(case: Case) -> Result:
 
 def run(argv: Sequence[str]) -> int:
     try:
-        return cli.main(argv)
+        return main.main(argv)
     except SystemExit as error:  # argparse
         return error.code if isinstance(error.code, int) else 1
 
@@ -345,8 +345,8 @@ def prepare() -> None:
     whole.prepare()
     material()
     set_hypothesis_home_dir(Path.cwd() / "tmp")
-    for name in cli._COMMANDS.values():
-        if name.startswith("desktop.terminal"):
+    for name in main._COMMANDS.values():
+        if name.startswith("llm_lite.cli"):
             __import__(name)
     block(0)
 

@@ -12,7 +12,7 @@ from inspect import getsource
 from pathlib import Path
 from typing import Any
 
-from core.formats.huggingface import gemma3n, llama, reader
+from llm_lite.core.formats.huggingface import gemma3n, llama, reader
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.fuzz_safetensors import LLAMA

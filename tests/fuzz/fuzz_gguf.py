@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from core.formats.gguf.reader import open_gguf
-from core.formats.tensor import find_non_finite
-from core.quant.registry import GGUF_FORMATS
+from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.tensor import find_non_finite
+from llm_lite.core.quant.registry import GGUF_FORMATS
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.mutations import INTEGERS, TEXTS, mutate_bytes, odd_text

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.errors import RequestError
+from llm_lite.core.errors import RequestError
 from tests.fuzz.door import Case, Door, Result
 
 KINDS = (

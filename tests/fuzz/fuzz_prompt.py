@@ -9,10 +9,10 @@ import random
 from functools import cache
 from pathlib import Path
 
-from core.generation import prompt
-from core.messages import ChatMessage
-from core.text.chat_template import CHATML, PLAIN, ChatTemplate
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.generation import prompt
+from llm_lite.core.messages import ChatMessage
+from llm_lite.core.text.chat_template import CHATML, PLAIN, ChatTemplate
+from llm_lite.core.text.tokenizer import Tokenizer
 from tests.fuzz.door import Case, Door
 from tests.fuzz.mutations import INTEGERS, odd_text
 from tests.make_gguf import SPECIAL_TOKENS, tokenizer_metadata

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from core.formats.safetensors.reader import INDEX_FILE, open_folder, open_safetensors
-from core.formats.tensor import find_non_finite
-from core.quant.registry import FORMATS
+from llm_lite.core.formats.safetensors.reader import INDEX_FILE, open_folder, open_safetensors
+from llm_lite.core.formats.tensor import find_non_finite
+from llm_lite.core.quant.registry import FORMATS
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_value, special_file, to_json

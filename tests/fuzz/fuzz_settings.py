@@ -7,8 +7,8 @@ import random
 from dataclasses import asdict
 from functools import cache
 
-from desktop.app import settings
-from desktop.state.state import AppState
+from llm_lite.desktop.app import settings
+from llm_lite.desktop.state.state import AppState
 from tests.fuzz.door import Case, Door, Result, problem_of_sentence
 from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_json
 

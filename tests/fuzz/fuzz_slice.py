@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from core.convert.slicing import Slice, find_slice, slice_model
+from llm_lite.core.convert.slicing import Slice, find_slice, slice_model
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.fuzz_config import GEMMA

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from core.text.chat_template import ChatTemplate
+from llm_lite.core.text.chat_template import ChatTemplate
 from tests.fuzz.door import Case, Door
 from tests.fuzz.mutations import odd_text
 

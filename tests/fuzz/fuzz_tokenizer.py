@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.text.tokenizer import Tokenizer
 from tests.fuzz.door import Case, Door
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_text, special_file, to_json
 from tests.make_huggingface import tokenizer_json
@@ -284,7 +284,7 @@ def _padding(rng: random.Random) -> dict[str, Any]:
 
 def prepare() -> None:
     import_module("tokenizers")
-    import_module("core.text.tokenizer_json")
+    import_module("llm_lite.core.text.tokenizer_json")
     seeds()
 
 

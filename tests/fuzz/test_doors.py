@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from core.formats.gguf import reader
-from core.formats.safetensors import reader as safetensors
-from core.formats.variant import reader as variant
+from llm_lite.core.formats.gguf import reader
+from llm_lite.core.formats.safetensors import reader as safetensors
+from llm_lite.core.formats.variant import reader as variant
 from tests.fuzz.child import load_door
 from tests.fuzz.door import case_of, judge
 from tests.fuzz.doors import DOORS, share

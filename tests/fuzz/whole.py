@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from core.errors import RequestError
-from core.generation.token_choice import sum_exp
-from core.loading import loader
-from core.messages import EngineOptions, SamplingOptions
-from desktop import cli
+from llm_lite.cli import main
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.token_choice import sum_exp
+from llm_lite.core.loading import loader
+from llm_lite.core.messages import EngineOptions, SamplingOptions
 from tests.fuzz.door import Result
 from tests.make_gguf import TinyLlama
 
@@ -28,7 +28,11 @@ TINY = TinyLlama(layers=2, width=32, heads=2, kv_heads=1, ffn=64, vocab=264, con
 
 def prepare() -> None:
     """Import and start what a case would otherwise pay for."""
-    for name in ("core.exec.cpu.executor", "core.exec.reference", "desktop.terminal.logits"):
+    for name in (
+        "llm_lite.core.exec.cpu.executor",
+        "llm_lite.core.exec.reference",
+        "llm_lite.cli.logits",
+    ):
         import_module(name)
     sum_exp(np.zeros(2, np.float32))
 
@@ -63,7 +67,7 @@ def logits_command(path: Path, rng: random.Random) -> Result:
     words = ["logits", str(path), "--text", "the end", "--backend", backend, "--threads", "1"]
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        code = cli.main([*words, "--ctx", "32", "--out", str(out)])
+        code = main.main([*words, "--ctx", "32", "--out", str(out)])
     if code:
         raise RequestError(said.getvalue().strip().split("\n")[-1])
     return Result([np.load(out)], bool(said.getvalue()))

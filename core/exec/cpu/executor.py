@@ -18,16 +18,16 @@ import numpy as np
 from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
-from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
-from core.exec.cpu.weights import DTYPES, CpuWeight, for_products, readable
-from core.exec.executor import StopCheck
-from core.files.mapping import let_go
-from core.formats.tensor import TensorData
-from core.plan.ops import OPS
-from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
-from core.plan.step import Step
-from core.quant import rows
-from core.quant.blocks import a8
+from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
+from llm_lite.core.exec.cpu.weights import DTYPES, CpuWeight, for_products, readable
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.files.mapping import let_go
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plan.ops import OPS
+from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant import rows
+from llm_lite.core.quant.blocks import a8
 
 F32 = NDArray[np.float32]
 

@@ -12,11 +12,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.exec.vulkan.memory import WeightPart
-from core.exec.vulkan.tuning import Tuning
-from core.gpu.pipelines import BufferRange
-from core.plan.plan import Op, Tensor
-from core.plan.step import N_OUTPUTS, N_TOKENS
+from llm_lite.core.exec.vulkan.memory import WeightPart
+from llm_lite.core.exec.vulkan.tuning import Tuning
+from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.plan.plan import Op, Tensor
+from llm_lite.core.plan.step import N_OUTPUTS, N_TOKENS
 
 LEAST_WORK = 1 << 15  # what starting a dispatch costs, in multiply-adds
 ELEMENT_WORK = 8  # an element of an elementwise op, likewise

@@ -11,28 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import DeviceError, DeviceLostError, UnsupportedError
-from core.exec.executor import Progress, StopCheck
-from core.exec.reference import table_rows
-from core.exec.vulkan.dispatch import Dispatch
-from core.exec.vulkan.fusion import Group, groups_of, placed
-from core.exec.vulkan.kernels import attention_part_bytes, dispatches, group_dispatches
-from core.exec.vulkan.memory import STORAGE, Arena, FixedArena, WeightPart, Weights
-from core.exec.vulkan.pacing import Pacer
-from core.exec.vulkan.record import Recorder
-from core.exec.vulkan.tuning import Tuning
-from core.formats.tensor import TensorData
-from core.gpu.commands import CommandPool
-from core.gpu.device import Device
-from core.gpu.memory import Buffer
-from core.gpu.pipeline_store import Pipelines
-from core.gpu.pipelines import BufferRange, DescriptorSets
-from core.gpu.timing import Timestamps
-from core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
-from core.plan.step import HEADER_WORDS, Step
-from core.plan.traffic import op_read_bytes
-from core.quant import rows
-from core.quant.blocks import a8
+from llm_lite.core.errors import DeviceError, DeviceLostError, UnsupportedError
+from llm_lite.core.exec.executor import Progress, StopCheck
+from llm_lite.core.exec.reference import table_rows
+from llm_lite.core.exec.vulkan.dispatch import Dispatch
+from llm_lite.core.exec.vulkan.fusion import Group, groups_of, placed
+from llm_lite.core.exec.vulkan.kernels import attention_part_bytes, dispatches, group_dispatches
+from llm_lite.core.exec.vulkan.memory import STORAGE, Arena, FixedArena, WeightPart, Weights
+from llm_lite.core.exec.vulkan.pacing import Pacer
+from llm_lite.core.exec.vulkan.record import Recorder
+from llm_lite.core.exec.vulkan.tuning import Tuning
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer
+from llm_lite.core.gpu.pipeline_store import Pipelines
+from llm_lite.core.gpu.pipelines import BufferRange, DescriptorSets
+from llm_lite.core.gpu.timing import Timestamps
+from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.step import HEADER_WORDS, Step
+from llm_lite.core.plan.traffic import op_read_bytes
+from llm_lite.core.quant import rows
+from llm_lite.core.quant.blocks import a8
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from core.exec.vulkan.memory import WeightPart
-from core.plan.memory import ALIGNMENT, Lifetime, lifetimes, place
-from core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
+from llm_lite.core.exec.vulkan.memory import WeightPart
+from llm_lite.core.plan.memory import ALIGNMENT, Lifetime, lifetimes, place
+from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
 
 # Weights of a product that makes its own norm: every workgroup makes it again, which in larger ones
 # costs more than the dispatch that it saves.

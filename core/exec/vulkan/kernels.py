@@ -14,12 +14,12 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from core.exec.vulkan.dispatch import ELEMENT_WORK, Binder, Call, Dispatch
-from core.exec.vulkan.fusion import GATES, Group
-from core.exec.vulkan.products import Norm, Product, planes
-from core.exec.vulkan.tuning import VECTOR
-from core.gpu.pipelines import BufferRange
-from core.plan.plan import Op, Tensor
+from llm_lite.core.exec.vulkan.dispatch import ELEMENT_WORK, Binder, Call, Dispatch
+from llm_lite.core.exec.vulkan.fusion import GATES, Group
+from llm_lite.core.exec.vulkan.products import Norm, Product, planes
+from llm_lite.core.exec.vulkan.tuning import VECTOR
+from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.plan.plan import Op, Tensor
 
 MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
 MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from core.errors import CancelledError, DeviceLostError
-from core.exec.executor import StopCheck
-from core.gpu.queue import Queue
+from llm_lite.core.errors import CancelledError, DeviceLostError
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.gpu.queue import Queue
 
 TARGET_S = 0.004
 IN_FLIGHT = 2  # submits queued at a time, so that the device need not wait for Python

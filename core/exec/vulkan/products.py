@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.exec.vulkan.dispatch import Call, Dispatch
-from core.exec.vulkan.memory import TILE_BYTES, WeightPart
-from core.exec.vulkan.tuning import MATRIX_PART, MATRIX_SUBGROUPS, VECTOR
-from core.gpu.pipelines import BufferRange
-from core.plan.plan import Tensor
+from llm_lite.core.exec.vulkan.dispatch import Call, Dispatch
+from llm_lite.core.exec.vulkan.memory import TILE_BYTES, WeightPart
+from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, MATRIX_SUBGROUPS, VECTOR
+from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.plan.plan import Tensor
 
 TILE = 8  # lanes along each side of a matmul workgroup
 LEAST_SHARE = 128  # values along K that a lane of matvec multiplies, where there are so many

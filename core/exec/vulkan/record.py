@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.exec.vulkan.dispatch import Dispatch
-from core.gpu.commands import CommandPool, memory_barrier
-from core.gpu.create import vk
-from core.gpu.pipeline_store import Pipelines
-from core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
-from core.gpu.timing import Timestamps
+from llm_lite.core.exec.vulkan.dispatch import Dispatch
+from llm_lite.core.gpu.commands import CommandPool, memory_barrier
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.pipeline_store import Pipelines
+from llm_lite.core.gpu.pipelines import BufferRange, ComputePipeline, DescriptorSets
+from llm_lite.core.gpu.timing import Timestamps
 
 MOST_PIECES = 16  # of one dispatch; more would cost more than they help
 

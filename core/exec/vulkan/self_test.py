@@ -12,16 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
-from core.exec.reference import NumpyExecutor
-from core.exec.vulkan.executor import VulkanExecutor
-from core.exec.vulkan.tuning import Tuning
-from core.formats.tensor import TensorData
-from core.gpu.device import Device
-from core.plan.builder import Bucket, PlanBuilder
-from core.plan.plan import Program
-from core.plan.step import Step
-from core.quant.registry import FORMATS
+from llm_lite.core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+from llm_lite.core.exec.vulkan.tuning import Tuning
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.registry import FORMATS
 
 TOKENS, INPUTS, OUTPUTS = 72, 96, 100  # more than a tile each way, and no whole number of them
 ALLOWED = 2.0**-9  # of the spread of the values: cooperative matrices multiply halves

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from core.gpu.info import DeviceInfo
-from core.quant.blocks import tiles
+from llm_lite.core.gpu.info import DeviceInfo
+from llm_lite.core.quant.blocks import tiles
 
 MATRIX_PART = 32  # outputs of a subgroup with cooperative matrices, each way
 MATRIX_TILE_BYTES = 10_496  # of the factors in its shared memory; beside them results, float32

@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from core.formats.header import HeaderReader, quote
+from llm_lite.core.formats.header import HeaderReader, quote
 
 # Type number -> little-endian numpy code, in the order of gguf.md.
 _NUMBER_CODES = dict(

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import UnsupportedError
-from core.files.mapping import MappedFile, mapped
-from core.formats.gguf.metadata import read_value
-from core.formats.header import HeaderReader, quote
-from core.formats.tensor import TensorData
-from core.formats.tensor_file import TensorFile
-from core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
+from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.files.mapping import MappedFile, mapped
+from llm_lite.core.formats.gguf.metadata import read_value
+from llm_lite.core.formats.header import HeaderReader, quote
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.formats.tensor_file import TensorFile
+from llm_lite.core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core.errors import FileError, UnsupportedError
-from core.files.json_text import found
-from core.formats.ranges import LARGEST_VOCABULARY, LARGEST_WIDTH, ROPE_BASE, Range, text_of
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.json_text import found
+from llm_lite.core.formats.ranges import (
+    LARGEST_VOCABULARY,
+    LARGEST_WIDTH,
+    ROPE_BASE,
+    Range,
+    text_of,
+)
 
 
 class Config:

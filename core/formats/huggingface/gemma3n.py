@@ -13,12 +13,12 @@ from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
-from core.errors import FileError, UnsupportedError
-from core.files.json_text import found
-from core.formats.header import quote
-from core.formats.huggingface.config import Config
-from core.formats.huggingface.llama import Translated
-from core.formats.ranges import (
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.files.json_text import found
+from llm_lite.core.formats.header import quote
+from llm_lite.core.formats.huggingface.config import Config
+from llm_lite.core.formats.huggingface.llama import Translated
+from llm_lite.core.formats.ranges import (
     EPSILON,
     LARGEST_CONTEXT,
     LARGEST_COUNT,
@@ -26,7 +26,7 @@ from core.formats.ranges import (
     ROPE_BASE,
     SOFTCAP,
 )
-from core.formats.tensor import TensorData
+from llm_lite.core.formats.tensor import TensorData
 
 _PREFIXES = ("model.language_model.", "language_model.model.", "model.")
 _TOWERS = {"vision": ("vision_tower", "embed_vision"), "audio": ("audio_tower", "embed_audio")}

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import UnsupportedError
-from core.formats.header import quote
-from core.formats.huggingface.config import Config
-from core.formats.ranges import EPSILON, LARGEST_CONTEXT, LARGEST_COUNT, ROPE_FACTOR
-from core.formats.tensor import TensorData
+from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.formats.header import quote
+from llm_lite.core.formats.huggingface.config import Config
+from llm_lite.core.formats.ranges import EPSILON, LARGEST_CONTEXT, LARGEST_COUNT, ROPE_FACTOR
+from llm_lite.core.formats.tensor import TensorData
 
 _LAYER = re.compile(r"model\.layers\.(\d{1,5})\.(.+)\.weight")
 _LAYER_STEMS = {

@@ -13,13 +13,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from core.errors import UnsupportedError
-from core.files.json_text import read_object
-from core.formats.header import quote
-from core.formats.huggingface import gemma3n, llama
-from core.formats.huggingface.config import Config
-from core.formats.safetensors.reader import open_folder
-from core.formats.tensor import TensorData
+from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.files.json_text import read_object
+from llm_lite.core.formats.header import quote
+from llm_lite.core.formats.huggingface import gemma3n, llama
+from llm_lite.core.formats.huggingface.config import Config
+from llm_lite.core.formats.safetensors.reader import open_folder
+from llm_lite.core.formats.tensor import TensorData
 
 CONFIG_FILE = "config.json"
 

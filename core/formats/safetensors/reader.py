@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import FileError
-from core.files.json_text import MAX_BYTES, found, parse_object, read_object
-from core.files.mapping import MappedFile, mapped
-from core.formats.header import HeaderReader, quote
-from core.formats.tensor import TensorData
-from core.formats.tensor_file import TensorFile
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.json_text import MAX_BYTES, found, parse_object, read_object
+from llm_lite.core.files.mapping import MappedFile, mapped
+from llm_lite.core.formats.header import HeaderReader, quote
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.formats.tensor_file import TensorFile
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from core.errors import FileError
-from core.files.json_text import found
-from core.formats.header import quote
-from core.formats.safetensors.reader import SINGLE_FILE
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.json_text import found
+from llm_lite.core.formats.header import quote
+from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
 
 ALGORITHM = "crc32"
 _HEX = re.compile(r"[0-9a-f]{8}")

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import FileError
-from core.files.folders import NewFolder, check_folder
-from core.files.writing import Output
-from core.formats.safetensors.reader import SINGLE_FILE
-from core.formats.variant.checksums import Checksums, as_hex, checksum
-from core.formats.variant.reader import (
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.folders import NewFolder, check_folder
+from llm_lite.core.files.writing import Output
+from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
+from llm_lite.core.formats.variant.checksums import Checksums, as_hex, checksum
+from llm_lite.core.formats.variant.reader import (
     ALIGNMENT,
     LAYOUT_VERSION,
     MANIFEST_FILE,

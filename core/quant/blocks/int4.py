@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.blocks import nibbles, tiles
+from llm_lite.core.quant.blocks import nibbles, tiles
 
 BLOCK_SIZE = tiles.COLUMNS
 TILE_ROWS = tiles.ROWS

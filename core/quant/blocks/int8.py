@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.blocks import nibbles, tiles
-from core.quant.blocks.f16 import non_finite_halves
+from llm_lite.core.quant.blocks import nibbles, tiles
+from llm_lite.core.quant.blocks.f16 import non_finite_halves
 
 BLOCK_SIZE = tiles.COLUMNS
 TILE_ROWS = tiles.ROWS

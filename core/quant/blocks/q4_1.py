@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.quant.blocks import nibbles
-from core.quant.blocks.f16 import non_finite_halves
+from llm_lite.core.quant.blocks import nibbles
+from llm_lite.core.quant.blocks.f16 import non_finite_halves
 
 BLOCK_SIZE = 32
 BLOCK = np.dtype([("d", "<f2"), ("m", "<f2"), ("qs", "u1", (16,))])

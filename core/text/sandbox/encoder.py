@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from core.errors import FileError
-from core.text.sandbox.limits import Limits
-from core.text.sandbox.process import SandboxError, give_up_when_cancelled, sandbox
+from llm_lite.core.errors import FileError
+from llm_lite.core.text.sandbox.limits import Limits
+from llm_lite.core.text.sandbox.process import SandboxError, give_up_when_cancelled, sandbox
 
 _MEMORY = 512 << 20  # bytes, and as many for every byte that is read:
 _MEMORY_OF_FILE, _MEMORY_OF_TEXT = 64, 512

@@ -19,15 +19,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from core.errors import CancelledError
-from core.text.sandbox.frames import read_frame, write_frame
-from core.text.sandbox.limits import Limits
+import llm_lite
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.text.sandbox.frames import read_frame, write_frame
+from llm_lite.core.text.sandbox.limits import Limits
 
 _START_SECONDS = 30.0  # a busy machine may be this slow; then something is wrong
 _MOST_ANSWER_BYTES = 256 << 20
-_MAIN = "import sys; sys.path[:] = sys.argv[1:]; from core.text.sandbox.worker import main; main()"
+_MAIN = """
+import sys
+sys.path[:] = sys.argv[1:]
+from llm_lite.core.text.sandbox.worker import main
+main()
+"""
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "PATH", "TZ")
-_ROOT = Path(__file__).resolve().parents[3]  # where the package `core` lies
+_ROOT = Path(llm_lite.__file__).resolve().parents[1]  # where the package `llm_lite` lies
 
 
 _POLL_SECONDS = 0.02  # how long a cancellation may go unnoticed

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from core.text.sandbox.frames import read_frame, write_frame
-from core.text.sandbox.limits import Limits, confine, limited
-from core.text.sandbox.templates import Templates
-from core.text.sandbox.tokenizers import LoadedTokenizers
+from llm_lite.core.text.sandbox.frames import read_frame, write_frame
+from llm_lite.core.text.sandbox.limits import Limits, confine, limited
+from llm_lite.core.text.sandbox.templates import Templates
+from llm_lite.core.text.sandbox.tokenizers import LoadedTokenizers
 
 _MOST_BYTES = 1 << 30  # of a request, which comes from the program
 

@@ -8,14 +8,14 @@ from itertools import pairwise
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.attention.colors import NAMES, stops
-from desktop.attention.maps import AttentionMaps, Look
-from desktop.state.attention_state import AttentionChoice
-from desktop.state.state import AppState
-from desktop.widgets.controls import chooser, slider, toggle
-from desktop.widgets.icons import ICON_MAXIMIZE, ICON_MINIMIZE, ICON_SLIDERS
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import icon_button, popover, text
+from llm_lite.desktop.attention.colors import NAMES, stops
+from llm_lite.desktop.attention.maps import AttentionMaps, Look
+from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.controls import chooser, slider, toggle
+from llm_lite.desktop.widgets.icons import ICON_MAXIMIZE, ICON_MINIMIZE, ICON_SLIDERS
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button, popover, text
 
 STEPS = 64  # pieces of a colour bar
 LOWEST = 1e-4  # value of the first colour of a logarithmic scale

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from imgui_bundle import ImVec2, imgui
 
-from core.errors import LlmLiteError
-from core.inspect.attention_scores import SCORES
-from desktop.attention.maps import AttentionMaps
-from desktop.attention.picture import Picture
-from desktop.state.attention_state import AttentionChoice, FigureName, Head
-from desktop.state.state import AppState
-from desktop.views.attention.coloring import draw_level_bar, draw_upright_bar
-from desktop.views.attention.figure_text import text_figure
-from desktop.views.attention.grid import ordered, shown_score
-from desktop.views.attention.heads import Zoom, arrange
-from desktop.views.attention.map import draw_axes, gutter, mark_row
-from desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
-from desktop.widgets.ui import Ui
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.inspect.attention_scores import SCORES
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.attention.picture import Picture
+from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName, Head
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.attention.coloring import draw_level_bar, draw_upright_bar
+from llm_lite.desktop.views.attention.figure_text import text_figure
+from llm_lite.desktop.views.attention.grid import ordered, shown_score
+from llm_lite.desktop.views.attention.heads import Zoom, arrange
+from llm_lite.desktop.views.attention.map import draw_axes, gutter, mark_row
+from llm_lite.desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
+from llm_lite.desktop.widgets.ui import Ui
 
 THUMBNAIL = 128.0  # pixels of a head in the picture of the grid: two for a pixel of its map
 MAP, LARGEST_MAP = 900, 2048  # pixels a side that a map has at least, and at most

@@ -8,21 +8,21 @@ from itertools import groupby
 
 from imgui_bundle import ImVec2, imgui
 
-from core.inspect.attention_scores import SCORES
-from desktop.attention.maps import AttentionMaps
-from desktop.state.actions import Action, SetAttention
-from desktop.state.attention_state import AttentionChoice, Head
-from desktop.state.state import AppState
-from desktop.views.attention import heads as attention_head
-from desktop.views.attention.coloring import draw_look, look_of, redraw
-from desktop.views.attention.map import draw_map
-from desktop.views.attention.save import draw_save
-from desktop.views.program.rail import rail_width
-from desktop.views.program.status_bar import status_height
-from desktop.widgets.controls import picker
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import size
-from desktop.widgets.widgets import fit, text, tip, wrapped
+from llm_lite.core.inspect.attention_scores import SCORES
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.state.actions import Action, SetAttention
+from llm_lite.desktop.state.attention_state import AttentionChoice, Head
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.attention import heads as attention_head
+from llm_lite.desktop.views.attention.coloring import draw_look, look_of, redraw
+from llm_lite.desktop.views.attention.map import draw_map
+from llm_lite.desktop.views.attention.save import draw_save
+from llm_lite.desktop.views.program.rail import rail_width
+from llm_lite.desktop.views.program.status_bar import status_height
+from llm_lite.desktop.widgets.controls import picker
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import size
+from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
 
 KEPT = "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
 UNKEPT = (

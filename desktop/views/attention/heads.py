@@ -7,17 +7,23 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.attention.maps import AttentionMaps
-from desktop.state.actions import Action, SetAttention
-from desktop.state.attention_state import AttentionChoice, Head
-from desktop.state.state import AppState
-from desktop.views.attention.coloring import bar_width, draw_look, draw_upright_bar, look_of, redraw
-from desktop.views.attention.map import draw_axes, draw_map, draw_pointer, gutter, visible
-from desktop.views.attention.save import draw_save
-from desktop.widgets.controls import line_slider, toggle
-from desktop.widgets.icons import ICON_CLOSE, ICON_ZOOM_OUT
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import icon_button, text, wrapped
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.state.actions import Action, SetAttention
+from llm_lite.desktop.state.attention_state import AttentionChoice, Head
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.attention.coloring import (
+    bar_width,
+    draw_look,
+    draw_upright_bar,
+    look_of,
+    redraw,
+)
+from llm_lite.desktop.views.attention.map import draw_axes, draw_map, draw_pointer, gutter, visible
+from llm_lite.desktop.views.attention.save import draw_save
+from llm_lite.desktop.widgets.controls import line_slider, toggle
+from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ZOOM_OUT
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button, text, wrapped
 
 LEAST = 16  # tokens that zooming ends at
 ZOOM = 1.25  # a notch of the wheel

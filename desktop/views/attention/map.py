@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
-from desktop.attention.maps import AttentionMaps
-from desktop.state.attention_state import Head
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import fit, text
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.state.attention_state import Head
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit, text
 
 VERTEX_BYTES = 20  # of which the first 8 are x and y, float32
 LABEL_CHARACTERS = 12

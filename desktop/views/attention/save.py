@@ -9,15 +9,15 @@ from typing import Literal
 
 from imgui_bundle import ImVec2, imgui
 
-from core.errors import FileError
-from core.files.places import expanded, user_folder
-from core.plain_text import one_line
-from desktop.state.actions import Action, ExportAttention
-from desktop.state.attention_state import FigureName
-from desktop.state.state import AppState
-from desktop.widgets.icons import ICON_DOWNLOAD
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import button, icon_button, popover, primary_button, wrapped
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.places import expanded, user_folder
+from llm_lite.core.plain_text import one_line
+from llm_lite.desktop.state.actions import Action, ExportAttention
+from llm_lite.desktop.state.attention_state import FigureName
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, icon_button, popover, primary_button, wrapped
 
 LONGEST = 4096  # characters of a path
 HINTS: dict[FigureName, str] = {

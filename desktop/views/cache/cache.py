@@ -9,21 +9,28 @@ from typing import get_args
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
-from desktop.attention.colors import stops
-from desktop.state.actions import Action
-from desktop.state.cache_actions import AskMeasure, ColorCache
-from desktop.state.cache_state import ColorBy
-from desktop.state.state import AppState
-from desktop.views.cache.colors import ANSWERS, FREE, SYSTEMS, TEMPLATES, USERS, kind_colors
-from desktop.views.cache.map import draw_map
-from desktop.views.cache.rows import Rows
-from desktop.views.cache.totals import draw_headline, draw_prefixes, draw_totals
-from desktop.views.cache.window import draw_zoom, window_of, zoom_of, zoom_width
-from desktop.widgets.controls import picker
-from desktop.widgets.icons import ICON_MEMORY
-from desktop.widgets.theme import u32
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import heading, help_mark, icon_button, text, wrapped
+from llm_lite.desktop.attention.colors import stops
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.cache_actions import AskMeasure, ColorCache
+from llm_lite.desktop.state.cache_state import ColorBy
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache.colors import (
+    ANSWERS,
+    FREE,
+    SYSTEMS,
+    TEMPLATES,
+    USERS,
+    kind_colors,
+)
+from llm_lite.desktop.views.cache.map import draw_map
+from llm_lite.desktop.views.cache.rows import Rows
+from llm_lite.desktop.views.cache.totals import draw_headline, draw_prefixes, draw_totals
+from llm_lite.desktop.views.cache.window import draw_zoom, window_of, zoom_of, zoom_width
+from llm_lite.desktop.widgets.controls import picker
+from llm_lite.desktop.widgets.icons import ICON_MEMORY
+from llm_lite.desktop.widgets.theme import u32
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import heading, help_mark, icon_button, text, wrapped
 
 NOTE = (
     "Each token leaves a key and a value in every layer, so that later tokens can look back "

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.messages import CacheLayer
-from desktop.attention.colors import table
-from desktop.state.cache_state import serials
-from desktop.state.state import AppState
-from desktop.state.token_state import SYSTEM, TEMPLATE
-from desktop.widgets.theme import Palette
+from llm_lite.core.messages import CacheLayer
+from llm_lite.desktop.attention.colors import table
+from llm_lite.desktop.state.cache_state import serials
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
+from llm_lite.desktop.widgets.theme import Palette
 
 FREE, TEMPLATES, SYSTEMS, USERS, ANSWERS = range(5)
 KIND_COLORS = {SYSTEMS: 3, USERS: 0, ANSWERS: 1}  # numbers of the palette's series

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import CacheLayer
-from desktop.state.actions import Action, SetAttention
-from desktop.state.cache_actions import PointAt
-from desktop.state.cache_state import reused_positions
-from desktop.state.state import AppState
-from desktop.views.attention.map import visible
-from desktop.views.cache.colors import Window, positions_of
-from desktop.views.cache.rows import OVERVIEW, Rows, rows_of
-from desktop.views.cache.tooltip import draw_tip
-from desktop.views.cache.window import Zoom, look, pan, wheel, window_of
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import fit
+from llm_lite.core.messages import CacheLayer
+from llm_lite.desktop.state.actions import Action, SetAttention
+from llm_lite.desktop.state.cache_actions import PointAt
+from llm_lite.desktop.state.cache_state import reused_positions
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.attention.map import visible
+from llm_lite.desktop.views.cache.colors import Window, positions_of
+from llm_lite.desktop.views.cache.rows import OVERVIEW, Rows, rows_of
+from llm_lite.desktop.views.cache.tooltip import draw_tip
+from llm_lite.desktop.views.cache.window import Zoom, look, pan, wheel, window_of
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit
 
 LOWEST_ROW, HIGHEST_ROW = 1.25, 5.0  # spacing units
 SPACED = 7.0  # pixels of a row from which there is a line between rows

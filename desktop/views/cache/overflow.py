@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import Overflow
-from desktop.state.cache_state import ALARM, WARN, forecast
-from desktop.state.state import AppState
-from desktop.widgets.controls import chooser
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import text, wrapped
+from llm_lite.core.messages import Overflow
+from llm_lite.desktop.state.cache_state import ALARM, WARN, forecast
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.controls import chooser
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import text, wrapped
 
 OVERFLOWS: tuple[tuple[Overflow, str], ...] = (
     ("stop", "Stop"),

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.messages import CacheLayer
-from desktop.render.pixel_image import Picture
-from desktop.state.cache_state import Measured
-from desktop.state.state import AppState
-from desktop.views.cache.colors import (
+from llm_lite.core.messages import CacheLayer
+from llm_lite.desktop.render.pixel_image import Picture
+from llm_lite.desktop.state.cache_state import Measured
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache.colors import (
     FREE,
     LOWEST,
     OUTSIDE,
@@ -32,7 +32,7 @@ from desktop.views.cache.colors import (
     positions_of,
     shade,
 )
-from desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.ui import Ui
 
 PERIOD = 0.2  # seconds between two pictures while an answer is written
 SPREAD = (2.0, 98.0)  # percentiles of a layer's norms at the ends of the scale

@@ -6,14 +6,14 @@ import math
 
 from imgui_bundle import imgui
 
-from core.messages import CacheLayer
-from desktop.state.cache_state import age, layer_bytes, reused_positions, token_id
-from desktop.state.state import AppState
-from desktop.state.token_state import SYSTEM, TEMPLATE
-from desktop.views.attention.map import visible
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import size, tokens
-from desktop.widgets.widgets import text
+from llm_lite.core.messages import CacheLayer
+from llm_lite.desktop.state.cache_state import age, layer_bytes, reused_positions, token_id
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
+from llm_lite.desktop.views.attention.map import visible
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import size, tokens
+from llm_lite.desktop.widgets.widgets import text
 
 AROUND = 4  # tokens before and behind
 NAMES = {"key-norm": "key norm", "value-norm": "value norm", "received": "attention received"}

@@ -7,18 +7,24 @@ from pathlib import Path
 
 from imgui_bundle import ImVec2, imgui
 
-from core.files.places import user_folder
-from core.messages import CacheLayer, CacheLayout
-from desktop.state.actions import Action
-from desktop.state.cache_actions import KeepCache, TakeUpCache
-from desktop.state.cache_state import forecast, held, layer_bytes, reserved_bytes, used_bytes
-from desktop.state.state import AppState
-from desktop.views.cache.overflow import headroom
-from desktop.views.cache.tooltip import ranges
-from desktop.widgets.icons import ICON_FOLDER_OPEN, ICON_SAVE, ICON_SETTINGS
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import size, tokens
-from desktop.widgets.widgets import (
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.messages import CacheLayer, CacheLayout
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.cache_actions import KeepCache, TakeUpCache
+from llm_lite.desktop.state.cache_state import (
+    forecast,
+    held,
+    layer_bytes,
+    reserved_bytes,
+    used_bytes,
+)
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache.overflow import headroom
+from llm_lite.desktop.views.cache.tooltip import ranges
+from llm_lite.desktop.widgets.icons import ICON_FOLDER_OPEN, ICON_SAVE, ICON_SETTINGS
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import size, tokens
+from llm_lite.desktop.widgets.widgets import (
     button,
     facts,
     fit,

@@ -7,11 +7,11 @@ from typing import Literal
 
 from imgui_bundle import imgui
 
-from desktop.state.state import AppState
-from desktop.views.cache.colors import Window
-from desktop.widgets.icons import ICON_ZOOM_IN, ICON_ZOOM_OUT
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import icon_button, tip
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache.colors import Window
+from llm_lite.desktop.widgets.icons import ICON_ZOOM_IN, ICON_ZOOM_OUT
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button, tip
 
 Sight = Literal["context", "used", "own"]
 FEWEST = 8.0  # columns

@@ -6,15 +6,15 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.state.actions import Action
-from desktop.state.inspect_actions import EndComparison
-from desktop.state.requests import versions
-from desktop.state.state import AppState, Message
-from desktop.state.token_state import align
-from desktop.widgets.icons import ICON_CLOSE
-from desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import icon_button
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.inspect_actions import EndComparison
+from llm_lite.desktop.state.requests import versions
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.token_state import align
+from llm_lite.desktop.widgets.icons import ICON_CLOSE
+from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button
 
 
 class CompareItem:

@@ -7,14 +7,14 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.state.actions import Action, CancelEdit, Send, SetDraft, StopAnswer
-from desktop.state.requests import obstacle
-from desktop.state.state import AppState
-from desktop.views.cache.overflow import draw_meter
-from desktop.views.chat.conversation import column
-from desktop.widgets.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import icon_button, text, tip
+from llm_lite.desktop.state.actions import Action, CancelEdit, Send, SetDraft, StopAnswer
+from llm_lite.desktop.state.requests import obstacle
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache.overflow import draw_meter
+from llm_lite.desktop.views.chat.conversation import column
+from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button, text, tip
 
 MAX_LINES = 6
 

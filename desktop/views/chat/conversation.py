@@ -8,20 +8,20 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import GenerationStats
-from desktop.state.actions import Action, ContinueAnswer, EditMessage, Regenerate
-from desktop.state.state import AppState, Message
-from desktop.views.chat.compare import CompareItem
-from desktop.views.chat.highlight import draw_highlight, show_message
-from desktop.views.chat.unseen import Unseen
-from desktop.views.tokens.tokens import (
+from llm_lite.core.messages import GenerationStats
+from llm_lite.desktop.state.actions import Action, ContinueAnswer, EditMessage, Regenerate
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.views.chat.compare import CompareItem
+from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
+from llm_lite.desktop.views.chat.unseen import Unseen
+from llm_lite.desktop.views.tokens.tokens import (
     TokenItem,
     draw_choice,
     draw_pointed,
     draw_versions,
     place_of,
 )
-from desktop.widgets.icons import (
+from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_DOWN,
     ICON_CONTINUE,
     ICON_EDIT,
@@ -29,11 +29,11 @@ from desktop.widgets.icons import (
     ICON_SPARKLES,
     ICON_WARNING,
 )
-from desktop.widgets.rich_text import Page, RichText, copy_button, draw_page
-from desktop.widgets.theme import MEASURE
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import duration, rate, sentence, tokens
-from desktop.widgets.widgets import fit, icon_button, meter, tip
+from llm_lite.desktop.widgets.rich_text import Page, RichText, copy_button, draw_page
+from llm_lite.desktop.widgets.theme import MEASURE
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import duration, rate, sentence, tokens
+from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {
     "length": "Reached the limit of new tokens. Continue makes more.",

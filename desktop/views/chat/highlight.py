@@ -9,11 +9,11 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.state.state import AppState, Message
-from desktop.state.token_state import passage
-from desktop.views.tokens.tokens import place_of
-from desktop.widgets.rich_text import Page
-from desktop.widgets.ui import Ui
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.token_state import passage
+from llm_lite.desktop.views.tokens.tokens import place_of
+from llm_lite.desktop.widgets.rich_text import Page
+from llm_lite.desktop.widgets.ui import Ui
 
 REACH = 64  # characters in which what is shown next is looked for
 WORDS = re.compile(r"\s+|\S+")

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from imgui_bundle import imgui
 
-from core.messages import SamplingOptions
-from desktop.state.actions import Action, SetSampling
-from desktop.state.cache_actions import SetOverflow
-from desktop.state.state import AppState
-from desktop.views.cache.overflow import draw_overflow
-from desktop.widgets.controls import slider, toggle
-from desktop.widgets.icons import ICON_DICE
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import button, text, wrapped
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.desktop.state.actions import Action, SetSampling
+from llm_lite.desktop.state.cache_actions import SetOverflow
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache.overflow import draw_overflow
+from llm_lite.desktop.widgets.controls import slider, toggle
+from llm_lite.desktop.widgets.icons import ICON_DICE
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, text, wrapped
 
 HINTS = {
     "greedy": "Always take the likeliest token: the same question gives the same answer.",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.state.actions import Action, SetSystemPrompt
-from desktop.state.state import AppState
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import button, wrapped
+from llm_lite.desktop.state.actions import Action, SetSystemPrompt
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, wrapped
 
 NOTE = (
     "Said to the model before the conversation: who it is and how to answer. Small models follow "

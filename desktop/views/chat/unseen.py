@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.state.cache_state import unseen
-from desktop.state.state import AppState
-from desktop.widgets.icons import ICON_EYE, ICON_EYE_OFF
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import tokens
-from desktop.widgets.widgets import fit
+from llm_lite.desktop.state.cache_state import unseen
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.icons import ICON_EYE, ICON_EYE_OFF
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import tokens
+from llm_lite.desktop.widgets.widgets import fit
 
 GONE = "The model no longer sees this"
 BACK = "From here on the model sees the conversation"

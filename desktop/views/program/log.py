@@ -6,13 +6,13 @@ import time
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import Level
-from desktop.state.actions import Action, ClearLog
-from desktop.state.state import AppState, LogLine
-from desktop.widgets.controls import chooser
-from desktop.widgets.icons import ICON_COPY, ICON_TRASH
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import icon_button, tip, wrapped
+from llm_lite.core.messages import Level
+from llm_lite.desktop.state.actions import Action, ClearLog
+from llm_lite.desktop.state.state import AppState, LogLine
+from llm_lite.desktop.widgets.controls import chooser
+from llm_lite.desktop.widgets.icons import ICON_COPY, ICON_TRASH
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button, tip, wrapped
 
 FILTERS: tuple[tuple[Level, str], ...] = (
     ("info", "All"), ("warning", "Warnings"), ("error", "Errors"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from imgui_bundle import imgui
 
-from desktop.state.actions import Action, CancelLoading, ChooseFile, OpenModel
-from desktop.state.incoming import shown_path
-from desktop.state.state import AppState
-from desktop.widgets.icons import ICON_DATABASE, ICON_FOLDER_OPEN
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import duration, quantity, short_name, size
-from desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
+from llm_lite.desktop.state.actions import Action, CancelLoading, ChooseFile, OpenModel
+from llm_lite.desktop.state.incoming import shown_path
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.icons import ICON_DATABASE, ICON_FOLDER_OPEN
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import duration, quantity, short_name, size
+from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:

@@ -6,15 +6,15 @@ import numpy as np
 from imgui_bundle import ImVec2, ImVec4, imgui, implot
 from numpy.typing import NDArray
 
-from core.messages import GenerationStats
-from desktop.state.actions import Action
-from desktop.state.state import AppState, RateSample
-from desktop.views.quantization import step_profile
-from desktop.widgets.frame_times import quantiles
-from desktop.widgets.theme import vec
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import duration, rate, size, tokens
-from desktop.widgets.widgets import facts, heading, wrapped
+from llm_lite.core.messages import GenerationStats
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.state import AppState, RateSample
+from llm_lite.desktop.views.quantization import step_profile
+from llm_lite.desktop.widgets.frame_times import quantiles
+from llm_lite.desktop.widgets.theme import vec
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import duration, rate, size, tokens
+from llm_lite.desktop.widgets.widgets import facts, heading, wrapped
 
 Floats = NDArray[np.float64]
 READ_HINT = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from imgui_bundle import imgui
 
-from desktop.state.actions import Action, ResetLayout, SetFontSize, SetTheme
-from desktop.state.state import AppState, ThemeName
-from desktop.widgets.controls import chooser, slider
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import button, facts, text
+from llm_lite.desktop.state.actions import Action, ResetLayout, SetFontSize, SetTheme
+from llm_lite.desktop.state.state import AppState, ThemeName
+from llm_lite.desktop.widgets.controls import chooser, slider
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, facts, text
 
 THEMES: tuple[tuple[ThemeName, str], ...] = (("dark", "Dark"), ("light", "Light"))
 KEYS = (

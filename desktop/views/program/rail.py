@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.state.actions import Action, NewChat, SetTheme
-from desktop.state.state import AppState
-from desktop.views.cache import memory
-from desktop.views.chat import sampler, system_prompt
-from desktop.views.program import models, preferences
-from desktop.widgets.icons import (
+from llm_lite.desktop.state.actions import Action, NewChat, SetTheme
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache import memory
+from llm_lite.desktop.views.chat import sampler, system_prompt
+from llm_lite.desktop.views.program import models, preferences
+from llm_lite.desktop.widgets.icons import (
     ICON_DATABASE,
     ICON_EDIT,
     ICON_LAYERS,
@@ -22,8 +22,8 @@ from desktop.widgets.icons import (
     ICON_SLIDERS,
     ICON_SUN,
 )
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import icon_button, popover
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button, popover
 
 
 @dataclass(frozen=True, slots=True)

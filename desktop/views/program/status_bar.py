@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
-from desktop.state.actions import Action, SetOptions
-from desktop.state.state import AppState
-from desktop.views.cache.overflow import WHEN_FULL, shade, used_share
-from desktop.widgets.controls import chooser
-from desktop.widgets.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import duration, rate, sentence
-from desktop.widgets.widgets import fit, meter, popover, row_button, text, tip, wrapped
+from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
+from llm_lite.desktop.state.actions import Action, SetOptions
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
+from llm_lite.desktop.widgets.controls import chooser
+from llm_lite.desktop.widgets.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import duration, rate, sentence
+from llm_lite.desktop.widgets.widgets import fit, meter, popover, row_button, text, tip, wrapped
 
 BACKENDS: tuple[tuple[Backend, str], ...] = (
     ("auto", "Auto"), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import (
+from llm_lite.core.messages import (
     ACTIVATIONS,
     KV_TYPES,
     MODES,
@@ -17,18 +17,31 @@ from core.messages import (
     KvType,
     Mode,
 )
-from desktop.state.actions import Action, SetOptions
-from desktop.state.quant_actions import RunTask, SetQuantization, ShowLanes, StopTask
-from desktop.state.quant_state import Choices, Comparison, LaneAnswer
-from desktop.state.state import AppState
-from desktop.state.token_state import align
-from desktop.views.quantization.divergence import draw_details, draw_strip, kl_color, strip_height
-from desktop.widgets.controls import line_slider, picker, toggle
-from desktop.widgets.icons import ICON_CLOSE
-from desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import duration, rate, sentence, size
-from desktop.widgets.widgets import button, icon_button, meter, primary_button, text, tip, wrapped
+from llm_lite.desktop.state.actions import Action, SetOptions
+from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization, ShowLanes, StopTask
+from llm_lite.desktop.state.quant_state import Choices, Comparison, LaneAnswer
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import align
+from llm_lite.desktop.views.quantization.divergence import (
+    draw_details,
+    draw_strip,
+    kl_color,
+    strip_height,
+)
+from llm_lite.desktop.widgets.controls import line_slider, picker, toggle
+from llm_lite.desktop.widgets.icons import ICON_CLOSE
+from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import duration, rate, sentence, size
+from llm_lite.desktop.widgets.widgets import (
+    button,
+    icon_button,
+    meter,
+    primary_button,
+    text,
+    tip,
+    wrapped,
+)
 
 NAMES = ("A", "B")
 BACKENDS: tuple[tuple[Backend, str], ...] = (

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import Alternative
-from desktop.state.quant_state import Comparison
-from desktop.views.attention.map import visible
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import fit, help_mark, text
+from llm_lite.core.messages import Alternative
+from llm_lite.desktop.state.quant_state import Comparison
+from llm_lite.desktop.views.attention.map import visible
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit, help_mark, text
 
 LOWEST, HIGHEST = 1e-4, 10.0  # nats: the ends of the scale
 TICKS = ((1e-3, "0.001"), (1e-2, "0.01"), (0.1, "0.1"), (1.0, "1"))

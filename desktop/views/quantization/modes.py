@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
-from desktop.state.actions import Action, SetOptions
-from desktop.state.quant_actions import RunTask, SetQuantization, ShowLanes
-from desktop.state.quant_state import Page
-from desktop.state.state import AppState
-from desktop.views.quantization import report, tensors
-from desktop.views.quantization.progress import draw_work
-from desktop.views.quantization.stored_weights import draw_stored
-from desktop.widgets.controls import chooser
-from desktop.widgets.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE, ICON_TRASH
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import quantity, rate, size
-from desktop.widgets.widgets import button, facts, popover, progress, text, tip, wrapped
+from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
+from llm_lite.desktop.state.actions import Action, SetOptions
+from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization, ShowLanes
+from llm_lite.desktop.state.quant_state import Page
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.quantization import report, tensors
+from llm_lite.desktop.views.quantization.progress import draw_work
+from llm_lite.desktop.views.quantization.stored_weights import draw_stored
+from llm_lite.desktop.widgets.controls import chooser
+from llm_lite.desktop.widgets.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE, ICON_TRASH
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import quantity, rate, size
+from llm_lite.desktop.widgets.widgets import button, facts, popover, progress, text, tip, wrapped
 
 PAGES: tuple[tuple[Page, str], ...] = (
     ("modes", "Modes"), ("report", "Report"), ("tensors", "Tensors"),

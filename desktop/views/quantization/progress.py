@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from desktop.state.actions import Action
-from desktop.state.quant_actions import StopTask
-from desktop.state.quant_state import TaskKind
-from desktop.state.state import AppState
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import sentence
-from desktop.widgets.widgets import button, progress, wrapped
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.quant_actions import StopTask
+from llm_lite.desktop.state.quant_state import TaskKind
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import sentence
+from llm_lite.desktop.widgets.widgets import button, progress, wrapped
 
 
 def draw_work(state: AppState, ui: Ui, kind: TaskKind) -> list[Action]:

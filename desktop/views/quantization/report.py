@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from imgui_bundle import ImVec2, imgui, implot
 
-from core.messages import MODES, DivergenceReport, Mode, ModelInfo
-from desktop.state.actions import Action
-from desktop.state.quant_actions import ForgetReports, RunTask, SetQuantization
-from desktop.state.quant_state import Choices
-from desktop.state.state import AppState
-from desktop.views.quantization.divergence import nats
-from desktop.views.quantization.progress import draw_work
-from desktop.widgets.controls import picker
-from desktop.widgets.icons import ICON_TRASH
-from desktop.widgets.theme import vec
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import size
-from desktop.widgets.widgets import icon_button, primary_button, text, tip, wrapped
+from llm_lite.core.messages import MODES, DivergenceReport, Mode, ModelInfo
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.quant_actions import ForgetReports, RunTask, SetQuantization
+from llm_lite.desktop.state.quant_state import Choices
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.quantization.divergence import nats
+from llm_lite.desktop.views.quantization.progress import draw_work
+from llm_lite.desktop.widgets.controls import picker
+from llm_lite.desktop.widgets.icons import ICON_TRASH
+from llm_lite.desktop.widgets.theme import vec
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import size
+from llm_lite.desktop.widgets.widgets import icon_button, primary_button, text, tip, wrapped
 
 TICKS = 12  # below a plot, at most
 FLOATS = frozenset({"F32", "F16", "BF16", "F64"})

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import StepProfile
-from desktop.state.actions import Action
-from desktop.state.quant_actions import RunTask, SetQuantization
-from desktop.state.state import AppState
-from desktop.views.quantization.progress import draw_work
-from desktop.widgets.controls import chooser
-from desktop.widgets.icons import ICON_GAUGE
-from desktop.widgets.step_flame import (
+from llm_lite.core.messages import StepProfile
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.quantization.progress import draw_work
+from llm_lite.desktop.widgets.controls import chooser
+from llm_lite.desktop.widgets.icons import ICON_GAUGE
+from llm_lite.desktop.widgets.step_flame import (
     COLOURS,
     LEVELS,
     KindTime,
@@ -23,9 +23,9 @@ from desktop.widgets.step_flame import (
     path_of,
     shared_parts,
 )
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import size, tokens
-from desktop.widgets.widgets import button, fit, heading, text, wrapped
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import size, tokens
+from llm_lite.desktop.widgets.widgets import button, fit, heading, text, wrapped
 
 EXPLAINED = (
     "What each operation takes of a step, in the order of the model. Point at a part for its "

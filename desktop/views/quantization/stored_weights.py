@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import ModelInfo
-from desktop.widgets.ui import Ui
-from desktop.widgets.units import size
-from desktop.widgets.widgets import heading, tip
+from llm_lite.core.messages import ModelInfo
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.units import size
+from llm_lite.desktop.widgets.widgets import heading, tip
 
 NOTE = (
     "Quantization stores several weights in a small block that shares one scale. Fewer bits "

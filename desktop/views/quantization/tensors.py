@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import MODES, Mode, TensorReport, TensorRow
-from desktop.state.actions import Action
-from desktop.state.quant_actions import RunTask, SetQuantization
-from desktop.state.state import AppState
-from desktop.views.quantization.progress import draw_work
-from desktop.widgets.controls import picker
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import fit, primary_button, tip, wrapped
+from llm_lite.core.messages import MODES, Mode, TensorReport, TensorRow
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.quantization.progress import draw_work
+from llm_lite.desktop.widgets.controls import picker
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit, primary_button, tip, wrapped
 
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 ABOUT = (

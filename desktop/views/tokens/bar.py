@@ -7,18 +7,18 @@ from typing import get_args
 
 from imgui_bundle import ImVec2, imgui
 
-from desktop.attention.colors import stops
-from desktop.state.actions import Action, SetAttention
-from desktop.state.inspect_actions import ReadAgain, SetXRay
-from desktop.state.state import AppState
-from desktop.state.token_state import LookBy, XRay, unread
-from desktop.views.attention.coloring import SINK
-from desktop.views.attention.save import draw_save
-from desktop.views.tokens.colors import RAREST, likely, shades
-from desktop.widgets.controls import picker, toggle
-from desktop.widgets.icons import ICON_EYE
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import button, meter, text, tip
+from llm_lite.desktop.attention.colors import stops
+from llm_lite.desktop.state.actions import Action, SetAttention
+from llm_lite.desktop.state.inspect_actions import ReadAgain, SetXRay
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import LookBy, XRay, unread
+from llm_lite.desktop.views.attention.coloring import SINK
+from llm_lite.desktop.views.attention.save import draw_save
+from llm_lite.desktop.views.tokens.colors import RAREST, likely, shades
+from llm_lite.desktop.widgets.controls import picker, toggle
+from llm_lite.desktop.widgets.icons import ICON_EYE
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, meter, text, tip
 
 SWITCH = f"{ICON_EYE}  X-ray"
 XRAY = (

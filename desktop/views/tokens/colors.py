@@ -10,12 +10,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from core.messages import Looked
-from desktop.attention.colors import table
-from desktop.state.attention_state import AttentionChoice
-from desktop.state.state import AppState, Message
-from desktop.widgets.theme import u32
-from desktop.widgets.ui import Ui
+from llm_lite.core.messages import Looked
+from llm_lite.desktop.attention.colors import table
+from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.widgets.theme import u32
+from llm_lite.desktop.widgets.ui import Ui
 
 FULL = 0.12  # share of the scale from which a colour is opaque: below, the text stays as it is
 INK, PAPER = 0x14161A, 0xFFFFFF

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import Alternative, LensResult, LensRow
-from desktop.state.actions import Action
-from desktop.state.inspect_actions import ShowLens
-from desktop.state.state import AppState
-from desktop.views.attention.map import visible
-from desktop.views.tokens.colors import legible, mix
-from desktop.widgets.theme import u32
-from desktop.widgets.ui import Ui
-from desktop.widgets.widgets import fit, help_mark, text, tip, wrapped
+from llm_lite.core.messages import Alternative, LensResult, LensRow
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.inspect_actions import ShowLens
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.attention.map import visible
+from llm_lite.desktop.views.tokens.colors import legible, mix
+from llm_lite.desktop.widgets.theme import u32
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit, help_mark, text, tip, wrapped
 
 COLUMNS = 4
 LIVE = 1.0  # seconds between two questions while an answer is written: each costs a head a layer

@@ -8,16 +8,16 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from core.messages import Gains, ModelInfo
-from desktop.state.actions import Action
-from desktop.state.inspect_actions import AnswerSteered, Steer
-from desktop.state.state import AppState
-from desktop.views.tokens.colors import legible, mix
-from desktop.widgets.controls import slider
-from desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
-from desktop.widgets.theme import u32
-from desktop.widgets.ui import Rect, Ui
-from desktop.widgets.widgets import button, help_mark, text, tip, wrapped
+from llm_lite.core.messages import Gains, ModelInfo
+from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.state.inspect_actions import AnswerSteered, Steer
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.tokens.colors import legible, mix
+from llm_lite.desktop.widgets.controls import slider
+from llm_lite.desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
+from llm_lite.desktop.widgets.theme import u32
+from llm_lite.desktop.widgets.ui import Rect, Ui
+from llm_lite.desktop.widgets.widgets import button, help_mark, text, tip, wrapped
 
 MOST = 2.0
 DRAG = 0.012  # of gain a pixel at text size 15

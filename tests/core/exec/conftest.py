@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.exec.vulkan.executor import VulkanExecutor
+from llm_lite.core.exec.vulkan.executor import VulkanExecutor
 
 
 @pytest.fixture

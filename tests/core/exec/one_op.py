@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from core.exec.cpu.executor import CpuExecutor, available_isas
-from core.exec.reference import NumpyExecutor
-from core.formats.tensor import TensorData
-from core.plan.builder import Bucket, PlanBuilder
-from core.plan.plan import Program, Tensor
-from core.plan.step import Step
-from core.quant.registry import FORMATS
+from llm_lite.core.exec.cpu.executor import CpuExecutor, available_isas
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.plan import Program, Tensor
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.registry import FORMATS
 
 TOKENS = (1, 2, 3, 5, 17)
 CONTEXT = 200

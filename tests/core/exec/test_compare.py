@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from core.exec.compare import compare
-from core.exec.reference import NumpyExecutor
-from core.loading import loader
-from core.models.model import BuildOptions
-from core.plan.builder import Bucket
-from core.plan.plan import Kind
-from core.plan.step import Step
+from llm_lite.core.exec.compare import compare
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.loading import loader
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.plan import Kind
+from llm_lite.core.plan.step import Step
 
 
 class Faulty(NumpyExecutor):

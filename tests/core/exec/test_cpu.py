@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from llm_lite_kernels import _cpp
 
-from core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
-from core.exec.compare import compare
-from core.exec.cpu.executor import CpuExecutor, available_isas, cpu_features, read_gb_s
-from core.exec.reference import NumpyExecutor
-from core.formats.gguf.reader import GgufFile, open_gguf
-from core.formats.tensor import TensorData
-from core.models.model import BuildOptions
-from core.models.registry import read_model
-from core.plan.builder import Bucket
-from core.plan.plan import Program
-from core.plan.step import Step
+from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
+from llm_lite.core.exec.compare import compare
+from llm_lite.core.exec.cpu.executor import CpuExecutor, available_isas, cpu_features, read_gb_s
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
 
 CONTEXT = 96
@@ -162,7 +162,7 @@ def test_looks_for_a_wish_to_stop_within_a_step(
     cpu = CpuExecutor(program_of(file), file.tensors)
     step = conversation()[0]
     expected = cpu.run(step)
-    monkeypatch.setattr("core.exec.cpu.executor._SLICE_US", 0)
+    monkeypatch.setattr("llm_lite.core.exec.cpu.executor._SLICE_US", 0)
     asked: list[int] = []
     np.testing.assert_array_equal(cpu.run(step, lambda: bool(asked.append(1))), expected)
     assert len(asked) > 10
@@ -249,7 +249,7 @@ def test_an_interrupt_is_heard_within_a_step(
     cpu = CpuExecutor(program_of(file), file.tensors)
     step = conversation()[0]
     expected = cpu.run(step)
-    monkeypatch.setattr("core.exec.cpu.executor._SLICE_US", 0)
+    monkeypatch.setattr("llm_lite.core.exec.cpu.executor._SLICE_US", 0)
     with pytest.raises(KeyboardInterrupt):
         cpu.run(step, lambda: bool(signal.raise_signal(signal.SIGINT)))
     np.testing.assert_array_equal(cpu.run(step), expected)

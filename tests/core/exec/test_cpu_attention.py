@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.exec.cpu.executor import CpuExecutor
-from core.exec.reference import NumpyExecutor
-from core.plan.builder import PlanBuilder
-from core.plan.plan import Kind, Tensor
-from core.plan.step import Step
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.plan.builder import PlanBuilder
+from llm_lite.core.plan.plan import Kind, Tensor
+from llm_lite.core.plan.step import Step
 from tests.core.exec.one_op import (
     CONTEXT,
     EVERY_ISA,

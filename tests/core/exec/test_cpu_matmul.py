@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from core.exec.cpu.executor import CpuExecutor
-from core.exec.reference import NumpyExecutor
-from core.formats.tensor import TensorData
-from core.plan.builder import PlanBuilder
-from core.plan.plan import Tensor
-from core.plan.step import Step
-from core.quant.registry import FORMATS
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plan.builder import PlanBuilder
+from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.registry import FORMATS
 from tests.core.exec.one_op import (
     BLOCKS,
     EVERY_ISA,

@@ -6,9 +6,9 @@ import weakref
 import numpy as np
 import pytest
 
-from core.exec.cpu.weights import for_products, readable
-from core.formats.tensor import TensorData
-from core.quant.registry import FORMATS
+from llm_lite.core.exec.cpu.weights import for_products, readable
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.quant.registry import FORMATS
 
 
 def _weight(dtype, rows=20, columns=96):

@@ -5,12 +5,12 @@ import mmap
 import numpy as np
 import pytest
 
-from core.exec.reference import NumpyExecutor
-from core.formats.tensor import TensorData
-from core.plan.builder import Bucket, PlanBuilder
-from core.plan.plan import Program
-from core.plan.step import Step
-from core.quant.blocks import bf16
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.blocks import bf16
 from tests.runners import BACKENDS
 
 ROWS, COLUMNS = 262_144, 8_960  # of Gemma 3n E4B: 4.7 GB in bfloat16
@@ -41,10 +41,10 @@ def make(backend, program, weights, device):
     if backend == "numpy":
         return NumpyExecutor(program, weights)
     if backend == "cpu":
-        from core.exec.cpu.executor import CpuExecutor
+        from llm_lite.core.exec.cpu.executor import CpuExecutor
 
         return CpuExecutor(program, weights)
-    from core.exec.vulkan.executor import VulkanExecutor
+    from llm_lite.core.exec.vulkan.executor import VulkanExecutor
 
     return VulkanExecutor(device, program, weights)
 

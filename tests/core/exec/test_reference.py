@@ -7,10 +7,10 @@ import statistics
 import numpy as np
 import pytest
 
-from core.exec import reference
-from core.formats.tensor import TensorData
-from core.plan.ops import OPS
-from core.quant.registry import FORMATS
+from llm_lite.core.exec import reference
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plan.ops import OPS
+from llm_lite.core.quant.registry import FORMATS
 
 
 def _random(*shape, seed=0):

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from core.exec.cpu.executor import CpuExecutor
-from core.exec.reference import NumpyExecutor
-from core.exec.shifting import shift
-from core.exec.vulkan.executor import VulkanExecutor
-from core.formats.tensor import TensorData
-from core.plan.builder import Bucket, PlanBuilder
-from core.plan.plan import Program
-from core.plan.step import Step
-from core.quant.registry import FORMATS
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.shifting import shift
+from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.registry import FORMATS
 
 VOCABULARY, HEAD_DIM, HEADS, CONTEXT = 32, 16, 2, 48
 COLUMNS = HEADS * HEAD_DIM

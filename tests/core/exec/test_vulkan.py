@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import CancelledError, DeviceLostError, OutOfDeviceMemoryError
-from core.exec.compare import compare
-from core.exec.reference import NumpyExecutor
-from core.exec.vulkan.executor import VulkanExecutor
-from core.exec.vulkan.tuning import Tuning
-from core.gpu.create import vk
-from core.gpu.device import Device
-from core.gpu.memory import Buffer
-from core.plan.step import Step
+from llm_lite.core.errors import CancelledError, DeviceLostError, OutOfDeviceMemoryError
+from llm_lite.core.exec.compare import compare
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+from llm_lite.core.exec.vulkan.tuning import Tuning
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.memory import Buffer
+from llm_lite.core.plan.step import Step
 from tests.core.exec.vulkan_program import VOCABULARY, program, steps, weight
 
 pytestmark = pytest.mark.vulkan
@@ -41,7 +41,7 @@ def test_large_tensors_are_bound_in_parts(device, make_vulkan, monkeypatch):
 
 
 def test_stop_between_submits_and_go_on(make_vulkan, monkeypatch):
-    monkeypatch.setattr("core.exec.vulkan.pacing.TARGET_S", 0.0)  # a submit a segment
+    monkeypatch.setattr("llm_lite.core.exec.vulkan.pacing.TARGET_S", 0.0)  # a submit a segment
     tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
 
     def ops(b, x):
@@ -95,7 +95,7 @@ def test_a_planted_error_is_found_by_name(make_vulkan):
 
 def test_a_missing_barrier_would_be_reported(monkeypatch):
     """That every other test is silent means something only if this one is not."""
-    monkeypatch.setattr("core.exec.vulkan.record.Hazards.conflict", lambda *_: False)
+    monkeypatch.setattr("llm_lite.core.exec.vulkan.record.Hazards.conflict", lambda *_: False)
     tensors = [weight("table", (VOCABULARY, 32)), weight("norm", (32,), seed=1)]
     model, weights = program(
         tensors, lambda b, x: b.rms_norm(x, b.weight("norm"), 1e-5, "normed"), tokens=2

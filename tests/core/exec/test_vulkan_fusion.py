@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from core.exec.vulkan.fusion import groups_of, placed
-from core.exec.vulkan.record import Hazards
-from core.exec.vulkan.tuning import Tuning
-from core.plan.plan import Kind, tensor_row_bytes
+from llm_lite.core.exec.vulkan.fusion import groups_of, placed
+from llm_lite.core.exec.vulkan.record import Hazards
+from llm_lite.core.exec.vulkan.tuning import Tuning
+from llm_lite.core.plan.plan import Kind, tensor_row_bytes
 from tests.core.exec.test_vulkan_model import program as model_of
 from tests.core.exec.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 from tests.make_gguf import write_tiny_llama
@@ -148,7 +148,7 @@ def test_additions(make_vulkan, order):
 def test_a_large_norm_is_made_once(make_vulkan, monkeypatch):
     tensors, ops = layer(["f32"] * 7)
     built = program(tensors, ops, tokens=1, context=CONTEXT)
-    monkeypatch.setattr("core.exec.vulkan.fusion.MOST_NORMED", 2 * 128 * 64)
+    monkeypatch.setattr("llm_lite.core.exec.vulkan.fusion.MOST_NORMED", 2 * 128 * 64)
     found = names(make_vulkan(*built), built[0].plans[0])
     assert found[1:3] == ["rms_norm", "matmul matmul matmul"]
     assert "rms_norm matmul matmul silu_mul" in found

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.exec.compare import compare
-from core.exec.reference import NumpyExecutor
-from core.exec.vulkan.tuning import Tuning, largest_matrix
-from core.formats.tensor import TensorData
+from llm_lite.core.exec.compare import compare
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
+from llm_lite.core.formats.tensor import TensorData
 from tests.core.exec.vulkan_program import (
     BLOCKS,
     VECTORS,

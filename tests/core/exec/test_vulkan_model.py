@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.exec.compare import compare
-from core.exec.reference import NumpyExecutor
-from core.exec.vulkan.executor import VulkanExecutor
-from core.exec.vulkan.tuning import Tuning
-from core.formats.gguf.reader import open_gguf
-from core.formats.tensor import TensorData
-from core.models.model import BuildOptions
-from core.models.registry import read_model
-from core.plan.builder import Bucket
-from core.plan.step import Step
-from core.quant.registry import FORMATS as FORMATS_OF_TENSORS
+from llm_lite.core.exec.compare import compare
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+from llm_lite.core.exec.vulkan.tuning import Tuning
+from llm_lite.core.formats.gguf.reader import open_gguf
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.registry import FORMATS as FORMATS_OF_TENSORS
 from tests.make_gguf import write_tiny_llama
 from tests.paths import FIXTURES
 

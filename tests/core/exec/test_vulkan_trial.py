@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
-from core.exec.reference import NumpyExecutor
-from core.exec.vulkan import self_test
-from core.exec.vulkan.self_test import trusted
-from core.exec.vulkan.tuning import Tuning, largest_matrix
-from core.gpu.pipeline_store import PipelineStore
-from core.gpu.pipelines import ComputePipeline
-from core.loading.backends import Choice, activations
-from core.models.model import ModelShape
+from llm_lite.core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
+from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.vulkan import self_test
+from llm_lite.core.exec.vulkan.self_test import trusted
+from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
+from llm_lite.core.gpu.pipeline_store import PipelineStore
+from llm_lite.core.gpu.pipelines import ComputePipeline
+from llm_lite.core.loading.backends import Choice, activations
+from llm_lite.core.models.model import ModelShape
 
 pytestmark = pytest.mark.vulkan
 
@@ -103,7 +103,7 @@ def fails(device, monkeypatch):
                 raise error
             return ComputePipeline(device, variant, constants)
 
-        monkeypatch.setattr("core.gpu.pipeline_store.ComputePipeline", make)
+        monkeypatch.setattr("llm_lite.core.gpu.pipeline_store.ComputePipeline", make)
 
     yield how
     none_yet.close()
@@ -127,7 +127,7 @@ def test_a_full_device_says_nothing_of_it(device, offers, fails, monkeypatch):
     fails(OutOfDeviceMemoryError("There is not enough memory."))
     with pytest.raises(OutOfDeviceMemoryError):
         trusted(device)
-    monkeypatch.setattr("core.gpu.pipeline_store.ComputePipeline", ComputePipeline)
+    monkeypatch.setattr("llm_lite.core.gpu.pipeline_store.ComputePipeline", ComputePipeline)
     assert trusted(device) == offers
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from core.errors import FileChangedError
-from core.files.mapping import MappedFiles, mapped
+from llm_lite.core.errors import FileChangedError
+from llm_lite.core.files.mapping import MappedFiles, mapped
 
 PAGES = 64
 

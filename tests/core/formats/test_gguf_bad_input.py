@@ -6,8 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from core.errors import FileError, UnsupportedError
-from core.formats.gguf.reader import open_gguf
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.formats.gguf.reader import open_gguf
 from tests.make_gguf import (
     Tensor,
     Typed,

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from core.errors import FileError, LlmLiteError, UnsupportedError
-from core.formats.huggingface.reader import open_huggingface
-from core.generation.prompt import encode_chat
-from core.loading import loader
-from core.loading.sources import open_source
-from core.messages import ChatMessage
+from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
+from llm_lite.core.formats.huggingface.reader import open_huggingface
+from llm_lite.core.generation.prompt import encode_chat
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.messages import ChatMessage
 from tests.make_huggingface import (
     LLAMA_CONFIG,
     llama_tensors,

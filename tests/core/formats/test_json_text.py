@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import FileError
-from core.files.json_text import found, parse_object
-from core.models.fields import Fields
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.json_text import found, parse_object
+from llm_lite.core.models.fields import Fields
+from llm_lite.core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
 
 FILE = Path("config.json")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from llm_lite_kernels import _cpp
 
-from core.errors import CancelledError, FileChangedError, FileError
-from core.files import mapping
-from core.files.mapping import NO_FILES, MappedFiles, mapped
+from llm_lite.core.errors import CancelledError, FileChangedError, FileError
+from llm_lite.core.files import mapping
+from llm_lite.core.files.mapping import NO_FILES, MappedFiles, mapped
 from tests.children import answer_of, run_child
 
 CHILD = "tests.core.formats.mapping_child"

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from core.errors import FileError, UnsupportedError
-from core.formats.safetensors.reader import open_folder, open_safetensors, open_sharded
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.formats.safetensors.reader import open_folder, open_safetensors, open_sharded
 from tests.make_safetensors import build_raw, build_safetensors, entry, write_shards
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5

@@ -10,11 +10,11 @@ from array import array
 import numpy as np
 import pytest
 
-from core.errors import FileError
-from core.formats.variant import reader
-from core.formats.variant.reader import from_json, open_variant, to_json, was_variant
-from core.formats.variant.writer import Slot, VariantWriter
-from core.quant.registry import FORMATS
+from llm_lite.core.errors import FileError
+from llm_lite.core.formats.variant import reader
+from llm_lite.core.formats.variant.reader import from_json, open_variant, to_json, was_variant
+from llm_lite.core.formats.variant.writer import Slot, VariantWriter
+from llm_lite.core.quant.registry import FORMATS
 
 VALUES = np.random.default_rng(3).standard_normal((20, 64)).astype(np.float32)
 TENSORS = {"a": "f32", "b": "int4", "c": "int8", "d": "f16"}

@@ -5,9 +5,9 @@ import zlib
 
 import pytest
 
-from core.errors import FileError
-from core.formats.variant.reader import open_variant
-from core.loading.verification import variant_parts, verify
+from llm_lite.core.errors import FileError
+from llm_lite.core.formats.variant.reader import open_variant
+from llm_lite.core.loading.verification import variant_parts, verify
 from tests.core.formats.test_variant import change_manifest, write
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import FileError
-from core.files import folders
-from core.files.folders import remove_folder
-from core.formats.variant.reader import listed_files, open_variant
-from core.formats.variant.writer import Slot, VariantWriter
+from llm_lite.core.errors import FileError
+from llm_lite.core.files import folders
+from llm_lite.core.files.folders import remove_folder
+from llm_lite.core.formats.variant.reader import listed_files, open_variant
+from llm_lite.core.formats.variant.writer import Slot, VariantWriter
 from tests.core.writing_runs import as_root, child
 from tests.paths import ROOT
 
@@ -300,9 +300,9 @@ def test_a_variant_that_may_not_be_emptied_is_refused_before(tmp_path):
     code = """
 import os, sys
 from pathlib import Path
-from core.errors import FileError
-from core.files.folders import check_folder
-from core.formats.variant.reader import listed_files
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.folders import check_folder
+from llm_lite.core.formats.variant.reader import listed_files
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 try:
     check_folder(Path(sys.argv[1], "v"), listed_files)
@@ -341,9 +341,9 @@ def test_a_folder_that_may_not_be_written_to(tmp_path):
     code = """
 import os, sys
 from pathlib import Path
-from core.errors import FileError
-from core.files.folders import check_folder, remove_folder
-from core.formats.variant.reader import listed_files
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.folders import check_folder, remove_folder
+from llm_lite.core.formats.variant.reader import listed_files
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 for call, arguments in ((check_folder, ("v/x",)), (check_folder, ("v/w", listed_files)),
                         (remove_folder, ("v/w", listed_files))):

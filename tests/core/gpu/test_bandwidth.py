@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.gpu.bandwidth import read_gb_s
+from llm_lite.core.gpu.bandwidth import read_gb_s
 
 pytestmark = pytest.mark.vulkan
 

@@ -10,21 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from core.errors import DeviceError, OutOfDeviceMemoryError
-from core.gpu import shaders
-from core.gpu.commands import CommandPool
-from core.gpu.create import vk
-from core.gpu.device import Device, list_devices
-from core.gpu.instance import Instance
-from core.gpu.memory import STAGING_BYTES, Buffer, Image2D, full_barrier
-from core.gpu.pipelines import (
+from llm_lite.core.errors import DeviceError, OutOfDeviceMemoryError
+from llm_lite.core.gpu import shaders
+from llm_lite.core.gpu.commands import CommandPool
+from llm_lite.core.gpu.create import vk
+from llm_lite.core.gpu.device import Device, list_devices
+from llm_lite.core.gpu.instance import Instance
+from llm_lite.core.gpu.memory import STAGING_BYTES, Buffer, Image2D, full_barrier
+from llm_lite.core.gpu.pipelines import (
     BINDINGS_PER_SET,
     ComputePipeline,
     DescriptorSets,
     PipelineCache,
 )
-from core.gpu.shaders import load_spirv, reflect
-from core.gpu.timing import Timestamps
+from llm_lite.core.gpu.shaders import load_spirv, reflect
+from llm_lite.core.gpu.timing import Timestamps
 
 pytestmark = pytest.mark.vulkan
 STORAGE = 0x20
@@ -50,8 +50,9 @@ class Refuse:
         if name == "vulkan":
             raise OSError("Cannot find Vulkan SDK version")
 sys.meta_path.insert(0, Refuse())
-import core.gpu.device as d, core.gpu.memory, core.gpu.timing, core.gpu.pipelines
-from core.errors import DeviceError
+import llm_lite.core.gpu.device as d, llm_lite.core.gpu.memory, llm_lite.core.gpu.timing
+import llm_lite.core.gpu.pipelines
+from llm_lite.core.errors import DeviceError
 assert d.list_devices() == ()
 try:
     d.Device.open()
@@ -280,7 +281,7 @@ def test_half_written_pipeline_cache_is_taken_away(growing_cache, monkeypatch):
     def full_disk(descriptor, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("core.files.writing.os.write", full_disk)
+    monkeypatch.setattr("llm_lite.core.files.writing.os.write", full_disk)
     with Device.open():
         pass
     assert list(growing_cache.iterdir()) == []
@@ -299,7 +300,7 @@ def test_device_that_cannot_be_finished_leaves_nothing_behind(part, monkeypatch)
         opened.append(self)
 
     monkeypatch.setattr(Instance, "__init__", remember)
-    monkeypatch.setattr(f"core.gpu.device.{part}", refuse)
+    monkeypatch.setattr(f"llm_lite.core.gpu.device.{part}", refuse)
     with pytest.raises(OutOfDeviceMemoryError):
         Device.open(validation=True)
     assert opened[0].handle is None

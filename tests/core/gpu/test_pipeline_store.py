@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.errors import OutOfDeviceMemoryError
-from core.gpu import pipeline_store
-from core.gpu.pipeline_store import Pipelines, PipelineStore
+from llm_lite.core.errors import OutOfDeviceMemoryError
+from llm_lite.core.gpu import pipeline_store
+from llm_lite.core.gpu.pipeline_store import Pipelines, PipelineStore
 
 
 class Pipeline:

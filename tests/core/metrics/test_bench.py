@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.errors import RequestError
-from core.metrics import bench as module
-from core.metrics.bench import Spread, bench
+from llm_lite.core.errors import RequestError
+from llm_lite.core.metrics import bench as module
+from llm_lite.core.metrics.bench import Spread, bench
 from tests.runners import BACKENDS, exact, running
 
 SIZES = {"prompt_tokens": 20, "new_tokens": 6, "depth": 10, "repeat": 3}

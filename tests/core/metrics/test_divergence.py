@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from core.metrics import divergence
-from core.metrics.divergence import Estimate, compare, percentile, perplexity
+from llm_lite.core.metrics import divergence
+from llm_lite.core.metrics.divergence import Estimate, compare, percentile, perplexity
 
 
 def naive(reference, tested, targets):

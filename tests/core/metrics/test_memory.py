@@ -1,9 +1,9 @@
 import pytest
 
-from core.errors import OutOfMemoryError
-from core.messages import CacheLayer, CacheLayout
-from core.metrics import memory
-from core.metrics.memory import cache_memory
+from llm_lite.core.errors import OutOfMemoryError
+from llm_lite.core.messages import CacheLayer, CacheLayout
+from llm_lite.core.metrics import memory
+from llm_lite.core.metrics.memory import cache_memory
 from tests.runners import BACKENDS, exact, running
 
 LAYOUT = CacheLayout(
@@ -45,7 +45,7 @@ def test_what_is_reserved_is_what_the_executor_allocates(tiny_llama, device, bac
 
 def test_a_context_larger_than_memory_is_refused_with_what_fits(tiny_llama, monkeypatch):
     per_token = 2 * 2 * 32 * 4  # layers, keys and values, numbers, bytes
-    monkeypatch.setattr("core.loading.loader.available_bytes", lambda: 64 * per_token)
+    monkeypatch.setattr("llm_lite.core.loading.loader.available_bytes", lambda: 64 * per_token)
     sentence = "context of 100 tokens needs .* has 0 MiB free: at most 60 tokens fit"
     with pytest.raises(OutOfMemoryError, match=sentence), running(tiny_llama, exact(context=100)):
         pass

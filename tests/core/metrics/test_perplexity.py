@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from core.errors import CancelledError, FileError, RequestError
-from core.loading import loader
-from core.metrics.perplexity import chunks_of, matrix_bits_per_weight, measure, read_text
+from llm_lite.core.errors import CancelledError, FileError, RequestError
+from llm_lite.core.loading import loader
+from llm_lite.core.metrics.perplexity import chunks_of, matrix_bits_per_weight, measure, read_text
 from tests.runners import BACKENDS, exact, running
 
 TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all. " * 3

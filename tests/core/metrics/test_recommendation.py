@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.messages import ModeSpeed
-from core.metrics.modes import recommend
+from llm_lite.core.messages import ModeSpeed
+from llm_lite.core.metrics.modes import recommend
 
 SIZES = {"as-stored": 90, "fp32": 500, "fp16": 250, "int8": 140, "int4": 75}
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from core.errors import CancelledError
-from core.metrics.step_profile import profile_step
-from core.plan.plan import Kind
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.metrics.step_profile import profile_step
+from llm_lite.core.plan.plan import Kind
 from tests.make_gguf import write_tiny_llama
 from tests.runners import BACKENDS, exact, running
 

@@ -6,9 +6,9 @@ import tracemalloc
 
 import pytest
 
-from core.errors import FileError, LlmLiteError
-from core.loading.sources import open_source
-from core.models.registry import read_model
+from llm_lite.core.errors import FileError, LlmLiteError
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.registry import read_model
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.make_huggingface import LLAMA_CASES, write_tiny_gemma3n, write_tiny_llama
 
@@ -180,7 +180,7 @@ def test_numbers_of_a_variant_may_be_longer_than_any_float(tmp_path):
 
 
 def shapes():
-    from core.models.fields import KnownShape
+    from llm_lite.core.models.fields import KnownShape
 
     tensors = llama_tensors(TinyLlama())
     return {name: KnownShape(name, t.dtype, t.shape) for name, t in tensors.items()}

@@ -6,17 +6,17 @@ import math
 import numpy as np
 import pytest
 
-from core.errors import LlmLiteError
-from core.generation.prompt import encode_chat
-from core.loading import loader
-from core.loading.sources import open_source
-from core.messages import ChatMessage
-from core.models.model import BuildOptions
-from core.models.registry import read_model
-from core.plan.attention_layers import attention_layers
-from core.plan.builder import Bucket
-from core.plan.cache_layers import cache_layers
-from core.plan.plan import Kind
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.generation.prompt import encode_chat
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.messages import ChatMessage
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.attention_layers import attention_layers
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.cache_layers import cache_layers
+from llm_lite.core.plan.plan import Kind
 from tests.make_gguf import Tensor, Typed, build_gguf, quantized, tokenizer_metadata
 from tests.make_huggingface import GEMMA3N_CONFIG, gemma3n_tensors, write_folder, write_tiny_gemma3n
 from tests.runners import exact, running
@@ -116,8 +116,8 @@ def test_real_sizes_are_understood():
     that 32 bits do not count."""
     from pathlib import Path
 
-    from core.formats.huggingface.config import Config
-    from core.formats.huggingface.gemma3n import metadata_of
+    from llm_lite.core.formats.huggingface.config import Config
+    from llm_lite.core.formats.huggingface.gemma3n import metadata_of
 
     metadata = metadata_of(Config({"model_type": "gemma3n_text"}, Path("config.json")))
     assert metadata["gemma3n.attention.sliding_window_pattern"].count(False) == 7

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import FileError, UnsupportedError
-from core.models.model import BuildOptions
-from core.models.registry import read_model
-from core.plan.attention_layers import attention_layers
-from core.plan.builder import Bucket
-from core.plan.plan import Kind
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.attention_layers import attention_layers
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.plan import Kind
 from tests.make_gguf import TinyLlama, llama_metadata, llama_tensors
 
 PATH = Path("some/model.gguf")
@@ -237,9 +237,9 @@ def test_fields_reach_the_ops():
 
 def test_a_whole_step_by_hand():
     """One token through one layer, in float64 and without the plan."""
-    from core.exec.reference import NumpyExecutor
-    from core.formats.tensor import TensorData
-    from core.plan.step import Step
+    from llm_lite.core.exec.reference import NumpyExecutor
+    from llm_lite.core.formats.tensor import TensorData
+    from llm_lite.core.plan.step import Step
 
     size = TinyLlama(layers=1, dtype="f32", heads=2, kv_heads=2, width=8, ffn=12, context=8)
     weights = {

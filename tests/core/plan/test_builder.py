@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from core.exec import reference
-from core.plan.builder import Bucket, PlanBuilder
-from core.plan.ops import OPS
-from core.plan.plan import Kind, Program, row_bytes
-from core.plan.step import HEADER_WORDS, Step
+from llm_lite.core.exec import reference
+from llm_lite.core.plan.builder import Bucket, PlanBuilder
+from llm_lite.core.plan.ops import OPS
+from llm_lite.core.plan.plan import Kind, Program, row_bytes
+from llm_lite.core.plan.step import HEADER_WORDS, Step
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.plan.memory import ALIGNMENT, Lifetime, place
+from llm_lite.core.plan.memory import ALIGNMENT, Lifetime, place
 
 _lifetimes = st.builds(
     lambda size, first, length: Lifetime(size, first, first + length),

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from core.loading.loader import Runner
-from core.plan.plan import Plan
-from core.plan.step import Step
-from core.plan.traffic import op_read_bytes, token_read_bytes
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.plan.plan import Plan
+from llm_lite.core.plan.step import Step
+from llm_lite.core.plan.traffic import op_read_bytes, token_read_bytes
 from tests.make_gguf import write_tiny_llama as write_tiny_gguf
 from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama
 from tests.runners import exact, running

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from core.plan.plan import row_bytes
-from core.quant.blocks import a8
-from core.quant.blocks.a8 import dequantize_rows, quantize_rows
+from llm_lite.core.plan.plan import row_bytes
+from llm_lite.core.quant.blocks import a8
+from llm_lite.core.quant.blocks.a8 import dequantize_rows, quantize_rows
 
 
 def random_rows(tokens=13, width=96, seed=0):

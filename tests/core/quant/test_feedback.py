@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from core.quant import feedback, search
-from core.quant.blocks import int4
-from core.quant.quantizer import Calibrated, encode
+from llm_lite.core.quant import feedback, search
+from llm_lite.core.quant.blocks import int4
+from llm_lite.core.quant.quantizer import Calibrated, encode
 
 
 def correlated(columns, tokens=400, seed=0):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 
-from core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
+from llm_lite.core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
 
 BLOCK_FORMATS = ("q4_0", "q4_1", "q8_0")
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from core.errors import RequestError, UnsupportedError
-from core.formats.tensor import TensorData
-from core.quant import modes, quantizer
-from core.quant.registry import FORMATS
+from llm_lite.core.errors import RequestError, UnsupportedError
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.quant import modes, quantizer
+from llm_lite.core.quant.registry import FORMATS
 
 
 def tensor(dtype, shape, seed=0, scale=1.0):

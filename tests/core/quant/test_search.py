@@ -9,9 +9,9 @@ import pytest
 from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
-from core.exec.cpu.executor import available_isas
-from core.quant import search
-from core.quant.blocks import int4, int8, q4_0, q8_0
+from llm_lite.core.exec.cpu.executor import available_isas
+from llm_lite.core.quant import search
+from llm_lite.core.quant.blocks import int4, int8, q4_0, q8_0
 
 F32 = NDArray[np.float32]
 DEFINITIONS = {"int4": search.quantize_int4, "int8": search.quantize_int8}

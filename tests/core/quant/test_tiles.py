@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from core.quant.blocks import int4, int8
-from core.quant.registry import FORMATS
+from llm_lite.core.quant.blocks import int4, int8
+from llm_lite.core.quant.registry import FORMATS
 
 SHAPES = [(1, 32), (13, 96), (16, 64), (127, 32)]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import CancelledError
-from core.text.sandbox.limits import Limits
-from core.text.sandbox.process import SandboxError, SandboxProcess, cancelled_by
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.text.sandbox.limits import Limits
+from llm_lite.core.text.sandbox.process import SandboxError, SandboxProcess, cancelled_by
 
 ROOM = Limits(cpu_seconds=20.0, wall_seconds=120.0, memory_bytes=256 << 20)
 ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from core.errors import FileError
-from core.text.sandbox.process import sandbox
-from core.text.tokenizer import Tokenizer
+from llm_lite.core.errors import FileError
+from llm_lite.core.text.sandbox.process import sandbox
+from llm_lite.core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
 from tests.make_huggingface import tokenizer_json
 

@@ -1,1 +1,0 @@
-"""The commands that need no window: the same engine, no ImGui."""

@@ -1,0 +1,79 @@
+"""`llm-lite chat`: the answer streams to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+
+from llm_lite.cli.conversation.conversation import Conversation, checked, converse
+from llm_lite.cli.main import engine_options, sampling_options
+from llm_lite.cli.terminal import interrupts
+from llm_lite.cli.terminal.answering import generate, wait_for_model
+from llm_lite.cli.terminal.output import show_json
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.errors import RequestError
+from llm_lite.core.files.text_input import read_standard_input
+from llm_lite.core.messages import ChatMessage, Generate, LoadModel, ModelLoaded, SamplingOptions
+
+_LONGEST_INPUT = 64 << 20  # bytes; how much of it a model can take, the engine knows
+
+
+def run(arguments: argparse.Namespace) -> int:
+    sampling = sampling_options(arguments)
+    engine = Engine(None)
+    try:
+        engine.send(LoadModel(arguments.model, engine_options(arguments)))
+        loaded = wait_for_model(engine)
+        if arguments.prompt is None and sys.stdin.isatty() and not arguments.json:
+            return _converse(engine, loaded, arguments, sampling)
+        return _ask_once(engine, arguments, sampling)
+    finally:
+        engine.close()
+
+
+def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingOptions) -> int:
+    if arguments.prompt is None:
+        text, source = read_standard_input(_LONGEST_INPUT), "standard input"
+    else:
+        text, source = arguments.prompt, "--prompt"
+    if not text.strip() and not arguments.raw:
+        raise RequestError(f"{source} is empty: expected a question")
+    system = checked(arguments.system or "", "--system")
+    messages = (
+        *((ChatMessage("system", system),) if system else ()),
+        ChatMessage("user", checked(text, source)),
+    )
+    command = Generate(
+        1, messages, sampling, raw=arguments.raw, overflow=arguments.overflow or "stop"
+    )
+    answer = generate(engine, command, shown=not arguments.json)
+    if arguments.json and answer.finished is not None:
+        stats = asdict(answer.finished.stats)
+        show_json(
+            {
+                "text": answer.text,
+                "tokens": answer.tokens,
+                "prompt_tokens": stats["prompt_tokens"],
+                "stop_reason": answer.finished.stop_reason,
+                "stats": stats,
+            }
+        )
+    return interrupts.CODE if answer.interrupted else 0
+
+
+def _converse(
+    engine: Engine, loaded: ModelLoaded, arguments: argparse.Namespace, sampling: SamplingOptions
+) -> int:
+    talk = Conversation(
+        engine,
+        loaded.model,
+        loaded.executor,
+        engine_options(arguments),
+        sampling,
+        overflow=arguments.overflow or "forget-middle",
+        raw=arguments.raw,
+        system=checked(arguments.system or "", "--system"),
+    )
+    converse(talk)
+    return 0

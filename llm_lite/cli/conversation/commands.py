@@ -1,0 +1,261 @@
+"""What can be typed after a slash in a conversation: a table of commands."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, get_args
+
+from llm_lite.cli.conversation import inspect, saved
+from llm_lite.cli.conversation.conversation import Conversation, checked
+from llm_lite.cli.terminal.answering import statistics
+from llm_lite.cli.terminal.output import say
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.sampling import check
+from llm_lite.core.messages import (
+    ACTIVATIONS,
+    BACKENDS,
+    KV_TYPES,
+    MODES,
+    OVERFLOWS,
+    ChatMessage,
+    KvType,
+    SamplingOptions,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """`run` is given what follows the name, without spaces around it."""
+
+    takes: str  # "" where it takes nothing
+    help: str
+    run: Callable[[Conversation, str], None]
+    values: tuple[str, ...] = ()  # offered by completion
+    takes_path: bool = False
+
+
+def is_command(line: str) -> bool:
+    """`//text` is a message that begins with a slash."""
+    return line.startswith("/") and not line.startswith("//")
+
+
+def run_command(talk: Conversation, line: str) -> None:
+    """RequestError for an unknown name, and for what a command refuses."""
+    name, _, argument = checked(line)[1:].partition(" ")
+    command = COMMANDS.get(name.strip())
+    if command is None:
+        nearest = difflib.get_close_matches(name, COMMANDS, 1, 0.0) or ["help"]
+        raise RequestError(
+            f"there is no command /{name[:40]}: the nearest is /{nearest[0]}; /help lists them "
+            "all, and //text sends what begins with a slash"
+        )
+    argument = argument.strip()
+    if argument and not command.takes:
+        raise RequestError(f"/{name} takes nothing, found {argument[:60]!r}")
+    command.run(talk, argument)
+
+
+def _help(talk: Conversation, argument: str) -> None:
+    for name, command in COMMANDS.items():
+        say(f"  {f'/{name} {command.takes}'.rstrip():<42} {command.help}")
+    say("  Alt-Enter or a backslash at the end goes on in the next line; //text sends /text.")
+
+
+def _system(talk: Conversation, argument: str) -> None:
+    if argument:
+        talk.system = "" if argument == "off" else argument
+    say(f"system prompt: {talk.system}" if talk.system else "there is no system prompt")
+
+
+def _new(talk: Conversation, argument: str) -> None:
+    talk.clear()
+    say("a new conversation")
+
+
+def _retry(talk: Conversation, argument: str) -> None:
+    talk.retry()
+
+
+def _edit(talk: Conversation, argument: str) -> None:
+    """With a text, that is asked in the place of the last question; else it is there to edit."""
+    question = talk.undo()
+    if argument:
+        talk.ask(argument)
+    else:
+        talk.draft = question
+
+
+def _undo(talk: Conversation, argument: str) -> None:
+    say(f"taken back: {talk.undo()[:200]}")
+
+
+def _continue(talk: Conversation, argument: str) -> None:
+    talk.continue_last()
+
+
+def _model(talk: Conversation, argument: str) -> None:
+    if argument:
+        talk.load(argument)
+    say(f"{talk.model.name} from {talk.model.path}, on {talk.executor.device}")
+
+
+def _one_of(asked: str, known: tuple[str, ...], name: str) -> str:
+    """The value that was typed, or the one that begins so."""
+    if asked in known:
+        return asked
+    found = [value for value in known if value.startswith(asked)]
+    if len(found) != 1:
+        raise RequestError(f"/{name}: expected one of {', '.join(known)}, found {asked[:40]!r}")
+    return found[0]
+
+
+def _option(name: str, known: tuple[str, ...], talk: Conversation, argument: str) -> None:
+    """An option of the engine with a few values."""
+    if argument:
+        value: Any = _one_of(argument, known, name)
+        talk.reconfigure(replace(talk.options, **{name: value}))
+    used, asked = getattr(talk.executor, name), getattr(talk.options, name)
+    say(f"{name}: {used}" + ("" if used == asked else f" ({asked} was asked for)"))
+
+
+def _context(talk: Conversation, argument: str) -> None:
+    if argument:
+        talk.reconfigure(replace(talk.options, context=_whole(argument, "context")))
+    say(f"context: {talk.model.context} tokens, {talk.model.trained_context} trained")
+
+
+def _kv(talk: Conversation, argument: str) -> None:
+    if argument:
+        names = [_one_of(part.strip(), KV_TYPES, "kv") for part in argument.split(",")]
+        if len(names) > 2:
+            raise RequestError("/kv: expected one type, or those of keys and values")
+        kinds = [kind for name in names for kind in get_args(KvType) if kind == name]
+        talk.reconfigure(replace(talk.options, keys=kinds[0], values=kinds[-1]))
+    say(f"kv: {talk.executor.keys} keys, {talk.executor.values} values")
+
+
+def _overflow(talk: Conversation, argument: str) -> None:
+    if argument:
+        chosen = _one_of(argument, OVERFLOWS, "overflow")
+        talk.overflow = next(known for known in OVERFLOWS if known == chosen)
+    say(f"overflow: {talk.overflow}")
+
+
+def _number(name: str, field: str, talk: Conversation, argument: str) -> None:
+    """A setting of how tokens are chosen."""
+    if argument:
+        value: Any = _value(argument, name, type(getattr(SamplingOptions(), field)) is float)
+        sampling = replace(talk.sampling, **{field: value})
+        check(sampling)
+        talk.sampling = sampling
+    value = getattr(talk.sampling, field)
+    say(f"{name}: {'off' if value is None else value}")
+
+
+def _value(argument: str, name: str, fraction: bool) -> float | int | None:
+    if name == "seed" and argument == "off":
+        return None
+    if not fraction:
+        return _whole(argument, name)
+    try:
+        return float(argument)
+    except ValueError:
+        raise RequestError(f"/{name}: expected a number, found {argument[:40]!r}") from None
+
+
+def _whole(argument: str, name: str) -> int:
+    if not (argument.isascii() and argument.isdecimal() and len(argument) < 20):
+        raise RequestError(f"/{name}: expected a whole number, found {argument[:40]!r}")
+    return int(argument)
+
+
+def _stats(talk: Conversation, argument: str) -> None:
+    say(statistics(talk.finished) if talk.finished else "there is no answer yet")
+    cache = talk.newest_cache()
+    if cache is not None:
+        say(
+            f"cache: {cache.length} of {cache.context} tokens; {len(cache.prefixes)} prefixes of "
+            f"other conversations in {cache.pool_used / 2**20:.1f} of "
+            f"{cache.pool_budget / 2**20:.1f} MiB"
+        )
+    if talk.finished:
+        say(f"memory: {talk.finished.stats.peak_rss_bytes / 2**20:.0f} MiB at most")
+
+
+def _say_again(talk: Conversation, argument: str) -> None:
+    """The conversation as it is."""
+    for message in _all(talk):
+        say(f"{message.role}:")
+        for line in message.content.split("\n"):
+            say(f"  {line}")
+
+
+def _all(talk: Conversation) -> tuple[ChatMessage, ...]:
+    return (*((ChatMessage("system", talk.system),) if talk.system else ()), *talk.messages)
+
+
+def _quit(talk: Conversation, argument: str) -> None:
+    talk.over = True
+
+
+def _sampling(field: str, takes: str, what: str) -> tuple[str, SlashCommand]:
+    name = field.replace("_", "-")
+    return name, SlashCommand(f"[{takes}]", what, partial(_number, name, field))
+
+
+def _engine(name: str, known: tuple[str, ...], what: str) -> tuple[str, SlashCommand]:
+    return name, SlashCommand(f"[{'|'.join(known)}]", what, partial(_option, name, known), known)
+
+
+COMMANDS: dict[str, SlashCommand] = {
+    "help": SlashCommand("", "this list", _help),
+    "system": SlashCommand("[TEXT|off]", "the system prompt, from the next answer on", _system),
+    "new": SlashCommand("", "begin a new conversation", _new),
+    "retry": SlashCommand("", "another answer to the last question, with another seed", _retry),
+    "edit": SlashCommand("[TEXT]", "change the last question and ask it again", _edit),
+    "undo": SlashCommand("", "take the last question and its answer back", _undo),
+    "continue": SlashCommand("", "go on with the last answer", _continue),
+    "show": SlashCommand("", "the conversation so far", _say_again),
+    "model": SlashCommand("[MODEL]", "another model", _model, takes_path=True),
+    **dict(
+        (
+            _engine("mode", MODES, "how weights are kept"),
+            _engine("activations", ACTIVATIONS, "what products are made of"),
+            _engine("backend", BACKENDS, "who computes"),
+        )
+    ),
+    "kv": SlashCommand("[TYPE[,TYPE]]", "the cache's types", _kv, KV_TYPES),
+    "context": SlashCommand("[TOKENS]", "the size of the context", _context),
+    "overflow": SlashCommand(
+        f"[{'|'.join(OVERFLOWS)}]", "what happens when the context is full", _overflow, OVERFLOWS
+    ),
+    **dict(
+        (
+            _sampling("temperature", "T", "0: greedy"),
+            _sampling("top_k", "K", "0: off"),
+            _sampling("top_p", "P", "1: off"),
+            _sampling("min_p", "P", "0: off"),
+            _sampling("repetition_penalty", "R", "1: off"),
+            _sampling("seed", "N|off", "off: a new one for every answer"),
+            _sampling("max_new_tokens", "N", "of one answer"),
+        )
+    ),
+    "stats": SlashCommand("", "the last answer's speed, and the cache", _stats),
+    "gains": SlashCommand(
+        "[LAYER.HEAD=GAIN ...|off]", "weigh the outputs of attention heads", inspect.set_gains
+    ),
+    "attention": SlashCommand(
+        "FILE.npz LAYER.HEAD ...", "write attention maps to a file", inspect.export, takes_path=True
+    ),
+    "save": SlashCommand("FILE", "write the conversation", saved.save, takes_path=True),
+    "save-cache": SlashCommand(
+        "FILE", "write the cache of keys and values", saved.save_cache, takes_path=True
+    ),
+    "open": SlashCommand(
+        "FILE", "read a conversation or a cache that was saved", saved.open_kept, takes_path=True
+    ),
+    "quit": SlashCommand("", "leave", _quit),
+}

@@ -1,0 +1,199 @@
+"""A conversation in the terminal: what was said, and how the next answer is made."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from llm_lite.cli.terminal import interrupts
+from llm_lite.cli.terminal.answering import Answer, generate, report, wait_for
+from llm_lite.cli.terminal.output import say, warn
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.messages import (
+    CacheRewritten,
+    CacheStatus,
+    ChatMessage,
+    EngineOptions,
+    ExecutorChanged,
+    ExecutorInfo,
+    Generate,
+    GenerationFinished,
+    LoadModel,
+    ModelInfo,
+    ModelLoaded,
+    Overflow,
+    Reconfigure,
+    SamplingOptions,
+)
+
+Heads = dict[tuple[int, int], float]  # (layer, head) -> gain, where it is not 1
+
+
+@dataclass(slots=True)
+class Conversation:
+    engine: Engine
+    model: ModelInfo
+    executor: ExecutorInfo
+    options: EngineOptions
+    sampling: SamplingOptions
+    overflow: Overflow = "forget-middle"
+    raw: bool = False
+    system: str = ""
+    messages: tuple[ChatMessage, ...] = ()  # questions and answers in turns
+    draft: str = ""  # what the next line begins with, to be edited
+    over: bool = False
+    gains: Heads = field(default_factory=dict)
+    finished: GenerationFinished | None = None  # the last answer
+    cache: CacheStatus | None = None
+    forgotten: bool = False  # of this conversation, and it was said
+    request: int = 0
+
+    def ask(self, question: str) -> None:
+        """Errors: RequestError where no answer could be made; nothing was said then."""
+        asked = (*self.messages, ChatMessage("user", question))
+        answer = self._answer(asked, self.sampling)
+        self.messages = (*asked, ChatMessage("assistant", answer.text, tuple(answer.tokens)))
+
+    def retry(self) -> None:
+        """Another answer in the place of the last one, with another seed."""
+        before = self.last_turn()[0]
+        if self.sampling.temperature == 0:
+            say("at temperature 0 the answer is the same for every seed")
+        answer = self._answer(before, replace(self.sampling, seed=secrets.randbelow(1 << 32)))
+        self.messages = (*before, ChatMessage("assistant", answer.text, tuple(answer.tokens)))
+
+    def continue_last(self) -> None:
+        """Go on with the last answer, where it was stopped or at its limit."""
+        before, last = self.last_turn()
+        answer = self._answer((*before, last), self.sampling, continue_last=True)
+        tokens = (*last.tokens, *answer.tokens)
+        self.messages = (*before, ChatMessage("assistant", last.content + answer.text, tokens))
+
+    def undo(self) -> str:
+        """Take the last question and its answer back; the question."""
+        before = self.last_turn()[0]
+        self.messages = before[:-1]
+        return before[-1].content
+
+    def last_turn(self) -> tuple[tuple[ChatMessage, ...], ChatMessage]:
+        """What was said up to the last question, and its answer. RequestError where there is no
+        answer yet."""
+        if not self.messages:
+            raise RequestError("there is no answer yet")
+        return self.messages[:-1], self.messages[-1]
+
+    def clear(self) -> None:
+        self.messages, self.forgotten, self.draft = (), False, ""
+
+    def load(self, source: str) -> None:
+        """Another model goes on with what was said, as text: its tokens are others."""
+        self.engine.send(LoadModel(source, self.options))
+        loaded = wait_for(self.engine, ModelLoaded, cancel=True)
+        self.model, self.executor, self.gains = loaded.model, loaded.executor, {}
+        self.messages = tuple(replace(message, tokens=()) for message in self.messages)
+
+    def reconfigure(self, options: EngineOptions) -> None:
+        """Run the model otherwise. RequestError where that cannot be; it stays as it was then."""
+        self.engine.send(Reconfigure(options))
+        changed = wait_for(self.engine, ExecutorChanged, cancel=True)
+        self.options, self.executor, self.model = options, changed.executor, changed.model
+
+    def newest_cache(self) -> CacheStatus | None:
+        """What the engine said last of its cache."""
+        for event in self.engine.poll():
+            report(event)
+            if isinstance(event, CacheStatus):
+                self.cache = event
+        return self.cache
+
+    def next_request(self) -> int:
+        self.request += 1
+        return self.request
+
+    def _answer(
+        self,
+        messages: tuple[ChatMessage, ...],
+        sampling: SamplingOptions,
+        *,
+        continue_last: bool = False,
+    ) -> Answer:
+        system = (ChatMessage("system", self.system),) if self.system else ()
+        command = Generate(
+            self.next_request(),
+            (*system, *messages),
+            sampling,
+            continue_last=continue_last,
+            raw=self.raw,
+            overflow=self.overflow,
+        )
+        answer = generate(self.engine, command, shown=True)
+        self.finished = answer.finished
+        self.cache = answer.cache or self.cache
+        if answer.rewritten and not self.forgotten:
+            self.forgotten = True
+            say(_what_was_forgotten(answer.rewritten, self.model.context))
+        return answer
+
+
+def converse(talk: Conversation) -> None:
+    """Read lines and answer them until the person leaves."""
+    from llm_lite.cli.conversation.commands import COMMANDS, is_command, run_command
+    from llm_lite.cli.conversation.line_editor import make_editor
+
+    say(
+        f"{talk.model.name} on {talk.executor.device}. "
+        "Ctrl-C stops an answer, Ctrl-D leaves, /help says what else there is."
+    )
+    read = make_editor(COMMANDS)
+    while not talk.over:
+        line = _read(read, talk)
+        if line is None:
+            return
+        try:
+            if is_command(line):
+                run_command(talk, line)
+            elif line.strip():
+                talk.ask(checked(line.removeprefix("/") if line.startswith("//") else line))
+        except LlmLiteError as error:
+            warn(str(error))
+        except KeyboardInterrupt:  # the second one during an answer, or one between two answers
+            interrupts.answered()
+            say("")
+
+
+def _read(read: Callable[[str], str], talk: Conversation) -> str | None:
+    """A line, "" where it was cleared or is no text; None at the end."""
+    draft, talk.draft = talk.draft, ""
+    try:
+        return read(draft)
+    except EOFError:
+        say("")
+        return None
+    except KeyboardInterrupt:
+        interrupts.answered()
+        say("")
+        return ""
+    except LlmLiteError as error:
+        warn(str(error))
+        return ""
+
+
+def checked(text: str, source: str = "the line") -> str:
+    """Bytes that are no UTF-8 reach Python as lone surrogates: refuse them with a sentence."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise RequestError(f"{source} is not valid UTF-8 at character {error.start}") from None
+    return text
+
+
+def _what_was_forgotten(event: CacheRewritten, context: int) -> str:
+    gone = sum(last - first for first, last in event.forgotten)
+    where = ", ".join(f"{first} to {last - 1}" for first, last in event.forgotten)
+    return (
+        f"the context of {context} tokens is full: the model no longer sees {gone} tokens of this "
+        f"conversation (positions {where}), and will forget more as it goes on; /overflow changes "
+        "that, /new begins anew"
+    )

@@ -1,0 +1,141 @@
+"""`llm-lite doctor`: devices, queues, features, and what auto would choose and why."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from llm_lite.cli.main import engine_options
+from llm_lite.cli.terminal.output import say, show, show_json, warn
+from llm_lite.core.exec.cpu.executor import cpu_features, default_threads, isa_name, processor_name
+from llm_lite.core.gpu.device import list_devices
+from llm_lite.core.gpu.info import DeviceInfo
+from llm_lite.core.loading import backends, loader
+from llm_lite.core.metrics.modes import measure_modes, recommend
+
+
+def run(arguments: argparse.Namespace) -> int:
+    report = _report(arguments)
+    if arguments.benchmark_modes:
+        report["modes"] = _benchmark(arguments)
+    if arguments.json:
+        show_json(report)
+    else:
+        _print(report)
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> dict[str, Any]:
+    choice = backends.choose(engine_options(arguments), None)
+    try:
+        chosen = {
+            "backend": choice.backend,
+            "device": backends.device_name(choice),
+            "activations": backends.activations(choice, arguments.activations),
+            "reason": choice.reason or _reason(choice, arguments.backend),
+        }
+    finally:
+        if choice.owns_device and choice.device is not None:
+            choice.device.close()
+    return {
+        "processor": {
+            "name": processor_name(),
+            "threads": default_threads(),
+            "kernels": isa_name(),
+            "features": cpu_features(),
+        },
+        "devices": [_device(device) for device in list_devices()],
+        "auto": chosen,
+    }
+
+
+def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Speed and size of every mode that fits into memory, and the one to choose."""
+    file = loader.open_model(arguments.model, lambda *_: None, warn)
+    told: set[str] = set()
+
+    def progress(stage: str, fraction: float) -> None:
+        mode = stage.removeprefix("measuring ")
+        if mode != stage and mode not in told:
+            told.add(mode)
+            say(f"measuring {mode}")
+
+    try:
+        rows = measure_modes(file, engine_options(arguments), None, progress)
+    finally:
+        file.close()
+    best, reason = recommend(rows)
+    return {
+        "model": str(file.path),
+        "rows": [asdict(row) for row in rows],
+        "recommended": rows[best].mode,
+        "reason": reason,
+    }
+
+
+def _reason(choice: backends.Choice, asked: str) -> str:
+    if asked != "auto":
+        return f"--backend {asked} asks for it"
+    return f"{backends.device_name(choice)} computes in hardware"
+
+
+def _device(info: DeviceInfo) -> dict[str, Any]:
+    return {
+        "index": info.index,
+        "name": info.name,
+        "kind": info.kind,
+        "driver": info.driver,
+        "api_version": ".".join(map(str, info.api_version)),
+        "memory_bytes": info.memory_bytes,
+        "queue_families": [asdict(family) for family in info.queue_families],
+        "subgroup_size": info.subgroup_size,
+        "max_storage_buffer_range": info.max_storage_buffer_range,
+        "features": dict(info.features),
+        "usable": info.usable,
+        "why_not": info.why_not,
+    }
+
+
+def _print(report: dict[str, Any]) -> None:
+    processor = report["processor"]
+    features = ", ".join(processor["features"]) or "none"
+    show(f"Processor   {processor['name']}")
+    show(f"            {processor['threads']} threads, kernels: {processor['kernels']}")
+    show(f"            features: {features}")
+    if not report["devices"]:
+        show("Vulkan      no device found (is a driver installed?)")
+    for device in report["devices"]:
+        _print_device(device)
+    auto = report["auto"]
+    show(f"Auto        {auto['backend']} on {auto['device']}, activations {auto['activations']}")
+    show(f"            because {auto['reason']}")
+    if "modes" in report:
+        _print_modes(report["modes"])
+
+
+def _print_device(device: dict[str, Any]) -> None:
+    queues = ", ".join(
+        f"{family['count']} (flags {family['flags']:#x})" for family in device["queue_families"]
+    )
+    used = ", ".join(name for name, has in device["features"].items() if has) or "none"
+    show(f"Vulkan {device['index']}    {device['name']} ({device['kind']}), {device['driver']}")
+    show(
+        f"            Vulkan {device['api_version']}, {device['memory_bytes'] / 2**30:.1f} GiB, "
+        f"subgroups of {device['subgroup_size']}, buffers up to "
+        f"{device['max_storage_buffer_range'] / 2**20:.0f} MiB"
+    )
+    show(f"            queues a family: {queues}")
+    show(f"            features used: {used}")
+    if not device["usable"]:
+        show(f"            not usable: {device['why_not']}")
+
+
+def _print_modes(modes: dict[str, Any]) -> None:
+    show(f"\n{'mode':<12}{'activations':<13}{'weights':>11}{'prompt':>13}{'answer':>13}")
+    for row in modes["rows"]:
+        show(
+            f"{row['mode']:<12}{row['activations']:<13}{row['weight_bytes'] / 2**20:>7.1f} MiB"
+            f"{row['prefill_tok_s']:>7.1f} tok/s{row['decode_tok_s']:>7.1f} tok/s"
+        )
+    show(f"Recommended {modes['recommended']}: {modes['reason']}")

@@ -1,0 +1,46 @@
+"""What the command `llm-lite` runs: Ctrl-C leaves no traceback, even while modules are imported.
+
+A signal's default action ends the program at once; Python's own handler, which raises
+KeyboardInterrupt, is in place only where something answers it.
+"""
+
+import gc
+import os
+import signal
+import sys
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+_ANSWERS = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # no background job
+if _ANSWERS:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+if resource and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+    # NumPy's OpenBLAS reserves addresses for each of its threads, and where it gets none it raises
+    # SIGINT, of all signals: no person has pressed Ctrl-C.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from llm_lite.cli import main as cli  # noqa: E402
+from llm_lite.cli.terminal import endings, interrupts  # noqa: E402
+
+
+def main() -> int:
+    """The exit code of `cli.main.main`; does not return where threads are left that would not
+    survive the interpreter's end."""
+    endings.catch_all()
+    try:
+        if _ANSWERS:
+            interrupts.install()
+        code = cli.main(imported=gc.freeze)  # modules stay: no collection looks at them
+        interrupts.end()
+    except KeyboardInterrupt:  # between the two
+        code = interrupts.CODE
+        interrupts.end()
+    return endings.leave(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

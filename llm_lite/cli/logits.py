@@ -1,0 +1,46 @@
+"""`llm-lite logits`: float32 [n_tokens, n_vocab] of a text, on the executor asked for."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+from llm_lite.cli.main import engine_options
+from llm_lite.cli.terminal.inputs import executor_fields, read_tokens
+from llm_lite.cli.terminal.output import show_json, warn
+from llm_lite.core.files.writing import check_place, replaced
+from llm_lite.core.loading import loader
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check_place(arguments.out)
+    file = loader.open_model(arguments.model, lambda *_: None, warn)
+    try:
+        tokens = read_tokens(arguments, file)
+        runner = loader.start(
+            file, engine_options(arguments), None, lambda *_: None, every_output=True
+        )
+        try:
+            started = time.perf_counter()
+            logits = runner.session.logits(tokens)
+            seconds = time.perf_counter() - started
+        finally:
+            runner.close()
+        with replaced(arguments.out) as out:
+            np.save(out, logits)
+        if arguments.json:
+            info = runner.executor_info
+            show_json(
+                {
+                    "tokens": tokens,
+                    "shape": list(logits.shape),
+                    "out": str(arguments.out),
+                    **executor_fields(info),
+                    "seconds": seconds,
+                }
+            )
+    finally:
+        file.close()
+    return 0

@@ -1,0 +1,341 @@
+"""The command line: what `llm-lite` understands, and one sentence for whatever goes wrong."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from llm_lite.cli.terminal import endings, interrupts, streams
+from llm_lite.cli.terminal.signals import ends_in_order
+from llm_lite.core.messages import (
+    ACTIVATIONS,
+    BACKENDS,
+    KV_TYPES,
+    MODES,
+    OVERFLOWS,
+    EngineOptions,
+    KvType,
+    SamplingOptions,
+)
+from llm_lite.core.plain_text import one_line
+from llm_lite.core.text.sandbox.process import sandbox
+
+# Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
+_COMMANDS = {
+    "desktop": "llm_lite.cli.desktop",
+    "tour": "llm_lite.cli.tour",
+    "chat": "llm_lite.cli.chat",
+    "logits": "llm_lite.cli.logits",
+    "attention": "llm_lite.cli.attention",
+    "bench": "llm_lite.cli.bench",
+    "slice": "llm_lite.cli.slicing",
+    "synth": "llm_lite.cli.synth",
+    "perplexity": "llm_lite.cli.perplexity",
+    "models": "llm_lite.cli.models",
+    "doctor": "llm_lite.cli.doctor",
+    "quantize": "llm_lite.cli.quantize",
+    "verify": "llm_lite.cli.verify",
+}
+_LONGEST_ERROR = 400  # characters
+INTERRUPTED = interrupts.CODE
+
+
+@ends_in_order
+def main(
+    argv: Sequence[str] | None = None, *, imported: Callable[[], object] = lambda: None
+) -> int:
+    """Run a command; its exit code, as `llm_lite.cli.terminal.endings` decides it.
+
+    `imported` is called when the command's modules are there, before it runs.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    streams.prepare()
+    return endings.ended(lambda: _run(words, imported))
+
+
+def _run(words: list[str], imported: Callable[[], object]) -> int:
+    arguments = _parser().parse_args(_with_command(words))
+    if hasattr(arguments, "backend"):  # a model will be loaded: it starts while we import
+        sandbox().warm()
+    command = importlib.import_module(_COMMANDS[arguments.command])
+    imported()
+    return int(command.run(arguments))
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors quote what was typed."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(one_line(message[:_LONGEST_ERROR]))
+
+
+def engine_options(arguments: argparse.Namespace) -> EngineOptions:
+    return EngineOptions(
+        backend=arguments.backend,
+        device=arguments.device,
+        mode=arguments.mode,
+        activations=arguments.activations,
+        keys=arguments.kv[0],
+        values=arguments.kv[1],
+        threads=arguments.threads,
+        context=arguments.ctx,
+    )
+
+
+def sampling_options(arguments: argparse.Namespace) -> SamplingOptions:
+    defaults = SamplingOptions()
+
+    def given(value: float | int | None, default: float | int) -> float | int:
+        return default if value is None else value
+
+    return SamplingOptions(
+        temperature=given(arguments.temperature, defaults.temperature),
+        top_k=int(given(arguments.top_k, defaults.top_k)),
+        top_p=given(arguments.top_p, defaults.top_p),
+        min_p=given(arguments.min_p, defaults.min_p),
+        repetition_penalty=given(arguments.repetition_penalty, defaults.repetition_penalty),
+        seed=arguments.seed,
+        max_new_tokens=int(given(arguments.max_new_tokens, defaults.max_new_tokens)),
+    )
+
+
+def _with_command(words: list[str]) -> list[str]:
+    """`llm-lite` and `llm-lite FILE` open the desktop."""
+    if words and (words[0] in _COMMANDS or words[0] in ("-h", "--help", "--version")):
+        return words
+    return ["desktop", *words]
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="llm-lite",
+        description="Run a language model on your own machine and see inside it while it talks.",
+        epilog="Without a command, the desktop opens. MODEL is the path of a GGUF file, a "
+        "Hugging Face directory or a catalogue name (see `llm-lite models list`); without one, "
+        "smollm2-135m-instruct.",
+    )
+    parser.add_argument("--version", action="version", version=f"llm-lite {_version()}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    engine = _engine_parent()
+    answering = [engine, _sampling_parent()]
+
+    desktop = commands.add_parser("desktop", parents=answering, help="open the window")
+    desktop.add_argument("model", nargs="?", metavar="MODEL")
+
+    tour = commands.add_parser(
+        "tour", parents=answering, help="drive the real interface offscreen and write its pictures"
+    )
+    tour.add_argument("directory", type=Path, metavar="DIR")
+    tour.add_argument("--prompt", help="what to ask the model")
+    tour.add_argument("--model", metavar="MODEL")
+
+    chat = commands.add_parser("chat", parents=answering, help="talk in the terminal")
+    chat.add_argument("model", nargs="?", metavar="MODEL")
+    chat.add_argument(
+        "-p", "--prompt", metavar="TEXT", help="ask once; else read from the terminal"
+    )
+    chat.add_argument("--system", metavar="TEXT", help="the system prompt")
+    chat.add_argument("--raw", action="store_true", help="no chat template")
+    chat.add_argument("--json", action="store_true", help="one object instead of a stream")
+    chat.add_argument(
+        "--overflow",
+        choices=OVERFLOWS,
+        help="when the context is full; by default a conversation forgets its middle, and one "
+        "answer stops",
+    )
+
+    _instrument(commands, "logits", "logits after every token of a text", "X.npy")
+    attention = _instrument(
+        commands, "attention", "attention probabilities of every head over a text", "X.npz"
+    )
+    attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
+    attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
+
+    bench = commands.add_parser("bench", parents=[engine], help="measure speed")
+    bench.add_argument("model", nargs="?", metavar="MODEL")
+    bench.add_argument("--prompt-tokens", type=int, default=512)
+    bench.add_argument("--new-tokens", type=int, default=128)
+    bench.add_argument("--depth", type=int, default=0, help="tokens in the cache beforehand")
+    bench.add_argument("--repeat", type=int, default=3)
+    bench.add_argument(
+        "--conversation",
+        type=int,
+        metavar="TOKENS",
+        help="before the second turn whose reuse is measured; 0: none; by default 2000",
+    )
+    bench.add_argument("--json", action="store_true")
+
+    cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")
+    cut.add_argument(
+        "source", type=Path, metavar="SRC", help="a Hugging Face directory or a variant"
+    )
+    cut.add_argument("target", type=Path, metavar="DST", help="the directory to write")
+    cut.add_argument(
+        "--config", required=True, metavar="E2B|NAME|FILE", help="which layers and widths stay"
+    )
+    cut.add_argument("--view", action="store_true", help="use SRC's files instead of copying them")
+
+    synth = commands.add_parser(
+        "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"
+    )
+    synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b|smollm2-135m")
+    synth.add_argument("target", type=Path, metavar="DST", help="the directory or file to write")
+    synth.add_argument("--mode", metavar="int4|int8|fp16|fp32", help="int4 if left out")
+    synth.add_argument(
+        "--format", choices=["variant", "gguf"], default="variant", help="GGUF files are of Q4_0"
+    )
+    synth.add_argument("--seed", type=_at_least(0), default=0)
+    _perplexity(commands)
+    _quantize(commands)
+
+    verify = commands.add_parser("verify", help="look for damage in a model's files")
+    verify.add_argument("model", nargs="?", metavar="MODEL")
+    verify.add_argument("--json", action="store_true")
+
+    models = commands.add_parser("models", help="the models known by name")
+    models.add_argument("action", choices=["list"])
+    models.add_argument("--json", action="store_true")
+
+    doctor = commands.add_parser("doctor", parents=[engine], help="what this machine offers")
+    doctor.add_argument("--json", action="store_true")
+    doctor.add_argument(
+        "--benchmark-modes",
+        action="store_true",
+        help="measure every weight mode here, and recommend one",
+    )
+    doctor.add_argument("--model", metavar="MODEL", help="to measure with; else the default model")
+    return parser
+
+
+def _instrument(
+    commands: argparse._SubParsersAction[_Parser], name: str, what: str, out: str
+) -> _Parser:
+    """A command that runs a model exactly over a text and writes an array."""
+    # set_defaults below changes the parent's own actions, hence a parent of its own.
+    parser = commands.add_parser(
+        name, parents=[_engine_parent()], help=f"the exact instrument: {what}"
+    )
+    parser.add_argument("model", metavar="MODEL")
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--text", metavar="T")
+    given.add_argument("--text-file", type=Path, metavar="F")
+    given.add_argument("--tokens", metavar="1,2,3")
+    parser.add_argument("--out", type=Path, required=True, metavar=out)
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(kv=("fp32", "fp32"), activations="a32")
+    return parser
+
+
+def _perplexity(commands: argparse._SubParsersAction[_Parser]) -> None:
+    what = "the exact instrument: perplexity of a text, and divergence from another weight mode"
+    parser = commands.add_parser("perplexity", parents=[_engine_parent()], help=what)
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--file", type=Path, required=True, metavar="F", help="a text, UTF-8")
+    parser.add_argument("--reference-mode", choices=MODES, default="fp32")
+    parser.add_argument(
+        "--reference", metavar="MODEL", help="whose the reference is, if not the same file's"
+    )
+    parser.add_argument(
+        "--reference-kv",
+        type=_kv_types,
+        metavar="TYPE[,TYPE]",
+        help="the cache's types of the reference, if not the same",
+    )
+    parser.add_argument("--chunks", type=_at_least(0), default=0, help="at most; 0: all")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)
+
+
+def _quantize(commands: argparse._SubParsersAction[_Parser]) -> None:
+    what = "write a model's weights in another mode, as a directory that loads at once"
+    parser = commands.add_parser("quantize", help=what)
+    parser.add_argument("source", metavar="SRC", help="a GGUF file, a directory or a known name")
+    parser.add_argument("destination", metavar="DST", help="the directory to write")
+    parser.add_argument("--mode", required=True, metavar="int4|int8|fp16|fp32")
+    parser.add_argument(
+        "--calibrate", type=Path, metavar="FILE", help="a text to measure the matrices' inputs with"
+    )
+    parser.add_argument("--force", action="store_true", help="replace a variant that is there")
+    parser.add_argument("--threads", type=_at_least(0), default=0, metavar="N")
+    parser.add_argument("--json", action="store_true", help="the report as one object")
+
+
+def _engine_parent() -> _Parser:
+    """Of every command that runs a model."""
+    parent = _Parser(add_help=False)
+    engine = parent.add_argument_group("engine")
+    engine.add_argument("--backend", choices=BACKENDS, default="auto")
+    engine.add_argument("--device", type=_at_least(0), metavar="N", help="see `llm-lite doctor`")
+    engine.add_argument("--mode", choices=MODES, default="as-stored", help="how weights are kept")
+    engine.add_argument("--activations", choices=ACTIVATIONS, default="auto")
+    engine.add_argument(
+        "--kv",
+        type=_kv_types,
+        default=("fp16", "fp16"),
+        metavar="TYPE[,TYPE]",
+        help=f"the cache's type, or those of keys and values: {', '.join(KV_TYPES)}",
+    )
+    engine.add_argument("--threads", type=_at_least(0), default=0, metavar="N")
+    engine.add_argument(
+        "--ctx", type=_at_least(0), default=0, metavar="TOKENS", help="context size"
+    )
+    return parent
+
+
+def _sampling_parent() -> _Parser:
+    """Of commands that let it answer."""
+    parent = _Parser(add_help=False)
+    sampling = parent.add_argument_group("sampling")
+    sampling.add_argument("--seed", type=_at_least(0))
+    sampling.add_argument("--temperature", type=float, help="0: greedy")
+    sampling.add_argument("--top-k", type=int)
+    sampling.add_argument("--top-p", type=float)
+    sampling.add_argument("--min-p", type=float)
+    sampling.add_argument("--repetition-penalty", type=float)
+    sampling.add_argument("--max-new-tokens", type=_at_least(1), metavar="N")
+    return parent
+
+
+def _kv_types(text: str) -> tuple[KvType, KvType]:
+    """Of keys and values; one stands for both."""
+    found = [kind for name in text.split(",") for kind in KV_TYPES if kind == name]
+    if len(found) != text.count(",") + 1 or len(found) > 2:
+        known = ", ".join(KV_TYPES)
+        problem = f"expected one or two of {known}, with a comma between, found {text!r}"
+        raise argparse.ArgumentTypeError(problem)
+    return found[0], found[-1]
+
+
+class _at_least:  # noqa: N801  argparse shows the name
+    def __init__(self, low: int) -> None:
+        self._low = low
+        self.__name__ = f"integer of at least {low}"
+
+    def __call__(self, text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            problem = f"expected a whole number, found {text!r}"
+            raise argparse.ArgumentTypeError(problem) from None
+        if value < self._low:
+            raise argparse.ArgumentTypeError(f"expected at least {self._low}, found {value}")
+        return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("llm-lite")
+    except PackageNotFoundError:  # run from a source tree that was not installed
+        return "0 (not installed)"
+
+
+if __name__ == "__main__":
+    from llm_lite.cli.entry import main as program
+
+    sys.exit(program())

@@ -1,0 +1,1 @@
+"""What commands share: standard streams, signals, how a command ends, the answer as it comes."""

@@ -1,0 +1,135 @@
+"""What the engine says while a command waits for it: answers stream out, warnings are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from llm_lite.cli.terminal import interrupts
+from llm_lite.cli.terminal.output import say, stream, warn
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import (
+    CacheRewritten,
+    CacheStatus,
+    CancelLoad,
+    Event,
+    ExecutorChanged,
+    FileDamaged,
+    Generate,
+    GenerationFinished,
+    LoadFailed,
+    Logged,
+    ModelLoaded,
+    Stop,
+    TokenDecoded,
+)
+
+_POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing arrives
+
+E = TypeVar("E")
+
+
+@dataclass(slots=True)
+class Answer:
+    text: str = ""
+    tokens: list[int] = field(default_factory=list)
+    finished: GenerationFinished | None = None
+    rewritten: CacheRewritten | None = None  # where something was forgotten: what is left now
+    cache: CacheStatus | None = None
+    interrupted: bool = False
+
+
+def generate(engine: Engine, command: Generate, *, shown: bool) -> Answer:
+    """The answer, streamed to standard output as it comes where it is `shown`; Ctrl-C ends it.
+
+    RequestError where it could not be made.
+    """
+    answer, stopping = Answer(), False
+    with interrupts.noted() as interrupted:
+        engine.send(command)
+        while answer.finished is None:
+            if interrupted.is_set() and not stopping:
+                stopping = True
+                engine.send(Stop())
+            for event in engine.wait(_POLL_SECONDS):
+                _take(answer, event, command.request, shown)
+        answer.interrupted = interrupted.is_set()
+    _finish(answer.finished, shown)
+    return answer
+
+
+def _take(answer: Answer, event: Event, request: int, shown: bool) -> None:
+    report(event)
+    if getattr(event, "request", request) != request:  # of an answer that was given up
+        return
+    if isinstance(event, TokenDecoded):
+        answer.text += event.text
+        answer.tokens.append(event.token)
+        if shown:
+            stream(event.text)
+    elif isinstance(event, CacheRewritten):
+        answer.rewritten = event
+    elif isinstance(event, CacheStatus):
+        answer.cache = event
+    elif isinstance(event, GenerationFinished):
+        answer.finished = event
+
+
+def _finish(finished: GenerationFinished, shown: bool) -> None:
+    if finished.stop_reason == "error":
+        raise RequestError(finished.message)
+    if shown:
+        stream("\n")  # now: what follows goes to another stream
+    say(statistics(finished))
+    if finished.message:
+        say(finished.message)
+
+
+def statistics(finished: GenerationFinished) -> str:
+    stats = finished.stats
+    return (
+        f"[{finished.stop_reason}] {stats.prompt_tokens} prompt tokens "
+        f"({stats.reused_tokens} reused) at {stats.prefill_tok_s:.1f} tok/s, "
+        f"first token after {stats.ttft_ms:.0f} ms, "
+        f"{stats.new_tokens} tokens at {stats.decode_tok_s:.1f} tok/s"
+    )
+
+
+def wait_for_model(engine: Engine) -> ModelLoaded:
+    """RequestError where it cannot be loaded."""
+    return wait_for(engine, ModelLoaded)
+
+
+def wait_for(engine: Engine, kind: type[E], *, cancel: bool = False) -> E:
+    """The next event of a kind; RequestError for a LoadFailed before. With `cancel`, Ctrl-C
+    cancels the load."""
+    if not cancel:
+        return _next(engine, kind)
+    with interrupts.noted() as interrupted:
+        return _next(engine, kind, interrupted.is_set)
+
+
+def _next(engine: Engine, kind: type[E], cancelled: Callable[[], bool] = lambda: False) -> E:
+    cancelling = False
+    while True:
+        if not cancelling and cancelled():
+            cancelling = True
+            engine.send(CancelLoad())
+        for event in engine.wait(_POLL_SECONDS):
+            report(event)
+            if isinstance(event, LoadFailed):
+                raise RequestError(event.message)
+            if isinstance(event, kind):
+                return event
+
+
+def report(event: Event) -> None:
+    """What a person should know of at once."""
+    if isinstance(event, Logged) and event.level == "warning":
+        warn(event.text)
+    elif isinstance(event, FileDamaged):
+        warn(event.message)
+    elif isinstance(event, ExecutorChanged):
+        warn(f"inference moved to {event.executor.device}: {event.executor.reason}")

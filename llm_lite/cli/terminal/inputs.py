@@ -1,0 +1,41 @@
+"""What commands share: a text read as tokens, and what a report says of the executor."""
+
+from __future__ import annotations
+
+import argparse
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.files.text_input import read_text
+from llm_lite.core.generation.prompt import check_size
+from llm_lite.core.loading.loader import ModelFile
+from llm_lite.core.messages import ChatMessage, ExecutorInfo
+
+
+def read_tokens(arguments: argparse.Namespace, file: ModelFile) -> list[int]:
+    """What --tokens, --text or --text-file give; texts that cannot fit are refused unread."""
+    tokenizer = file.tokenizer
+    if arguments.tokens is not None:
+        try:
+            return [int(word) for word in arguments.tokens.split(",")]
+        except ValueError:
+            raise RequestError(
+                f"--tokens: expected numbers with commas between, found {arguments.tokens[:60]!r}"
+            ) from None
+    context = arguments.ctx or file.model.shape.trained_context
+    text = arguments.text
+    if text is None:
+        text = read_text(arguments.text_file, context * tokenizer.longest_token_bytes)
+    check_size(tokenizer, (ChatMessage("user", text),), context)
+    return list(tokenizer.encode(text, add_special=True))
+
+
+def executor_fields(info: ExecutorInfo) -> dict[str, str]:
+    """Of a report with `--json`: what the numbers were computed on, and how exactly."""
+    return {
+        "backend": info.backend,
+        "device": info.device,
+        "mode": info.mode,
+        "activations": info.activations,
+        "keys": info.keys,
+        "values": info.values,
+    }

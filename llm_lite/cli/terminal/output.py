@@ -1,0 +1,100 @@
+"""The one door to the terminal: results go to standard output, all else to standard error.
+
+Text from outside (names in files, paths, tokens, refusals of templates) passes `core.plain_text`
+here, so that no other part of the program has to think of it. Nothing else in this folder prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import Any
+
+from llm_lite.cli.terminal import streams
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.plain_text import lines, one_line
+
+
+def show(text: str = "") -> None:
+    """Lines of a report, on standard output."""
+    _write(lines(text) + "\n")
+
+
+def show_json(value: Any) -> None:
+    """One object on a line; what is not ASCII is escaped, as a terminal may take it for control.
+
+    Numbers in it are finite: ValueError, a defect of who made them, else.
+    """
+    _write(json.dumps(value, allow_nan=False) + "\n")
+
+
+def stream(text: str) -> None:
+    """A piece of an answer, at once. To a file or a pipe it goes as it is: there it is data."""
+    _write(lines(text) if sys.stdout.isatty() else text)
+    finish()
+
+
+def finish() -> None:
+    """Write what is buffered, here, where a failure can be told."""
+    _tell("")
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _fail(error)
+
+
+def say(text: str) -> None:
+    """A sentence on standard error; nobody is told where that cannot be written."""
+    _tell(one_line(text) + "\n")
+
+
+def tell_lines(text: str) -> None:
+    """Several lines on standard error, as of a traceback."""
+    _tell(lines(text).rstrip("\n") + "\n")
+
+
+def warn(text: str) -> None:
+    """A sentence on standard error that says who speaks."""
+    say(f"llm-lite: {text}")
+
+
+def prompt(text: str) -> None:
+    """What stands before the line that is typed."""
+    finish()
+    _tell(one_line(text))
+
+
+def overwrite(text: str, *, last: bool = False) -> None:
+    """A line on standard error that the next one takes the place of, where a terminal is."""
+    if not sys.stderr.isatty():
+        say(text)
+        return
+    import shutil  # not before there is something long to wait for
+
+    width = shutil.get_terminal_size().columns - 1
+    _tell(f"\r\x1b[K{one_line(text)[:width]}" + ("\n" if last else ""))
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except OSError as error:
+        _fail(error)
+
+
+def _tell(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        with contextlib.suppress(OSError):
+            streams.abandon(sys.stderr)
+
+
+def _fail(error: OSError) -> None:
+    """The reader that left, as of `| head`, passes through; for all else there is a sentence."""
+    streams.abandon(sys.stdout)
+    if isinstance(error, BrokenPipeError):
+        raise error
+    raise LlmLiteError(f"standard output cannot be written: {error.strerror or error}") from None
