@@ -17,7 +17,7 @@ from llm_lite.core.files import folders
 from llm_lite.core.files.folders import remove_folder
 from llm_lite.core.formats.variant.reader import listed_files, open_variant
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
-from tests.core.writing_runs import as_root, child
+from tests.core.files.writing_runs import as_root, child
 from tests.paths import ROOT
 
 MANIFEST = {"tokenizer": "t", "source": {}, "report": {}}

@@ -1,0 +1,322 @@
+"""A conversation on a terminal of its own: odd bytes, a full context, commands, the line editor."""
+
+import json
+import os
+import re
+import stat
+import sys
+
+import pytest
+
+from llm_lite.cli.conversation.commands import COMMANDS
+from tests.cli.terminal_runs import GREEDY, NUMPY
+from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
+
+if sys.platform == "win32":
+    pytest.skip("terminals of this kind are Unix'", allow_module_level=True)
+
+from tests.cli.on_terminal import on_terminal
+
+ANSWERED = "tok/s\r\n"
+
+
+@pytest.fixture
+def talk(tiny_llama, tmp_path):
+    """A conversation in plain lines, past its greeting."""
+    words = ("chat", tiny_llama, *NUMPY, *GREEDY, "--max-new-tokens", "6")
+    with on_terminal(*words, home=tmp_path) as terminal:
+        terminal.until("> ")
+        yield terminal
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """No token ends its answers."""
+    size = TinyLlama(seed=2, context=100_000)
+    metadata = llama_metadata(size) | {"tokenizer.ggml.token_type": [1] * size.vocab}
+    del metadata["tokenizer.ggml.eos_token_id"]
+    path = tmp_path / "endless.gguf"
+    path.write_bytes(build_gguf(metadata, llama_tensors(size)))
+    return path
+
+
+def say(terminal, line):
+    """What is answered to a line, up to the next prompt."""
+    terminal.line(line)
+    terminal.until("\n")  # the echo
+    return terminal.until("> ").removesuffix("> ").strip()
+
+
+def leave(terminal):
+    terminal.type(b"\x04")
+    assert terminal.end() == (0, "\r\n")
+
+
+def test_bytes_that_are_no_text(talk):
+    talk.type(b"a\xff\xfe\r")
+    assert "llm-lite: the line is not valid UTF-8 at byte 1" in talk.until("> ")
+    assert "[length]" in say(talk, "Hello there")
+    leave(talk)
+
+
+def test_a_full_context_forgets_and_says_so_once(talk):
+    answers = [say(talk, "on the sea on the sea on the sea " + str(n)) for n in range(8)]
+    assert all("[length]" in answer for answer in answers), answers
+    told = [answer for answer in answers if "the model no longer sees" in answer]
+    assert len(told) == 1
+    assert re.search(r"the context of 128 tokens is full: .* \d+ tokens .* \(positions ", told[0])
+    assert say(talk, "/overflow stop") == "overflow: stop"
+    assert "but the context holds 128" in say(talk, "and now?")
+    assert say(talk, "/new") == "a new conversation"
+    assert "[length]" in say(talk, "and now?")
+    leave(talk)
+
+
+def test_commands_change_how_it_answers(talk):
+    first = say(talk, "Hello there")
+    assert say(talk, "/temperature 1.5") == "temperature: 1.5"
+    others = {say(talk, "/retry").split("[length]")[0] for _ in range(3)}
+    assert len(others | {first.split("[length]")[0]}) > 1, "another seed gives another answer"
+    assert say(talk, "/temperature 0") == "temperature: 0.0"
+    again = say(talk, "/edit Hello there")
+    assert again.split("[length]")[0] == first.split("[length]")[0]
+    longer = say(talk, "/continue")
+    assert "(0 reused)" not in longer
+    shown = say(talk, "/show")
+    assert shown.count("user:") == shown.count("assistant:") == 1
+    assert "taken back: Hello there" in say(talk, "/undo")
+    assert "there is no answer yet" in say(talk, "/undo")
+    assert say(talk, "/system Be brief").endswith("Be brief")
+    said = say(talk, "Hello there")
+    before, after = (int(re.search(r"(\d+) prompt tokens", text)[1]) for text in (first, said))
+    assert after > before
+    stats = say(talk, "/stats")
+    assert "first token after" in stats
+    assert re.search(r"cache: \d+ of 128 tokens", stats)
+    leave(talk)
+
+
+def test_a_slash_twice_is_text(talk):
+    assert "[length]" in say(talk, "//tmp is a folder")
+    assert "  /tmp is a folder" in say(talk, "/show")
+    leave(talk)
+
+
+def test_other_executors_and_models(talk, tiny_llama):
+    assert "backend: cpu" in say(talk, "/backend cpu")
+    assert "mode: int8" in say(talk, "/mode int8")
+    assert "activations: a8" in say(talk, "/activations a8")
+    assert say(talk, "/kv int8,fp16").endswith("kv: int8 keys, fp16 values")
+    assert say(talk, "/context 64").endswith("context: 64 tokens, 128 trained")
+    assert "[length]" in say(talk, "Hello")
+    assert "no such file" in say(talk, "/model /no/such.gguf")
+    assert f"from {tiny_llama}" in say(talk, f"/model {tiny_llama}").replace("\r\n", "")
+    assert "expected at most 128" in say(talk, "/context 4000")
+    assert "[length]" in say(talk, "Hello")
+    leave(talk)
+
+
+REFUSED = {
+    "/tempature 1": "there is no command /tempature: the nearest is /temperature",
+    "/temperature hot": "/temperature: expected a number, found 'hot'",
+    "/temperature -1": "temperature: expected 0.0 to 100.0, found -1",
+    "/top-k 1.5": "/top-k: expected a whole number, found '1.5'",
+    "/overflow sometimes": "/overflow: expected one of stop, forget-middle, rolling",
+    "/mode int": "/mode: expected one of as-stored, fp32, fp16, int8, int4, found 'int'",
+    "/gains 9.0=1": "/gains: there is no head 9.0: the model has layers 0 to 1 and heads 0 to 3",
+    "/gains 0.0=loud": "/gains: expected layer.head=gain such as 0.1=0",
+    "/retry": "there is no answer yet",
+    "/continue": "there is no answer yet",
+    "/stats now": "/stats takes nothing, found 'now'",
+    "/open /no/such": "/no/such: no such file",
+    "/save /no/such/x": "/no/such/x: cannot be written: there is no directory /no/such",
+    "/attention x.npz": "/attention: expected a file and heads such as 0.1",
+}
+
+
+def test_commands_that_are_refused(talk):
+    for line, problem in REFUSED.items():
+        assert f"llm-lite: {problem}" in say(talk, line), line
+    assert "[length]" in say(talk, "Hello")
+    leave(talk)
+
+
+def test_help_names_every_command(talk):
+    shown = say(talk, "/help")
+    assert all(f"/{name}" in shown for name in COMMANDS)
+    leave(talk)
+
+
+def test_a_conversation_is_saved_and_opened(talk, tiny_llama, tmp_path):
+    say(talk, "Hello there")
+    assert "2 messages" in say(talk, f"/save {tmp_path}/talk.json")
+    assert "there is such a file already" in say(talk, f"/save {tmp_path}/talk.json")
+    assert "the cache was saved" in say(talk, f"/save-cache {tmp_path}/talk.kv")
+    kept = json.loads((tmp_path / "talk.json").read_text("utf-8"))
+    assert [m["role"] for m in kept["messages"]] == ["user", "assistant"]
+    say(talk, "/new")
+    assert "2 messages" in say(talk, f"/open {tmp_path}/talk.json")
+    assert "tokens came back into the cache" in say(talk, f"/open {tmp_path}/talk.kv")
+    reused = re.search(r"\((\d+) reused\)", say(talk, "And then?"))
+    assert int(reused[1]) >= 23
+    leave(talk)
+
+
+DAMAGED = {
+    "is no conversation": {"messages": []},
+    "messages[0]: expected a message of role user": {"messages": [{"role": "assistant"}]},
+    "messages[0].content: expected a text": {"messages": [{"role": "user", "content": 5}]},
+    "questions and answers in turns": {"messages": [{"role": "user", "content": "x"}]},
+    "messages[1].tokens: expected numbers below 300": {
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": "y", "tokens": [300]},
+        ]
+    },
+}
+
+
+def test_damaged_conversations(talk, tmp_path):
+    for number, (problem, document) in enumerate(DAMAGED.items()):
+        path = tmp_path / f"{number}.json"
+        known = {"llm-lite": 1, "model": "Tiny llama 2"} if number else {}
+        path.write_text(json.dumps(document | known), "utf-8")
+        assert problem in say(talk, f"/open {path}").replace("\r\n", ""), problem
+    os.mkfifo(tmp_path / "fifo")
+    assert "it is not a regular file" in say(talk, f"/open {tmp_path}/fifo")
+    leave(talk)
+
+
+def test_maps_of_heads_to_a_file(talk, tmp_path):
+    say(talk, "Hello there")
+    assert "gains: 0.1=0" in say(talk, "/gains 0.1=0")
+    assert "gains: all 1" in say(talk, "/gains off")
+    assert "maps of 2 heads" in say(talk, f"/attention {tmp_path}/x.npz 0.1 1.3")
+    assert (tmp_path / "x.npz").exists()
+    leave(talk)
+
+
+def test_lines_that_go_on(talk):
+    talk.line("Hello \\")
+    talk.until(". ")
+    assert "[length]" in say(talk, "there")
+    assert "  Hello \r\n  there" in say(talk, "/show")
+    leave(talk)
+
+
+def test_interrupts_clear_the_line_and_stop_answers(endless, tmp_path):
+    words = ("chat", endless, *NUMPY, "--temperature", "1", "--max-new-tokens", "100000")
+    with on_terminal(*words, home=tmp_path) as terminal:
+        terminal.until("> ")
+        terminal.type("half a line\x03")
+        terminal.until("> ")
+        terminal.line("Hello there")
+        terminal.until("\n")
+        terminal.until("\n")  # the model has begun to talk: it breaks lines
+        terminal.type("\x03")
+        assert "[stopped]" in terminal.until("tok/s")
+        terminal.until("> ")
+        assert "user:\r\n  Hello there\r\nassistant:" in say(terminal, "/show")
+        leave(terminal)
+
+
+def test_what_a_model_says_does_not_reach_the_terminal_as_control(tmp_path):
+    size = TinyLlama(seed=2)
+    metadata = llama_metadata(size) | {"general.name": "Evil\x1b[2J\x1b]0;title\x07\nllm-lite: ok"}
+    path = tmp_path / "evil.gguf"
+    path.write_bytes(build_gguf(metadata, llama_tensors(size)))
+    words = ("chat", path, *NUMPY, "--temperature", "1", "--max-new-tokens", "90")
+    with on_terminal(*words, home=tmp_path) as terminal:
+        greeting = terminal.until("> ")
+        assert "Evil\\x1b[2J\\x1b]0;title\\x07\\nllm-lite: ok" in greeting
+        seen = "".join(say(terminal, f"Say {n}") for n in range(3))
+        assert "[" in seen
+        controls = set(re.findall(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", seen))
+        assert controls == set()
+        leave(terminal)
+
+
+@pytest.fixture
+def edited(tiny_llama, tmp_path):
+    """A conversation with the line editor."""
+    words = ("chat", tiny_llama, *NUMPY, *GREEDY, "--max-new-tokens", "6")
+    with on_terminal(*words, term="xterm", home=tmp_path) as terminal:
+        terminal.until(READY)
+        yield terminal
+
+
+READY = "\x1b[?2004h"  # bracketed paste on: the editor reads
+
+
+def test_the_editor_remembers_completes_and_takes_several_lines(edited, tmp_path):
+    edited.line("Hello there")
+    edited.until("[length]")
+    edited.until(READY)
+    edited.type("two\x1b\r")  # Alt-Enter
+    edited.line("lines")
+    edited.until("[length]")
+    edited.until(READY)
+    edited.line("/show")
+    assert "  two\r\n  lines" in edited.until(READY)
+    edited.type("/temp\t")
+    edited.until("erature")
+    edited.line(" 0.25")
+    edited.until("temperature: 0.25")
+    edited.until(READY)
+    edited.line("/edit")  # the question is there to be edited
+    edited.until(READY)
+    edited.line(" more")
+    edited.until("[length]")
+    edited.until(READY)
+    edited.line("/show")
+    assert "  lines more" in edited.until(READY)
+    edited.type(b"ab\xffcd\r")
+    edited.until("the line is not valid UTF-8")
+    edited.until(READY)
+    edited.type("gone\x03")
+    edited.until(READY)
+    edited.type("\x04")
+    code, _ = edited.end()
+    assert code == 0
+    (history,) = tmp_path.rglob("chat-history")
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    typed = [json.loads(line) for line in history.read_text("utf-8").splitlines()]
+    assert typed[:3] == ["Hello there", "two\nlines", "/show"]
+    assert all("\udcff" not in line for line in typed)
+
+
+def test_the_history_is_there_the_next_time(tiny_llama, tmp_path):
+    place = tmp_path / "state" / "llm-lite" / "chat-history"
+    place.parent.mkdir(parents=True)
+    place.write_text('"older"\nnot JSON\n5\n"\\udcff"\n"Hello from before"\n', "utf-8")
+    words = ("chat", tiny_llama, *NUMPY, *GREEDY, "--max-new-tokens", "6")
+    with on_terminal(*words, term="xterm", home=tmp_path) as terminal:
+        terminal.until(READY)
+        terminal.type("\x1b[A")  # up
+        terminal.until("Hello from before")
+        terminal.type("\r")
+        terminal.until("[length]")
+        terminal.until(READY)
+        terminal.type("\x04")
+        assert terminal.end()[0] == 0
+
+
+def test_history_that_has_grown_or_is_no_file(tmp_path, monkeypatch):
+    from llm_lite.cli.conversation import history
+
+    monkeypatch.setattr(history, "KEPT", 200)
+    monkeypatch.setattr(history, "GROWN", 1000)
+    path = tmp_path / "h"
+    kept = history.LineHistory(path)
+    for n in range(200):
+        kept.store_string(f"line {n}")
+        assert path.stat().st_size < 1100
+    lines = list(kept.load_history_strings())
+    assert lines[0] == "line 199" and len(lines) > 5
+    os.mkfifo(tmp_path / "fifo")
+    fifo = history.LineHistory(tmp_path / "fifo")
+    fifo.store_string("x")
+    assert list(fifo.load_history_strings()) == []
+    nowhere = history.LineHistory(path / "no" / "folder")
+    nowhere.store_string("x")
+    assert list(nowhere.load_history_strings()) == []

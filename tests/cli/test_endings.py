@@ -1,0 +1,129 @@
+"""How a command ends when someone interrupts it, or nobody takes what it says."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from llm_lite.cli.main import main
+from llm_lite.core.engine.engine import Engine
+from llm_lite.core.messages import TokenDecoded
+from tests.cli.terminal_runs import GREEDY, NUMPY, spawn
+from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
+from tests.runners import BACKENDS
+
+
+@pytest.fixture(scope="module")
+def endless_llama(tmp_path_factory):
+    """No token ends its answers."""
+    size = TinyLlama(seed=2, context=100_000)
+    metadata = llama_metadata(size) | {"tokenizer.ggml.token_type": [1] * size.vocab}
+    del metadata["tokenizer.ggml.eos_token_id"]
+    path = tmp_path_factory.mktemp("models") / "endless.gguf"
+    path.write_bytes(build_gguf(metadata, llama_tensors(size)))
+    return path
+
+
+ENDLESS = ("-p", "Hello there", "--max-new-tokens", "90000", "--ctx", "95000")
+
+
+def read_some(stream, count=12):
+    seen = b""
+    while len(seen) < count:
+        byte = stream.read(1)
+        assert byte, f"it ended after {seen!r}"
+        seen += byte
+    return seen
+
+
+def test_interrupting_an_answer_keeps_what_was_said(endless_llama, capsys, monkeypatch):
+    wait, seen = Engine.wait, []
+
+    def interrupt_at_the_fifth_token(engine, timeout):
+        events = wait(engine, timeout)
+        before = len(seen)
+        seen.extend(e for e in events if isinstance(e, TokenDecoded))
+        if before < 5 <= len(seen):
+            signal.raise_signal(signal.SIGINT)
+        return events
+
+    monkeypatch.setattr(Engine, "wait", interrupt_at_the_fifth_token)
+    assert main(["chat", str(endless_llama), *ENDLESS, *NUMPY, "--json"]) == 130
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["stop_reason"] == "stopped"
+    assert len(answer["tokens"]) == answer["stats"]["new_tokens"] == len(seen) >= 5
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_interrupting_a_stream(endless_llama, backend):
+    process = spawn("chat", endless_llama, *ENDLESS, "--backend", backend)
+    first = read_some(process.stdout)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+    assert b"[stopped]" in err
+    assert (first + out).endswith(b"\n")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_a_stream(endless_llama, number, code):
+    process = spawn("chat", endless_llama, *ENDLESS, *NUMPY)
+    read_some(process.stdout)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == code
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("form", ["gguf", "variant"])
+def test_a_signal_leaves_nothing_of_a_checkpoint(tmp_path, form):
+    process = spawn("synth", "smollm2-135m", tmp_path / "x", "--format", form)
+    while not list(tmp_path.glob(".x.*.part")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, b"\nllm-lite: terminated\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupting_before_there_is_an_answer():
+    process = spawn("chat", *NUMPY, "-p", "x", stdin=subprocess.PIPE)
+    time.sleep(0.3)  # wherever it is now: starting, reading the file, about to answer
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode in (130, -signal.SIGINT)
+    assert b"internal error" not in err
+
+
+def test_a_reader_that_leaves(endless_llama):
+    process = spawn("chat", endless_llama, *ENDLESS, *NUMPY)
+    read_some(process.stdout)
+    process.stdout.close()
+    assert process.wait(120) == 1
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_output_that_nobody_takes():
+    process = spawn("models", "list")
+    process.stdout.close()
+    assert process.wait(120) == 1
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", [("models", "list"), ("chat", "-p", "x", *NUMPY, *GREEDY)])
+def test_a_full_disk_behind_the_output(tiny_llama, words):
+    words = (words[0], tiny_llama, *words[1:]) if words[0] == "chat" else words
+    with Path("/dev/full").open("wb") as full:
+        process = spawn(*words, stdout=full)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert b"No space left" in err
+    assert b"Traceback" not in err

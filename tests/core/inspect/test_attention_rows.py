@@ -1,0 +1,233 @@
+"""Rows, columns and rollout against the maps' definition, as the text grows, changes and wraps."""
+
+import math
+
+import numpy as np
+import pytest
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect import attention_rows
+from llm_lite.core.inspect.attention import head_maps
+from llm_lite.core.inspect.attention_rows import Looking
+from llm_lite.core.messages import Logged, Look, Looked, SetGains, TokenDecoded
+from tests.core.engine.test_step_requests import Client, at_step
+from tests.core.engine_client import PATIENCE
+from tests.core.inspect.test_attention import CHUNK, RING, parts, session_of, source_of  # noqa: F401
+from tests.runners import BACKENDS, exact, running
+
+LOCKED = ((0, 1), (1, 3), (1, 0))
+
+
+def whole_maps(source):
+    """[layers, heads, n, n], each by its definition; all rows must be kept."""
+    n = source.length
+    assert source.rows == range(n)
+    maps = np.zeros((len(source.layers), source.layers[0].heads, n, n), np.float32)
+    for layer, shape in enumerate(source.layers):
+        head_maps(source, layer, range(shape.heads), maps[layer])
+    return maps
+
+
+def rollout_of(maps, without_first=False):
+    n = maps.shape[-1]
+    product = np.eye(n)
+    for layer in maps.astype(np.float64):
+        mean = layer.mean(axis=0)
+        if without_first:
+            mean[1:, 0] = 0
+            mean /= mean.sum(axis=1, keepdims=True)
+        product = (mean + np.eye(n)) / 2 @ product
+    return product
+
+
+def expected_map(maps, mode):
+    if mode == "rollout":
+        return rollout_of(maps)
+    if mode == "layer-mean":
+        return maps[1].mean(axis=0)
+    return np.mean([maps[at] for at in LOCKED], axis=0)
+
+
+def ask(looking_, mode, position, direction):
+    look = Look(1, position, direction, mode, LOCKED if mode == "heads" else (), 1)
+    looked = looking_.look(look)
+    assert (looked.request, looked.position, looked.direction) == (1, position, direction)
+    return np.array(looked.weights), looked.message
+
+
+@pytest.mark.parametrize("kv", ["fp16", "fp32"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_and_columns_are_those_of_the_maps(tiny_llama, backend, kv, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    with running(tiny_llama, exact(backend, keys=kv, values=kv), device=device) as runner:
+        runner.session.prefill(list(range(40, 75)))
+        runner.session.decode(9)
+        source, looks = runner.attention, Looking(runner.attention)
+        maps = whole_maps(source)
+        for mode in ("heads", "layer-mean", "rollout"):
+            expected = expected_map(maps, mode)
+            for position in (0, 17, source.length - 1):
+                row, message = ask(looks, mode, position, "from")
+                np.testing.assert_allclose(row, expected[position], atol=2e-6)
+                assert math.isclose(row.sum(), 1, abs_tol=1e-5)
+                column, unsaid = ask(looks, mode, position, "to")
+                np.testing.assert_allclose(column, expected[:, position], atol=2e-6)
+                assert message == unsaid == ""
+
+
+def test_rollout_follows_a_text_that_grows_and_changes(parts):  # noqa: F811
+    source = source_of(parts, 1)
+    session, looks, rng = session_of(source), Looking(source), np.random.default_rng(3)
+    for common, count, decoded in [(0, 3, 0), (3, 6, 3), (2, 4, 1), (0, 18, 2), (16, 2, 0)]:
+        session.prefill([*source.tokens()[:common], *rng.integers(3, 300, count).tolist()])
+        for token in range(decoded):
+            session.decode(token)
+        expected = rollout_of(whole_maps(source))
+        last = source.length - 1
+        np.testing.assert_allclose(
+            ask(looks, "rollout", last, "from")[0], expected[last], atol=1e-6
+        )
+        np.testing.assert_allclose(ask(looks, "rollout", 1, "to")[0], expected[:, 1], atol=1e-6)
+
+
+def test_rollout_without_the_first_token(parts):  # noqa: F811
+    source = source_of(parts, 1)
+    session_of(source).prefill(list(range(5, 17)))
+    expected, looks = rollout_of(whole_maps(source), True), Looking(source)
+    for position in (0, 1, 7, 11):
+        for direction, weights in (("from", expected[position]), ("to", expected[:, position])):
+            look = Look(1, position, direction, "rollout", without_first=True)
+            np.testing.assert_allclose(looks.look(look).weights, weights, atol=1e-6)
+
+
+def test_rollout_of_the_same_text_read_with_other_gains(parts):  # noqa: F811
+    source = source_of(parts, 1)
+    session, looks, text = session_of(source), Looking(source), list(range(5, 17))
+    session.prefill(text)
+    before, _ = ask(looks, "rollout", 11, "from")
+    session.set_gains(((0.0,) * 4, (1.0,) * 4), throughout=True)
+    session.prefill(text)
+    after, _ = ask(looks, "rollout", 11, "from")
+    np.testing.assert_allclose(after, rollout_of(whole_maps(source))[11], atol=1e-6)
+    assert np.abs(after - before).max() > 1e-4
+
+
+def test_rollout_is_cut_into_pieces(parts, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(attention_rows, "ROLLOUT_ROWS", 3)
+    source = source_of(parts, 1)
+    session_of(source).prefill(list(range(5, 17)))
+    looks, wanted = Looking(source), Look(1, 11, "from", "rollout")
+    pieces = [looks.look(wanted, seconds=0.0) for _ in range(4)]
+    assert pieces[:3] == [None] * 3
+    whole = Looking(source).look(wanted)
+    np.testing.assert_allclose(pieces[3].weights, whole.weights, atol=1e-6)
+
+
+def test_what_the_ring_no_longer_holds(parts):  # noqa: F811
+    source = source_of(parts)
+    session_of(source).prefill(list(range(3, 3 + 3 * CHUNK)))
+    looks, kept, complete = Looking(source), source.rows, source_of(parts, 1)
+    session_of(complete).prefill(source.tokens())
+    assert kept == range(12 - RING, 12)
+    expected = expected_map(whole_maps(complete), "layer-mean")
+    row, _ = ask(looks, "layer-mean", kept.start, "from")
+    np.testing.assert_allclose(row, expected[kept.start], atol=1e-5)
+    column, message = ask(looks, "layer-mean", 1, "to")
+    assert message == f"of the tokens that follow, {kept.start} to 11 are told"
+    assert not column[: kept.start].any()
+    np.testing.assert_allclose(column[kept.start :], expected[kept.start :, 1], atol=1e-5)
+    with pytest.raises(RequestError, match="token 4 looks is no longer known: of 5 to 11 it is"):
+        looks.look(Look(1, 4, "from", "layer-mean"))
+    with pytest.raises(RequestError, match="those of the first 5 are no longer kept"):
+        looks.look(Look(1, 11, "from", "rollout"))
+
+
+def test_a_column_is_cut_where_it_would_take_too_long(parts, monkeypatch):  # noqa: F811
+    source = source_of(parts, 1)
+    session_of(source).prefill(list(range(5, 17)))
+    monkeypatch.setattr(attention_rows, "COLUMN_PAIRS", 4 * 12 * 3)
+    column, message = ask(Looking(source), "layer-mean", 2, "to")
+    assert np.flatnonzero(column).tolist() == [2, 3, 4]
+    assert message == "of the tokens that follow, 2 to 4 are told"
+
+
+def test_looks_that_cannot_be(parts, monkeypatch):  # noqa: F811
+    source = source_of(parts, 1)
+    session_of(source).prefill([5, 6, 7])
+    looks = Looking(source)
+    for look, message in (
+        (Look(1, 3, "from", "layer-mean"), "position 3 is not in the cache, which holds 3 tokens"),
+        (Look(1, -1, "to", "rollout"), "position -1 is not in the cache"),
+        (Look(1, 0, "from", "layer-mean", layer=2), "layer 2: the model has 2 layers"),
+        (Look(1, 0, "to", "heads", ((0, 4),)), "layer 0 has heads 0 to 3"),
+        (Look(1, 0, "to", "heads"), "no head is chosen"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            looks.look(look)
+    monkeypatch.setattr(attention_rows, "ROLLOUT_BYTES", 2 * 2 * 2 * 4)
+    with pytest.raises(RequestError, match="the text has 3 tokens, and 0 MiB are enough for 2"):
+        Looking(source).look(Look(1, 2, "from", "rollout"))
+
+
+def test_without_queries(tiny_llama):
+    with running(tiny_llama, exact(query_budget=0)) as runner:
+        runner.session.prefill([5, 6, 7])
+        with pytest.raises(RequestError, match="memory budget is 0"):
+            Looking(runner.attention).look(Look(1, 1, "from", "layer-mean"))
+
+
+def test_through_the_engine(tiny_llama):
+    client = Client()
+    client.send(Look(1, 0, "from", "layer-mean"))
+    assert client.until(Looked).message == "no model is loaded: open one first"
+    client.load(tiny_llama)
+    client.ask(1)
+    client.send(Look(2, 4, "from", "heads", LOCKED))
+    looked = client.until(Looked)
+    assert (looked.request, looked.position, looked.message) == (2, 4, "")
+    assert math.isclose(sum(looked.weights), 1, abs_tol=1e-5)
+    client.send(Look(3, 10**6, "to", "rollout"))
+    looked = client.until(Looked)
+    assert (looked.weights, looked.direction) == ((), "to")
+    assert "position 1000000 is not in the cache" in looked.message
+    assert client.engine.close(PATIENCE)
+
+
+def test_in_the_middle_of_an_answer_the_last_look_counts(monkeypatch, tiny_llama):
+    client = Client()
+
+    def look_twice():
+        client.send(Look(7, 1, "from", "layer-mean"))
+        client.send(Look(8, 2, "from", "rollout"))
+        client.send(SetGains(((1.0,) * 4,) * 2))
+
+    at_step(monkeypatch, 3, look_twice)
+    client.load(tiny_llama)
+    client.ask(1)
+    assert [looked.request for looked in client.of(Looked)] == [8]
+    at = client.events.index(client.of(Looked)[0])
+    assert any(isinstance(event, TokenDecoded) for event in client.events[at:])
+    assert client.engine.close(PATIENCE)
+
+
+def test_a_defect_ends_the_look_and_nothing_else(monkeypatch, tiny_llama):
+    def fail(*_):
+        raise IndexError("planted")
+
+    client = Client()
+    client.load(tiny_llama)
+    client.ask(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Looking, "look", fail)
+        client.send(Look(2, 1, "from", "layer-mean"))
+        assert "planted" in next_error(client)
+    assert client.ask(3)[0].stop_reason == "length"
+    client.send(Look(4, 1, "from", "layer-mean"))
+    assert client.until(Looked).request == 4
+    assert client.engine.close(PATIENCE)
+
+
+def next_error(client):
+    while (event := client.until(Logged)).level != "error":
+        pass
+    return event.text

@@ -1,0 +1,131 @@
+"""The tour with a fake engine: every picture is made, and the report says what was asked."""
+
+import json
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.render.png import read_png
+from llm_lite.desktop.tour import input_driver
+from llm_lite.desktop.tour.clock import process_start
+from llm_lite.desktop.tour.tour import run_tour
+from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.views.program.rail import PANELS
+from tests.desktop.fake_engine import ANSWER, FakeEngine, FramedEngine
+from tests.cli.terminal_runs import spawn
+from tests.make_gguf import write_tiny_llama
+
+pytestmark = pytest.mark.vulkan
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("tour") / "new" / "folder"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LLM_LITE_VALIDATION", "1")
+        clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: None)
+        patch.setattr(
+            input_driver, "time", clock
+        )  # the engine steps with frames: these need no pause
+        report = run_tour(
+            directory,
+            "Why is the sky blue?",
+            EngineOptions(),
+            None,
+            time.monotonic() - 0.1,
+            SamplingOptions(max_new_tokens=1000),
+            lambda device, wake: FramedEngine(wake),
+        )
+    return directory, report
+
+
+def test_report(tour):
+    directory, report = tour
+    assert json.loads((directory / "report.json").read_text("utf-8")) == report
+    assert report["answer"] == ANSWER
+    assert report["tokens"] == list(range(len(report["tokens"])))
+    assert report["stats"]["new_tokens"] == len(report["tokens"])
+    assert report["validation_messages"] == []
+    assert report["command_buffers_recorded_during_decode"] == 0
+    assert report["attention"]["bytes_read_back_for_maps"] == 0
+    assert report["attention"]["memory"]["maps"] > 0
+    startup = report["startup"]
+    assert 0.1 < startup["first_frame_s"] < startup["model_ready_s"] < startup["first_token_s"]
+    for phase in ("idle", "prefill", "decode"):
+        times = report["frame_ms"][phase]
+        assert times["frames"] > 0
+        assert 0 < times["p50"] <= times["p95"] <= times["p99"]
+
+
+def test_pictures(tour):
+    directory, report = tour
+    names = " ".join(report["pictures"])
+    for name in ("cache", "cache-hover", "cache-tokens", "cache-received", "cache-forgotten"):
+        assert f"05-{name}.png" in report["pictures"]
+    for name in ("lanes", "lanes-token", "modes-measured", "modes-report", "modes-switched"):
+        assert f"06-{name}.png" in report["pictures"]
+    figures = ["figure-grid", "figure-heads", "figure-text"]
+    for name in [v.name for v in VIEWS[1:]] + [p.name for p in PANELS] + ["executor", *figures]:
+        assert name in names
+    shapes = set()
+    for name in report["pictures"]:
+        pixels = read_png(directory / name)
+        if "figure" not in name:  # these have the size of what they show
+            shapes.add(pixels.shape)
+        assert np.unique(pixels.view(np.uint32)[::3, ::3]).size > 40, name  # colours
+    assert shapes == {(720, 1280, 4), (2160, 3840, 4)}
+
+
+def test_themes_and_languages_differ(tour):
+    directory, _ = tour
+    dark = read_png(directory / "09-korean-13px-dark.png")[..., :3].mean()
+    light = read_png(directory / "08-korean-13px-light.png")[..., :3].mean()
+    assert dark < 80 < 180 < light
+
+
+class Failing(FakeEngine):
+    def send(self, command):
+        if hasattr(command, "source"):
+            command = type(command)("missing.gguf", command.options)
+        super().send(command)
+
+
+def test_a_model_that_cannot_be_loaded_is_a_sentence(tmp_path):
+    with pytest.raises(LlmLiteError, match=r"missing\.gguf: no such file"):
+        run_tour(tmp_path, None, EngineOptions(), None, 0.0, engine=lambda d, w: Failing(0.0))
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LlmLiteError, match="cannot be made: there is a file where"):
+        run_tour(tmp_path / "file" / "x", None, EngineOptions(), None, 0.0)
+
+
+def test_a_model_of_one_layer_and_head_and_few_tokens_has_its_pictures(tmp_path):
+    model = write_tiny_llama(tmp_path / "tiny.gguf", seed=2, layers=1, heads=1, kv_heads=1)
+    process = spawn("tour", tmp_path / "tour", "--model", model)
+    _, err = process.communicate(timeout=280)
+    assert (process.returncode, err) == (0, b"")
+    report = json.loads((tmp_path / "tour" / "report.json").read_text("utf-8"))
+    assert len(report["pictures"]) > 60
+    assert all((tmp_path / "tour" / name).exists() for name in report["pictures"])
+
+
+def test_a_model_that_cannot_answer_is_a_sentence(tmp_path):
+    model = write_tiny_llama(tmp_path / "tiny.gguf", seed=2, context=16)
+    process = spawn("tour", tmp_path / "tour", "--model", model)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert err.startswith(b"llm-lite: the tour needs an answer of at least 8 tokens")
+    assert b"the context holds 16" in err
+    assert err.count(b"\n") == 1
+
+
+def test_process_start_lies_before_now():
+    start = process_start()
+    assert time.monotonic() - 86400 < start < time.monotonic()
+    assert process_start() == pytest.approx(start, abs=10.0)  # two clocks, read one after the other
