@@ -12,8 +12,8 @@ from llm_lite.core.messages import Overflow
 from llm_lite.desktop.state.actions import EditMessage, Send, SetOptions, SetSampling
 from llm_lite.desktop.state.cache_actions import ColorCache, SetOverflow
 from llm_lite.desktop.state.cache_state import ColorBy
-from llm_lite.desktop.tour.input_driver import Robot
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.tour.input_driver import Robot
 
 Picture = Callable[[str], None]
 LIMIT = 900.0  # seconds

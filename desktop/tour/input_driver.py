@@ -13,8 +13,8 @@ from typing import Any
 from imgui_bundle import imgui
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.desktop.state.defects import defects
 from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.state.defects import defects
 from llm_lite.desktop.state.state import AppState
 
 AWAY = (-1.0e6, -1.0e6)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from llm_lite.desktop.state.actions import SetAttention, StopAnswer
 from llm_lite.desktop.state.inspect_actions import SetXRay
-from llm_lite.desktop.tour.input_driver import Robot
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.tour.input_driver import Robot
 
 LIMIT = 900.0  # seconds
 STEERED_TOKENS = 40

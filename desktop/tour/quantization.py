@@ -13,10 +13,17 @@ from imgui_bundle import imgui
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.files.writing import write_file
 from llm_lite.core.messages import EngineOptions, Mode
-from llm_lite.desktop.state.actions import DismissNotice, NewChat, Send, SetOptions, SetSampling, StopAnswer
+from llm_lite.desktop.state.actions import (
+    DismissNotice,
+    NewChat,
+    Send,
+    SetOptions,
+    SetSampling,
+    StopAnswer,
+)
 from llm_lite.desktop.state.quant_actions import SetQuantization, ShowLanes
-from llm_lite.desktop.tour.input_driver import Robot, RobotError
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.tour.input_driver import Robot, RobotError
 
 LIMIT = 900.0  # seconds
 SAMPLE = ASSETS / "sample.txt"

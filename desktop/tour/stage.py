@@ -13,22 +13,29 @@ from typing import Any
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
-from llm_lite.desktop.state.actions import DismissNotice, ExportAttention, SetAttention, SetFontSize, SetSampling, SetTheme
-from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.state.attention_state import FigureName, Head
-from llm_lite.desktop.tour.offscreen_app import Backstage
-from llm_lite.desktop.widgets.frame_times import percentiles
-from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.app.program import lists, open_first_model, with_lists
-from llm_lite.desktop.state.quant_actions import ShowLanes
-from llm_lite.desktop.tour.input_driver import Robot
 from llm_lite.desktop.app.settings import DEFAULTS, Settings, parse, restore
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.render.png import read_png, write_png
+from llm_lite.desktop.state.actions import (
+    DismissNotice,
+    ExportAttention,
+    SetAttention,
+    SetFontSize,
+    SetSampling,
+    SetTheme,
+)
+from llm_lite.desktop.state.attention_state import FigureName, Head
+from llm_lite.desktop.state.quant_actions import ShowLanes
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.tour.cache import look_at_cache
+from llm_lite.desktop.tour.input_driver import Robot
 from llm_lite.desktop.tour.inspect import look_inside
+from llm_lite.desktop.tour.offscreen_app import Backstage
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
+from llm_lite.desktop.widgets.frame_times import percentiles
 
 PROMPT = "Why is the sky blue? Answer in three sentences."
 KOREAN = "Please repeat this Korean greeting exactly: 안녕하세요! 하늘이 파랗습니다."

@@ -1,6 +1,6 @@
 """The views: a function of the state, and of what surrounds it, that returns a person's actions.
 
-A new view is a file here and a line in VIEWS.
+A new view is a file in one of the folders and a line in VIEWS.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from typing import Literal
 
 from llm_lite.desktop.state.actions import Action
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.attention import grid, heads
-from llm_lite.desktop.views.cache import cache
-from llm_lite.desktop.views.chat import chat
-from llm_lite.desktop.views.program import log, performance
-from llm_lite.desktop.views.quantization import modes
-from llm_lite.desktop.views.tokens import lens, steer
+from llm_lite.desktop.views.attention.grid import draw as draw_attention
+from llm_lite.desktop.views.attention.heads import draw as draw_heads
+from llm_lite.desktop.views.cache.cache import draw as draw_cache
+from llm_lite.desktop.views.chat.chat import draw as draw_chat
+from llm_lite.desktop.views.program.log import draw as draw_log
+from llm_lite.desktop.views.program.performance import draw as draw_performance
+from llm_lite.desktop.views.quantization.modes import draw as draw_modes
+from llm_lite.desktop.views.tokens.lens import draw as draw_lens
+from llm_lite.desktop.views.tokens.steer import draw as draw_steer
 from llm_lite.desktop.widgets.icons import (
     ICON_CHART,
     ICON_CHAT,
@@ -48,13 +51,13 @@ class View:
 
 
 VIEWS = (
-    View("chat", "Chat", ICON_CHAT, "middle", chat.draw, None),
-    View("attention", "Attention", ICON_EYE, "upper right", grid.draw, 0),
-    View("lens", "Lens", ICON_LAYERS, "upper right", lens.draw, 1),
-    View("kv_cache", "KV cache", ICON_DATABASE, "upper right", cache.draw, 2),
-    View("quantization", "Quantization", ICON_SCALE, "upper right", modes.draw, 3),
-    View("performance", "Performance", ICON_CHART, "lower right", performance.draw, 1),
-    View("head", "Head", ICON_GRID, "lower right", heads.draw, 0),
-    View("steer", "Steer", ICON_SLIDERS, "lower right", steer.draw, 3),
-    View("log", "Log", ICON_LOG, "lower right", log.draw, 2),
+    View("chat", "Chat", ICON_CHAT, "middle", draw_chat, None),
+    View("attention", "Attention", ICON_EYE, "upper right", draw_attention, 0),
+    View("lens", "Lens", ICON_LAYERS, "upper right", draw_lens, 1),
+    View("kv_cache", "KV cache", ICON_DATABASE, "upper right", draw_cache, 2),
+    View("quantization", "Quantization", ICON_SCALE, "upper right", draw_modes, 3),
+    View("performance", "Performance", ICON_CHART, "lower right", draw_performance, 1),
+    View("head", "Head", ICON_GRID, "lower right", draw_heads, 0),
+    View("steer", "Steer", ICON_SLIDERS, "lower right", draw_steer, 3),
+    View("log", "Log", ICON_LOG, "lower right", draw_log, 2),
 )

@@ -18,13 +18,18 @@ _ANSWERS = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # no b
 if _ANSWERS:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-if resource and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+_ADDRESSES = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1  # bytes; -1: no limit
+if _ADDRESSES >= 0:
     # NumPy's OpenBLAS reserves addresses for each of its threads, and where it gets none it raises
     # SIGINT, of all signals: no person has pressed Ctrl-C.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from llm_lite.cli import main as cli  # noqa: E402
-from llm_lite.cli.terminal import endings, interrupts  # noqa: E402
+from llm_lite.cli.terminal import endings, interrupts, output  # noqa: E402
+
+# Bytes of addresses for libraries and threads; a model comes on top. With fewer a thread can fail
+# before it says that it has started, and Python waits for that for ever.
+NEEDED = 512 << 20
 
 
 def main() -> int:
@@ -34,6 +39,12 @@ def main() -> int:
     try:
         if _ANSWERS:
             interrupts.install()
+        if 0 <= _ADDRESSES < NEEDED:
+            output.warn(
+                f"expected at least {NEEDED >> 20} MiB of address space, found a limit of "
+                f"{_ADDRESSES >> 20} MiB (ulimit -v)"
+            )
+            return endings.FAILED
         code = cli.main(imported=gc.freeze)  # modules stay: no collection looks at them
         interrupts.end()
     except KeyboardInterrupt:  # between the two

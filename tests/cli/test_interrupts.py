@@ -78,7 +78,7 @@ def test_wherever_it_is(endless):
 STUCK = """
 import sys, threading
 import llm_lite.cli.main
-from llm_lite.desktop import entry
+from llm_lite.cli import entry
 from llm_lite_kernels import _cpp
 
 def work():
@@ -139,7 +139,7 @@ def test_an_interrupt_within_the_handler_of_another_one_does_not_wait():
 LOST = """
 import signal, sys, time
 import llm_lite.cli.main
-from llm_lite.desktop import entry
+from llm_lite.cli import entry
 
 class Finalized:
     def __del__(self):

@@ -12,6 +12,7 @@ import pytest
 from llm_lite.cli.main import main
 from llm_lite.cli.terminal import endings
 from tests.cli.terminal_runs import GREEDY, NUMPY, ROOT, sentence
+from tests.paths import program_files
 
 LIMIT = 120  # seconds
 
@@ -101,7 +102,7 @@ def test_files_may_not_grow(tmp_path):
     assert "standard output cannot be written: File too large" in told(process)
 
 
-@pytest.mark.parametrize("megabytes", [150, 250, 350, 700])
+@pytest.mark.parametrize("megabytes", [150, 350, 520, 700])
 @pytest.mark.parametrize("command", ["chat", "logits", "doctor"])
 def test_little_memory(smollm2, tmp_path, command, megabytes):
     """Whatever fails first, and wherever: a library's import, a thread, the weights, the cache."""
@@ -113,7 +114,7 @@ def test_little_memory(smollm2, tmp_path, command, megabytes):
     process = run(*words, limits=[(resource.RLIMIT_AS, megabytes << 20)])
     assert process.returncode in (0, 1), process.stderr
     if process.returncode:
-        assert b"llm-lite: " in process.stderr or b"OpenBLAS" in process.stderr
+        assert process.stderr.startswith(b"llm-lite: ")
     assert b"please report" not in process.stderr
 
 
@@ -205,7 +206,7 @@ def test_nothing_else_prints():
     """`llm_lite.cli.terminal.output` is the only door to standard output and standard error."""
     writers = {"print", "input"}
     found = []
-    for path in sorted((ROOT / "desktop").rglob("*.py")):
+    for path in program_files():
         if path.name in ("output.py", "streams.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.paths import ROOT
+from tests.paths import ROOT, program_files
 
 DOOR = {
     "core/files/writing.py",
@@ -141,8 +141,7 @@ def test_the_search_finds_what_is_planted(source):
 def test_nobody_but_the_door_writes():
     found = {
         (str(path.relative_to(ROOT)), name): line
-        for top in ("core", "desktop")
-        for path in sorted((ROOT / top).rglob("*.py"))
+        for path in program_files()
         for line, name in writes(path.read_text("utf-8"))
         if str(path.relative_to(ROOT)) not in DOOR
     }

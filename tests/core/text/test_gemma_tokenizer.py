@@ -205,7 +205,7 @@ def mixed_text():
     """Documents and code of this repository, other scripts, runs of spaces and lines."""
     draw = random.Random(11)
     parts = [path.read_text("utf-8") for path in sorted(ROOT.glob("*.md"))]
-    parts += [path.read_text("utf-8") for path in sorted(ROOT.glob("core/*.py"))]
+    parts += [path.read_text("utf-8") for path in sorted(ROOT.glob("core/*/*.py"))]
     texts = json.loads((ROOT / "tests/fixtures/smollm2_texts.json").read_text("utf-8"))
     parts += [text["text"] for text in texts["texts"]]
     ranges = ((32, 127), (0xA0, 0x250), (0x3040, 0x3100), (0xAC00, 0xD7A4), (0x1F300, 0x1F700))

@@ -15,8 +15,8 @@ from llm_lite.desktop.tour.clock import process_start
 from llm_lite.desktop.tour.tour import run_tour
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
-from tests.desktop.fake_engine import ANSWER, FakeEngine, FramedEngine
 from tests.cli.terminal_runs import spawn
+from tests.desktop.fake_engine import ANSWER, FakeEngine, FramedEngine
 from tests.make_gguf import write_tiny_llama
 
 pytestmark = pytest.mark.vulkan
