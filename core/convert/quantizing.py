@@ -26,7 +26,7 @@ from llm_lite.core.quant.modes import (
     Encode,
     encode,
     pieces,
-    raised,
+    promoted,
     table_dtype,
     target_dtype,
 )
@@ -132,7 +132,7 @@ def variant_slots(
     tensors: Collection[TensorData], mode: str, tables: Collection[str]
 ) -> list[Slot]:
     """The places of a model's tensors in a variant; `tables` are those that stay on disk."""
-    finer = raised(tensors, mode)
+    finer = promoted(tensors, mode)
     return [
         slot_of(t, table_dtype(t, mode) if t.name in tables else target_dtype(t, mode, finer))
         for t in tensors

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from llm_lite.core.engine.task_context import Workbench
+from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.answer import Emit, alternatives, encode, peak_rss_bytes
 from llm_lite.core.generation.prompt import check_size
-from llm_lite.core.generation.sampling import Choice, judge
+from llm_lite.core.generation.sampling import Choice, score_token
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.messages import (
@@ -128,24 +128,24 @@ class Lane:
         self.emit(LaneFinished(self.command.request, self.number, reason, stats))
 
 
-def compare_lanes(command: CompareLanes, bench: Workbench) -> None:
+def compare_lanes(command: CompareLanes, context: TaskContext) -> None:
     """Answer on both lanes, then force; CancelledError where it ends before there is an answer.
 
     The chat's runner, where it serves as a lane, is given back with what its cache held.
     """
-    check_size(bench.file.tokenizer, command.messages, bench.file.model.shape.trained_context)
-    prompt = encode(bench.file, command.messages, False).ids
+    check_size(context.file.tokenizer, command.messages, context.file.model.shape.trained_context)
+    prompt = encode(context.file, command.messages, False).ids
     with ExitStack() as stack:
-        stack.callback(_restore, bench, bench.runner.session.tokens())
-        a, b = (_open(command, number, prompt, bench, stack) for number in LANES)
+        stack.callback(_restore, context, context.runner.session.tokens())
+        a, b = (_open(command, number, prompt, context, stack) for number in LANES)
         for lane in (a, b):
-            lane.runner.session.set_gains(bench.runner.session.gains, throughout=True)
-            lane.begin(prompt, _sampling(command), bench.should_stop)
+            lane.runner.session.set_gains(context.runner.session.gains, throughout=True)
+            lane.begin(prompt, _sampling(command), context.should_stop)
         answering = [a, b]
         while answering:
             answering = [lane for lane in answering if lane.step()]
         if a.tokens:
-            force(a, b, prompt, bench)
+            force(a, b, prompt, context)
 
 
 def _sampling(command: CompareLanes) -> SamplingOptions:
@@ -155,25 +155,29 @@ def _sampling(command: CompareLanes) -> SamplingOptions:
 
 
 def _open(
-    command: CompareLanes, number: int, prompt: Sequence[int], bench: Workbench, stack: ExitStack
+    command: CompareLanes,
+    number: int,
+    prompt: Sequence[int],
+    context: TaskContext,
+    stack: ExitStack,
 ) -> Lane:
-    options, chat = command.lanes[number], bench.runner
+    options, chat = command.lanes[number], context.runner
     needed = len(prompt) + command.sampling.max_new_tokens
     other = command.lanes[0] if number else None
-    taken = other is not None and same(other, bench.options)
-    if same(options, bench.options) and not taken and chat.session.context >= needed:
+    taken = other is not None and same(other, context.options)
+    if same(options, context.options) and not taken and chat.session.context >= needed:
         held = chat.model_info.weight_bytes + chat.model_info.kv_bytes
-        return Lane(command, number, chat, True, held, bench.emit)
+        return Lane(command, number, chat, True, held, context.emit)
     options = replace(
         options,
-        context=min(needed, bench.file.model.shape.trained_context),
+        context=min(needed, context.file.model.shape.trained_context),
         query_budget=0,
     )
     before = resident_bytes()
     runner = stack.enter_context(
-        loader.started(bench.file, options, bench.device, _progress(command, number, bench))
+        loader.started(context.file, options, context.device, _progress(command, number, context))
     )
-    return Lane(command, number, runner, False, max(0, resident_bytes() - before), bench.emit)
+    return Lane(command, number, runner, False, max(0, resident_bytes() - before), context.emit)
 
 
 def same(lane: EngineOptions, chat: EngineOptions) -> bool:
@@ -181,35 +185,35 @@ def same(lane: EngineOptions, chat: EngineOptions) -> bool:
     return replace(lane, context=0, query_budget=0) == replace(chat, context=0, query_budget=0)
 
 
-def _progress(command: CompareLanes, number: int, bench: Workbench) -> loader.Progress:
+def _progress(command: CompareLanes, number: int, context: TaskContext) -> loader.Progress:
     def report(stage: str, fraction: float) -> None:
-        if bench.should_stop():
+        if context.should_stop():
             raise CancelledError("stopped")
         name = f"{stage}, lane {'AB'[number]}"
-        bench.emit(TaskProgress(command.request, name, (number + fraction) / len(LANES)))
+        context.emit(TaskProgress(command.request, name, (number + fraction) / len(LANES)))
 
     return report
 
 
-def force(a: Lane, b: Lane, prompt: Sequence[int], bench: Workbench) -> None:
+def force(a: Lane, b: Lane, prompt: Sequence[int], context: TaskContext) -> None:
     """KL(A || B) of every token of A's answer, both having read A's answer up to there."""
     request, tokens = a.command.request, a.tokens
     read, first = [*prompt, *tokens[:-1]], len(prompt) - 1
     step = min(LONGEST_STEP, a.runner.session.max_outputs, b.runner.session.max_outputs)
     at = 0
     for rows_a, rows_b in zip(
-        a.runner.session.score(read, first, step, bench.closing),
-        b.runner.session.score(read, first, step, bench.closing),
+        a.runner.session.score(read, first, step, context.closing),
+        b.runner.session.score(read, first, step, context.closing),
         strict=True,
     ):
         targets = tokens[at : at + len(rows_a)]
         kld = compare(rows_a, rows_b, np.asarray(targets, np.int64)).kld
         told = []
         for row_a, row_b, token, kl in zip(rows_a, rows_b, targets, kld, strict=True):
-            told.append(_forced(a, judge(row_a, token), judge(row_b, token), float(kl)))
-        bench.emit(LanesForced(request, at, tuple(told)))
+            told.append(_forced(a, score_token(row_a, token), score_token(row_b, token), float(kl)))
+        context.emit(LanesForced(request, at, tuple(told)))
         at += len(rows_a)
-        bench.emit(TaskProgress(request, "asking B for what A said", at / len(tokens)))
+        context.emit(TaskProgress(request, "asking B for what A said", at / len(tokens)))
 
 
 def _forced(lane: Lane, by_a: Choice, by_b: Choice, kl: float) -> Forced:
@@ -221,9 +225,9 @@ def _forced(lane: Lane, by_a: Choice, by_b: Choice, kl: float) -> Forced:
     )
 
 
-def _restore(bench: Workbench, tokens: Sequence[int]) -> None:
+def _restore(context: TaskContext, tokens: Sequence[int]) -> None:
     """Read again what the chat's cache held, unless something else is wanted first."""
-    session = bench.runner.session
+    session = context.runner.session
     if tokens and session.tokens() != tuple(tokens):
         with suppress(CancelledError):  # the next answer reads what it needs itself
-            session.prefill(tokens, lambda: bench.closing() or bench.waiting())
+            session.prefill(tokens, lambda: context.closing() or context.waiting())

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core import system_errors
-from llm_lite.core.engine.model_host import Running
+from llm_lite.core.engine.model_host import ModelHost
 from llm_lite.core.engine.priority import let_the_window_go_first
-from llm_lite.core.engine.step_requests import Steering
+from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.engine.switching import PreparedError, Switching
-from llm_lite.core.engine.task_context import Workbench
+from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.engine.tasks import run_task
 from llm_lite.core.errors import (
     CancelledError,
@@ -33,7 +33,6 @@ from llm_lite.core.generation.answer import Generation, read
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
-    Aside,
     CancelLoad,
     Command,
     ConversationRead,
@@ -51,6 +50,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     SaveCache,
     Shutdown,
+    StepRequest,
     Stop,
     Task,
     TaskFinished,
@@ -94,7 +94,9 @@ class Engine:
         self._worker = 0  # its number: a thread that has another one was left to itself
         self._running = self._make_running(device)
         self._switching = Switching(self._running.prepare)
-        self._steering = Steering(self._emit, self._log, lambda: self._switching.between_steps())
+        self._steering = StepRequestServer(
+            self._emit, self._log, lambda: self._switching.between_steps()
+        )
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
 
@@ -120,7 +122,7 @@ class Engine:
             refused = isinstance(command, Generate) and bool(self._answering)
             if isinstance(command, Generate) and not refused:
                 self._answering.add(number)
-        if isinstance(command, Aside):
+        if isinstance(command, StepRequest):
             self._steering.ask(command)
         if refused and isinstance(command, Generate):
             problem = "an answer is still being written: stop it first, or wait for its end"
@@ -188,7 +190,7 @@ class Engine:
         self._log("warning", "the load did not end when it was cancelled, and was left to itself")
         self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
 
-    def _make_running(self, device: Device | None) -> Running:
+    def _make_running(self, device: Device | None) -> ModelHost:
         """For the worker of now: what a later one's forerunner still says is not heard."""
         number = self._worker
 
@@ -199,7 +201,7 @@ class Engine:
         def log(level: Level, text: str) -> None:
             emit(Logged(level, text, time.time()))
 
-        return Running(device, emit, log, self._cancelled, lambda: self._closing, self._variants)
+        return ModelHost(device, emit, log, self._cancelled, lambda: self._closing, self._variants)
 
     def _start_worker(self) -> threading.Thread:
         thread = threading.Thread(
@@ -342,7 +344,7 @@ class Engine:
         """Long work that is no answer; how it ended is said in any case."""
         message = "no model is loaded: open one first"
         if self._running.file is not None and self._running.runner is not None:
-            bench = Workbench(
+            bench = TaskContext(
                 self._running.file,
                 self._running.runner,
                 self._running.options,

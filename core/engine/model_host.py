@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
 
 
-class Running:
+class ModelHost:
     """`device` is the Vulkan device that also draws, None where nothing draws.
 
     `cancelled` says of a command's number whether its load is to end, `closing` whether all is.
@@ -127,7 +127,7 @@ class Running:
         self._close(old_file, old_runner)
         return self.runner is runner
 
-    def hand_over(self, successor: Running) -> None:
+    def hand_over(self, successor: ModelHost) -> None:
         """What is in use to another; a load that is under way here is then for nothing. For any
         thread."""
         with self._lock:

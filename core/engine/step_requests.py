@@ -18,7 +18,7 @@ from llm_lite.core.inspect.attention_rows import Looking
 from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.messages import (
-    Aside,
+    AttentionRows,
     CacheMeasured,
     CompareGains,
     ExportMaps,
@@ -28,19 +28,19 @@ from llm_lite.core.messages import (
     LensResult,
     LensRow,
     Level,
-    Look,
-    Looked,
     MapsExported,
     MeasureCache,
+    ReadAttentionRows,
     SetGains,
+    StepRequest,
 )
 
-T = TypeVar("T", bound=Aside)
+T = TypeVar("T", bound=StepRequest)
 NO_MODEL = "no model is loaded: open one first"
 LOOK_SECONDS = 0.01  # that a look may take of the time between two steps, when it can be cut
 
 
-class Steering:
+class StepRequestServer:
     """Keeps the gains that were set, and the requests that wait. `ask` is for any thread."""
 
     def __init__(
@@ -53,16 +53,16 @@ class Steering:
         self._emit = emit
         self._log = log
         self._between_steps = between_steps
-        self._waiting: queue.SimpleQueue[Aside] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[StepRequest] = queue.SimpleQueue()
         self._gains: Gains | None = None  # None: all 1
         self._own_gains = False  # the cache belongs to an answer with gains of its own
         self._answering_with_own = False
         self._looking: Looking | None = None  # at the runner of the last look
-        self._look: Look | None = None  # wanted, or begun
+        self._look: ReadAttentionRows | None = None  # wanted, or begun
         self._measures: deque[MeasureCache] = deque()
         self._measuring: Measuring | None = None  # at the first of these
 
-    def ask(self, request: Aside) -> None:
+    def ask(self, request: StepRequest) -> None:
         self._waiting.put(request)
 
     def reset(self) -> None:
@@ -94,7 +94,7 @@ class Steering:
         A long look stops once there is `hurry`, and goes on the next time.
         """
         while (request := self._next()) is not None:
-            if isinstance(request, Look):
+            if isinstance(request, ReadAttentionRows):
                 self._look = request
             elif isinstance(request, MeasureCache):
                 self._measures.append(request)
@@ -109,7 +109,7 @@ class Steering:
             if hurry():
                 return
 
-    def _next(self) -> Aside | None:
+    def _next(self) -> StepRequest | None:
         try:
             return self._waiting.get_nowait()
         except queue.Empty:
@@ -125,7 +125,7 @@ class Steering:
             if isinstance(error, DeviceError):
                 raise
 
-    def _serve_look(self, request: Look, runner: Runner | None) -> None:
+    def _serve_look(self, request: ReadAttentionRows, runner: Runner | None) -> None:
         if runner is None:
             self._refuse(request, NO_MODEL)
             return
@@ -152,7 +152,7 @@ class Steering:
         else:
             self._emit(measured)
 
-    def _serve(self, request: Aside, runner: Runner | None) -> None:
+    def _serve(self, request: StepRequest, runner: Runner | None) -> None:
         if runner is None:
             self._refuse(request, NO_MODEL)
         elif isinstance(request, SetGains):
@@ -190,10 +190,12 @@ class Steering:
     def _in_force(self, runner: Runner) -> Gains:
         return self._gains or tuple((1.0,) * len(row) for row in runner.session.gains)
 
-    def _refuse(self, request: Aside, message: str) -> None:
-        if isinstance(request, Look):
+    def _refuse(self, request: StepRequest, message: str) -> None:
+        if isinstance(request, ReadAttentionRows):
             self._look = None
-            self._emit(Looked(request.request, request.position, request.direction, (), message))
+            self._emit(
+                AttentionRows(request.request, request.position, request.direction, (), message)
+            )
         elif isinstance(request, Inspect):
             self._emit(LensResult(request.request, request.position, (), message))
         elif isinstance(request, CompareGains):

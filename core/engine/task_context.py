@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Workbench:
+class TaskContext:
     """The model, the runner of the chat and ways to speak and to end."""
 
     file: ModelFile

@@ -8,7 +8,7 @@ from pathlib import Path
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.engine.comparison import compare_lanes
-from llm_lite.core.engine.task_context import Workbench
+from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder
 from llm_lite.core.loading import loader
@@ -40,27 +40,27 @@ STOPPED = "it was stopped"
 LOADING = 0.1  # of the time that a measurement takes, about
 
 
-def run_task(task: Task, bench: Workbench) -> str:
+def run_task(task: Task, context: TaskContext) -> str:
     """Emits what was found; "" or, where it did not come to its end, a sentence."""
     try:
         if isinstance(task, CompareLanes):
-            compare_lanes(task, bench)
+            compare_lanes(task, context)
         elif isinstance(task, MeasureDivergence):
-            _measure_divergence(task, bench)
+            _measure_divergence(task, context)
         elif isinstance(task, AnalyzeTensors):
-            _analyze(task, bench)
+            _analyze(task, context)
         elif isinstance(task, KeepVariant):
-            _keep(task, bench)
+            _keep(task, context)
         elif isinstance(task, DropVariant):
-            _drop(task, bench)
+            _drop(task, context)
         elif isinstance(task, ProfileStep):
-            found = profile_step(bench.runner, task.tokens, _Report(task.request, bench))
-            bench.emit(StepProfiled(task.request, found))
+            found = profile_step(context.runner, task.tokens, _Report(task.request, context))
+            context.emit(StepProfiled(task.request, found))
         else:
-            report = _Report(task.request, bench)
-            rows = measure_modes(bench.file, task.options, bench.device, report)
-            device = bench.runner.executor_info.device
-            bench.emit(ModesMeasured(task.request, device, rows, *recommend(rows)))
+            report = _Report(task.request, context)
+            rows = measure_modes(context.file, task.options, context.device, report)
+            device = context.runner.executor_info.device
+            context.emit(ModesMeasured(task.request, device, rows, *recommend(rows)))
     except CancelledError:
         return STOPPED
     except LlmLiteError as error:
@@ -71,63 +71,65 @@ def run_task(task: Task, bench: Workbench) -> str:
 class _Report:
     """Says how far `request` is, from `low` to `high` of the whole; CancelledError to stop it."""
 
-    def __init__(self, request: int, bench: Workbench, low: float = 0.0, high: float = 1.0) -> None:
-        self._request, self._bench = request, bench
+    def __init__(
+        self, request: int, context: TaskContext, low: float = 0.0, high: float = 1.0
+    ) -> None:
+        self._request, self._context = request, context
         self._low, self._high = low, high
 
     def __call__(self, stage: str, fraction: float) -> None:
-        if self._bench.should_stop():
+        if self._context.should_stop():
             raise CancelledError("stopped")
         whole = self._low + (self._high - self._low) * fraction
-        self._bench.emit(TaskProgress(self._request, stage, whole))
+        self._context.emit(TaskProgress(self._request, stage, whole))
 
 
-def _measure_divergence(task: MeasureDivergence, bench: Workbench) -> None:
+def _measure_divergence(task: MeasureDivergence, context: TaskContext) -> None:
     path = Path(task.path) if task.path else SAMPLE
-    chunks = read_chunks(path, bench.file.tokenizer, task.chunk, task.most_chunks)
+    chunks = read_chunks(path, context.file.tokenizer, task.chunk, task.most_chunks)
 
     def prepared(options: EngineOptions) -> EngineOptions:
         return replace(options, context=task.chunk, query_budget=0)
 
     request, half = task.request, LOADING / 2
-    reports = _Report(request, bench, 0.0, half), _Report(request, bench, half, LOADING)
-    scoring = _Report(request, bench, LOADING, 1.0)
+    reports = _Report(request, context, 0.0, half), _Report(request, context, half, LOADING)
+    scoring = _Report(request, context, LOADING, 1.0)
     with (
-        loader.started(bench.file, prepared(task.tested), bench.device, reports[0]) as tested,
-        loader.started(bench.file, prepared(task.reference), bench.device, reports[1]) as other,
+        loader.started(context.file, prepared(task.tested), context.device, reports[0]) as tested,
+        loader.started(context.file, prepared(task.reference), context.device, reports[1]) as other,
     ):
         report = measure(
             tested,
             other,
             chunks,
             lambda done, total: scoring(f"{done:,} of {total:,} tokens", done / total),
-            bench.should_stop,
+            context.should_stop,
         )
-    bench.emit(DivergenceMeasured(request, report))
+    context.emit(DivergenceMeasured(request, report))
 
 
-def _analyze(task: AnalyzeTensors, bench: Workbench) -> None:
-    report = _Report(task.request, bench)
-    rows = analyze(bench.file.file.tensors, task.mode, report, bench.file.path)
-    bench.emit(TensorReport(task.request, task.mode, rows))
+def _analyze(task: AnalyzeTensors, context: TaskContext) -> None:
+    report = _Report(task.request, context)
+    rows = analyze(context.file.file.tensors, task.mode, report, context.file.path)
+    context.emit(TensorReport(task.request, task.mode, rows))
 
 
-def _keep(task: KeepVariant, bench: Workbench) -> None:
-    if bench.variants is None:
+def _keep(task: KeepVariant, context: TaskContext) -> None:
+    if context.variants is None:
         raise RequestError("no folder was given to keep variants in")
-    path = place_of(bench.variants, bench.file, task.mode)
-    make_folder(bench.variants)
-    progress = _Report(task.request, bench)
-    report = quantize(bench.file, path, task.mode, replace=True, progress=progress)
-    bench.file.kept[task.mode] = path
-    bench.emit(VariantKept(task.request, task.mode, str(path), report.nbytes))
+    path = place_of(context.variants, context.file, task.mode)
+    make_folder(context.variants)
+    progress = _Report(task.request, context)
+    report = quantize(context.file, path, task.mode, replace=True, progress=progress)
+    context.file.kept[task.mode] = path
+    context.emit(VariantKept(task.request, task.mode, str(path), report.nbytes))
 
 
-def _drop(task: DropVariant, bench: Workbench) -> None:
+def _drop(task: DropVariant, context: TaskContext) -> None:
     """Weights that are mapped from it stay where they are until they are let go."""
-    path = bench.file.kept.get(task.mode)
+    path = context.file.kept.get(task.mode)
     if path is None:
         raise RequestError(f"no variant in {task.mode} is kept of this model")
     nbytes = remove(path)
-    del bench.file.kept[task.mode]
-    bench.emit(VariantDropped(task.request, task.mode, nbytes))
+    del context.file.kept[task.mode]
+    context.emit(VariantDropped(task.request, task.mode, nbytes))

@@ -12,7 +12,7 @@ from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation import prompt
 from llm_lite.core.generation.sampling import Choice
-from llm_lite.core.generation.session import PLAIN, Reading, Session
+from llm_lite.core.generation.session import PLAIN, PrefillOptions, Session
 from llm_lite.core.loading.loader import ModelFile, Runner
 from llm_lite.core.messages import (
     Alternative,
@@ -55,7 +55,7 @@ class Generation:
     _first_token: float = 0.0
     _last_token: float = 0.0
     _labels: tuple[PromptToken, ...] = ()
-    _reading: Reading = PLAIN
+    _reading: PrefillOptions = PLAIN
 
     def run(self, runner: Runner) -> None:
         """Generate to the end and say how it ended.
@@ -211,7 +211,7 @@ def read(command: Read, emit: Emit, should_stop: StopCheck, runner: Runner) -> N
     spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
     prompt.check_size(runner.model_file.tokenizer, messages, runner.session.context)
     encoded = encode(runner.model_file, messages, spoken)
-    reading = Reading(name=_name(messages))
+    reading = PrefillOptions(name=_name(messages))
     reused = runner.session.prepare(encoded.ids, reading).reused
     with suppress(CancelledError):
         runner.session.prefill(
@@ -238,9 +238,9 @@ def cache_status(session: Session, reused: int = 0) -> CacheStatus:
     )
 
 
-def _reading(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -> Reading:
+def _reading(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -> PrefillOptions:
     head = _first_turn(command.messages, tokenizer, encoded)
-    return Reading(command.overflow, head, name=_name(command.messages))
+    return PrefillOptions(command.overflow, head, name=_name(command.messages))
 
 
 def _first_turn(

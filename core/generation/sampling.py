@@ -68,7 +68,7 @@ class Sampler:
         return context[-window:] if window and self._options.repetition_penalty != 1.0 else ()
 
 
-def judge(logits: NDArray[np.float32], token: int) -> Choice:
+def score_token(logits: NDArray[np.float32], token: int) -> Choice:
     """The token with its probability and those of the likeliest; logits float32 [V].
 
     NotFiniteError as `Sampler.choose`.
@@ -78,7 +78,7 @@ def judge(logits: NDArray[np.float32], token: int) -> Choice:
 
 def likeliest(logits: NDArray[np.float32]) -> tuple[tuple[int, float], ...]:
     """The `BEST` likeliest tokens and their probabilities, the likeliest first."""
-    return judge(logits, 0).best
+    return score_token(logits, 0).best
 
 
 def _look(logits: NDArray[np.float32]) -> tuple[float, float]:

@@ -20,12 +20,19 @@ from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import NO_FILES, MappedFiles
 from llm_lite.core.finite import Values, checked
 from llm_lite.core.formats.tensor import TensorData
-from llm_lite.core.generation.sampling import Choice, Sampler, judge
+from llm_lite.core.generation.sampling import Choice, Sampler, score_token
 from llm_lite.core.inspect.attention import ring_tensor
 from llm_lite.core.inspect.head_gains import HeadGains
 from llm_lite.core.kv_cache.contents import KvCache, Prefix, good, usable
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
-from llm_lite.core.kv_cache.provenance import SMALLEST, Course, Made, course, forgetting, match
+from llm_lite.core.kv_cache.provenance import (
+    SMALLEST,
+    PrefillPlan,
+    Provenance,
+    forgetting,
+    match,
+    plan_prefill,
+)
 from llm_lite.core.messages import Gains, Overflow, SamplingOptions
 from llm_lite.core.plan.step import Step
 
@@ -39,12 +46,12 @@ class Committed:
     version: int  # grows with every change
     length: int  # positions in the cache
     rows: range  # positions whose queries are kept
-    era: int = 0  # grows when equal tokens may have other keys than before
+    epoch: int = 0  # grows when equal tokens may have other keys than before
     oldest: tuple[int, ...] = ()  # by owner of a cache, the first position whose key it has
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PrefillOptions:
     """How a prompt is to be read: what is done when the context is full, and how many first tokens
     are kept then. With `resumed`, an answer goes on, whatever weights read its beginning."""
 
@@ -60,7 +67,7 @@ class Prepared:
     forgotten: tuple[tuple[int, int], ...]  # first..last-1 of the prompt: what will not be read
 
 
-PLAIN = Reading()
+PLAIN = PrefillOptions()
 WORTH_COPYING = 8  # positions: what a prefix of the pool must have more than the cache
 
 
@@ -150,16 +157,16 @@ class Session:
     def reusable(self, prompt: Sequence[int]) -> int:
         """How many tokens of the prompt the cache holds; the last one never counts, as its logits
         are wanted."""
-        return self._course(prompt, PLAIN).keep
+        return self._prefill_plan(prompt, PLAIN).keep
 
-    def prepare(self, prompt: Sequence[int], reading: Reading = PLAIN) -> Prepared:
+    def prepare(self, prompt: Sequence[int], reading: PrefillOptions = PLAIN) -> Prepared:
         """Bring into the cache what is known of the prompt, and take out what is not of it.
 
         RequestError where it is empty, or too long and nothing may be forgotten.
         """
         self._check(prompt, reading)
         self._take_from_pool(prompt, reading)
-        way = self._course(prompt, reading)
+        way = self._prefill_plan(prompt, reading)
         self._keep_copy(way.keep)
         self._name = reading.name or self._name
         if way.keep < len(self.cache) and self._stale(way.keep):
@@ -177,7 +184,7 @@ class Session:
         prompt: Sequence[int],
         should_stop: StopCheck | None = None,
         progress: PrefillProgress | None = None,
-        reading: Reading = PLAIN,
+        reading: PrefillOptions = PLAIN,
     ) -> NDArray[np.float32]:
         """Bring the whole prompt into the cache; logits float32 [V] of what follows it.
 
@@ -185,7 +192,7 @@ class Session:
         CancelledError when stopped, and then the cache holds the chunks that were finished.
         """
         self.prepare(prompt, reading)
-        way = self._course(prompt, reading)
+        way = self._prefill_plan(prompt, reading)
         total = len(self.cache) + len(prompt) - way.start - len(way.skip)
         logits = np.empty((0, 0), np.float32)
         for part in self._chunks(prompt[way.start : way.skip.start] if way.skip else ()):
@@ -238,7 +245,7 @@ class Session:
         """Append one token; logits float32 [V] of what follows."""
         return self._run([token], 1, should_stop)[0]
 
-    def make_room(self, reading: Reading) -> bool:
+    def make_room(self, reading: PrefillOptions) -> bool:
         """Whether one more token fits, after something was forgotten where the context is full."""
         if len(self.cache) < self.context:
             return True
@@ -256,7 +263,7 @@ class Session:
         should_stop: StopCheck | None = None,
         progress: PrefillProgress | None = None,
         forced: Sequence[int] = (),
-        reading: Reading = PLAIN,
+        reading: PrefillOptions = PLAIN,
     ) -> Iterator[Choice]:
         """Tokens as they are chosen, the end token included.
 
@@ -272,7 +279,7 @@ class Session:
         if forced:
             yield from (Choice(token, math.nan) for token in forced[:-1])
             ended = forced[-1] in end_tokens or not self.make_room(reading)
-            yield judge(logits, forced[-1])
+            yield score_token(logits, forced[-1])
             if ended:
                 return
             logits = self.decode(forced[-1], should_stop)
@@ -312,20 +319,20 @@ class Session:
         """Whether the token at the position can be run again: rings lose what is old."""
         return self.cache.usable(position)
 
-    def _course(self, prompt: Sequence[int], reading: Reading) -> Course:
+    def _prefill_plan(self, prompt: Sequence[int], reading: PrefillOptions) -> PrefillPlan:
         usual = self.cache.good(*self._wanted(reading))
         rule = reading.overflow, reading.head, self.context
-        way = course(self.cache.held, prompt, usual, *rule)
+        way = plan_prefill(self.cache.held, prompt, usual, *rule)
         if not self.cache.usable(way.keep):
-            way = course(self.cache.held, prompt, 0, *rule)
+            way = plan_prefill(self.cache.held, prompt, 0, *rule)
         return way
 
-    def _wanted(self, reading: Reading) -> tuple[str | None, Gains | None]:
+    def _wanted(self, reading: PrefillOptions) -> tuple[str | None, Gains | None]:
         """Weights and gains that positions must have been made with to count as read."""
         weights = None if reading.resumed else self.made_by
         return weights, self.gains if self._throughout else None
 
-    def _take_from_pool(self, prompt: Sequence[int], reading: Reading) -> None:
+    def _take_from_pool(self, prompt: Sequence[int], reading: PrefillOptions) -> None:
         gaps = reading.overflow != "stop" and len(prompt) > self.context
 
         def score(prefix: Prefix) -> int:
@@ -334,7 +341,7 @@ class Session:
             return found.positions if usable(prefix, self.cache.layers, found.positions) else 0
 
         prefix, length = self.pool.best(score)
-        if prefix is None or length < self._course(prompt, reading).keep + WORTH_COPYING:
+        if prefix is None or length < self._prefill_plan(prompt, reading).keep + WORTH_COPYING:
             return
         self._keep_copy(self.cache.same_as(prefix))
         self.pool.touch(prefix)
@@ -365,7 +372,9 @@ class Session:
 
     def _new_era(self) -> None:
         committed = self.committed
-        self.committed = replace(committed, version=committed.version + 1, era=committed.era + 1)
+        self.committed = replace(
+            committed, version=committed.version + 1, epoch=committed.epoch + 1
+        )
 
     def _chunks(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
         chunk = self.executor.program.max_tokens
@@ -386,7 +395,7 @@ class Session:
             self.step_seconds = time.perf_counter() - began
         for token, row in enumerate(logits, step.kv_length - len(logits)):
             self.checked(row, f"the logits of token {token}")
-        self.cache.append(tokens, Made(self.made_by, self.gains, self.cache.precision))
+        self.cache.append(tokens, Provenance(self.made_by, self.gains, self.cache.precision))
         self._commit(first)
         return logits
 
@@ -405,7 +414,7 @@ class Session:
             self.committed, version=version, length=length, rows=rows, oldest=oldest
         )
 
-    def _check(self, tokens: Sequence[int], reading: Reading) -> None:
+    def _check(self, tokens: Sequence[int], reading: PrefillOptions) -> None:
         if not tokens:
             raise RequestError("the prompt is empty: it has no tokens")
         if len(tokens) > self.context and (reading.overflow == "stop" or self.context < SMALLEST):

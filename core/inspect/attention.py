@@ -97,9 +97,9 @@ class AttentionSource:
         return self._session.committed.version
 
     @property
-    def era(self) -> int:
+    def epoch(self) -> int:
         """Grows when the cache is emptied: what it holds then is new, even of equal tokens."""
-        return self._session.committed.era
+        return self._session.committed.epoch
 
     @property
     def rows(self) -> range:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import AttentionSource, probabilities
-from llm_lite.core.messages import Look, Looked
+from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.plan.attention_layers import AttentionLayer
 
 ROLLOUT_BYTES = 128 << 20  # for the maps behind a rollout, once it is asked for
@@ -32,7 +32,7 @@ class Looking:
         self.source = source
         self._rollout: Rollout | None = None
 
-    def look(self, request: Look, seconds: float = math.inf) -> Looked | None:
+    def look(self, request: ReadAttentionRows, seconds: float = math.inf) -> AttentionRows | None:
         """None when the time was up: ask again, and it goes on where it was.
 
         RequestError where the position, layer or head is not there, its query is no longer kept,
@@ -56,13 +56,13 @@ class Looking:
                 message = f"of the tokens that follow, {rows.start} to {rows.stop - 1} are told"
         self.source.checked(weights, f"the attention weights of token {request.position}")
         values = tuple(weights.tolist())
-        return Looked(request.request, request.position, request.direction, values, message)
+        return AttentionRows(request.request, request.position, request.direction, values, message)
 
-    def _needed(self, request: Look) -> int:
+    def _needed(self, request: ReadAttentionRows) -> int:
         """Rows that the rollout must reach."""
         return request.position + 1 if request.direction == "from" else self.source.length
 
-    def _check(self, request: Look) -> None:
+    def _check(self, request: ReadAttentionRows) -> None:
         source, position = self.source, request.position
         if source.ring_rows == 0:
             raise RequestError(source.note or "no queries are kept, so there is nothing to look at")
@@ -85,7 +85,7 @@ class Looking:
                 f"{rows.stop - 1} it is; a larger query memory keeps more"
             )
 
-    def _row(self, request: Look) -> F32:
+    def _row(self, request: ReadAttentionRows) -> F32:
         """Float32 [position + 1], the mean over the heads."""
         at = request.position
         parts = [
@@ -94,7 +94,7 @@ class Looking:
         ]
         return _mean(parts)
 
-    def _column_rows(self, request: Look) -> range:
+    def _column_rows(self, request: ReadAttentionRows) -> range:
         """Rows of the column: those that are kept, and no more than can be computed at once."""
         wanted = _wanted(request, self.source.layers)
         rows = self.source.common_rows(layer for layer, _ in wanted)
@@ -103,7 +103,7 @@ class Looking:
         most = max(1, COLUMN_PAIRS // (heads * self.source.length))
         return range(first, min(rows.stop, first + most))
 
-    def _column(self, request: Look, rows: range) -> F32:
+    def _column(self, request: ReadAttentionRows, rows: range) -> F32:
         """Float32 [rows], the mean over the heads."""
         parts = [
             (len(heads), mean_map(self.source, layer, rows, rows.stop, heads)[:, request.position])
@@ -152,7 +152,7 @@ class Rollout:
                 break
         return self._done >= rows
 
-    def weights(self, request: Look) -> F32:
+    def weights(self, request: ReadAttentionRows) -> F32:
         """Float32 [length]: a row, or a column, of the product."""
         length, position = self._source.length, request.position
         back = request.direction == "to"
@@ -235,7 +235,9 @@ def _mean_of_all(
     return scores.mean(axis=0)
 
 
-def _wanted(request: Look, layers: Sequence[AttentionLayer]) -> list[tuple[int, tuple[int, ...]]]:
+def _wanted(
+    request: ReadAttentionRows, layers: Sequence[AttentionLayer]
+) -> list[tuple[int, tuple[int, ...]]]:
     """The heads by layer; none for a rollout, which has all."""
     if request.mode == "rollout":
         return []

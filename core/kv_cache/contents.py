@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.shifting import shift
 from llm_lite.core.formats.tensor import TensorData
-from llm_lite.core.kv_cache.provenance import Gap, Held, Made, Precision, common
+from llm_lite.core.kv_cache.provenance import CacheContents, Gap, Precision, Provenance, common
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
 from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
@@ -39,7 +39,7 @@ class Prefix:
     """A cache's content apart from any executor."""
 
     name: str
-    held: Held
+    held: CacheContents
     rows: Mapping[str, Rows] = field(repr=False)
 
     @property
@@ -56,7 +56,7 @@ class KvCache:
         self._factors = {name: weights[name] for name in factors}
         self.layers = cache_layers(executor.program.plans[0])
         self.tokens: list[int] = []
-        self._made: list[Made] = []
+        self._made: list[Provenance] = []
         self._gaps: tuple[Gap, ...] = ()
         context = executor.program.context
         # The first position that a ring still has; it has all from there to the last.
@@ -77,8 +77,8 @@ class KvCache:
         return self._gaps
 
     @property
-    def held(self) -> Held:
-        return Held(tuple(self.tokens), tuple(self._made), self._gaps)
+    def held(self) -> CacheContents:
+        return CacheContents(tuple(self.tokens), tuple(self._made), self._gaps)
 
     def good(self, weights: str | None, gains: Gains | None) -> int:
         """How many first positions were made with these weights, and gains where they matter."""
@@ -106,7 +106,7 @@ class KvCache:
                 lost = max(self._oldest[layer.layer], end - layer.rows)
                 self._oldest[layer.layer] = lost
 
-    def append(self, tokens: Sequence[int], made: Made) -> None:
+    def append(self, tokens: Sequence[int], made: Provenance) -> None:
         self.tokens.extend(tokens)
         if self._made and self._made[-1] == made:
             made = self._made[-1]  # one for a whole conversation, usually
@@ -185,7 +185,7 @@ class KvCache:
         self._made[kept:] = [
             m
             if m.precision == rounded or m.precision == "int8"
-            else Made(m.weights, m.gains, rounded)
+            else Provenance(m.weights, m.gains, rounded)
             for m in held.made[kept:]
         ]
         self._gaps = held.gaps
@@ -220,7 +220,7 @@ def usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> bool:
 
 
 def good(
-    made: Sequence[Made], weights: str | None, gains: Gains | None, precision: Precision
+    made: Sequence[Provenance], weights: str | None, gains: Gains | None, precision: Precision
 ) -> int:
     """How many first positions are as good as computed anew into a cache of this precision.
 

@@ -24,7 +24,7 @@ from llm_lite.core.files.json_text import found
 from llm_lite.core.files.mapping import MappedFile, MappedFiles, mapped
 from llm_lite.core.files.writing import replaced
 from llm_lite.core.kv_cache.contents import KvCache, Prefix, Rows
-from llm_lite.core.kv_cache.provenance import Gap, Held, Made
+from llm_lite.core.kv_cache.provenance import CacheContents, Gap, Provenance
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import tensor_row_bytes
 
@@ -65,7 +65,7 @@ def save(path: Path, prefix: Prefix, identity: Identity) -> int:
 def _savable(prefix: Prefix, identity: Identity) -> int:
     """How many first positions were made alike, and as `identity` says."""
     made = prefix.held.made
-    whole = Made(identity.weights, identity.gains, made[0].precision) if made else None
+    whole = Provenance(identity.weights, identity.gains, made[0].precision) if made else None
     count = next((i for i, m in enumerate(made) if m != whole), len(made))
     if not count:
         raise RequestError("the cache is empty, or was made with other weights: nothing to save")
@@ -74,7 +74,7 @@ def _savable(prefix: Prefix, identity: Identity) -> int:
     return count
 
 
-def _header(prefix: Prefix, held: Held, identity: Identity) -> dict[str, Any]:
+def _header(prefix: Prefix, held: CacheContents, identity: Identity) -> dict[str, Any]:
     count = len(held.tokens)
     return {
         "version": VERSION,
@@ -149,7 +149,9 @@ def _check_identity(path: Path, header: Mapping[str, Any], identity: Identity) -
         raise FileError(path, "was saved with other weights of heads")
 
 
-def _held(path: Path, header: Mapping[str, Any], identity: Identity, vocabulary: int) -> Held:
+def _held(
+    path: Path, header: Mapping[str, Any], identity: Identity, vocabulary: int
+) -> CacheContents:
     tokens = _tokens(path, header.get("tokens"), vocabulary)
     gaps = header.get("gaps")
     if not isinstance(gaps, list) or len(gaps) > len(tokens):
@@ -166,8 +168,8 @@ def _held(path: Path, header: Mapping[str, Any], identity: Identity, vocabulary:
     precision = header.get("precision")
     if precision not in ("whole", "int8"):
         raise FileError(path, "precision: expected whole or int8")
-    made = (Made(identity.weights, identity.gains, precision),) * len(tokens)
-    held = Held(tokens, made, tuple(gone))
+    made = (Provenance(identity.weights, identity.gains, precision),) * len(tokens)
+    held = CacheContents(tokens, made, tuple(gone))
     if any(position >= len(tokens) for position in held.gap_positions()):
         raise FileError(path, "gaps: expected inside the tokens")
     return held

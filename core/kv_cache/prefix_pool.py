@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llm_lite.core.kv_cache.contents import Prefix, Rows
-from llm_lite.core.kv_cache.provenance import Held, common
+from llm_lite.core.kv_cache.provenance import CacheContents, common
 from llm_lite.core.messages import PooledPrefix
 
 LEAST = 32  # positions worth keeping
@@ -37,7 +37,7 @@ class PrefixPool:
             PooledPrefix(p.name, len(p.held.tokens), p.nbytes) for p in reversed(self._kept)
         )
 
-    def covers(self, held: Held) -> bool:
+    def covers(self, held: CacheContents) -> bool:
         """Whether some prefix begins with all of this."""
         return any(_begins_with(p.held, held) for p in self._kept)
 
@@ -68,7 +68,7 @@ class PrefixPool:
             self._kept.pop(0)
 
 
-def _begins_with(longer: Held, shorter: Held) -> bool:
+def _begins_with(longer: CacheContents, shorter: CacheContents) -> bool:
     count = len(shorter.tokens)
     return (
         common(longer.tokens, shorter.tokens, count) == count

@@ -20,7 +20,7 @@ Precision = Literal["whole", "int8"]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Provenance:
     """What a position was computed with; others with the same are as good as computed anew."""
 
     weights: str
@@ -41,26 +41,26 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CacheContents:
     """Of each position its token and what it was made with; gaps by ascending full index."""
 
     tokens: tuple[int, ...] = ()
-    made: tuple[Made, ...] = ()
+    made: tuple[Provenance, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
-    def story(self) -> list[int]:
+    def full_tokens(self) -> list[int]:
         """All tokens by full index."""
         full = list(self.tokens)
         for gap in self.gaps:
             full[gap.first : gap.first] = gap.tokens
         return full
 
-    def first(self, positions: int) -> Held:
+    def first(self, positions: int) -> CacheContents:
         """Only the first positions; gaps behind them are no longer known of."""
         kept = tuple(
             g for g, at in zip(self.gaps, self.gap_positions(), strict=True) if at < positions
         )
-        return Held(self.tokens[:positions], self.made[:positions], kept)
+        return CacheContents(self.tokens[:positions], self.made[:positions], kept)
 
     def gap_positions(self) -> list[int]:
         """Of each gap, the position before which its tokens are missing."""
@@ -70,14 +70,16 @@ class Held:
             gone += len(gap.tokens)
         return positions
 
-    def without(self, keep: int, drop: int) -> Held:
+    def without(self, keep: int, drop: int) -> CacheContents:
         """After positions keep..keep+drop-1 were forgotten."""
-        story, missing = self.story(), self.missing()
+        full_tokens, missing = self.full_tokens(), self.missing()
         present = [i for i, gone in enumerate(missing) if not gone]
         for index in present[keep : keep + drop]:
             missing[index] = True
         tokens = self.tokens[:keep] + self.tokens[keep + drop :]
-        return Held(tokens, self.made[:keep] + self.made[keep + drop :], _gaps(story, missing))
+        return CacheContents(
+            tokens, self.made[:keep] + self.made[keep + drop :], _gaps(full_tokens, missing)
+        )
 
     def missing(self) -> list[bool]:
         """By full index."""
@@ -95,12 +97,12 @@ class Match:
     positions: int
 
 
-def match(held: Held, prompt: Sequence[int], good: int, *, gaps: bool) -> Match:
+def match(held: CacheContents, prompt: Sequence[int], good: int, *, gaps: bool) -> Match:
     """How much of a prompt is held, of its first `good` positions; the last token never counts,
     as its logits are wanted. With `gaps`, tokens that were forgotten count as read."""
     limit = len(prompt) - 1
     if gaps and held.gaps:
-        same = common(held.story(), prompt, limit)
+        same = common(held.full_tokens(), prompt, limit)
         gone = sum(len(gap.tokens) for gap in held.gaps)
         positions = min(same - gone, good)
         if same > held.gaps[-1].last and positions > held.gap_positions()[-1]:
@@ -111,7 +113,7 @@ def match(held: Held, prompt: Sequence[int], good: int, *, gaps: bool) -> Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class PrefillPlan:
     """How a prompt comes into a cache: `keep` positions stay, of these `forget` (first, count) are
     forgotten; then the prompt is read from the full index `start` on, without `skip`."""
 
@@ -121,9 +123,9 @@ class Course:
     skip: range = range(0)
 
 
-def course(
-    held: Held, prompt: Sequence[int], good: int, policy: Overflow, head: int, context: int
-) -> Course:
+def plan_prefill(
+    held: CacheContents, prompt: Sequence[int], good: int, policy: Overflow, head: int, context: int
+) -> PrefillPlan:
     """What is done to bring `prompt` into a cache of `context` positions, of which `held`'s first
     `good` may be used. `head` tokens are never forgotten, if they are not more than half.
 
@@ -131,18 +133,18 @@ def course(
     """
     plain = match(held, prompt, good, gaps=False)
     if policy == "stop" or len(prompt) <= context or context < SMALLEST:
-        return Course(plain.positions, plain.full)
+        return PrefillPlan(plain.positions, plain.full)
     keep = first_kept(policy, head, context)
     found = match(held, prompt, good, gaps=True)
     over = found.positions + len(prompt) - found.full - context
     if over <= 0:
-        return Course(found.positions, found.full)
+        return PrefillPlan(found.positions, found.full)
     drop = max(over, context // _ROOM)
     if drop <= found.positions - keep:
-        return Course(found.positions, found.full, (keep, drop))
+        return PrefillPlan(found.positions, found.full, (keep, drop))
     skip = range(keep, len(prompt) - (context - context // _ROOM - keep))
     start = min(plain.positions, keep)
-    return Course(start, start, None, skip)
+    return PrefillPlan(start, start, None, skip)
 
 
 def forgetting(policy: Overflow, head: int, context: int) -> tuple[int, int] | None:
@@ -166,11 +168,11 @@ def common(a: Sequence[int], b: Sequence[int], limit: int) -> int:
     return next((i for i in range(limit) if a[i] != b[i]), max(0, limit))
 
 
-def _gaps(story: Sequence[int], missing: Sequence[bool]) -> tuple[Gap, ...]:
+def _gaps(full_tokens: Sequence[int], missing: Sequence[bool]) -> tuple[Gap, ...]:
     edges = [
         i
         for i in range(len(missing) + 1)
         if (i < len(missing) and missing[i]) != (i > 0 and missing[i - 1])
     ]
     pairs = zip(edges[::2], edges[1::2], strict=True)
-    return tuple(Gap(first, tuple(story[first:last])) for first, last in pairs)
+    return tuple(Gap(first, tuple(full_tokens[first:last])) for first, last in pairs)

@@ -162,9 +162,9 @@ def activations(
 
         fast = has_integer_dot()
     elif choice.device is not None and _is_large(shape):
-        from llm_lite.core.exec.vulkan.self_test import trusted
+        from llm_lite.core.exec.vulkan.self_test import validated
 
-        fast = trusted(choice.device).integer_dot
+        fast = validated(choice.device).integer_dot
     return "a8" if fast else "a32"
 
 
@@ -183,10 +183,10 @@ def make_executor(
     program = model.build(build)
     if choice.backend == "vulkan":
         from llm_lite.core.exec.vulkan.executor import VulkanExecutor
-        from llm_lite.core.exec.vulkan.self_test import trusted
+        from llm_lite.core.exec.vulkan.self_test import validated
 
         assert choice.device is not None
-        tuning = trusted(choice.device)
+        tuning = validated(choice.device)
         executor = VulkanExecutor(choice.device, program, weights, progress=progress, tuning=tuning)
         try:
             executor.prepare()  # now, so that no answer waits for it and decoding records nothing

@@ -37,7 +37,7 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_bytes, cache_layers
 from llm_lite.core.plan.plan import Program, tensor_row_bytes
-from llm_lite.core.quant.modes import MODES, common_room, convert, mode_bytes, raised
+from llm_lite.core.quant.modes import MODES, common_room, convert, mode_bytes, promoted
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.sandbox.process import sandbox
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -289,7 +289,7 @@ def _convert(
     done = 0
     weights = {}
     converted = [tensor for name, tensor in tensors.items() if name not in on_disk]
-    finer = raised(tensors.values(), mode)
+    finer = promoted(tensors.values(), mode)
     room = common_room(converted, mode, finer)
     for tensor in tensors.values():
         progress("preparing the weights", 0.35 + 0.25 * done / total)

@@ -63,6 +63,8 @@ from llm_lite.core.messages.comparing import (
     VariantKept,
 )
 from llm_lite.core.messages.inside import (
+    AttentionRows,
+    AttentionRowsMode,
     CompareGains,
     Direction,
     ExportMaps,
@@ -70,10 +72,8 @@ from llm_lite.core.messages.inside import (
     Inspect,
     LensResult,
     LensRow,
-    Look,
-    Looked,
-    LookMode,
     MapsExported,
+    ReadAttentionRows,
     SetGains,
 )
 from llm_lite.core.messages.models import (
@@ -113,7 +113,9 @@ class Shutdown:
     pass
 
 
-Aside = SetGains | Inspect | CompareGains | Look | ExportMaps | MeasureCache  # between steps
+StepRequest = (
+    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache
+)  # between steps
 Task = (  # ends with TaskFinished
     CompareLanes
     | MeasureDivergence
@@ -130,7 +132,7 @@ Command = (
     | Reconfigure
     | Generate
     | Read
-    | Aside
+    | StepRequest
     | SaveCache
     | OpenCache
     | Task
@@ -160,7 +162,7 @@ Event = (
     | GenerationFinished
     | LensResult
     | GainsEffect
-    | Looked
+    | AttentionRows
     | CacheRewritten
     | CacheStatus
     | CacheMeasured
@@ -189,7 +191,8 @@ __all__ = [
     "Activations",
     "Alternative",
     "AnalyzeTensors",
-    "Aside",
+    "AttentionRows",
+    "AttentionRowsMode",
     "Backend",
     "CacheLayer",
     "CacheLayout",
@@ -234,9 +237,6 @@ __all__ = [
     "LoadProgress",
     "LoadStarted",
     "Logged",
-    "Look",
-    "LookMode",
-    "Looked",
     "MapsExported",
     "Measure",
     "MeasureCache",
@@ -255,6 +255,7 @@ __all__ = [
     "ProfileStep",
     "PromptToken",
     "Read",
+    "ReadAttentionRows",
     "Reconfigure",
     "Role",
     "SamplingOptions",
@@ -263,6 +264,7 @@ __all__ = [
     "Shutdown",
     "StepProfile",
     "StepProfiled",
+    "StepRequest",
     "Stop",
     "StopReason",
     "Task",

@@ -8,7 +8,7 @@ from typing import Literal
 from llm_lite.core.messages.answers import Alternative, Gains
 
 Direction = Literal["from", "to"]
-LookMode = Literal["heads", "layer-mean", "rollout"]
+AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class CompareGains:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadAttentionRows:
     """Ask for a Looked: the row (`from`) of the token at `position`, what it looks at, or the
     column (`to`), who looks at it. Of the mean over `heads` (layer, head), the mean over all heads
     of `layer`, or the attention rollout through all layers; in which the first token can be left
@@ -50,7 +50,7 @@ class Look:
     request: int
     position: int
     direction: Direction
-    mode: LookMode
+    mode: AttentionRowsMode
     heads: tuple[tuple[int, int], ...] = ()
     layer: int = 0
     without_first: bool = False  # of a rollout
@@ -99,7 +99,7 @@ class GainsEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class AttentionRows:
     """The answer to a Look: a weight for every position of the cache; 0 where there is none."""
 
     request: int

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.formats.tensor import TensorData, files_of, find_non_finite, not_finite
 from llm_lite.core.messages import TensorRow
-from llm_lite.core.quant.modes import convert, raised
+from llm_lite.core.quant.modes import convert, promoted
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 
@@ -31,13 +31,13 @@ def _rows(
     tensors: Mapping[str, TensorData], mode: str, progress: Progress, path: object
 ) -> tuple[TensorRow, ...]:
     total = sum(tensor.nbytes for tensor in tensors.values()) or 1
-    finer = raised(tensors.values(), mode)
+    finer = promoted(tensors.values(), mode)
     done, rows = 0, []
     for tensor in tensors.values():
         progress(tensor.name, done / total)
         if find_non_finite(tensor):
             raise not_finite(path, tensor.name)
-        rows.append(_row(tensor, convert(tensor, mode, raised=finer)))
+        rows.append(_row(tensor, convert(tensor, mode, promoted=finer)))
         done += tensor.nbytes
     return tuple(rows)
 

@@ -32,7 +32,7 @@ SPARE_BITS = 0.1
 NONE_RAISED: frozenset[str] = frozenset()
 
 
-def raised(tensors: Iterable[TensorData], mode: str) -> frozenset[str]:
+def promoted(tensors: Iterable[TensorData], mode: str) -> frozenset[str]:
     """Names of a model's matrices that are int8 in mode int4: all sensitive ones, or none where
     they are too many."""
     if mode != "int4":
@@ -54,8 +54,8 @@ def table_dtype(tensor: TensorData, mode: str) -> str:
     return dtype if _fills_blocks(tensor, dtype) else "f16"
 
 
-def target_dtype(tensor: TensorData, mode: str, raised: frozenset[str] = NONE_RAISED) -> str:
-    """The format a tensor has in a mode, of which the model's `raised` are known.
+def target_dtype(tensor: TensorData, mode: str, promoted: frozenset[str] = NONE_RAISED) -> str:
+    """The format a tensor has in a mode, of which the model's `promoted` are known.
 
     Vectors (norms, biases) are float32 in every mode, which is exact. Rows that do not fill whole
     blocks stay float16. Raises RequestError for an unknown mode.
@@ -64,7 +64,7 @@ def target_dtype(tensor: TensorData, mode: str, raised: frozenset[str] = NONE_RA
         raise RequestError(f"unknown weight mode {mode!r}, expected one of {', '.join(MODES)}")
     if len(tensor.shape) == 1:
         return "f32"
-    if tensor.name in raised:
+    if tensor.name in promoted:
         return "int8"
     dtype = _FORMAT_OF_MODE.get(mode, tensor.dtype)
     return dtype if _fills_blocks(tensor, dtype) else "f16"
@@ -78,10 +78,10 @@ def _own_room(nbytes: int) -> NDArray[np.uint8]:
 
 
 def common_room(
-    tensors: Iterable[TensorData], mode: str, raised: frozenset[str] = NONE_RAISED
+    tensors: Iterable[TensorData], mode: str, promoted: frozenset[str] = NONE_RAISED
 ) -> Room:
     """For all that `convert` will change."""
-    return room_for([_converted_bytes(tensor, mode, raised) for tensor in tensors])
+    return room_for([_converted_bytes(tensor, mode, promoted) for tensor in tensors])
 
 
 def room_for(sizes: Iterable[int]) -> Room:
@@ -115,8 +115,8 @@ def _pages(nbytes: int) -> NDArray[np.uint8]:
     return np.frombuffer(pages, np.uint8)
 
 
-def _converted_bytes(tensor: TensorData, mode: str, raised: frozenset[str]) -> int:
-    dtype = target_dtype(tensor, mode, raised)
+def _converted_bytes(tensor: TensorData, mode: str, promoted: frozenset[str]) -> int:
+    dtype = target_dtype(tensor, mode, promoted)
     shape = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
     return 0 if dtype == tensor.dtype else FORMATS[dtype].nbytes(shape)
 
@@ -128,7 +128,7 @@ def _aligned(nbytes: int) -> int:
 def mode_bytes(tensors: Iterable[TensorData], mode: str) -> int:
     """Bytes that the tensors take in a mode, without converting them."""
     found = tuple(tensors)
-    names = raised(found, mode)
+    names = promoted(found, mode)
     return sum(
         FORMATS[target_dtype(t, mode, names)].nbytes((math.prod(t.shape[:-1]), t.shape[-1]))
         for t in found
@@ -139,19 +139,19 @@ def convert(
     tensor: TensorData,
     mode: str,
     room: Room = _own_room,
-    raised: frozenset[str] = NONE_RAISED,
+    promoted: frozenset[str] = NONE_RAISED,
 ) -> TensorData:
     """The tensor in the format of a mode, in `room`; itself where nothing changes.
 
     Works through the tensor in pieces, so that beside the result only a few MiB are in use.
     Raises RequestError for an unknown mode, UnsupportedError for values that overflow float16.
     """
-    dtype = target_dtype(tensor, mode, raised)
+    dtype = target_dtype(tensor, mode, promoted)
     if dtype == tensor.dtype:
         return tensor
     target = FORMATS[dtype]
     columns = tensor.shape[-1]
-    data = room(_converted_bytes(tensor, mode, raised))
+    data = room(_converted_bytes(tensor, mode, promoted))
     end = 0
     for decoded in pieces(tensor):
         begin, end = end, end + target.nbytes((len(decoded), columns))

@@ -26,7 +26,7 @@ from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
 from llm_lite.desktop.app.program import Program, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.app.settings import WindowPlace, restore, settings_path, variants_folder
-from llm_lite.desktop.app.settings_store import Keeper
+from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.app.starter import Starter
 from llm_lite.desktop.render.window import Geometry, Window, has_input
 from llm_lite.desktop.state.actions import Action, OpenModel
@@ -56,7 +56,7 @@ def open_window(
     False where the engine did not end in time: its thread is still there. Raises DeviceError when
     there is no display, or no device that can draw to it.
     """
-    keeper = Keeper(settings_path())
+    keeper = SettingsStore(settings_path())
     state = restore(keeper.settings, AppState())
     state = replace(
         state,
@@ -83,7 +83,7 @@ class App:
     """Raises DeviceError when there is no display, or no device that can draw to it."""
 
     def __init__(
-        self, keeper: Keeper, state: AppState, complain: Complain = lambda problem: None
+        self, keeper: SettingsStore, state: AppState, complain: Complain = lambda problem: None
     ) -> None:
         self._keeper = keeper
         self._complain_outside = complain

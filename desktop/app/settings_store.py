@@ -13,7 +13,7 @@ from llm_lite.desktop.state.state import AppState
 DELAY = 2.0  # seconds between a change and its writing
 
 
-class Keeper:
+class SettingsStore:
     """`settings` is what the next start will find."""
 
     def __init__(self, path: Path) -> None:

@@ -30,7 +30,7 @@ EVERYTHING, MEMORY_WRITE = 0x10000, 0x10000  # VK_PIPELINE_STAGE_ALL_COMMANDS_BI
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ColorScale:
     """How values become colours."""
 
     colors: str = "viridis"
@@ -208,7 +208,7 @@ class FrameRecorder:
         key = (layer, surface.texture, self._slots.index(slot))
         self._kernels.dispatch(commands, pipeline, key, named, push, groups)
 
-    def colors(self, commands: Any, look: Look) -> None:
+    def colors(self, commands: Any, look: ColorScale) -> None:
         """Colour what has changed and copy it into the images."""
         slot = self._slot
         slot.table.upload(attention_colors.table(look.colors))
@@ -228,7 +228,7 @@ class FrameRecorder:
             self._renderer.touched(surface.texture)
 
     def _dispatch_colors(
-        self, commands: Any, surface: Surface, look: Look, first: int, count: int
+        self, commands: Any, surface: Surface, look: ColorScale, first: int, count: int
     ) -> None:
         slot = self._slot
         named = {

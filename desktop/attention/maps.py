@@ -20,7 +20,7 @@ from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.inspect.attention_scores import SCORES, repeats
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.desktop.attention.cells import Cell
-from llm_lite.desktop.attention.frame import SCORES_EACH, FrameRecorder, Look, largest_row
+from llm_lite.desktop.attention.frame import SCORES_EACH, ColorScale, FrameRecorder, largest_row
 from llm_lite.desktop.attention.picture import Picture, picture_of
 from llm_lite.desktop.attention.readings import Readings
 from llm_lite.desktop.attention.slot import Slot
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SCORE_BYTES = 48 << 20
 GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the model writes
 
-__all__ = ["AttentionMaps", "Look"]
+__all__ = ["AttentionMaps", "ColorScale"]
 
 
 class AttentionMaps:
@@ -53,7 +53,7 @@ class AttentionMaps:
         self._uploads: Uploads | None = None
         self._held = ExitStack()
         self._budget, self._planner = Budget(device.info.kind == "software"), Planner()
-        self._look, self._looks = Look(), 0
+        self._look, self._looks = ColorScale(), 0
         self._tokens: tuple[int, ...] = ()
         self._version, self._era = -1, 0
         self._refusal = ""  # why this device cannot make maps of the source
@@ -127,7 +127,7 @@ class AttentionMaps:
             return any(c.seen < self.length or c.todo for c in cells)
         return any(cell.todo or cell.look != self._looks for cell in cells)
 
-    def use(self, look: Look) -> None:
+    def use(self, look: ColorScale) -> None:
         """Colour like this from now on."""
         if look == self._look:
             return
@@ -293,8 +293,8 @@ class AttentionMaps:
             return
         self._version = source.version
         tokens = source.tokens()[: source.length]
-        kept = _common(self._tokens, tokens) if source.era == self._era else 0
-        self._era = source.era
+        kept = _common(self._tokens, tokens) if source.epoch == self._era else 0
+        self._era = source.epoch
         if kept < len(self._tokens):
             self._store.shrink(kept)
             self._readings.forget_values()

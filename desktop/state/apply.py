@@ -8,6 +8,7 @@ from functools import singledispatch
 from itertools import groupby
 
 from llm_lite.core.messages import (
+    AttentionRows,
     CacheMeasured,
     CacheRewritten,
     CacheStatus,
@@ -23,7 +24,6 @@ from llm_lite.core.messages import (
     LoadProgress,
     LoadStarted,
     Logged,
-    Looked,
     MapsExported,
     ModelLoaded,
     PrefillProgress,
@@ -248,7 +248,7 @@ def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
 
 
 @_apply.register
-def _(event: Looked, state: AppState, now: float) -> AppState:
+def _(event: AttentionRows, state: AppState, now: float) -> AppState:
     return replace(state, look=0, looked=event) if event.request == state.look else state
 
 

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 ColorBy = Literal["owner", "key-norm", "value-norm", "received", "age"]
 Spans = tuple[tuple[int, int], ...]  # first..last-1
-Made = tuple[tuple[int, int], ...]  # token, number of its computation: both count on from there
+Provenance = tuple[
+    tuple[int, int], ...
+]  # token, number of its computation: both count on from there
 WARN, ALARM = 0.80, 0.95  # shares of the context from which its end is announced
 
 
@@ -55,7 +57,7 @@ class CacheState:
     status: CacheStatus | None = None
     prompt: tuple[PromptToken, ...] = ()  # by position, up to what was decoded since
     reused: int = 0  # first tokens, that the last answer found computed
-    made: Made = ()
+    made: Provenance = ()
     computed: int = 0  # tokens so far, in all
     told: tuple[int, ...] = ()
     forgotten: Spans = ()

@@ -8,14 +8,14 @@ from typing import Any
 
 from llm_lite.core.messages import (
     Alternative,
+    AttentionRows,
+    AttentionRowsMode,
     Command,
     CompareGains,
     Direction,
     Gains,
     Inspect,
-    Look,
-    Looked,
-    LookMode,
+    ReadAttentionRows,
     SetGains,
 )
 from llm_lite.desktop.state.notices import notify
@@ -32,7 +32,7 @@ from llm_lite.desktop.state.state import AppState, Comparison, Token
 from llm_lite.desktop.state.token_state import XRay
 
 NOTHING_LOCKED = "Lock heads in the Attention view first: click their maps."
-MODES: dict[str, LookMode] = {
+MODES: dict[str, AttentionRowsMode] = {
     "head": "heads",
     "layer": "layer-mean",
     "locked": "heads",
@@ -122,9 +122,9 @@ def look(state: AppState) -> Result:
     direction: Direction = "to" if xray.looks_back else "from"
     heads = ((xray.layer, xray.head),) if xray.by == "head" else state.attention.locked
     if xray.by == "locked" and not heads:
-        nothing = Looked(0, xray.at, direction, (), NOTHING_LOCKED)
+        nothing = AttentionRows(0, xray.at, direction, (), NOTHING_LOCKED)
         return replace(state, look=0, looked=nothing), ()
-    asked = Look(
+    asked = ReadAttentionRows(
         request,
         xray.at,
         direction,

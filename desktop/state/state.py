@@ -10,6 +10,7 @@ from typing import Literal
 
 from llm_lite.core.messages import (
     Alternative,
+    AttentionRows,
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
@@ -19,7 +20,6 @@ from llm_lite.core.messages import (
     GenerationStats,
     LensResult,
     Level,
-    Looked,
     ModelInfo,
     Overflow,
     Role,
@@ -219,7 +219,7 @@ class AppState:
     cache: CacheState = field(default_factory=CacheState)
     xray: XRay = field(default_factory=XRay)
     look: int = 0  # request whose answer is wanted
-    looked: Looked | None = None
+    looked: AttentionRows | None = None
     lens: Lens = field(default_factory=Lens)
     steering: Steering = field(default_factory=Steering)
     comparing: Comparison | None = None

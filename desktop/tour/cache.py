@@ -13,7 +13,7 @@ from llm_lite.desktop.state.actions import EditMessage, Send, SetOptions, SetSam
 from llm_lite.desktop.state.cache_actions import ColorCache, SetOverflow
 from llm_lite.desktop.state.cache_state import ColorBy
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.tour.input_driver import InputDriver
 
 Picture = Callable[[str], None]
 LIMIT = 900.0  # seconds
@@ -25,7 +25,7 @@ EDITED = "How would it look from the Moon?"
 MEASURED: tuple[ColorBy, ...] = ("key-norm", "received", "age")
 
 
-def look_at_cache(robot: Robot, picture: Picture) -> None:
+def look_at_cache(robot: InputDriver, picture: Picture) -> None:
     """Turns and an edit, whose prefix is reused; tokens; what was measured; forgetting."""
     before = robot.state.sampling
     robot.program.do(SetSampling(replace(before, max_new_tokens=TOKENS)))
@@ -63,7 +63,7 @@ def look_at_cache(robot: Robot, picture: Picture) -> None:
     robot.program.do(SetSampling(before))
 
 
-def _overflow(robot: Robot, picture: Picture, overflow: Overflow, name: str) -> None:
+def _overflow(robot: InputDriver, picture: Picture, overflow: Overflow, name: str) -> None:
     """A small context is filled: what the model no longer sees is marked."""
     before = robot.state.options
     _reconfigure(robot, context=SMALL)
@@ -85,7 +85,7 @@ def _overflow(robot: Robot, picture: Picture, overflow: Overflow, name: str) -> 
     _reconfigure(robot, context=before.context)
 
 
-def _in_bytes(robot: Robot, picture: Picture) -> None:
+def _in_bytes(robot: InputDriver, picture: Picture) -> None:
     """Keys and values in 8 bits: what that takes, chosen and then in use."""
     before = robot.state.options
     robot.click("rail.memory")
@@ -102,12 +102,12 @@ def _in_bytes(robot: Robot, picture: Picture) -> None:
     _reconfigure(robot, keys=before.keys, values=before.values)
 
 
-def _reconfigure(robot: Robot, **changes: Any) -> None:
+def _reconfigure(robot: InputDriver, **changes: Any) -> None:
     robot.program.do(SetOptions(replace(robot.state.options, **changes)))
     robot.wait("the change", lambda s: s.load is None, LIMIT)
 
 
-def _say(robot: Robot, words: str) -> None:
+def _say(robot: InputDriver, words: str) -> None:
     robot.program.do(Send(words))
     robot.wait("an answer", _at_rest, LIMIT)
     robot.frames(2)
@@ -117,7 +117,7 @@ def _at_rest(state: AppState) -> bool:
     return not state.busy
 
 
-def _point(robot: Robot, name: str, across: float, down: float) -> None:
+def _point(robot: InputDriver, name: str, across: float, down: float) -> None:
     x0, y0, x1, y1 = robot.rect(name)
     imgui.get_io().add_mouse_pos_event(x0 + (x1 - x0) * across, y0 + (y1 - y0) * down)
     robot.frames(3)

@@ -22,11 +22,11 @@ FRAME = 1 / 30  # seconds between two frames while waiting
 PATIENCE = 120.0  # seconds until something is taken never to happen
 
 
-class RobotError(LlmLiteError):
+class InputDriverError(LlmLiteError):
     """The interface did not do what was expected of it."""
 
 
-class Robot:
+class InputDriver:
     """`draw` draws one frame of `program`."""
 
     def __init__(self, program: Program, draw: Callable[[], None]) -> None:
@@ -43,12 +43,12 @@ class Robot:
             self.program.update()
             self._draw()
             if (told := defects(self.state)) and not self.tolerant:
-                raise RobotError(told[-1])
+                raise InputDriverError(told[-1])
 
     def rect(self, name: str) -> tuple[float, float, float, float]:
         rects = self.program.interface.ui.rects
         if name not in rects:
-            raise RobotError(f"the interface shows nothing called {name!r}")
+            raise InputDriverError(f"the interface shows nothing called {name!r}")
         return rects[name]
 
     def shows(self, name: str) -> bool:
@@ -101,6 +101,6 @@ class Robot:
         while not until(self.state):
             start = time.monotonic()
             if start > end:
-                raise RobotError(f"waited {limit:.0f} s for {what}")
+                raise InputDriverError(f"waited {limit:.0f} s for {what}")
             self.frames()
             time.sleep(max(0.0, start + pace - time.monotonic()))

@@ -8,14 +8,16 @@ from dataclasses import replace
 from llm_lite.desktop.state.actions import SetAttention, StopAnswer
 from llm_lite.desktop.state.inspect_actions import SetXRay
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.tour.input_driver import InputDriver
 
 LIMIT = 900.0  # seconds
 STEERED_TOKENS = 40
 ABLATED = ((1, 0), (1, 1), (2, 0))  # layer, head; those of them that the model has
 
 
-def look_inside(robot: Robot, picture: Callable[[str], None], figure: Callable[[], None]) -> None:
+def look_inside(
+    robot: InputDriver, picture: Callable[[str], None], figure: Callable[[], None]
+) -> None:
     """Under the X-ray a token's look, its rollout, likelihoods and a choice; lens; steering."""
     robot.click("chat.xray")
     robot.leave()
@@ -42,7 +44,7 @@ def look_inside(robot: Robot, picture: Callable[[str], None], figure: Callable[[
     robot.click("chat.xray")
 
 
-def _steer(robot: Robot, picture: Callable[[str], None]) -> None:
+def _steer(robot: InputDriver, picture: Callable[[str], None]) -> None:
     robot.click("tab.steer")
     names = [f"steer.{layer}.{head}" for layer, head in ABLATED]
     for name in [name for name in names if robot.shows(name)] or ["steer.0.0"]:
@@ -58,7 +60,7 @@ def _steer(robot: Robot, picture: Callable[[str], None]) -> None:
     robot.click("steer.reset")
 
 
-def _look(robot: Robot, **changes: object) -> None:
+def _look(robot: InputDriver, **changes: object) -> None:
     """Point at a token and wait for what it looks at."""
     robot.leave()
     robot.program.do(SetXRay(replace(robot.state.xray, at=None, **changes)))  # type: ignore[arg-type]
@@ -68,7 +70,7 @@ def _look(robot: Robot, **changes: object) -> None:
     robot.frames(2)
 
 
-def _token(robot: Robot) -> str:
+def _token(robot: InputDriver) -> str:
     """One of the answer that is in sight, two thirds down."""
     last = len(robot.state.messages) - 1
     _, y0, _, y1 = robot.rect("view.chat")

@@ -14,7 +14,7 @@ from llm_lite.desktop.widgets.fonts import load_fonts
 SMALL = (1280, 720, 1.0)  # width and height in pixels, scale
 
 
-class Backstage:
+class OffscreenApp:
     """Everything but the engine, which its user gives to `program` and closes first."""
 
     def __init__(

@@ -23,7 +23,7 @@ from llm_lite.desktop.state.actions import (
 )
 from llm_lite.desktop.state.quant_actions import SetQuantization, ShowLanes
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import Robot, RobotError
+from llm_lite.desktop.tour.input_driver import InputDriver, InputDriverError
 
 LIMIT = 900.0  # seconds
 SAMPLE = ASSETS / "sample.txt"
@@ -35,7 +35,7 @@ QUESTION = "Write a long story about a lighthouse keeper and the sea."
 PROMPT = "Write the beginning of a story about a lighthouse."
 
 
-def look_at_modes(robot: Robot, picture: Callable[[str], None]) -> None:
+def look_at_modes(robot: InputDriver, picture: Callable[[str], None]) -> None:
     """The panel's pages, then the lanes, in the middle of the way and at their end."""
     robot.click("tab.quantization")
     _switch(robot, picture)
@@ -53,7 +53,7 @@ def look_at_modes(robot: Robot, picture: Callable[[str], None]) -> None:
     compare(robot, picture)
 
 
-def _switch(robot: Robot, picture: Callable[[str], None]) -> None:
+def _switch(robot: InputDriver, picture: Callable[[str], None]) -> None:
     """To int8 while an answer is written, and back after it."""
     options, sampling = robot.state.options, robot.state.sampling
     robot.program.do(NewChat())
@@ -76,7 +76,7 @@ def _switch(robot: Robot, picture: Callable[[str], None]) -> None:
     robot.wait("the mode from before", lambda s: s.load is None, LIMIT)
 
 
-def _report(robot: Robot, picture: Callable[[str], None]) -> None:
+def _report(robot: InputDriver, picture: Callable[[str], None]) -> None:
     """Two modes against fp32 on the beginning of the sample."""
     robot.click("quantization.page.report")
     stats = robot.state.last_stats
@@ -100,7 +100,7 @@ def _report(robot: Robot, picture: Callable[[str], None]) -> None:
     robot.wheel(60.0)
 
 
-def compare(robot: Robot, picture: Callable[[str], None]) -> None:
+def compare(robot: InputDriver, picture: Callable[[str], None]) -> None:
     """fp32 and int4 on one prompt."""
     robot.click("quantization.compare")
     robot.leave()
@@ -119,16 +119,16 @@ def compare(robot: Robot, picture: Callable[[str], None]) -> None:
     robot.leave()
 
 
-def leave(robot: Robot) -> None:
+def leave(robot: InputDriver) -> None:
     robot.program.do(ShowLanes(False))
     robot.frames(2)
 
 
-def point_at_parting(robot: Robot) -> None:
+def point_at_parting(robot: InputDriver) -> None:
     """The bar of the strip where the lanes part, or the last one."""
     held = robot.state.quantization.comparison
     if held is None or not held.forced:
-        raise RobotError("the comparison has no tokens to point at")
+        raise InputDriverError("the comparison has no tokens to point at")
     at = held.parting if held.parting is not None else len(held.forced) - 1
     robot.point(f"lanes.bar.{min(at, len(held.forced) - 1)}")
     robot.frames(3)
@@ -139,13 +139,13 @@ def _lanes(options: EngineOptions) -> tuple[EngineOptions, EngineOptions]:
     return replace(options, mode=a), replace(options, mode=b)
 
 
-def _choose(robot: Robot, **changes: object) -> None:
+def _choose(robot: InputDriver, **changes: object) -> None:
     choices = replace(robot.state.quantization.choices, **changes)  # type: ignore[arg-type]
     robot.program.do(SetQuantization(choices))
     robot.frames(2)
 
 
-def _point(robot: Robot, name: str) -> None:
+def _point(robot: InputDriver, name: str) -> None:
     x0, y0, x1, y1 = robot.rect(name)
     imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
     robot.frames(3)

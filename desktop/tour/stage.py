@@ -29,9 +29,9 @@ from llm_lite.desktop.state.attention_state import FigureName, Head
 from llm_lite.desktop.state.quant_actions import ShowLanes
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.tour.cache import look_at_cache
-from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.inspect import look_inside
-from llm_lite.desktop.tour.offscreen_app import Backstage
+from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
@@ -74,11 +74,11 @@ class Stage:
         self.answer: Message | None = None
         settings = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
         state = replace(restore(settings, AppState()), options=options, sampling=sampling)
-        self._backstage = Backstage(state, settings, device=options.device)
+        self._backstage = OffscreenApp(state, settings, device=options.device)
         self.program, self.device = self._backstage.program, self._backstage.device
         self._screen = self._backstage.screen
         self.program.on_event = self._note
-        self.robot = Robot(self.program, self._draw)
+        self.robot = InputDriver(self.program, self._draw)
 
     def play(self, source: str | None, prompt: str, engine: Any) -> None:
         self._begin(source, engine)

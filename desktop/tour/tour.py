@@ -1,7 +1,7 @@
 """The tour: drives the real interface offscreen, and writes its pictures and a report.
 
 Same device, renderer, interface and engine as the window; only the surface is an image, and the
-person a `Robot`.
+person a `InputDriver`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import numpy as np
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, Running
-from llm_lite.desktop.tour.input_driver import Robot
-from llm_lite.desktop.tour.offscreen_app import Backstage
+from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.widgets.frame_times import percentiles
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.fake_engine import EXECUTOR, MODEL
@@ -34,7 +34,7 @@ def main() -> None:
     chosen = AttentionChoice(locked=((0, 0), (3, 2)))
     busy = Running(1, 0.0, "decode")
     state = AppState(model=MODEL, executor=EXECUTOR, attention=chosen, running=busy)
-    stage, took = Backstage(state, Settings()), []
+    stage, took = OffscreenApp(state, Settings()), []
     program, screen = stage.program, stage.screen
     program.engine = SimpleNamespace(
         poll=list, attention=lambda: source, send=lambda c: None, close=lambda t=0: None
@@ -46,7 +46,7 @@ def main() -> None:
         screen.loop.wait()
         took.append((time.perf_counter() - start) * 1e3)
 
-    robot = Robot(program, draw)
+    robot = InputDriver(program, draw)
     robot.frames(3)
     for tab in ("tab.attention", "tab.head"):
         robot.click(tab)

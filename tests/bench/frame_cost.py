@@ -27,8 +27,8 @@ from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.render.frame import FrameLoop
 from llm_lite.desktop.render.png import write_png
 from llm_lite.desktop.state.state import AppState, Message, Running, Token
-from llm_lite.desktop.tour.input_driver import Robot
-from llm_lite.desktop.tour.offscreen_app import Backstage
+from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.widgets.frame_times import percentiles
 from tests.desktop.tiled import tiled
@@ -42,7 +42,7 @@ def main() -> None:
     arguments = _arguments()
     sampling = SamplingOptions(seed=1, max_new_tokens=120)
     state = AppState(options=EngineOptions(backend="cpu"), sampling=sampling)
-    stage = Backstage(state, Settings(), size=SIZE)
+    stage = OffscreenApp(state, Settings(), size=SIZE)
     engine = Engine(stage.device, lambda: None)
     try:
         with mock.patch.object(layout, "build_layout", tiled):
@@ -62,9 +62,9 @@ def main() -> None:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
-def measure(arguments: argparse.Namespace, stage: Backstage, engine: Engine) -> dict[str, Any]:
+def measure(arguments: argparse.Namespace, stage: OffscreenApp, engine: Engine) -> dict[str, Any]:
     program, following = stage.program, False
-    robot = Robot(program, lambda: stage.draw(following=following))
+    robot = InputDriver(program, lambda: stage.draw(following=following))
     open_first_model(program, None)
     program.start(engine)
     robot.wait("the model", lambda s: s.load is None and s.model is not None, 120.0)

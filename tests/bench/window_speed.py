@@ -28,7 +28,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.app.app import SWITCH, App
 from llm_lite.desktop.app.settings import restore, settings_path
-from llm_lite.desktop.app.settings_store import Keeper
+from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.state.actions import NewChat, Send
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.frame_times import percentiles
@@ -137,7 +137,7 @@ class Pointer:
 
 def measure(rounds: int, tokens: int, words: int) -> dict[str, Any]:
     sys.setswitchinterval(SWITCH)
-    keeper = Keeper(settings_path())
+    keeper = SettingsStore(settings_path())
     sampling = SamplingOptions(temperature=0.0, max_new_tokens=tokens)
     app = Measured(keeper, replace(restore(keeper.settings, AppState()), sampling=sampling))
     with_frames, without, frames = [], [], []

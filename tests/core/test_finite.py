@@ -13,6 +13,7 @@ from llm_lite.core.inspect import lens as inspection
 from llm_lite.core.loading.loader import open_model
 from llm_lite.core.messages import (
     AnalyzeTensors,
+    AttentionRows,
     CacheMeasured,
     CompareGains,
     CompareLanes,
@@ -21,12 +22,11 @@ from llm_lite.core.messages import (
     GenerationFinished,
     Inspect,
     LensResult,
-    Look,
-    Looked,
     MapsExported,
     MeasureCache,
     MeasureDivergence,
     MeasureModes,
+    ReadAttentionRows,
     SetGains,
     TaskFinished,
     TokenDecoded,
@@ -193,9 +193,9 @@ def poison_keys(runner):
     [
         MeasureCache(5, "key-norm", 0, 4),
         MeasureCache(5, "received", 0, 4),
-        Look(5, 3, "from", "heads", ((0, 0),)),
-        Look(5, 1, "to", "layer-mean"),
-        Look(5, 3, "from", "rollout"),
+        ReadAttentionRows(5, 3, "from", "heads", ((0, 0),)),
+        ReadAttentionRows(5, 1, "to", "layer-mean"),
+        ReadAttentionRows(5, 3, "from", "rollout"),
     ],
     ids=lambda r: f"{type(r).__name__} {getattr(r, 'what', getattr(r, 'mode', ''))}",
 )
@@ -205,7 +205,7 @@ def test_keys_that_are_no_numbers_are_told(client, tmp_path, request_):
     client.ask(1)
     poison_keys(client.engine._running.runner)
     client.send(request_)
-    told = client.until(CacheMeasured if isinstance(request_, MeasureCache) else Looked)
+    told = client.until(CacheMeasured if isinstance(request_, MeasureCache) else AttentionRows)
     assert "t.gguf: " in told.message
     assert "not finite numbers (NaN)" in told.message
     assert not (told.values if isinstance(told, CacheMeasured) else told.weights)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from llm_lite.core.messages import (
     Alternative,
+    AttentionRows,
     CacheLayer,
     CacheLayout,
     CacheMeasured,
@@ -37,8 +38,6 @@ from llm_lite.core.messages import (
     LoadProgress,
     LoadStarted,
     Logged,
-    Look,
-    Looked,
     MeasureCache,
     ModelInfo,
     ModelLoaded,
@@ -46,6 +45,7 @@ from llm_lite.core.messages import (
     PrefillProgress,
     PromptToken,
     Read,
+    ReadAttentionRows,
     Reconfigure,
     Shutdown,
     Stop,
@@ -186,7 +186,7 @@ class FakeEngine:
                 self._generate(command)
             elif isinstance(command, Read):
                 self._read(command)
-            elif isinstance(command, Look):
+            elif isinstance(command, ReadAttentionRows):
                 self._say(look(command))
             elif isinstance(command, Inspect):
                 self._say(LensResult(command.request, command.position, lens()))
@@ -360,12 +360,12 @@ def prompt_tokens(command: Generate | Read) -> tuple[PromptToken, ...]:
     return (*tokens, PromptToken(1, "<start>", -1), PromptToken(2, "\n", -1))
 
 
-def look(command: Look) -> Looked:
+def look(command: ReadAttentionRows) -> AttentionRows:
     """Half of the attention rests on the first token, half on the token itself."""
     weights = [0.0] * (command.position + 1)
     weights[0] += 0.5
     weights[-1] += 0.5
-    return Looked(command.request, command.position, command.direction, tuple(weights))
+    return AttentionRows(command.request, command.position, command.direction, tuple(weights))
 
 
 def lens() -> tuple[LensRow, ...]:

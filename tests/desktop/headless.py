@@ -6,7 +6,7 @@ from llm_lite.desktop.app.interface import Interface, create_context, destroy_co
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.widgets.fonts import load_fonts
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
@@ -26,7 +26,7 @@ class Headless:
             state, Interface(load_fonts(scale).faces, scale, settings or Settings())
         )
         self.done = []
-        self.robot = Robot(self.program, self.draw)
+        self.robot = InputDriver(self.program, self.draw)
         self.robot.frames(3)
 
     @property

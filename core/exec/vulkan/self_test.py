@@ -28,10 +28,10 @@ ALLOWED = 2.0**-9  # of the spread of the values: cooperative matrices multiply 
 FORMAT = "int4"
 
 log = logging.getLogger(__name__)
-_trusted: dict[tuple[object, ...], Tuning] = {}
+_validated: dict[tuple[object, ...], Tuning] = {}
 
 
-def trusted(device: Device) -> Tuning:
+def validated(device: Device) -> Tuning:
     """The device's tuning without what fails or gives wrong products there.
 
     Raises DeviceLostError, after which the device is not asked for any of it again, and
@@ -39,15 +39,15 @@ def trusted(device: Device) -> Tuning:
     """
     info = device.info
     key = (info.vendor, info.name, info.driver, info.matrices, tuple(info.features.items()))
-    if key not in _trusted:
+    if key not in _validated:
         wanted = Tuning.of(info)
-        _trusted[key] = replace(wanted, integer_dot=False, matrix=(0, 0, 0))
+        _validated[key] = replace(wanted, integer_dot=False, matrix=(0, 0, 0))
         try:
-            _trusted[key] = _tried(device, wanted)
+            _validated[key] = _tried(device, wanted)
         except OutOfDeviceMemoryError:
-            del _trusted[key]
+            del _validated[key]
             raise
-    return _trusted[key]
+    return _validated[key]
 
 
 def _tried(device: Device, wanted: Tuning) -> Tuning:

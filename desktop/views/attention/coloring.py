@@ -9,7 +9,7 @@ from itertools import pairwise
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.attention.colors import NAMES, stops
-from llm_lite.desktop.attention.maps import AttentionMaps, Look
+from llm_lite.desktop.attention.maps import AttentionMaps, ColorScale
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.controls import chooser, slider, toggle
@@ -25,8 +25,8 @@ SINK = (
 )
 
 
-def look_of(choice: AttentionChoice) -> Look:
-    return Look(choice.colors, choice.logarithmic, LOWEST, choice.high, choice.exclude_first)
+def color_scale_of(choice: AttentionChoice) -> ColorScale:
+    return ColorScale(choice.colors, choice.logarithmic, LOWEST, choice.high, choice.exclude_first)
 
 
 def redraw(state: AppState, ui: Ui, maps: AttentionMaps) -> None:

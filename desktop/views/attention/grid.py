@@ -14,7 +14,7 @@ from llm_lite.desktop.state.actions import Action, SetAttention
 from llm_lite.desktop.state.attention_state import AttentionChoice, Head
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention import heads as attention_head
-from llm_lite.desktop.views.attention.coloring import draw_look, look_of, redraw
+from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_look, redraw
 from llm_lite.desktop.views.attention.map import draw_map
 from llm_lite.desktop.views.attention.save import draw_save
 from llm_lite.desktop.views.program.rail import rail_width
@@ -56,7 +56,7 @@ def draw_panel(
     state: AppState, ui: Ui, maps: AttentionMaps
 ) -> tuple[AttentionChoice, list[Action]]:
     """Order, filters and grid in what is left of the window."""
-    maps.use(look_of(state.attention))
+    maps.use(color_scale_of(state.attention))
     choice = _draw_bar(state.attention, ui, maps)
     actions = _draw_kept(state, ui, maps)
     if maps.rows:

@@ -13,9 +13,9 @@ from llm_lite.desktop.state.attention_state import AttentionChoice, Head
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import (
     bar_width,
+    color_scale_of,
     draw_look,
     draw_upright_bar,
-    look_of,
     redraw,
 )
 from llm_lite.desktop.views.attention.map import draw_axes, draw_map, draw_pointer, gutter, visible
@@ -83,7 +83,7 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
         text(ui, "Heads", bold=True)
         wrapped(ui, UNKEPT)
         return choice, []
-    maps.use(look_of(choice))
+    maps.use(color_scale_of(choice))
     zoom: Zoom = ui.memory.setdefault("head.zoom", Zoom())
     window = zoom.window(maps.length)
     shown = _fit(choice, ui, state.positions, window)

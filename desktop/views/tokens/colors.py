@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.messages import Looked
+from llm_lite.core.messages import AttentionRows
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, Message
@@ -33,14 +33,14 @@ class Shades:
     top: float
 
 
-def weights_of(state: AppState) -> Looked | None:
+def weights_of(state: AppState) -> AttentionRows | None:
     """What is to be shown: the look at the token under the pointer, once it is there."""
     looked = state.looked
     fits = looked is not None and looked.position == state.xray.at and looked.weights
     return looked if fits else None
 
 
-def shown_weights(looked: Looked, choice: AttentionChoice) -> np.ndarray:
+def shown_weights(looked: AttentionRows, choice: AttentionChoice) -> np.ndarray:
     """Without the first token, and scaled to 1 again, where that is asked for."""
     weights = np.array(looked.weights, np.float64)
     if not choice.exclude_first:
@@ -64,7 +64,7 @@ def shades(state: AppState, ui: Ui) -> Shades | None:
     return found
 
 
-def _shade(looked: Looked, choice: AttentionChoice, ui: Ui) -> Shades:
+def _shade(looked: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
     """Linear, or all of the text would light up; the scale ends at the largest weight but for the
     first token, which swamps all others."""
     weights = shown_weights(looked, choice)

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from llm_lite.core.messages import (
+    AttentionRows,
     CacheStatus,
     CancelLoad,
     CompareGains,
@@ -23,11 +24,10 @@ from llm_lite.core.messages import (
     LoadProgress,
     LoadStarted,
     Logged,
-    Look,
-    Looked,
     ModelLoaded,
     PrefillProgress,
     Read,
+    ReadAttentionRows,
     Reconfigure,
     SetGains,
     Stop,
@@ -131,7 +131,7 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
         "look": lambda number: Inspect(random.randrange(60), number),
         "compare": CompareGains,
         "steer": lambda _: SetGains(((random.random(),) * 4,) * 2),
-        "see": lambda number: Look(
+        "see": lambda number: ReadAttentionRows(
             number,
             random.randrange(60),
             random.choice(("from", "to")),
@@ -168,7 +168,7 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
     deadline = time.monotonic() + PATIENCE
 
     def waiting():
-        looks = [event.request for event in client.of(Looked)]
+        looks = [event.request for event in client.of(AttentionRows)]
         return _ended(client) != sent or last_look not in (None, *looks)
 
     while waiting() and time.monotonic() < deadline:
@@ -176,7 +176,7 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
     assert _ended(client) == sent
     finished = [e.request for e in client.of(GenerationFinished)]
     assert len(finished) == len(set(finished))
-    seen = [e.request for e in client.of(Looked)]
+    seen = [e.request for e in client.of(AttentionRows)]
     assert seen == sorted(set(seen))
     assert last_look in (*seen[-1:], None), "a later look takes the place of one that waits"
     for event in client.of(GenerationFinished):

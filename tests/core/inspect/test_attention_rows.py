@@ -9,7 +9,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect import attention_rows
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_rows import Looking
-from llm_lite.core.messages import Logged, Look, Looked, SetGains, TokenDecoded
+from llm_lite.core.messages import AttentionRows, Logged, ReadAttentionRows, SetGains, TokenDecoded
 from tests.core.engine.test_step_requests import Client, at_step
 from tests.core.engine_client import PATIENCE
 from tests.core.inspect.test_attention import CHUNK, RING, parts, session_of, source_of  # noqa: F401
@@ -49,7 +49,7 @@ def expected_map(maps, mode):
 
 
 def ask(looking_, mode, position, direction):
-    look = Look(1, position, direction, mode, LOCKED if mode == "heads" else (), 1)
+    look = ReadAttentionRows(1, position, direction, mode, LOCKED if mode == "heads" else (), 1)
     looked = looking_.look(look)
     assert (looked.request, looked.position, looked.direction) == (1, position, direction)
     return np.array(looked.weights), looked.message
@@ -96,7 +96,7 @@ def test_rollout_without_the_first_token(parts):  # noqa: F811
     expected, looks = rollout_of(whole_maps(source), True), Looking(source)
     for position in (0, 1, 7, 11):
         for direction, weights in (("from", expected[position]), ("to", expected[:, position])):
-            look = Look(1, position, direction, "rollout", without_first=True)
+            look = ReadAttentionRows(1, position, direction, "rollout", without_first=True)
             np.testing.assert_allclose(looks.look(look).weights, weights, atol=1e-6)
 
 
@@ -116,7 +116,7 @@ def test_rollout_is_cut_into_pieces(parts, monkeypatch):  # noqa: F811
     monkeypatch.setattr(attention_rows, "ROLLOUT_ROWS", 3)
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
-    looks, wanted = Looking(source), Look(1, 11, "from", "rollout")
+    looks, wanted = Looking(source), ReadAttentionRows(1, 11, "from", "rollout")
     pieces = [looks.look(wanted, seconds=0.0) for _ in range(4)]
     assert pieces[:3] == [None] * 3
     whole = Looking(source).look(wanted)
@@ -137,9 +137,9 @@ def test_what_the_ring_no_longer_holds(parts):  # noqa: F811
     assert not column[: kept.start].any()
     np.testing.assert_allclose(column[kept.start :], expected[kept.start :, 1], atol=1e-5)
     with pytest.raises(RequestError, match="token 4 looks is no longer known: of 5 to 11 it is"):
-        looks.look(Look(1, 4, "from", "layer-mean"))
+        looks.look(ReadAttentionRows(1, 4, "from", "layer-mean"))
     with pytest.raises(RequestError, match="those of the first 5 are no longer kept"):
-        looks.look(Look(1, 11, "from", "rollout"))
+        looks.look(ReadAttentionRows(1, 11, "from", "rollout"))
 
 
 def test_a_column_is_cut_where_it_would_take_too_long(parts, monkeypatch):  # noqa: F811
@@ -156,38 +156,41 @@ def test_looks_that_cannot_be(parts, monkeypatch):  # noqa: F811
     session_of(source).prefill([5, 6, 7])
     looks = Looking(source)
     for look, message in (
-        (Look(1, 3, "from", "layer-mean"), "position 3 is not in the cache, which holds 3 tokens"),
-        (Look(1, -1, "to", "rollout"), "position -1 is not in the cache"),
-        (Look(1, 0, "from", "layer-mean", layer=2), "layer 2: the model has 2 layers"),
-        (Look(1, 0, "to", "heads", ((0, 4),)), "layer 0 has heads 0 to 3"),
-        (Look(1, 0, "to", "heads"), "no head is chosen"),
+        (
+            ReadAttentionRows(1, 3, "from", "layer-mean"),
+            "position 3 is not in the cache, which holds 3 tokens",
+        ),
+        (ReadAttentionRows(1, -1, "to", "rollout"), "position -1 is not in the cache"),
+        (ReadAttentionRows(1, 0, "from", "layer-mean", layer=2), "layer 2: the model has 2 layers"),
+        (ReadAttentionRows(1, 0, "to", "heads", ((0, 4),)), "layer 0 has heads 0 to 3"),
+        (ReadAttentionRows(1, 0, "to", "heads"), "no head is chosen"),
     ):
         with pytest.raises(RequestError, match=message):
             looks.look(look)
     monkeypatch.setattr(attention_rows, "ROLLOUT_BYTES", 2 * 2 * 2 * 4)
     with pytest.raises(RequestError, match="the text has 3 tokens, and 0 MiB are enough for 2"):
-        Looking(source).look(Look(1, 2, "from", "rollout"))
+        Looking(source).look(ReadAttentionRows(1, 2, "from", "rollout"))
 
 
 def test_without_queries(tiny_llama):
     with running(tiny_llama, exact(query_budget=0)) as runner:
         runner.session.prefill([5, 6, 7])
         with pytest.raises(RequestError, match="memory budget is 0"):
-            Looking(runner.attention).look(Look(1, 1, "from", "layer-mean"))
+            Looking(runner.attention).look(ReadAttentionRows(1, 1, "from", "layer-mean"))
 
 
 def test_through_the_engine(tiny_llama):
     client = Client()
-    client.send(Look(1, 0, "from", "layer-mean"))
-    assert client.until(Looked).message == "no model is loaded: open one first"
+    client.send(ReadAttentionRows(1, 0, "from", "layer-mean"))
+    assert client.until(AttentionRows).message == "no model is loaded: open one first"
     client.load(tiny_llama)
     client.ask(1)
-    client.send(Look(2, 4, "from", "heads", LOCKED))
-    looked = client.until(Looked)
+    client.send(ReadAttentionRows(2, 4, "from", "heads", LOCKED))
+    looked = client.until(AttentionRows)
     assert (looked.request, looked.position, looked.message) == (2, 4, "")
     assert math.isclose(sum(looked.weights), 1, abs_tol=1e-5)
-    client.send(Look(3, 10**6, "to", "rollout"))
-    looked = client.until(Looked)
+    client.send(ReadAttentionRows(3, 10**6, "to", "rollout"))
+    looked = client.until(AttentionRows)
     assert (looked.weights, looked.direction) == ((), "to")
     assert "position 1000000 is not in the cache" in looked.message
     assert client.engine.close(PATIENCE)
@@ -197,15 +200,15 @@ def test_in_the_middle_of_an_answer_the_last_look_counts(monkeypatch, tiny_llama
     client = Client()
 
     def look_twice():
-        client.send(Look(7, 1, "from", "layer-mean"))
-        client.send(Look(8, 2, "from", "rollout"))
+        client.send(ReadAttentionRows(7, 1, "from", "layer-mean"))
+        client.send(ReadAttentionRows(8, 2, "from", "rollout"))
         client.send(SetGains(((1.0,) * 4,) * 2))
 
     at_step(monkeypatch, 3, look_twice)
     client.load(tiny_llama)
     client.ask(1)
-    assert [looked.request for looked in client.of(Looked)] == [8]
-    at = client.events.index(client.of(Looked)[0])
+    assert [looked.request for looked in client.of(AttentionRows)] == [8]
+    at = client.events.index(client.of(AttentionRows)[0])
     assert any(isinstance(event, TokenDecoded) for event in client.events[at:])
     assert client.engine.close(PATIENCE)
 
@@ -219,11 +222,11 @@ def test_a_defect_ends_the_look_and_nothing_else(monkeypatch, tiny_llama):
     client.ask(1)
     with monkeypatch.context() as patch:
         patch.setattr(Looking, "look", fail)
-        client.send(Look(2, 1, "from", "layer-mean"))
+        client.send(ReadAttentionRows(2, 1, "from", "layer-mean"))
         assert "planted" in next_error(client)
     assert client.ask(3)[0].stop_reason == "length"
-    client.send(Look(4, 1, "from", "layer-mean"))
-    assert client.until(Looked).request == 4
+    client.send(ReadAttentionRows(4, 1, "from", "layer-mean"))
+    assert client.until(AttentionRows).request == 4
     assert client.engine.close(PATIENCE)
 
 

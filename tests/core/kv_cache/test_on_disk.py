@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from llm_lite.core.engine import cache_transfer
 from llm_lite.core.errors import FileError, RequestError
-from llm_lite.core.generation.session import Reading
+from llm_lite.core.generation.session import PrefillOptions
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.messages import CacheStatus, Logged, OpenCache, SaveCache
 from tests.core.engine_client import PATIENCE, Client
@@ -53,7 +53,7 @@ def test_what_comes_back_is_what_was_there(tiny_llama, device, runner, saved, ba
 
 
 def test_a_rolled_cache_comes_back_with_its_gaps(tiny_llama, tmp_path):
-    rolling = Reading("rolling")
+    rolling = PrefillOptions("rolling")
     with running(tiny_llama, exact(context=32)) as runner:
         runner.session.prefill(list(range(60)), reading=rolling)
         gaps = runner.session.cache.gaps

@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.reference import NumpyExecutor
-from llm_lite.core.generation.session import Reading, Session
+from llm_lite.core.generation.session import PrefillOptions, Session
 from llm_lite.core.kv_cache.provenance import SINKS
 from llm_lite.core.messages import (
     CacheRewritten,
@@ -26,7 +26,7 @@ from tests.runners import BACKENDS, exact, running
 
 CONTEXT = 32
 LONG = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=100)
-ROLLING, MIDDLE = Reading("rolling"), Reading("forget-middle", head=10)
+ROLLING, MIDDLE = PrefillOptions("rolling"), PrefillOptions("forget-middle", head=10)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -63,7 +63,7 @@ def test_tokens_without_end_and_the_next_turn_goes_on(session, reading):
     assert len(tokens) == 110, "three times the context"
     cache = session.cache
     assert len(cache) <= CONTEXT
-    assert cache.held.story() == tokens[:-1], "nothing is lost track of"
+    assert cache.held.full_tokens() == tokens[:-1], "nothing is lost track of"
     keep = SINKS if reading is ROLLING else 10
     assert cache.tokens[:keep] == tokens[:keep]
     held = len(cache)
@@ -71,7 +71,7 @@ def test_tokens_without_end_and_the_next_turn_goes_on(session, reading):
     prepared = session.prepare(turn, reading)
     assert prepared.reused >= held - CONTEXT // 2
     assert np.isfinite(session.prefill(turn, reading=reading)).all()
-    assert session.cache.held.story() == turn
+    assert session.cache.held.full_tokens() == turn
 
 
 @pytest.mark.parametrize("reading", [ROLLING, MIDDLE], ids=["rolling", "middle"])
@@ -82,7 +82,7 @@ def test_a_prompt_longer_than_the_context(session, tiny_llama, reading, length):
     logits = session.prefill(prompt, reading=reading)
     assert prepared.reused == 0
     ((first, last),) = prepared.forgotten
-    assert session.cache.held.story() == prompt
+    assert session.cache.held.full_tokens() == prompt
     assert list(session.tokens()) == prompt[:first] + prompt[last:]
     assert session.context_used < CONTEXT, "and there is room for an answer"
     with running(tiny_llama, exact(context=CONTEXT)) as fresh:
@@ -108,11 +108,11 @@ def test_with_stop_it_stops(session):
 
 def test_queries_of_moved_positions_are_not_shown_for_others(session):
     session.prefill(list(range(CONTEXT)))
-    era = session.committed.era
+    epoch = session.committed.epoch
     session.make_room(ROLLING)
     committed = session.committed
     assert committed.length == len(session.tokens())
-    assert committed.era > era
+    assert committed.epoch > epoch
     assert committed.rows.stop <= committed.length
 
 

@@ -4,15 +4,15 @@ from hypothesis import strategies as st
 
 from llm_lite.core.kv_cache.contents import Prefix, Rows
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
-from llm_lite.core.kv_cache.provenance import Held, Made
+from llm_lite.core.kv_cache.provenance import CacheContents, Provenance
 
-MADE = Made("w", ((1.0,),))
+MADE = Provenance("w", ((1.0,),))
 ROW = 10  # bytes
 
 
 def prefix(tokens, made=MADE, name="chat"):
     data = np.zeros((len(tokens), ROW), np.uint8)
-    held = Held(tuple(tokens), (made,) * len(tokens))
+    held = CacheContents(tuple(tokens), (made,) * len(tokens))
     return Prefix(name, held, {"k": Rows(0, data, "f16"), "v": Rows(0, data.copy(), "f16")})
 
 
@@ -54,7 +54,7 @@ def test_a_longer_prefix_takes_the_place_of_what_it_begins_with():
     pool.put(prefix(range(40)))
     pool.put(prefix(range(50)))
     assert lengths(pool) == [50]
-    pool.put(prefix(range(60), Made("other", MADE.gains)))
+    pool.put(prefix(range(60), Provenance("other", MADE.gains)))
     assert lengths(pool) == [60, 50], "made with other weights"
     pool.put(prefix([9, *range(40)]))
     assert lengths(pool) == [41, 60, 50], "the most recent first"

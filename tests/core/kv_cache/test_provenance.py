@@ -5,29 +5,29 @@ from hypothesis import strategies as st
 from llm_lite.core.kv_cache.provenance import (
     SINKS,
     SMALLEST,
+    CacheContents,
     Gap,
-    Held,
-    Made,
     Match,
-    course,
+    Provenance,
     forgetting,
     match,
+    plan_prefill,
 )
 
 ONES = ((1.0,),)
-A, B = Made("a", ONES), Made("b", ONES)
+A, B = Provenance("a", ONES), Provenance("b", ONES)
 
 
 def held(tokens, gaps=()):
-    return Held(tuple(tokens), (A,) * len(tokens), tuple(gaps))
+    return CacheContents(tuple(tokens), (A,) * len(tokens), tuple(gaps))
 
 
 def test_a_story_has_what_was_forgotten_in_its_place():
     some = held([0, 1, 5, 6, 9], [Gap(2, (2, 3, 4)), Gap(7, (7, 8))])
-    assert some.story() == list(range(10))
+    assert some.full_tokens() == list(range(10))
     assert some.gap_positions() == [2, 4]
     assert some.missing() == [i in (2, 3, 4, 7, 8) for i in range(10)]
-    assert some.first(4).story() == list(range(7))
+    assert some.first(4).full_tokens() == list(range(7))
     assert some.first(2).gaps == (), "nothing follows them"
 
 
@@ -47,11 +47,11 @@ def test_a_match_is_what_both_begin_with(tokens, cuts, prompt):
     some = held(tokens)
     for keep, drop in cuts:
         some = some.without(keep, drop)
-        assert some.story() == tokens, "whatever is forgotten, the story is the same"
+        assert some.full_tokens() == tokens, "whatever is forgotten, the story is the same"
     for gaps in (False, True):
         found = match(some, prompt, len(some.tokens), gaps=gaps)
         assert 0 <= found.full <= max(0, len(prompt) - 1)
-        assert some.story()[: found.full] == list(prompt[: found.full])
+        assert some.full_tokens()[: found.full] == list(prompt[: found.full])
         read = [t for t, gone in zip(tokens, some.missing(), strict=True) if not gone]
         assert read[: found.positions] == list(some.tokens[: found.positions])
         gone = sum(some.missing()[: found.full])
@@ -82,12 +82,12 @@ def test_any_prompt_finds_room(context, policy, head, length, cuts, new, same):
     some = held(range(min(length, context)))
     for keep, drop in cuts:
         some = some.without(keep, drop)
-    prompt = [*some.story()[:same], *range(1000, 1000 + new)]
-    way = course(some, prompt, len(some.tokens), policy, head, context)
+    prompt = [*some.full_tokens()[:same], *range(1000, 1000 + new)]
+    way = plan_prefill(some, prompt, len(some.tokens), policy, head, context)
     after = some.first(way.keep)
     if way.forget is not None:
         after = after.without(*way.forget)
-    assert after.story() == prompt[: way.start], "what stays is of the prompt"
+    assert after.full_tokens() == prompt[: way.start], "what stays is of the prompt"
     rest = [i for i in range(way.start, len(prompt)) if i not in way.skip]
     assert rest[-1] == len(prompt) - 1
     assert len(after.tokens) + len(rest) <= context

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.engine import cache_transfer
-from llm_lite.core.generation.session import Reading, Session
+from llm_lite.core.generation.session import PrefillOptions, Session
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from tests.runners import BACKENDS, exact, running
 
@@ -187,7 +187,7 @@ def test_an_answer_goes_on_with_other_weights_and_the_next_turn_reads_anew(bench
     pool = chat.session.pool
     chat.session = chat._session(pool)
     chat.session.take_in(kept)
-    resumed = chat.session.prepare([*chat.tokens, 5], Reading(resumed=True))
+    resumed = chat.session.prepare([*chat.tokens, 5], PrefillOptions(resumed=True))
     assert resumed.reused == len(chat.tokens)
     assert chat.session.prepare([*chat.tokens, 5]).reused == 0
 

@@ -79,20 +79,22 @@ def model(values, others, columns=64):
 
 def test_the_matrices_of_values_keep_int8_in_mode_int4_where_they_are_few():
     names = {"blk.0.attn_v.weight", "blk.1.attn_v.weight"}
-    assert modes.raised(model(16, 1300), "int4") == names  # 4 bits of 2.4 % of the weights
-    assert modes.raised(model(16, 1200), "int4") == frozenset()
-    assert modes.raised(model(16, 1300, columns=33), "int4") == frozenset()  # stay float16
-    assert all(modes.raised(model(16, 1300), mode) == frozenset() for mode in modes.MODES[:-1])
+    assert modes.promoted(model(16, 1300), "int4") == names  # 4 bits of 2.4 % of the weights
+    assert modes.promoted(model(16, 1200), "int4") == frozenset()
+    assert modes.promoted(model(16, 1300, columns=33), "int4") == frozenset()  # stay float16
+    assert all(modes.promoted(model(16, 1300), mode) == frozenset() for mode in modes.MODES[:-1])
 
 
 def test_raised_matrices_are_converted_and_counted_so():
     tensors = list(model(16, 1300))
-    found = modes.raised(tensors, "int4")
+    found = modes.promoted(tensors, "int4")
     room = modes.common_room(tensors, "int4", found)
     converted = [modes.convert(t, "int4", room, found) for t in tensors]
     assert [t.dtype for t in converted] == ["int8", "int8", "int4"]
     assert modes.mode_bytes(tensors, "int4") == sum(t.nbytes for t in converted)
     bits = 8 * sum(t.nbytes for t in converted[:2]) + 4.5 * 1300 * 64
     assert 4.5 < bits / (1332 * 64) <= 4.6
-    again = [modes.convert(t, "int4", raised=modes.raised(converted, "int4")) for t in converted]
+    again = [
+        modes.convert(t, "int4", promoted=modes.promoted(converted, "int4")) for t in converted
+    ]
     assert all(a is b for a, b in zip(again, converted, strict=True))

@@ -15,11 +15,11 @@ from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.app import pacing
 from llm_lite.desktop.app.app import CLOSE_SECONDS, App, given
 from llm_lite.desktop.app.settings import load, restore
-from llm_lite.desktop.app.settings_store import Keeper
+from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.render.window import Window
 from llm_lite.desktop.state import actions
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.tour.input_driver import Robot
+from llm_lite.desktop.tour.input_driver import InputDriver
 
 # isort: split
 import glfw
@@ -63,7 +63,7 @@ def app(display, tmp_path, monkeypatch):
     opened, devices = [], []
 
     def make(source=None, state=None):
-        keeper = Keeper(tmp_path / "settings.json")
+        keeper = SettingsStore(tmp_path / "settings.json")
         one = App(keeper, state or restore(keeper.settings, AppState()), warn)
         opened.append(one)
         devices.append(one.device)
@@ -269,7 +269,7 @@ def test_clipboard_bytes_that_are_no_utf_8_are_pasted_as_text(app):
     one = ready(app())
     turn(one, lambda s: "chat.input" in one.program.interface.ui.rects)
     glfw._glfw.glfwSetClipboardString(one.window.handle, b"a\xff\xed\xa0\x80\x1b[2Jb")
-    robot = Robot(one.program, one._draw)
+    robot = InputDriver(one.program, one._draw)
     robot.click("chat.input")
     robot.press(imgui.Key.mod_ctrl, imgui.Key.v)
     draft = one.program.state.draft

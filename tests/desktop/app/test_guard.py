@@ -12,7 +12,7 @@ from llm_lite.desktop.app.guard import attempt
 from llm_lite.desktop.state import actions
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.tour.input_driver import RobotError
+from llm_lite.desktop.tour.input_driver import InputDriverError
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program import models
 from tests.desktop.fake_engine import FakeEngine
@@ -181,5 +181,5 @@ def test_a_robot_does_not_overlook_a_defect(headless, monkeypatch):
     one = headless()
     one.robot.tolerant = False
     monkeypatch.setattr(models, "_draw_model", lambda state, ui: 1 / 0)
-    with pytest.raises(RobotError, match="ZeroDivisionError"):
+    with pytest.raises(InputDriverError, match="ZeroDivisionError"):
         one.robot.click("rail.models")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import GenerationStats, LensResult, Looked
+from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.state import actions
 from llm_lite.desktop.state.state import (
@@ -24,7 +24,7 @@ from llm_lite.desktop.state.state import (
     Token,
 )
 from llm_lite.desktop.state.token_state import XRay
-from llm_lite.desktop.tour.input_driver import RobotError
+from llm_lite.desktop.tour.input_driver import InputDriverError
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
 from tests.desktop.fake_engine import ANSWER, EXECUTOR, KOREAN, MODEL, FakeEngine, lens
@@ -301,9 +301,9 @@ def test_while_an_answer_is_written_only_its_last_block_is_laid_out(headless, mo
 
 def test_robot_says_what_is_missing(headless):
     one = headless()
-    with pytest.raises(RobotError, match="nothing called 'no such thing'"):
+    with pytest.raises(InputDriverError, match="nothing called 'no such thing'"):
         one.robot.click("no such thing")
-    with pytest.raises(RobotError, match="waited 0 s for the moon"):
+    with pytest.raises(InputDriverError, match="waited 0 s for the moon"):
         one.robot.wait("the moon", lambda s: False, 0.0)
 
 
@@ -340,7 +340,7 @@ def random_state(rng):
         rng.random() < 0.5, rng.choice(["head", "layer", "locked", "rollout"]), 3, 1,
         rng.random() < 0.5, rng.random() < 0.5, rng.choice([None, 0, 7, 999]),
     )  # fmt: skip
-    looked = Looked(1, 7, rng.choice(["from", "to"]), tuple(rng.random() for _ in range(30)))
+    looked = AttentionRows(1, 7, rng.choice(["from", "to"]), tuple(rng.random() for _ in range(30)))
     results = [None, LensResult(1, 5, lens()), LensResult(1, 5, (), "no such position")]
     last = len(messages) - 1
     answered = last > 0 and messages[last].role == "assistant"

@@ -20,7 +20,7 @@ from llm_lite.desktop.app.settings import (
     restore,
     save,
 )
-from llm_lite.desktop.app.settings_store import DELAY, Keeper
+from llm_lite.desktop.app.settings_store import DELAY, SettingsStore
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import XRay
@@ -306,7 +306,7 @@ def test_state_is_remembered_and_restored():
 
 
 def test_keeper_writes_a_moment_after_the_last_change(path):
-    keeper, state = Keeper(path), AppState(theme="light")
+    keeper, state = SettingsStore(path), AppState(theme="light")
     place = WindowPlace()
     keeper.update(state, place, 0.0, pytest.fail)
     keeper.update(state, place, DELAY / 2, pytest.fail)
@@ -316,13 +316,13 @@ def test_keeper_writes_a_moment_after_the_last_change(path):
 
 
 def test_keeper_keeps_the_layout_at_the_end(path):
-    keeper = Keeper(path)
+    keeper = SettingsStore(path)
     keeper.update(AppState(), WindowPlace(), 0.0, pytest.fail, layout=LAYOUT, at_once=True)
     assert (load(path)[0].layout, load(path)[0].layout_version) == (LAYOUT, LAYOUT_VERSION)
 
 
 def test_keeper_complains_once_and_tries_again(path, monkeypatch):
-    keeper, said = Keeper(path), []
+    keeper, said = SettingsStore(path), []
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
         for number in range(4):

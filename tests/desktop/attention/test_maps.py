@@ -7,7 +7,7 @@ from imgui_bundle import imgui
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.desktop.attention import colors, readings, work
-from llm_lite.desktop.attention.maps import Look
+from llm_lite.desktop.attention.maps import ColorScale
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import (
     Rig,
@@ -121,7 +121,7 @@ def test_without_the_first_token(rig):
     one.source.grow(50)
     one.until_complete(thumbnails)
     assert_thumbnails(one, 2e-5)
-    one.maps.use(Look(exclude_first=True))
+    one.maps.use(ColorScale(exclude_first=True))
     one.until_complete(thumbnails)
     assert_thumbnails(one, 5e-5, exclude=True)
 
@@ -201,7 +201,7 @@ def test_what_the_screen_shows(rig):
     """The pixels of the frame are the colours of the numbers, linear and logarithmic."""
     one = rig(sharpness=2.0)
     one.source.grow(48)
-    for look in (Look(high=0.5), Look("magma", logarithmic=True), Look("blues")):
+    for look in (ColorScale(high=0.5), ColorScale("magma", logarithmic=True), ColorScale("blues")):
 
         def paint(maps, draw_list, look=look):
             maps.use(look)

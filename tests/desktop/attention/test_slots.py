@@ -13,7 +13,7 @@ from llm_lite.desktop.attention import slot as attention_slot
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.frame import SCORES_EACH, stride
 from llm_lite.desktop.attention.kernels import ROWS
-from llm_lite.desktop.attention.maps import Look
+from llm_lite.desktop.attention.maps import ColorScale
 from llm_lite.desktop.attention.store import PANELS
 from llm_lite.desktop.attention.surface import WORD
 from llm_lite.desktop.attention.work import FrameJobs, Planner
@@ -195,7 +195,7 @@ def act(one, deed, amount):
         source.era += 1
         source.grow(amount)
     elif deed == "look":
-        one.maps.use(Look(exclude_first=amount % 2 == 0, high=1 / amount))
+        one.maps.use(ColorScale(exclude_first=amount % 2 == 0, high=1 / amount))
     elif deed == "drop":
         one.maps.drop(f"map.{amount % 15}")
 
@@ -284,7 +284,7 @@ def test_everything_is_coloured_at_once(rig, monkeypatch):
 
     try:
         one.until_complete(paint)
-        one.maps.use(Look(high=1e-9))
+        one.maps.use(ColorScale(high=1e-9))
         one.frame(paint)
         one.scene.loop.wait()
         largest = colors.table("viridis").view(np.uint32)[-1]

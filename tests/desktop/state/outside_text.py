@@ -24,7 +24,6 @@ from llm_lite.core.messages import (
     Inspect,
     KeepVariant,
     LoadModel,
-    Look,
     MapsExported,
     MeasureCache,
     MeasureDivergence,
@@ -32,6 +31,7 @@ from llm_lite.core.messages import (
     ProfileStep,
     PromptToken,
     Read,
+    ReadAttentionRows,
     Reconfigure,
 )
 from llm_lite.desktop.state.apply import apply
@@ -47,7 +47,7 @@ COMMANDS = (
     LoadModel(None),
     Generate(1, SAYS),
     Read(1, SAYS),
-    Look(1, 3, "from", "heads", ((0, 0),)),
+    ReadAttentionRows(1, 3, "from", "heads", ((0, 0),)),
     Inspect(3, 1),
     MeasureCache(1, "key-norm", 0, 8),
     CompareGains(1),

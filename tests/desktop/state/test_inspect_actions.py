@@ -7,6 +7,7 @@ import pytest
 
 from llm_lite.core.messages import (
     Alternative,
+    AttentionRows,
     ChatMessage,
     CompareGains,
     ConversationRead,
@@ -16,12 +17,11 @@ from llm_lite.core.messages import (
     GenerationStarted,
     Inspect,
     LensResult,
-    Look,
-    Looked,
     ModelLoaded,
     PrefillProgress,
     PromptToken,
     Read,
+    ReadAttentionRows,
     SetGains,
     Stop,
     TokenDecoded,
@@ -95,9 +95,11 @@ def test_what_is_said_anew_has_no_positions_until_it_is_read():
 def test_pointing_at_a_token_asks_where_it_looks(xray, look):
     state = replace(answered(), attention=AttentionChoice(((4, 1), (5, 0)), exclude_first=True))
     state, commands = play(state, inspect_actions.SetXRay(xray), inspect_actions.SetXRay(xray))
-    assert commands == [Look(1, 3, *look, without_first=True)]
-    looked = Looked(1, 3, look[0], (0.5, 0.5))
-    state, _ = play(state, Looked(0, 3, "from", (1.0,)), looked, Looked(1, 3, "from", (1.0,)))
+    assert commands == [ReadAttentionRows(1, 3, *look, without_first=True)]
+    looked = AttentionRows(1, 3, look[0], (0.5, 0.5))
+    state, _ = play(
+        state, AttentionRows(0, 3, "from", (1.0,)), looked, AttentionRows(1, 3, "from", (1.0,))
+    )
     assert state.looked == looked, "an answer that nobody waits for is dropped"
     state, commands = play(state, inspect_actions.SetXRay(replace(xray, at=None)))
     assert (state.looked, commands) == (None, [])
@@ -109,7 +111,7 @@ def test_a_late_answer_is_not_shown_once_the_pointer_has_left():
         answered(),
         inspect_actions.SetXRay(xray),
         inspect_actions.SetXRay(replace(xray, at=None)),
-        Looked(1, 3, "from", (1.0,)),
+        AttentionRows(1, 3, "from", (1.0,)),
     )
     assert state.looked is None
 
@@ -118,7 +120,7 @@ def test_locked_heads_need_heads_that_are_locked():
     state, commands = play(answered(), inspect_actions.SetXRay(XRay(True, "locked", at=2)))
     assert (commands, state.looked.message) == ([], inspect_actions.NOTHING_LOCKED)
     state, commands = play(state, actions.SetAttention(AttentionChoice(((4, 1),))))
-    assert commands == [Look(1, 2, "from", "heads", ((4, 1),))]
+    assert commands == [ReadAttentionRows(1, 2, "from", "heads", ((4, 1),))]
 
 
 def test_continue_from_another_choice_keeps_the_old_answer():

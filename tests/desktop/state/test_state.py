@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from llm_lite.core.messages import (
     Alternative,
+    AttentionRows,
     CancelLoad,
     ChatMessage,
     EngineOptions,
@@ -24,7 +25,6 @@ from llm_lite.core.messages import (
     LoadProgress,
     LoadStarted,
     Logged,
-    Looked,
     ModelLoaded,
     PrefillProgress,
     PromptToken,
@@ -370,7 +370,7 @@ events = st.one_of(
         st.just(STATS),
         words,
     ),
-    st.builds(Looked, requests, st.integers(0, 9), st.just("from"), st.just((0.5, 0.5))),
+    st.builds(AttentionRows, requests, st.integers(0, 9), st.just("from"), st.just((0.5, 0.5))),
     st.builds(LensResult, requests, st.integers(0, 9), st.just(())),
     st.builds(GainsEffect, requests, st.floats(0, 9)),
     st.builds(Logged, st.sampled_from(["info", "warning", "error"]), words, st.just(0.0)),

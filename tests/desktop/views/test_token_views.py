@@ -13,8 +13,8 @@ from llm_lite.core.messages import (
     Generate,
     Inspect,
     LoadModel,
-    Look,
     Read,
+    ReadAttentionRows,
     SamplingOptions,
     SetGains,
 )
@@ -63,7 +63,7 @@ def test_reading_is_unspoiled_until_asked(talk):
     assert not any(name.startswith("token.") for name in one.ui.rects)
     one.robot.click("chat.xray")
     assert one.robot.shows("token.1.0") and one.robot.shows("xray.by")
-    assert not sent(engine, Look)
+    assert not sent(engine, ReadAttentionRows)
     one.robot.click("chat.xray")
     assert not one.robot.shows("token.1.0")
 
@@ -76,10 +76,10 @@ def test_pointing_at_any_token_asks_where_it_looks(talk, name):
     _, message, token = name.split(".")
     start = 2 if message == "0" else 2 + len(pieces_of(QUESTION)) + 2
     position = start + int(token)
-    assert [look.position for look in sent(engine, Look)] == [position]
+    assert [look.position for look in sent(engine, ReadAttentionRows)] == [position]
     one.robot.wait("the look", lambda s: s.looked is not None)
     one.robot.frames(3)
-    assert len(sent(engine, Look)) == 1, "asked once while the pointer rests"
+    assert len(sent(engine, ReadAttentionRows)) == 1, "asked once while the pointer rests"
     one.robot.leave()
     assert one.state.looked is None
 
@@ -92,10 +92,10 @@ def test_shift_shows_who_looks_here(talk):
     one.robot.frames(2)
     imgui.get_io().add_key_event(KEY.mod_shift, False)
     one.robot.frames(2)
-    assert [look.direction for look in sent(engine, Look)] == ["from", "to", "from"]
+    assert [look.direction for look in sent(engine, ReadAttentionRows)] == ["from", "to", "from"]
     one.robot.click("xray.reverse")
     one.robot.point("token.1.3")
-    assert sent(engine, Look)[-1].direction == "to"
+    assert sent(engine, ReadAttentionRows)[-1].direction == "to"
 
 
 def test_a_token_gives_way_to_another_choice_and_comes_back(talk):
@@ -136,7 +136,7 @@ def test_a_version_that_the_cache_has_lost_is_read_again(talk):
     assert command.messages[-1].content == ANSWER == one.state.messages[1].text
     assert not one.robot.shows("xray.read")
     one.robot.point("token.1.3")
-    assert sent(engine, Look)[-1].position == 2 + len(pieces_of(QUESTION)) + 2 + 3
+    assert sent(engine, ReadAttentionRows)[-1].position == 2 + len(pieces_of(QUESTION)) + 2 + 3
 
 
 def test_the_lens_follows_the_newest_token_at_leisure(headless):

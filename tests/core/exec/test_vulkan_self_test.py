@@ -8,7 +8,7 @@ import pytest
 from llm_lite.core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
 from llm_lite.core.exec.reference import NumpyExecutor
 from llm_lite.core.exec.vulkan import self_test
-from llm_lite.core.exec.vulkan.self_test import trusted
+from llm_lite.core.exec.vulkan.self_test import validated
 from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
 from llm_lite.core.gpu.pipeline_store import PipelineStore
 from llm_lite.core.gpu.pipelines import ComputePipeline
@@ -27,12 +27,12 @@ def offers(device, monkeypatch):
         subgroup_size=device.info.subgroup_size,
     )
     monkeypatch.setattr(Tuning, "of", lambda info: found)
-    monkeypatch.setattr(self_test, "_trusted", {})
+    monkeypatch.setattr(self_test, "_validated", {})
     return found
 
 
 def test_what_is_right_is_relied_on(device, offers, caplog):
-    assert trusted(device) == offers
+    assert validated(device) == offers
     assert caplog.records == []
     assert activations(Choice("vulkan", "", device), "auto") == "a8"
 
@@ -72,9 +72,9 @@ def test_the_largest_matrices_that_fit(device):
 
 
 def test_it_is_tried_once(device, offers, monkeypatch):
-    trusted(device)
+    validated(device)
     monkeypatch.setattr(self_test, "VulkanExecutor", None)
-    assert trusted(device) == offers
+    assert validated(device) == offers
 
 
 def test_what_is_wrong_is_left_out(device, offers, monkeypatch, caplog):
@@ -86,7 +86,7 @@ def test_what_is_wrong_is_left_out(device, offers, monkeypatch, caplog):
 
     monkeypatch.setattr(self_test, "NumpyExecutor", Other)
     with caplog.at_level(logging.WARNING):
-        assert trusted(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
+        assert validated(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
     assert "dot products are left out: they give wrong products" in caplog.text
     assert activations(Choice("vulkan", "", device), "auto") == "a32"
 
@@ -112,25 +112,25 @@ def fails(device, monkeypatch):
 def test_what_fails_is_left_out(device, offers, fails, caplog):
     fails(DeviceError("Creating the pipeline failed."))
     with caplog.at_level(logging.WARNING):
-        assert trusted(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
+        assert validated(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
     assert "Creating the pipeline failed" in caplog.text
 
 
 def test_what_loses_the_device_is_not_tried_again(device, offers, fails):
     fails(DeviceLostError("The device was lost."))
     with pytest.raises(DeviceLostError):
-        trusted(device)
-    assert trusted(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
+        validated(device)
+    assert validated(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
 
 
 def test_a_full_device_says_nothing_of_it(device, offers, fails, monkeypatch):
     fails(OutOfDeviceMemoryError("There is not enough memory."))
     with pytest.raises(OutOfDeviceMemoryError):
-        trusted(device)
+        validated(device)
     monkeypatch.setattr("llm_lite.core.gpu.pipeline_store.ComputePipeline", ComputePipeline)
-    assert trusted(device) == offers
+    assert validated(device) == offers
 
 
 def test_a_software_driver_is_not_tried(device, monkeypatch):
     monkeypatch.setattr(self_test, "VulkanExecutor", None)
-    assert trusted(device) == Tuning.of(device.info)
+    assert validated(device) == Tuning.of(device.info)
