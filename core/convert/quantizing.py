@@ -49,7 +49,7 @@ _COMPANIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class TensorReport:
+class QuantizedTensor:
     """bits a weight as written; snr_db: 10 log10 of the sum of squares of the weights over that of
     the errors, None where nothing was lost. stored: the source's format."""
 
@@ -65,7 +65,7 @@ class TensorReport:
 class QuantizationReport:
     mode: str
     calibration_tokens: int  # 0: none
-    tensors: tuple[TensorReport, ...]
+    tensors: tuple[QuantizedTensor, ...]
     bits_per_weight: float  # of all matrices that the mode changes
     nbytes: int
 
@@ -170,7 +170,7 @@ def lossy_source(tensors: Mapping[str, TensorData], mode: str) -> str | None:
     )
 
 
-def bits_per_weight(reports: list[TensorReport]) -> float:
+def bits_per_weight(reports: list[QuantizedTensor]) -> float:
     """Mean over the weights of all matrices, those kept at higher precision included."""
     matrices = [(math.prod(r.shape), r.bits) for r in reports if len(r.shape) > 1]
     return sum(n * bits for n, bits in matrices) / max(1, sum(n for n, _ in matrices))
@@ -194,10 +194,10 @@ class _Work:
             self._count(values, target.dequantize(data, values.shape))
             yield data
 
-    def report(self) -> TensorReport:
+    def report(self) -> QuantizedTensor:
         tensor, slot = self._tensor, self._slot
         lost = self._noise > 0 and self._signal > 0
-        return TensorReport(
+        return QuantizedTensor(
             tensor.name,
             tensor.shape,
             tensor.dtype,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.formats.tensor import TensorData
-from llm_lite.core.models.gemma3n import PER_LAYER_TABLE, Config
+from llm_lite.core.models.gemma3n import PER_LAYER_TABLE, Gemma3nConfig
 
 _PIECE_BYTES = 8 << 20
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")
@@ -66,7 +66,7 @@ class Cutter:
     """RequestError for a cut that does not fit the model, or that would leave layers without the
     keys and values that they share."""
 
-    def __init__(self, config: Config, cut: Slice) -> None:
+    def __init__(self, config: Gemma3nConfig, cut: Slice) -> None:
         layers = config.shape.layers
         for layer in cut.skip:
             if not 0 <= layer < layers:
@@ -143,7 +143,7 @@ class Cutter:
         return CutTensor(tensor.name, tensor.dtype, shape, layers, of_layers)
 
 
-def _check_owner(config: Config, layer: int) -> None:
+def _check_owner(config: Gemma3nConfig, layer: int) -> None:
     readers = range(config.own_caches, config.shape.layers)
     if layer in {config.cache_of(reader) for reader in readers}:
         raise RequestError(

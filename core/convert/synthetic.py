@@ -21,7 +21,7 @@ from llm_lite.core.convert.synthetic_weights import pieces
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import replaced
 from llm_lite.core.formats.gguf.writer import GgufTensor, write_gguf
-from llm_lite.core.formats.huggingface.config import Config
+from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.huggingface.gemma3n import metadata_of
 from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.formats.variant.reader import METADATA_FILE, to_json
@@ -48,7 +48,7 @@ FORMS: tuple[Form, ...] = ("variant", "gguf")
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownShape:
     title: str
     fields: Callable[[], tuple[dict[str, Any], Shapes]]
 
@@ -144,7 +144,9 @@ def _stack_of(name: str) -> str:
 
 def _gemma(changes: Mapping[str, Any]) -> tuple[dict[str, Any], Shapes]:
     """E4B's shapes are the defaults of its config."""
-    metadata = metadata_of(Config({"model_type": "gemma3n_text", **changes}, Path(CONFIG)))
+    metadata = metadata_of(
+        CheckpointConfig({"model_type": "gemma3n_text", **changes}, Path(CONFIG))
+    )
     shapes = gemma3n.shapes_of(metadata, Path(CONFIG), rows=262_144, table_rows=262_144, rank=64)
     projections = [item for item in shapes if _stack_of(item[0])]
     order = sorted(projections, key=lambda item: item[0])
@@ -202,8 +204,8 @@ def _tokenizer(count: int) -> dict[str, object]:
 
 
 CONFIG = "config.json"  # what errors would name
-_KNOWN: Mapping[str, _Known] = {
-    "gemma-3n-e4b": _Known("Gemma 3n E4B", partial(_gemma, {})),
-    "gemma-3n-e2b": _Known("Gemma 3n E2B", _e2b),
-    "smollm2-135m": _Known("SmolLM2 135M", _smollm2),
+_KNOWN: Mapping[str, _KnownShape] = {
+    "gemma-3n-e4b": _KnownShape("Gemma 3n E4B", partial(_gemma, {})),
+    "gemma-3n-e2b": _KnownShape("Gemma 3n E2B", _e2b),
+    "smollm2-135m": _KnownShape("SmolLM2 135M", _smollm2),
 }

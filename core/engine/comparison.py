@@ -18,7 +18,7 @@ from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.answer import Emit, alternatives, encode, peak_rss_bytes
 from llm_lite.core.generation.prompt import check_size
-from llm_lite.core.generation.sampling import Choice, score_token
+from llm_lite.core.generation.sampling import TokenChoice, score_token
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.messages import (
@@ -54,7 +54,7 @@ class Lane:
     emit: Emit
     tokens: list[int] = field(default_factory=list)
     prompt_tokens: int = 0
-    _choices: Iterator[Choice] = field(default_factory=lambda: iter(()))
+    _choices: Iterator[TokenChoice] = field(default_factory=lambda: iter(()))
     _decoder: StreamDecoder | None = None
     _first: float = 0.0  # seconds that the first token took
     _others: float = 0.0
@@ -90,7 +90,7 @@ class Lane:
             self._say_ready()
         return self._say(choice)
 
-    def _say(self, choice: Choice) -> bool:
+    def _say(self, choice: TokenChoice) -> bool:
         assert self._decoder is not None
         tokenizer, request = self.runner.model_file.tokenizer, self.command.request
         self.tokens.append(choice.token)
@@ -216,7 +216,7 @@ def force(a: Lane, b: Lane, prompt: Sequence[int], context: TaskContext) -> None
         context.emit(TaskProgress(request, "asking B for what A said", at / len(tokens)))
 
 
-def _forced(lane: Lane, by_a: Choice, by_b: Choice, kl: float) -> Forced:
+def _forced(lane: Lane, by_a: TokenChoice, by_b: TokenChoice, kl: float) -> Forced:
     tokenizer = lane.runner.model_file.tokenizer
     return Forced(
         kl,

@@ -328,6 +328,6 @@ class ModelHost:
             self._log("info", runner.attention.note)
 
 
-def _fallback(error: DeviceError) -> backends.Choice:
+def _fallback(error: DeviceError) -> backends.ExecutorChoice:
     what = "was lost" if isinstance(error, DeviceLostError) else "failed"
-    return backends.Choice("cpu", f"the Vulkan device {what}: {error}")
+    return backends.ExecutorChoice("cpu", f"the Vulkan device {what}: {error}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation import prompt
-from llm_lite.core.generation.sampling import Choice
+from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import PLAIN, PrefillOptions, Session
 from llm_lite.core.loading.loader import ModelFile, Runner
 from llm_lite.core.messages import (
@@ -168,7 +168,9 @@ class Generation:
             self._first_token = self._last_token
             self._prefill_seconds = self._first_token - started
 
-    def _say(self, tokenizer: Tokenizer, session: Session, choice: Choice, ended: bool) -> None:
+    def _say(
+        self, tokenizer: Tokenizer, session: Session, choice: TokenChoice, ended: bool
+    ) -> None:
         assert self._decoder is not None
         # Half a character at the end of a stopped answer is not shown, and completed by Continue.
         text = self._decoder.flush() if ended else self._decoder.feed(choice.token)

@@ -18,7 +18,7 @@ BEST = 5  # tokens told besides the one that was chosen
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TokenChoice:
     token: int
     probability: float  # at temperature 1, before penalty and filters; nan: not judged
     best: tuple[tuple[int, float], ...] = ()  # the likeliest tokens and their probabilities, so
@@ -52,7 +52,7 @@ class Sampler:
         self._options = options
         self._random = np.random.default_rng(options.seed)
 
-    def choose(self, logits: NDArray[np.float32], context: Sequence[int]) -> Choice:
+    def choose(self, logits: NDArray[np.float32], context: Sequence[int]) -> TokenChoice:
         """logits float32 [V]; `context` are the tokens before, for the repetition penalty.
 
         NotFiniteError where the logits are no distribution: a NaN or +inf among them, or -inf only.
@@ -68,7 +68,7 @@ class Sampler:
         return context[-window:] if window and self._options.repetition_penalty != 1.0 else ()
 
 
-def score_token(logits: NDArray[np.float32], token: int) -> Choice:
+def score_token(logits: NDArray[np.float32], token: int) -> TokenChoice:
     """The token with its probability and those of the likeliest; logits float32 [V].
 
     NotFiniteError as `Sampler.choose`.
@@ -89,8 +89,8 @@ def _look(logits: NDArray[np.float32]) -> tuple[float, float]:
     return most, total
 
 
-def _choice(logits: NDArray[np.float32], seen: tuple[float, float], token: int) -> Choice:
+def _choice(logits: NDArray[np.float32], seen: tuple[float, float], token: int) -> TokenChoice:
     most, total = seen
     likely = largest(logits, BEST).tolist()
     probability, *rest = (math.exp(float(logits[i]) - most) / total for i in (token, *likely))
-    return Choice(token, probability, tuple(zip(likely, rest, strict=True)))
+    return TokenChoice(token, probability, tuple(zip(likely, rest, strict=True)))

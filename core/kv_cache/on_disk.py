@@ -23,7 +23,7 @@ from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.files.mapping import MappedFile, MappedFiles, mapped
 from llm_lite.core.files.writing import replaced
-from llm_lite.core.kv_cache.contents import KvCache, Prefix, Rows
+from llm_lite.core.kv_cache.contents import CacheRows, KvCache, Prefix
 from llm_lite.core.kv_cache.provenance import CacheContents, Gap, Provenance
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import tensor_row_bytes
@@ -188,7 +188,7 @@ def _rows(
     at: int,
     cache: KvCache,
     count: int,
-) -> dict[str, Rows]:
+) -> dict[str, CacheRows]:
     tensors = {t.name: (layer, t) for layer in cache.layers for t in layer.tensors}
     listed, rows, begin = header.get("rows"), {}, at
     if not isinstance(listed, list) or len(listed) != len(tensors):
@@ -203,7 +203,7 @@ def _rows(
         if at + size + 4 > len(memory):
             raise FileError(path, f"is truncated: {name} ends behind its {len(memory)} bytes")
         data = memory[at : at + size].reshape(-1, row)
-        rows[name] = Rows(first, data, tensor.dtype, tensor.block)
+        rows[name] = CacheRows(first, data, tensor.dtype, tensor.block)
         at += size
     if len(memory) != at + 4:
         raise FileError(path, f"expected {at + 4} bytes, found {len(memory)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llm_lite.core.kv_cache.contents import Prefix, Rows
+from llm_lite.core.kv_cache.contents import CacheRows, Prefix
 from llm_lite.core.kv_cache.provenance import CacheContents, common
 from llm_lite.core.messages import PooledPrefix
 
@@ -84,7 +84,8 @@ def _fitting(prefix: Prefix, budget: int) -> Prefix:
     count = len(prefix.held.tokens)
     rings = any(rows.first for rows in prefix.rows.values())
     fits = 0 if rings or not count else budget * count // prefix.nbytes
-    rows: dict[str, Rows] = {
-        name: Rows(0, r.data[:fits].copy(), r.dtype, r.block) for name, r in prefix.rows.items()
+    rows: dict[str, CacheRows] = {
+        name: CacheRows(0, r.data[:fits].copy(), r.dtype, r.block)
+        for name, r in prefix.rows.items()
     }
     return Prefix(prefix.name, prefix.held.first(fits), rows)

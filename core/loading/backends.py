@@ -34,28 +34,28 @@ CACHE_DTYPES: Mapping[KvType, str] = {"fp16": "f16", "fp32": "f32", "int8": "i8"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ExecutorChoice:
     backend: Chosen
     reason: str  # a sentence for the status bar; "" where the user asked for exactly this
     device: Device | None = None  # for vulkan
     owns_device: bool = False  # opened here, so closed with the executor
 
 
-def choose(options: EngineOptions, shared: Device | None) -> Choice:
+def choose(options: EngineOptions, shared: Device | None) -> ExecutorChoice:
     """The executor for these options; `shared` is the device that also draws, if there is one.
 
     DeviceError where `options` insist on a Vulkan device that cannot be used.
     """
     if options.backend == "numpy":
-        return Choice("numpy", "")
+        return ExecutorChoice("numpy", "")
     if options.backend == "cpu":
-        return Choice("cpu", "")
+        return ExecutorChoice("cpu", "")
     if options.backend == "vulkan":
         return _open(options.device, shared)
     return _automatic(options, shared)
 
 
-def _automatic(options: EngineOptions, shared: Device | None) -> Choice:
+def _automatic(options: EngineOptions, shared: Device | None) -> ExecutorChoice:
     from llm_lite.core.gpu.device import list_devices
 
     if shared is not None and options.device in (None, shared.info.index):
@@ -64,30 +64,30 @@ def _automatic(options: EngineOptions, shared: Device | None) -> Choice:
         listed = list_devices()
         if options.device is not None and options.device not in {d.index for d in listed}:
             reason = f"there is no Vulkan device {options.device}: {len(listed)} were found"
-            return Choice("cpu", reason)
+            return ExecutorChoice("cpu", reason)
         usable = [d for d in listed if d.usable and options.device in (None, d.index)]
         hardware = [d for d in usable if d.kind != "software"]
         if not usable:
-            return Choice("cpu", "no usable Vulkan device was found")
+            return ExecutorChoice("cpu", "no usable Vulkan device was found")
         found = (hardware or usable)[0]
     if found.kind == "software":
-        return Choice("cpu", f"the Vulkan device is only software ({found.name})")
+        return ExecutorChoice("cpu", f"the Vulkan device is only software ({found.name})")
     try:
         return _open(found.index, shared)
     except DeviceError as error:
-        return Choice("cpu", f"the Vulkan device cannot be used: {error}")
+        return ExecutorChoice("cpu", f"the Vulkan device cannot be used: {error}")
 
 
-def _open(index: int | None, shared: Device | None) -> Choice:
+def _open(index: int | None, shared: Device | None) -> ExecutorChoice:
     from llm_lite.core.gpu.device import Device
 
     if shared is not None and index in (None, shared.info.index):
-        return Choice("vulkan", "", shared)
-    return Choice("vulkan", "", Device.open(index), owns_device=True)
+        return ExecutorChoice("vulkan", "", shared)
+    return ExecutorChoice("vulkan", "", Device.open(index), owns_device=True)
 
 
 def build_options(
-    choice: Choice,
+    choice: ExecutorChoice,
     options: EngineOptions,
     shape: ModelShape,
     *,
@@ -115,7 +115,7 @@ def build_options(
     )
 
 
-def _buckets(choice: Choice, queries: int) -> tuple[int, ...]:
+def _buckets(choice: ExecutorChoice, queries: int) -> tuple[int, ...]:
     """Sizes of steps; `queries`: how many rows may be kept. A step keeps those of all its tokens:
     a larger one must not be what costs the attention maps."""
     usual = _BUCKETS[choice.backend]
@@ -150,7 +150,7 @@ def query_note(build: BuildOptions, shape: ModelShape, options: EngineOptions) -
 
 
 def activations(
-    choice: Choice, asked: Activations, shape: ModelShape | None = None
+    choice: ExecutorChoice, asked: Activations, shape: ModelShape | None = None
 ) -> Literal["a32", "a8"]:
     """int8 activations by default only where integer dot products make them pay; on a device not
     for a model of small matrices (`shape`; None: a large one)."""
@@ -173,7 +173,7 @@ def _is_large(shape: ModelShape | None) -> bool:
 
 
 def make_executor(
-    choice: Choice,
+    choice: ExecutorChoice,
     model: Model,
     build: BuildOptions,
     weights: Mapping[str, TensorData],
@@ -203,7 +203,7 @@ def make_executor(
     return NumpyExecutor(program, weights)
 
 
-def device_name(choice: Choice) -> str:
+def device_name(choice: ExecutorChoice) -> str:
     if choice.backend == "vulkan":
         assert choice.device is not None
         return choice.device.info.name

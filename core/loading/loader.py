@@ -24,7 +24,7 @@ from llm_lite.core.loading.kept_variants import open_weights
 from llm_lite.core.loading.sources import ModelSource, open_source
 from llm_lite.core.loading.verification import Part, variant_parts, verify, worth_releasing
 from llm_lite.core.messages import (
-    CacheLayer,
+    CacheLayerInfo,
     CacheLayout,
     EngineOptions,
     ExecutorInfo,
@@ -75,7 +75,7 @@ class Runner:
     executor: Executor
     session: Session
     attention: AttentionSource
-    choice: backends.Choice
+    choice: backends.ExecutorChoice
     model_info: ModelInfo
     executor_info: ExecutorInfo
     unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
@@ -135,7 +135,7 @@ def start(
     shared: Device | None,
     progress: Progress,
     *,
-    choice: backends.Choice | None = None,
+    choice: backends.ExecutorChoice | None = None,
     every_output: bool = False,
 ) -> Runner:
     """Weights in the mode asked for, on the executor asked for (or `choice`)."""
@@ -172,7 +172,7 @@ def start(
 
 
 @contextmanager
-def _closing_after_failure(choice: backends.Choice) -> Iterator[None]:
+def _closing_after_failure(choice: backends.ExecutorChoice) -> Iterator[None]:
     """A device that was opened for an executor goes where that cannot be made."""
     try:
         yield
@@ -190,7 +190,7 @@ def _closing_after_failure(choice: backends.Choice) -> Iterator[None]:
 def _runner(
     model_file: ModelFile,
     options: EngineOptions,
-    choice: backends.Choice,
+    choice: backends.ExecutorChoice,
     build: BuildOptions,
     executor: Executor,
     weights: dict[str, TensorData],
@@ -245,7 +245,10 @@ def _context(model_file: ModelFile, options: EngineOptions) -> int:
 
 
 def _check_memory(
-    model_file: ModelFile, choice: backends.Choice, options: EngineOptions, build: BuildOptions
+    model_file: ModelFile,
+    choice: backends.ExecutorChoice,
+    options: EngineOptions,
+    build: BuildOptions,
 ) -> None:
     """OutOfMemoryError where the cache does not fit, with the largest context that would."""
     program = model_file.model.build(replace(build, buckets=build.buckets[:1], query_rows=0))
@@ -261,7 +264,7 @@ def _check_memory(
     )
 
 
-def _available(choice: backends.Choice) -> int | None:
+def _available(choice: backends.ExecutorChoice) -> int | None:
     """Bytes that a cache may take."""
     free = available_bytes()
     if choice.device is None:
@@ -346,7 +349,7 @@ def _model_info(
 def cache_layout(program: Program, options: EngineOptions) -> CacheLayout:
     plan = program.plans[0]
     layers = tuple(
-        CacheLayer(
+        CacheLayerInfo(
             owner.layer,
             owner.shared_with,
             owner.rows,
@@ -365,7 +368,7 @@ def _own_name(model_file: ModelFile) -> str:
 
 
 def _executor_info(
-    choice: backends.Choice, options: EngineOptions, program: Program
+    choice: backends.ExecutorChoice, options: EngineOptions, program: Program
 ) -> ExecutorInfo:
     integer = any(op.name == "quantize" for plan in program.plans for op in plan.ops)
     return ExecutorInfo(
@@ -380,7 +383,7 @@ def _executor_info(
     )
 
 
-def _threads(choice: backends.Choice, options: EngineOptions) -> int:
+def _threads(choice: backends.ExecutorChoice, options: EngineOptions) -> int:
     if choice.backend == "cpu":
         from llm_lite.core.exec.cpu.executor import default_threads
 

@@ -77,7 +77,7 @@ from llm_lite.core.messages.inside import (
     SetGains,
 )
 from llm_lite.core.messages.models import (
-    CacheLayer,
+    CacheLayerInfo,
     CacheLayout,
     CancelLoad,
     ExecutorChanged,
@@ -194,7 +194,7 @@ __all__ = [
     "AttentionRows",
     "AttentionRowsMode",
     "Backend",
-    "CacheLayer",
+    "CacheLayerInfo",
     "CacheLayout",
     "CacheMeasured",
     "CacheRewritten",

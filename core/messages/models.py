@@ -45,7 +45,7 @@ class ExecutorInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheLayer:
+class CacheLayerInfo:
     """A layer that owns keys and values, and the layers that read them too."""
 
     layer: int
@@ -58,7 +58,7 @@ class CacheLayer:
 
 @dataclass(frozen=True, slots=True)
 class CacheLayout:
-    layers: tuple[CacheLayer, ...] = ()
+    layers: tuple[CacheLayerInfo, ...] = ()
     keys: KvType = "fp16"
     values: KvType = "fp16"
     reserved_bytes: int = 0

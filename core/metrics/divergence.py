@@ -23,7 +23,7 @@ _BLOCK_BYTES = 32 << 20  # of float64 at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class LogitRows:
     """One value a row: natural logarithms, probabilities in 0..1, divergences in nats."""
 
     kld: F64  # KL(reference || tested)
@@ -40,7 +40,7 @@ def log_softmax(logits: F32) -> F64:
     return values
 
 
-def compare(reference: F32, tested: F32, targets: NDArray[np.int64]) -> Rows:
+def compare(reference: F32, tested: F32, targets: NDArray[np.int64]) -> LogitRows:
     """Both logits float32 [n, V]; `targets` int [n] are the tokens that really follow."""
     count, vocabulary = reference.shape
     step = max(1, _BLOCK_BYTES // (8 * vocabulary))
@@ -51,13 +51,13 @@ def compare(reference: F32, tested: F32, targets: NDArray[np.int64]) -> Rows:
     return concatenate(parts)
 
 
-def _compare(reference: F32, tested: F32, targets: NDArray[np.int64]) -> Rows:
+def _compare(reference: F32, tested: F32, targets: NDArray[np.int64]) -> LogitRows:
     log_p, log_q = log_softmax(reference), log_softmax(tested)
     rows = np.arange(len(targets))
     p = np.exp(log_p)
     with np.errstate(invalid="ignore"):  # what the reference rules out (0 * inf) costs nothing
         terms = np.where(p > 0, p * (log_p - log_q), 0.0)
-    return Rows(
+    return LogitRows(
         np.maximum(terms.sum(axis=-1), 0.0),
         log_p[rows, targets],
         log_q[rows, targets],
@@ -65,9 +65,9 @@ def _compare(reference: F32, tested: F32, targets: NDArray[np.int64]) -> Rows:
     )
 
 
-def concatenate(parts: list[Rows]) -> Rows:
+def concatenate(parts: list[LogitRows]) -> LogitRows:
     """All rows of the parts, in order; at least one part."""
-    return Rows(
+    return LogitRows(
         np.concatenate([part.kld for part in parts]),
         np.concatenate([part.log_p_reference for part in parts]),
         np.concatenate([part.log_p for part in parts]),

@@ -22,7 +22,7 @@ from llm_lite.core.loading.loader import Runner
 from llm_lite.core.messages import DivergenceReport
 from llm_lite.core.metrics.divergence import (
     Estimate,
-    Rows,
+    LogitRows,
     compare,
     concatenate,
     percentile,
@@ -87,7 +87,7 @@ def measure(
 
 def _score(
     tested: Runner, reference: Runner, chunk: Sequence[int], should_stop: StopCheck | None
-) -> Rows:
+) -> LogitRows:
     first = len(chunk) // 2
     step = min(tested.session.max_outputs, reference.session.max_outputs)
     targets = np.asarray(chunk[first + 1 :], np.int64)
@@ -106,7 +106,7 @@ def _score(
 
 
 def _report(
-    tested: Runner, reference: Runner, parts: list[Rows], chunk_tokens: int
+    tested: Runner, reference: Runner, parts: list[LogitRows], chunk_tokens: int
 ) -> DivergenceReport:
     rows = concatenate(parts)
     ppl, ppl_reference = perplexity(rows.log_p), perplexity(rows.log_p_reference)

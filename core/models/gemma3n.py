@@ -33,7 +33,7 @@ _STREAM_EPS = 1e-5  # of the streams' mean square, where they are brought to the
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class Gemma3nConfig:
     shape: ModelShape
     eps: float
     sliding: tuple[bool, ...]  # by layer
@@ -67,7 +67,7 @@ def read(metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path
 
 def config_of(
     metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path
-) -> Config:
+) -> Gemma3nConfig:
     """The fields, checked, and every tensor's shape against them."""
     config = _config(Fields(metadata, path, "gemma3n."), weights, path)
     check_shapes("Gemma 3n", _shapes(config, weights), weights, path)
@@ -90,7 +90,7 @@ def shapes_of(
 
 
 def _plan(
-    config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions, bucket: Bucket
+    config: Gemma3nConfig, weights: Mapping[str, WeightSpec], options: BuildOptions, bucket: Bucket
 ) -> Plan:
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     embedded = b.embed(b.weight("token_embd.weight"), "embedding")
@@ -108,7 +108,7 @@ def _plan(
     return b.finish(logits)
 
 
-def _per_layer_inputs(b: PlanBuilder, config: Config, x: Tensor) -> Tensor:
+def _per_layer_inputs(b: PlanBuilder, config: Gemma3nConfig, x: Tensor) -> Tensor:
     """[T, layers * layer_width]: of the token's identity and of its embedding, half each."""
     rows = _table_rows(b, config)
     rows = b.scale(rows, "per_layer.scaled", factor=math.sqrt(config.layer_width))
@@ -118,7 +118,7 @@ def _per_layer_inputs(b: PlanBuilder, config: Config, x: Tensor) -> Tensor:
     return b.scale(b.add(h, rows, "per_layer.sum"), "per_layer.inputs", factor=math.sqrt(0.5))
 
 
-def _table_rows(b: PlanBuilder, config: Config) -> Tensor:
+def _table_rows(b: PlanBuilder, config: Gemma3nConfig) -> Tensor:
     """[T, layers * layer_width]: of rows of the table what belongs to the layers that there are."""
     rows, n = b.table_rows(b.table(PER_LAYER_TABLE), "per_layer.rows"), config.layer_width
     found: Tensor | None = None
@@ -139,7 +139,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield run[0], len(run)
 
 
-def _streams(b: PlanBuilder, config: Config, x: Tensor) -> Tensor:
+def _streams(b: PlanBuilder, config: Gemma3nConfig, x: Tensor) -> Tensor:
     """[T, streams * width]: the embedding, and projections of it of the same size."""
     streams = x
     for i in range(config.streams - 1):
@@ -150,7 +150,7 @@ def _streams(b: PlanBuilder, config: Config, x: Tensor) -> Tensor:
     return streams
 
 
-def _joined(b: PlanBuilder, config: Config, streams: Tensor) -> Tensor:
+def _joined(b: PlanBuilder, config: Gemma3nConfig, streams: Tensor) -> Tensor:
     """[O, width]: the mean of the streams, each projected back and of the first one's size."""
     first = total = b.columns(streams, "join.0", first=0, count=config.shape.width)
     for i in range(1, config.streams):
@@ -163,7 +163,7 @@ def _joined(b: PlanBuilder, config: Config, streams: Tensor) -> Tensor:
 
 def _layer(
     b: PlanBuilder,
-    config: Config,
+    config: Gemma3nConfig,
     options: BuildOptions,
     streams: Tensor,
     per_layer: Tensor,
@@ -184,7 +184,7 @@ def _layer(
     return b.add_streams(y, _per_layer_block(b, config, first, per_layer, layer), at, first=1)
 
 
-def _route(b: PlanBuilder, config: Config, x: Tensor, layer: int, stage: str) -> Tensor:
+def _route(b: PlanBuilder, config: Gemma3nConfig, x: Tensor, layer: int, stage: str) -> Tensor:
     """[T, streams]: how much each stream is like the active one, -1 to 1."""
     at, w = f"layers.{layer}.{stage}", f"blk.{layer}."
     h = b.rms_norm(x, b.weight(w + "altup_router_norm.weight"), config.eps, at + ".norm")
@@ -193,7 +193,7 @@ def _route(b: PlanBuilder, config: Config, x: Tensor, layer: int, stage: str) ->
 
 
 def _attention_block(
-    b: PlanBuilder, config: Config, options: BuildOptions, x: Tensor, layer: int
+    b: PlanBuilder, config: Gemma3nConfig, options: BuildOptions, x: Tensor, layer: int
 ) -> Tensor:
     """Attention and the low-rank residual, both of the normed input, join the residual."""
     at, w, eps = f"layers.{layer}.attention", f"blk.{layer}.", config.eps
@@ -210,7 +210,7 @@ def _attention_block(
 
 
 def _attention(
-    b: PlanBuilder, config: Config, options: BuildOptions, h: Tensor, layer: int
+    b: PlanBuilder, config: Gemma3nConfig, options: BuildOptions, h: Tensor, layer: int
 ) -> Tensor:
     shape, at, w = config.shape, f"layers.{layer}.attention", f"blk.{layer}."
     d, sliding = shape.head_dim, config.sliding[layer]
@@ -250,7 +250,7 @@ def _attention(
     )
 
 
-def _cache_rows(config: Config, options: BuildOptions, layer: int) -> int:
+def _cache_rows(config: Gemma3nConfig, options: BuildOptions, layer: int) -> int:
     """All positions, or for a sliding layer a ring of those that a step's tokens may look at."""
     if options.whole_caches:
         return options.context
@@ -258,7 +258,7 @@ def _cache_rows(config: Config, options: BuildOptions, layer: int) -> int:
     return min(options.context, ring) if config.sliding[layer] else options.context
 
 
-def _feed_forward_block(b: PlanBuilder, config: Config, x: Tensor, layer: int) -> Tensor:
+def _feed_forward_block(b: PlanBuilder, config: Gemma3nConfig, x: Tensor, layer: int) -> Tensor:
     at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
     h = b.rms_norm(x, b.weight(w + "ffn_norm.weight"), config.eps, at + ".norm")
     gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), at + ".gate")
@@ -272,7 +272,7 @@ def _feed_forward_block(b: PlanBuilder, config: Config, x: Tensor, layer: int) -
 
 
 def _per_layer_block(
-    b: PlanBuilder, config: Config, x: Tensor, per_layer: Tensor, layer: int
+    b: PlanBuilder, config: Gemma3nConfig, x: Tensor, per_layer: Tensor, layer: int
 ) -> Tensor:
     """What the token's embedding for this layer adds to the streams behind the first."""
     at, w, n = f"layers.{layer}.per_layer", f"blk.{layer}.", config.layer_width
@@ -285,7 +285,7 @@ def _per_layer_block(
     return b.rms_norm(h, b.weight(w + "post_norm.weight"), config.eps, at + ".norm")
 
 
-def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Config:
+def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Gemma3nConfig:
     for name in ("token_embd.weight", "blk.0.laurel_l.weight", PER_LAYER_TABLE):
         if name not in weights:
             raise FileError(path, f"tensor {name} is missing")
@@ -300,7 +300,7 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
         raise fields.error("attention.key_length", f"expected an even number, found {head_dim}")
     streams = fields.integer("altup.num_inputs", at_least=2, at_most=16)
     table = weights[PER_LAYER_TABLE].shape
-    return Config(
+    return Gemma3nConfig(
         shape=ModelShape(
             layers=layers,
             heads=heads,
@@ -356,7 +356,9 @@ def _own_caches(fields: Fields, sliding: tuple[bool, ...]) -> int:
     return own
 
 
-def _shapes(config: Config, weights: Mapping[str, WeightSpec]) -> list[tuple[str, tuple[int, ...]]]:
+def _shapes(
+    config: Gemma3nConfig, weights: Mapping[str, WeightSpec]
+) -> list[tuple[str, tuple[int, ...]]]:
     s, n = config.shape, config.layer_width
     table = weights[PER_LAYER_TABLE].shape  # has a vocabulary of its own
     shapes: list[tuple[str, tuple[int, ...]]] = [
@@ -378,7 +380,7 @@ def _shapes(config: Config, weights: Mapping[str, WeightSpec]) -> list[tuple[str
     return shapes
 
 
-def _layer_shapes(config: Config, layer: int) -> dict[str, tuple[int, ...]]:
+def _layer_shapes(config: Gemma3nConfig, layer: int) -> dict[str, tuple[int, ...]]:
     s, n, streams = config.shape, config.layer_width, config.streams
     q, kv, ffn = s.heads * s.head_dim, s.kv_heads * s.head_dim, config.feed_forward[layer]
     return {

@@ -27,7 +27,7 @@ from llm_lite.core.plan.plan import Plan, Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class LlamaConfig:
     shape: ModelShape
     eps: float
     rotary_dim: int
@@ -51,7 +51,7 @@ def shapes_of(
 
 
 def _plan(
-    config: Config, weights: Mapping[str, WeightSpec], options: BuildOptions, bucket: Bucket
+    config: LlamaConfig, weights: Mapping[str, WeightSpec], options: BuildOptions, bucket: Bucket
 ) -> Plan:
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     x = b.embed(b.weight("token_embd.weight"), "embedding")
@@ -65,7 +65,7 @@ def _plan(
 
 
 def _attention_block(
-    b: PlanBuilder, config: Config, options: BuildOptions, x: Tensor, layer: int
+    b: PlanBuilder, config: LlamaConfig, options: BuildOptions, x: Tensor, layer: int
 ) -> Tensor:
     shape, at, w = config.shape, f"layers.{layer}.attention", f"blk.{layer}."
     h = b.rms_norm(x, b.weight(w + "attn_norm.weight"), config.eps, at + ".norm")
@@ -106,7 +106,7 @@ def _attention_block(
     return b.add(x, y, at + ".residual")
 
 
-def _feed_forward_block(b: PlanBuilder, config: Config, x: Tensor, layer: int) -> Tensor:
+def _feed_forward_block(b: PlanBuilder, config: LlamaConfig, x: Tensor, layer: int) -> Tensor:
     at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
     h = b.rms_norm(x, b.weight(w + "ffn_norm.weight"), config.eps, at + ".norm")
     gate = b.matmul(h, b.weight(w + "ffn_gate.weight"), at + ".gate")
@@ -116,7 +116,7 @@ def _feed_forward_block(b: PlanBuilder, config: Config, x: Tensor, layer: int) -
     return b.add(x, y, at + ".residual")
 
 
-def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Config:
+def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> LlamaConfig:
     embedding = weights.get("token_embd.weight")
     if embedding is None:
         raise FileError(path, "tensor token_embd.weight is missing")
@@ -156,7 +156,7 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
         raise fields.error("attention.value_length", f"expected {head_dim}, found {value_dim}")
     if head_dim % 2 or rotary_dim % 2:
         raise fields.error("rope.dimension_count", f"expected an even number, found {rotary_dim}")
-    return Config(
+    return LlamaConfig(
         shape=ModelShape(
             layers=fields.integer("block_count", at_most=LARGEST_COUNT),
             heads=heads,
@@ -175,7 +175,9 @@ def _config(fields: Fields, weights: Mapping[str, WeightSpec], path: Path) -> Co
     )
 
 
-def _shapes(config: Config, weights: Mapping[str, WeightSpec]) -> list[tuple[str, tuple[int, ...]]]:
+def _shapes(
+    config: LlamaConfig, weights: Mapping[str, WeightSpec]
+) -> list[tuple[str, tuple[int, ...]]]:
     s = config.shape
     q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
     shapes: list[tuple[str, tuple[int, ...]]] = [

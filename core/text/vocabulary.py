@@ -64,10 +64,10 @@ class Vocabulary:
 
 def read_vocabulary(metadata: Mapping[str, object], path: Path) -> Vocabulary:
     """Errors: UnsupportedError for another kind of tokenizer, FileError for a malformed one."""
-    return _Reader(metadata, path).vocabulary()
+    return _VocabularyReader(metadata, path).vocabulary()
 
 
-class _Reader:
+class _VocabularyReader:
     def __init__(self, metadata: Mapping[str, object], path: Path) -> None:
         self.metadata, self.path = metadata, path
 

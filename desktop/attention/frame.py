@@ -17,7 +17,7 @@ from llm_lite.desktop.attention import colors as attention_colors
 from llm_lite.desktop.attention.kernels import FEW_ROWS, ROWS, Kernels, whole
 from llm_lite.desktop.attention.slot import Slot
 from llm_lite.desktop.attention.store import Clear, Store
-from llm_lite.desktop.attention.surface import STORAGE, WORD, Surface
+from llm_lite.desktop.attention.surface import STORAGE, WORD, MapSurface
 from llm_lite.desktop.attention.work import FrameJobs, Job
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 
@@ -94,7 +94,7 @@ class FrameRecorder:
 
     def steps(self, commands: Any) -> None:
         """Clear and halve what the store asks for, in its order."""
-        halvings: list[tuple[Surface, int]] = []
+        halvings: list[tuple[MapSurface, int]] = []
         cleared: set[tuple[int, int]] = set()
         for step in self._store.steps:
             if isinstance(step, Clear):
@@ -125,7 +125,7 @@ class FrameRecorder:
             size = (self._scored - step.scores) * SCORES_EACH
             vk.lib.vkCmdFillBuffer(commands, self._row_scores.handle, start, size, 0)
 
-    def _halve(self, commands: Any, halvings: list[tuple[Surface, int]]) -> None:
+    def _halve(self, commands: Any, halvings: list[tuple[MapSurface, int]]) -> None:
         """Each through `colors`, which is made anew afterwards."""
         while halvings:
             surface = halvings[0][0]
@@ -135,7 +135,7 @@ class FrameRecorder:
             self._halve_cells(commands, surface, numbers)
             _barrier(commands)
 
-    def _halve_cells(self, commands: Any, surface: Surface, numbers: list[int]) -> None:
+    def _halve_cells(self, commands: Any, surface: MapSurface, numbers: list[int]) -> None:
         width, height = surface.size
         pipeline = self._kernels.plain("attention_map_halve")
         buffers = {"Values": whole(surface.values), "Halved": whole(surface.colors)}
@@ -185,12 +185,12 @@ class FrameRecorder:
             _barrier(commands)
             at += len(part)
 
-    def _used(self, surface: Surface, jobs: Sequence[Job]) -> Iterable[tuple[int, Any]]:
+    def _used(self, surface: MapSurface, jobs: Sequence[Job]) -> Iterable[tuple[int, Any]]:
         wanted = {id(job.cell) for job in jobs}
         return ((n, cell) for n, cell in enumerate(surface.cells) if id(cell) in wanted)
 
     def _dispatch_rows(
-        self, commands: Any, layer: int, surface: Surface, rows: int,
+        self, commands: Any, layer: int, surface: MapSurface, rows: int,
         memory: tuple[BufferRange, BufferRange], push: tuple[int, ...], groups: int,
     ) -> None:  # fmt: skip
         slot = self._slot
@@ -228,7 +228,7 @@ class FrameRecorder:
             self._renderer.touched(surface.texture)
 
     def _dispatch_colors(
-        self, commands: Any, surface: Surface, look: ColorScale, first: int, count: int
+        self, commands: Any, surface: MapSurface, look: ColorScale, first: int, count: int
     ) -> None:
         slot = self._slot
         named = {
@@ -243,7 +243,7 @@ class FrameRecorder:
         key = ("color", surface.texture, self._slots.index(slot))
         self._kernels.dispatch(commands, pipeline, key, named, push, count)
 
-    def probe(self, commands: Any, surface: Surface, y: int, x: int) -> None:
+    def probe(self, commands: Any, surface: MapSurface, y: int, x: int) -> None:
         """Have one value come back with this frame."""
         offset = (surface.cells[0].origin + y * surface.size[0] + x) * WORD
         region = vk.VkBufferCopy(srcOffset=offset, dstOffset=0, size=WORD)

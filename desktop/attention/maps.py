@@ -21,7 +21,7 @@ from llm_lite.core.inspect.attention_scores import SCORES, repeats
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.frame import SCORES_EACH, ColorScale, FrameRecorder, largest_row
-from llm_lite.desktop.attention.picture import Picture, picture_of
+from llm_lite.desktop.attention.picture import MapPicture, picture_of
 from llm_lite.desktop.attention.readings import Readings
 from llm_lite.desktop.attention.slot import Slot
 from llm_lite.desktop.attention.store import Store, largest_surface
@@ -135,7 +135,7 @@ class AttentionMaps:
             self._store.redo()
         self._look, self._looks = look, self._looks + 1
 
-    def thumbnail(self, layer: int, head: int) -> Picture:
+    def thumbnail(self, layer: int, head: int) -> MapPicture:
         """A head's map over the whole conversation, small. Only where there is no `problem`."""
         assert self._store is not None
         number = self._store.thumbnail(layer, head, self.length)
@@ -145,7 +145,7 @@ class AttentionMaps:
 
     def picture(
         self, name: str, layer: int, head: int, rows: range, columns: range, side: float
-    ) -> Picture:
+    ) -> MapPicture:
         """A head's map of query positions `rows` and key positions `columns` on about `side`
         pixels. `name` tells large maps apart; a few are kept. Only where there is no `problem`."""
         assert self._store is not None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llm_lite.desktop.attention.surface import Surface
+from llm_lite.desktop.attention.surface import MapSurface
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class MapPicture:
     """The part of a texture that shows a map."""
 
     texture: int
@@ -18,7 +18,7 @@ class Picture:
     waiting: int  # rows that are still to be computed
 
 
-def picture_of(surface: Surface, number: int, columns: int, rows: int) -> Picture:
+def picture_of(surface: MapSurface, number: int, columns: int, rows: int) -> MapPicture:
     """So many positions of a cell."""
     cell = surface.cells[number]
     left, top = surface.place(number)
@@ -26,4 +26,4 @@ def picture_of(surface: Surface, number: int, columns: int, rows: int) -> Pictur
     shown = (columns / (1 << cell.shift), rows / (1 << cell.shift))
     high = ((left + shown[0]) / width, (top + shown[1]) / height)
     low = (left / width, top / height)
-    return Picture(surface.texture, low, high, 1 << cell.shift, cell.waiting)
+    return MapPicture(surface.texture, low, high, 1 << cell.shift, cell.waiting)

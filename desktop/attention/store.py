@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.desktop.attention.cells import Cell
-from llm_lite.desktop.attention.surface import WORD, Surface, most_pieces
+from llm_lite.desktop.attention.surface import WORD, MapSurface, most_pieces
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 
 THUMBNAIL = 64  # pixels a side
@@ -22,7 +22,7 @@ PANELS = 12  # large maps kept
 class Clear:
     """Nothing from pixel row `first` of a cell on; its scores go from position `scores` on."""
 
-    surface: Surface
+    surface: MapSurface
     number: int
     first: int
     scores: int
@@ -30,13 +30,13 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Halve:
-    surface: Surface
+    surface: MapSurface
     number: int
 
 
 @dataclass(slots=True)
 class _Panel:
-    surface: Surface
+    surface: MapSurface
     number: int  # in the kernels' table, counted from the first panel
 
 
@@ -73,16 +73,16 @@ class Store:
     def nbytes(self) -> int:
         return sum(surface.nbytes for surface in self.surfaces())
 
-    def surfaces(self) -> Iterator[Surface]:
+    def surfaces(self) -> Iterator[MapSurface]:
         yield self.atlas
         for panel in self._panels.values():
             yield panel.surface
 
-    def _make_atlas(self) -> Surface:
+    def _make_atlas(self) -> MapSurface:
         count, size = len(self.heads), (THUMBNAIL, THUMBNAIL)
         most = max(head for _, head in self.heads) + 1
         columns = min(most * max(1, 1024 // (most * THUMBNAIL)), WIDEST_ATLAS // THUMBNAIL)
-        atlas = Surface(self._device, self._renderer, count, columns, size)
+        atlas = MapSurface(self._device, self._renderer, count, columns, size)
         pixels = THUMBNAIL * THUMBNAIL
         for number, (layer, head) in enumerate(self.heads):
             scores = number * self._scored
@@ -102,7 +102,7 @@ class Store:
     def panel(
         self, name: str, layer: int, head: int, rows: range, columns: range, side: float,
         length: int,
-    ) -> Surface:  # fmt: skip
+    ) -> MapSurface:  # fmt: skip
         """The surface, of one cell, that shows these positions on `side` pixels."""
         size = min(PANEL_LARGEST, -(-int(max(side, 1)) // PANEL_STEP) * PANEL_STEP)
         surface = self._panel(name, size)
@@ -121,7 +121,7 @@ class Store:
         if name in self._panels:
             self._drop(name)
 
-    def _panel(self, name: str, size: int) -> Surface:
+    def _panel(self, name: str, size: int) -> MapSurface:
         panel = self._panels.get(name)
         if panel is not None and panel.surface.size[0] != size:
             self._drop(name)
@@ -130,7 +130,7 @@ class Store:
             while not self._free:
                 self._drop(next(iter(self._panels)))
             number = self._free.pop()
-            surface = Surface(self._device, self._renderer, 1, 1, (size, size))
+            surface = MapSurface(self._device, self._renderer, 1, 1, (size, size))
             surface.cells.append(Cell(-1, 0, len(self.heads) + number, 0, size, size))
             panel = self._panels[name] = _Panel(surface, number)
         self._panels.move_to_end(name)
@@ -143,13 +143,13 @@ class Store:
         panel.surface.retire()
         self._dropped(name)
 
-    def _restart(self, surface: Surface, number: int, row: int, column: int, shift: int) -> None:
+    def _restart(self, surface: MapSurface, number: int, row: int, column: int, shift: int) -> None:
         cell = surface.cells[number]
         cell.restart(row, column, shift)
         cell.fresh = False
         self.steps.append(Clear(surface, number, 0, 0))
 
-    def _pool(self, surface: Surface, number: int, shift: int) -> None:
+    def _pool(self, surface: MapSurface, number: int, shift: int) -> None:
         cell = surface.cells[number]
         while cell.shift < shift:
             cell.seen = min(cell.seen, cell.end)

@@ -15,7 +15,7 @@ WORD = 4  # bytes of a value, of a colour
 STORAGE = 0x20  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
 
 
-class Surface:
+class MapSurface:
     """Cells of one size, `columns` beside each other in the image.
 
     `values` and `colors` hold the cells one after the other, row by row, without gaps.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llm_lite.desktop.attention.cells import Cell
-from llm_lite.desktop.attention.surface import Surface
+from llm_lite.desktop.attention.surface import MapSurface
 
 
 class Asked:
@@ -11,7 +11,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.thumbnails: dict[int, Cell] = {}
-        self.pictures: dict[str, Surface] = {}
+        self.pictures: dict[str, MapSurface] = {}
         self._views: dict[int | str, str] = {}  # who asked
         self._view = ""
 
@@ -24,7 +24,7 @@ class Asked:
     def thumbnail(self, number: int, cell: Cell) -> None:
         self.thumbnails[number], self._views[number] = cell, self._view
 
-    def picture(self, name: str, surface: Surface) -> None:
+    def picture(self, name: str, surface: MapSurface) -> None:
         self.pictures[name], self._views[name] = surface, self._view
 
     def drop(self, key: int | str) -> None:

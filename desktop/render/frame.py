@@ -12,7 +12,7 @@ from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.render.imgui_renderer import BLACK, Color, ImguiRenderer
 from llm_lite.desktop.render.retired import finish
-from llm_lite.desktop.render.surface import Frame, Surface
+from llm_lite.desktop.render.surface import Surface, SurfaceFrame
 
 
 class FrameLoop:
@@ -76,7 +76,7 @@ class FrameLoop:
             raise
         imgui.render()
 
-    def _submit(self, frame: Frame) -> int:
+    def _submit(self, frame: SurfaceFrame) -> int:
         slot = self.frames % len(self._commands)
         if self._values[slot]:
             self._device.queue.wait(self._values[slot])

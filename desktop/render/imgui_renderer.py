@@ -24,7 +24,7 @@ from llm_lite.desktop.render.imgui_pipeline import PUSH_BYTES, VERTEX_BYTES, Img
 from llm_lite.desktop.render.imgui_textures import StagingArea, Textures, staging_bytes
 from llm_lite.desktop.render.kept_image import KeptImage
 from llm_lite.desktop.render.retired import Retired, finish
-from llm_lite.desktop.render.surface import Frame
+from llm_lite.desktop.render.surface import SurfaceFrame
 
 Color = tuple[float, float, float, float]  # sRGB, straight alpha, 0..1
 BLACK: Color = (0.0, 0.0, 0.0, 1.0)
@@ -94,7 +94,7 @@ class ImguiRenderer:
         self._touched.add(texture)
 
     def record(
-        self, command_buffer: Any, draw_data: imgui.ImDrawData, frame: Frame,
+        self, command_buffer: Any, draw_data: imgui.ImDrawData, frame: SurfaceFrame,
         clear: Color = BLACK, *, aside: bool = False,
     ) -> None:  # fmt: skip
         """Record texture uploads and drawing; `aside` is something else than the next frame. The

@@ -8,7 +8,7 @@ from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Image2D
 from llm_lite.desktop.render.retired import Retired
-from llm_lite.desktop.render.surface import Frame
+from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass
 
 Extent = tuple[int, int]
@@ -37,7 +37,7 @@ class KeptImage:
         self.extent = extent
         return False
 
-    def copy_to(self, commands: Any, frame: Frame) -> None:
+    def copy_to(self, commands: Any, frame: SurfaceFrame) -> None:
         """Record the copy into the frame's image, which is left as its surface wants it."""
         assert self._image is not None
         into = vk.VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL

@@ -14,7 +14,7 @@ from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer, Image2D
 from llm_lite.desktop.render.retired import finish
-from llm_lite.desktop.render.surface import Frame
+from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass
 
 
@@ -67,8 +67,8 @@ class OffscreenTarget:
         io.display_size = imgui.ImVec2(self.width, self.height)
         io.display_framebuffer_scale = imgui.ImVec2(1.0, 1.0)
 
-    def begin_frame(self) -> Frame | None:
-        return Frame(
+    def begin_frame(self) -> SurfaceFrame | None:
+        return SurfaceFrame(
             self._render_pass,
             self._framebuffer,
             (self.width, self.height),
@@ -76,7 +76,7 @@ class OffscreenTarget:
             layout=vk.VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL,
         )
 
-    def end_frame(self, frame: Frame, value: int) -> None:
+    def end_frame(self, frame: SurfaceFrame, value: int) -> None:
         self._last_value = value
 
     def read_rgba(self) -> NDArray[np.uint8]:

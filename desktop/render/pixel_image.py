@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 STEP = 256  # texels that sizes are rounded up to, so that a resize seldom needs a new texture
 
 
-class Picture:
+class PixelImage:
     """Rows of pixels, drawn one at a time at any height; for one ImGui context.
 
     The texture has two halves that are written in turn: quads then differ from those of the frame

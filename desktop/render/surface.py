@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
-class Frame:
+class SurfaceFrame:
     """An image to draw into. `extent` in pixels; `waits` and `signals` go to the submit."""
 
     render_pass: Any
@@ -38,8 +38,8 @@ class Surface(Protocol):
     def new_frame(self) -> None:
         """Tell Dear ImGui display size, framebuffer scale, time and input."""
 
-    def begin_frame(self) -> Frame | None:
+    def begin_frame(self) -> SurfaceFrame | None:
         """The next image, or None when this frame must be dropped."""
 
-    def end_frame(self, frame: Frame, value: int) -> None:
+    def end_frame(self, frame: SurfaceFrame, value: int) -> None:
         """Show the frame whose submit signals timeline value `value`."""

@@ -14,7 +14,7 @@ from llm_lite.core.errors import DeviceError
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
 from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.render.retired import finish
-from llm_lite.desktop.render.surface import Frame
+from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.targets import create_framebuffer, create_render_pass
 
 ACQUIRE_TIMEOUT_NS = 1_000_000_000  # a window that shows nothing for so long drops the frame
@@ -135,7 +135,7 @@ class Presenter:
         if not supports(device.physical, device.family, self._surface):
             raise DeviceError(f"{device.info.name} cannot present to this window.")
 
-    def begin(self, extent: Extent) -> Frame | None:
+    def begin(self, extent: Extent) -> SurfaceFrame | None:
         """The next image for a window of `extent` pixels; None when it must be skipped."""
         self._sweep()
         if self._surface_lost:
@@ -151,7 +151,7 @@ class Presenter:
         stages = vk.VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT
         wait = (self._acquiring, stages | vk.VK_PIPELINE_STAGE_TRANSFER_BIT)
         framebuffer, drawn = current.framebuffers[index], current.drawn[index]
-        return Frame(
+        return SurfaceFrame(
             self._render_pass, framebuffer, current.extent, index, (wait,), (drawn,),
             current.targets[index], vk.VK_IMAGE_LAYOUT_PRESENT_SRC_KHR,
         )  # fmt: skip
@@ -189,7 +189,7 @@ class Presenter:
         else:
             raise error
 
-    def end(self, frame: Frame, value: int) -> None:
+    def end(self, frame: SurfaceFrame, value: int) -> None:
         """Present a frame whose submit signals `value`."""
         assert self._swapchain is not None
         self._free.append((self._acquiring, value))

@@ -22,7 +22,7 @@ from llm_lite.core.errors import DeviceError
 from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.render.png import read_png
-from llm_lite.desktop.render.surface import Frame
+from llm_lite.desktop.render.surface import SurfaceFrame
 from llm_lite.desktop.render.swapchain import Presenter
 
 ICON_FILE = ASSETS / "icon" / "llm-lite.png"
@@ -275,12 +275,12 @@ class Window:
         imgui.get_io().delta_time = max(now - self._frame_at, 1e-6)
         self._frame_at = now
 
-    def begin_frame(self) -> Frame | None:
+    def begin_frame(self) -> SurfaceFrame | None:
         if self._presenter is None:
             return None
         return self._presenter.begin(self.framebuffer_size)
 
-    def end_frame(self, frame: Frame, value: int) -> None:
+    def end_frame(self, frame: SurfaceFrame, value: int) -> None:
         assert self._presenter is not None
         self._presenter.end(frame, value)
         if not self._shown:

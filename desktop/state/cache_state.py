@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import (
-    CacheLayer,
+    CacheLayerInfo,
     CacheLayout,
     CacheMeasured,
     CacheStatus,
@@ -39,7 +39,7 @@ WARN, ALARM = 0.80, 0.95  # shares of the context from which its end is announce
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MeasuredCache:
     """Numbers of the positions from 0 on, nan where there is none."""
 
     what: Measure
@@ -61,7 +61,7 @@ class CacheState:
     computed: int = 0  # tokens so far, in all
     told: tuple[int, ...] = ()
     forgotten: Spans = ()
-    measured: Measured | None = None
+    measured: MeasuredCache | None = None
     request: int = 0  # of a measurement, not answered yet; 0: none
     problem: str = ""  # why there is no measurement
     turns: tuple[int, ...] = ()  # tokens of each whole turn
@@ -118,10 +118,10 @@ def measured(cache: CacheState, event: CacheMeasured) -> CacheState:
     known = cache.measured
     if event.first and known and known.what == event.what:
         values = np.concatenate([known.values[:, : event.first], values], axis=1)
-    return replace(cache, measured=Measured(event.what, values))
+    return replace(cache, measured=MeasuredCache(event.what, values))
 
 
-def _first(known: Measured | None, count: int) -> Measured | None:
+def _first(known: MeasuredCache | None, count: int) -> MeasuredCache | None:
     """Norms stay while the rows do; what was received depends on all that looks."""
     if known is None or known.what == "received":
         return None
@@ -226,12 +226,12 @@ def with_turns(state: AppState) -> AppState:
     return replace(state, cache=replace(state.cache, turns=whole))
 
 
-def held(layer: CacheLayer, length: int) -> int:
+def held(layer: CacheLayerInfo, length: int) -> int:
     """Positions that a layer keeps of a cache of so many."""
     return min(length, layer.rows)
 
 
-def layer_bytes(layer: CacheLayer) -> int:
+def layer_bytes(layer: CacheLayerInfo) -> int:
     """Of one position."""
     return layer.key_row_bytes + layer.value_row_bytes
 
@@ -240,7 +240,7 @@ def used_bytes(layout: CacheLayout, length: int) -> int:
     return sum(held(layer, length) * layer_bytes(layer) for layer in layout.layers)
 
 
-def reserved_bytes(layers: Sequence[CacheLayer]) -> int:
+def reserved_bytes(layers: Sequence[CacheLayerInfo]) -> int:
     return sum(layer.rows * layer_bytes(layer) for layer in layers)
 
 

@@ -28,7 +28,7 @@ from llm_lite.desktop.state.requests import (
     switch,
     versions,
 )
-from llm_lite.desktop.state.state import AppState, Comparison, Token
+from llm_lite.desktop.state.state import AnswerComparison, AppState, Token
 from llm_lite.desktop.state.token_state import XRay
 
 NOTHING_LOCKED = "Lock heads in the Attention view first: click their maps."
@@ -207,7 +207,7 @@ def answer_steered(action: AnswerSteered, state: AppState, now: float) -> Result
     base = known.base if known and known.index == index else state.messages[index].place
     sampling = versions(state, index)[base][0].sampling
     state, commands = ask_again(state, index, now, sampling=sampling, gains=gains)
-    return replace(state, comparing=Comparison(index, base)), commands
+    return replace(state, comparing=AnswerComparison(index, base)), commands
 
 
 def end_comparison(action: EndComparison, state: AppState, now: float) -> Result:

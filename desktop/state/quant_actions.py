@@ -21,7 +21,7 @@ from llm_lite.core.messages import (
     Stop,
 )
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.quant_state import Choices, Comparison, Quantization, TaskKind, Work
+from llm_lite.desktop.state.quant_state import Choices, Quantization, RunComparison, TaskKind, Work
 from llm_lite.desktop.state.requests import Result, end_reading, obstacle
 from llm_lite.desktop.state.state import AppState
 
@@ -91,7 +91,7 @@ def run_task(action: RunTask, state: AppState, now: float) -> Result:
     command = _command(action.kind, request, state, now)
     held = replace(held, work=Work(request, action.kind)).with_problem(action.kind, "")
     if isinstance(command, CompareLanes):
-        held = replace(held, comparison=Comparison(request, held.choices.prompt, command.lanes))
+        held = replace(held, comparison=RunComparison(request, held.choices.prompt, command.lanes))
     state = replace(state, quantization=held, next_request=request + 1)
     return state, (*stop, command)
 

@@ -49,7 +49,7 @@ class LaneAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """One prompt on two lanes."""
 
     request: int
@@ -71,7 +71,7 @@ class Comparison:
             return None
         return len(shorter.tokens)
 
-    def with_answer(self, lane: int, answer: LaneAnswer) -> Comparison:
+    def with_answer(self, lane: int, answer: LaneAnswer) -> RunComparison:
         a, b = self.answers
         return replace(self, answers=(a, answer) if lane else (answer, b))
 
@@ -114,7 +114,7 @@ class Quantization:
     choices: Choices = field(default_factory=Choices)
     work: Work | None = None
     problems: tuple[tuple[TaskKind, str], ...] = ()  # why the last of a kind did not end
-    comparison: Comparison | None = None
+    comparison: RunComparison | None = None
     reports: tuple[DivergenceReport, ...] = ()  # the newest first, one a pair of modes
     speeds: ModesMeasured | None = None
     tensors: TensorReport | None = None

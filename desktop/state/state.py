@@ -102,7 +102,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class AnswerComparison:
     """An answer beside the version of it at place `base`."""
 
     index: int
@@ -222,7 +222,7 @@ class AppState:
     looked: AttentionRows | None = None
     lens: Lens = field(default_factory=Lens)
     steering: Steering = field(default_factory=Steering)
-    comparing: Comparison | None = None
+    comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     next_aside: int = 1  # requests that are no answers
 

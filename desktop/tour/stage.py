@@ -50,7 +50,7 @@ LEAST_ANSWER = 8  # tokens
 
 
 @dataclass(slots=True)
-class Measured:
+class MeasuredStage:
     """Frame times by what the engine did meanwhile, in ms; moments in s after process start."""
 
     frames: dict[str, list[float]] = field(
@@ -70,7 +70,7 @@ class Stage:
         self._pictures: dict[str, Any] = {}
         self._engine: Any = None
         self._phase = ""
-        self.measured = Measured()
+        self.measured = MeasuredStage()
         self.answer: Message | None = None
         settings = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
         state = replace(restore(settings, AppState()), options=options, sampling=sampling)

@@ -30,7 +30,7 @@ INLINE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StyledSpan:
     text: str
     style: Style = "regular"
 
@@ -38,7 +38,7 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Block:
     kind: Kind
-    spans: tuple[Span, ...] = ()
+    spans: tuple[StyledSpan, ...] = ()
     level: int = 0  # of a heading; depth of an item
     label: str = ""  # an item's marker; a code block's language
 
@@ -56,29 +56,29 @@ def parse(text: str) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def spans(text: str) -> tuple[Span, ...]:
+def spans(text: str) -> tuple[StyledSpan, ...]:
     """The styled parts of one line or paragraph."""
-    found: list[Span] = []
+    found: list[StyledSpan] = []
     at = 0
     for match in INLINE.finditer(text):
         if match.start() > at:
-            found.append(Span(text[at : match.start()]))
+            found.append(StyledSpan(text[at : match.start()]))
         found.append(_span(match))
         at = match.end()
     if at < len(text):
-        found.append(Span(text[at:]))
+        found.append(StyledSpan(text[at:]))
     return tuple(found)
 
 
-def _span(match: re.Match[str]) -> Span:
+def _span(match: re.Match[str]) -> StyledSpan:
     if match["code"]:
-        return Span(match["code_text"], "mono")
+        return StyledSpan(match["code_text"], "mono")
     if match["bold"]:
-        return Span(match["bold_text"].replace("`", ""), "bold")
+        return StyledSpan(match["bold_text"].replace("`", ""), "bold")
     if match["italic"]:
-        return Span(match["italic_text"])
+        return StyledSpan(match["italic_text"])
     shown = match["link_text"]
-    return Span(shown if shown == match["link"] else f"{shown} ({match['link']})")
+    return StyledSpan(shown if shown == match["link"] else f"{shown} ({match['link']})")
 
 
 def _block(lines: list[str], at: int) -> tuple[int, Block | None]:
@@ -115,14 +115,14 @@ def _code(lines: list[str], at: int, fence: str, language: str) -> tuple[int, Bl
     while end < len(lines) and not lines[end].strip().startswith(fence):
         end += 1
     body = "\n".join(lines[at + 1 : end])
-    return end - at + 1, Block("code", (Span(body, "mono"),), label=language)
+    return end - at + 1, Block("code", (StyledSpan(body, "mono"),), label=language)
 
 
 def _while(lines: list[str], at: int, pattern: re.Pattern[str]) -> tuple[int, Block]:
     end = at
     while end < len(lines) and pattern.match(lines[end]):
         end += 1
-    return end - at, Block("code", (Span("\n".join(lines[at:end]), "mono"),), label="table")
+    return end - at, Block("code", (StyledSpan("\n".join(lines[at:end]), "mono"),), label="table")
 
 
 def _quote(lines: list[str], at: int) -> tuple[int, Block]:

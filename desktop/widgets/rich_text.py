@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_COPY
-from llm_lite.desktop.widgets.markdown import Block, Span, parse
+from llm_lite.desktop.widgets.markdown import Block, StyledSpan, parse
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button
 from llm_lite.desktop.widgets.wrapping import Run, Wrapping, wrap
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class LaidText:
     """A block at its place: `height` is without the gap below."""
 
     block: Block
@@ -34,7 +34,7 @@ class Laid:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    blocks: tuple[tuple[float, Laid], ...]  # y, block
+    blocks: tuple[tuple[float, LaidText], ...]  # y, block
     height: float
     width: float  # of the widest line
 
@@ -43,7 +43,7 @@ class RichText:
     """Lays out and draws Markdown; one for a window."""
 
     def __init__(self) -> None:
-        self._blocks: dict[Any, Laid] = {}
+        self._blocks: dict[Any, LaidText] = {}
         self._pages: dict[Any, Page] = {}
         self._live: dict[Any, Page] = {}
         self._growing = Wrapping()
@@ -64,7 +64,7 @@ class RichText:
         return page
 
     def _paginate(self, ui: Ui, blocks: tuple[Block, ...], width: float, live: bool) -> Page:
-        placed: list[tuple[float, Laid]] = []
+        placed: list[tuple[float, LaidText]] = []
         y, before = 0.0, None
         for number, block in enumerate(blocks):
             y += gap(ui, before, block)
@@ -79,7 +79,7 @@ class RichText:
         full = any(b.block.kind in ("code", "rule") for _, b in placed)
         return Page(tuple(placed), y, width if full else widest)
 
-    def _laid(self, ui: Ui, block: Block, width: float) -> Laid:
+    def _laid(self, ui: Ui, block: Block, width: float) -> LaidText:
         key = (block, width, ui.theme.text)
         laid = self._blocks.get(key)
         if laid is None:
@@ -89,7 +89,7 @@ class RichText:
 
 
 def _blocks(text: str, plain: bool) -> tuple[Block, ...]:
-    return (Block("paragraph", (Span(text),)),) if plain else parse(text)
+    return (Block("paragraph", (StyledSpan(text),)),) if plain else parse(text)
 
 
 def _keep(cache: dict[Any, T], key: Any, value: T, limit: int) -> None:
@@ -107,16 +107,18 @@ def gap(ui: Ui, before: Block | None, block: Block) -> float:
     return ui.u(5) if block.kind == "heading" else ui.u(3)
 
 
-def lay_out(ui: Ui, block: Block, width: float, growing: Wrapping | None = None) -> Laid:
+def lay_out(ui: Ui, block: Block, width: float, growing: Wrapping | None = None) -> LaidText:
     """One block in `width` pixels; `growing` knows it from when it was shorter."""
     size, line = ui.theme.size("body"), ui.theme.line
     left = top = 0.0
     if block.kind == "rule":
-        return Laid(block, (), ui.u(2), size)
+        return LaidText(block, (), ui.u(2), size)
     if block.kind == "heading":
         size = ui.theme.size("title" if block.level <= 2 else "body")
         line = float(round(size * 1.4))
-        block = Block("heading", tuple(Span(s.text, "bold") for s in block.spans), block.level)
+        block = Block(
+            "heading", tuple(StyledSpan(s.text, "bold") for s in block.spans), block.level
+        )
     elif block.kind == "item":
         left = ui.u(5) * (block.level + 1)
     elif block.kind == "quote":
@@ -129,7 +131,7 @@ def lay_out(ui: Ui, block: Block, width: float, growing: Wrapping | None = None)
     offset = top + (line - size) / 2
     moved = tuple(Run(r.x + left, r.y + offset, r.text, r.style, r.width) for r in wrapped.runs)
     bottom = ui.u(2.5) if block.kind == "code" else 0.0
-    return Laid(block, moved, top + wrapped.lines * line + bottom, size)
+    return LaidText(block, moved, top + wrapped.lines * line + bottom, size)
 
 
 def draw_page(ui: Ui, page: Page, x: float, y: float, width: float, name: str) -> None:
@@ -147,7 +149,7 @@ def draw_page(ui: Ui, page: Page, x: float, y: float, width: float, name: str) -
             _draw_run(ui, draw, laid, run, x + run.x, at)
 
 
-def _draw_run(ui: Ui, draw: Any, laid: Laid, run: Run, x: float, y: float) -> None:
+def _draw_run(ui: Ui, draw: Any, laid: LaidText, run: Run, x: float, y: float) -> None:
     size, color = laid.size, ui.color("text")
     if run.style == "mono" and laid.block.kind != "code":
         size = round(size * 14 / 15)
@@ -160,7 +162,9 @@ def _draw_run(ui: Ui, draw: Any, laid: Laid, run: Run, x: float, y: float) -> No
     draw.add_text(ui.fonts[run.style], size, ImVec2(x, round(y)), color, run.text)
 
 
-def _decorate(ui: Ui, draw: Any, laid: Laid, x: float, y: float, width: float, name: str) -> None:
+def _decorate(
+    ui: Ui, draw: Any, laid: LaidText, x: float, y: float, width: float, name: str
+) -> None:
     kind = laid.block.kind
     if kind == "item":
         _draw_marker(ui, draw, laid, x, y)
@@ -174,7 +178,7 @@ def _decorate(ui: Ui, draw: Any, laid: Laid, x: float, y: float, width: float, n
         _code_frame(ui, draw, laid, x, y, width, name)
 
 
-def _draw_marker(ui: Ui, draw: Any, laid: Laid, x: float, y: float) -> None:
+def _draw_marker(ui: Ui, draw: Any, laid: LaidText, x: float, y: float) -> None:
     """A dot or a number, hanging left of the item's first line."""
     marker, edge = laid.block.label, x + ui.u(5) * (laid.block.level + 1) - ui.u(2)
     if marker == "•":
@@ -187,7 +191,9 @@ def _draw_marker(ui: Ui, draw: Any, laid: Laid, x: float, y: float) -> None:
     draw.add_text(ui.fonts["regular"], laid.size, spot, ui.color("muted"), marker)
 
 
-def _code_frame(ui: Ui, draw: Any, laid: Laid, x: float, y: float, width: float, name: str) -> None:
+def _code_frame(
+    ui: Ui, draw: Any, laid: LaidText, x: float, y: float, width: float, name: str
+) -> None:
     low, high = ImVec2(x, y), ImVec2(x + width, y + laid.height)
     draw.add_rect_filled(low, high, ui.color("code"), ui.theme.radius)
     draw.add_rect(low, high, ui.color("border"), ui.theme.radius, ui.u(0.25))

@@ -14,7 +14,7 @@ COLOURS = 8  # of the theme's series, in turn
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FlameSpan:
     """Operations first..last-1 in a row of the flame; seconds from the beginning of the step."""
 
     words: str
@@ -35,29 +35,29 @@ class KindTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class LaidSpan:
     """A profile made ready to be drawn every frame."""
 
     profile: StepProfile
-    rows: tuple[tuple[Span, ...], ...]
+    rows: tuple[tuple[FlameSpan, ...], ...]
     kinds: tuple[KindTime, ...]
     busy: float  # seconds of all operations
 
 
-def lay_out(profile: StepProfile) -> Laid:
+def lay_out(profile: StepProfile) -> LaidSpan:
     found = kinds(profile.ops)
     rows = flame(profile, [kind.words for kind in found])
-    return Laid(profile, rows, tuple(found), sum(op.seconds for op in profile.ops))
+    return LaidSpan(profile, rows, tuple(found), sum(op.seconds for op in profile.ops))
 
 
-def flame(profile: StepProfile, names: Sequence[str]) -> tuple[tuple[Span, ...], ...]:
+def flame(profile: StepProfile, names: Sequence[str]) -> tuple[tuple[FlameSpan, ...], ...]:
     """Rows from the whole to the single: layers, their parts, operations; `names` of the kinds in
     the order of their colours."""
     ends = [0.0, *accumulate(op.seconds for op in profile.ops)]
 
-    def span(first: int, last: int, words: str, series: int = -1) -> Span:
+    def span(first: int, last: int, words: str, series: int = -1) -> FlameSpan:
         read = sum(op.read_bytes for op in profile.ops[first:last])
-        return Span(words, first, last, ends[first], ends[last] - ends[first], read, series)
+        return FlameSpan(words, first, last, ends[first], ends[last] - ends[first], read, series)
 
     rows = []
     for level in range(LEVELS - 1):

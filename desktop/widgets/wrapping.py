@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.widgets.markdown import Span
+from llm_lite.desktop.widgets.markdown import StyledSpan
 from llm_lite.desktop.widgets.ui import Face, Ui
 
 KEPT = 4  # texts that grow at the same time
@@ -44,13 +44,13 @@ class Mark:
 class Wrapped:
     """What was broken into lines, and how."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[StyledSpan, ...]
     fit: tuple[float, ...]  # what else the lines depend on
     runs: list[Run]
     lines: int
     marks: list[Mark]  # the first stands for the beginning of the text
 
-    def common(self, spans: tuple[Span, ...], fit: tuple[float, ...]) -> int:
+    def common(self, spans: tuple[StyledSpan, ...], fit: tuple[float, ...]) -> int:
         """How many first marks hold for `spans` too; 0 for another text.
 
         A word can only grow if it is the last one, so the line that it is in begins anew.
@@ -68,7 +68,7 @@ class Wrapped:
         return max(count, 1) if first else 0
 
 
-def _continues(before: Span, span: Span) -> bool:
+def _continues(before: StyledSpan, span: StyledSpan) -> bool:
     return before.style == span.style and span.text.startswith(before.text)
 
 
@@ -79,7 +79,7 @@ class Wrapping:
         self._last: list[Wrapped] = []
 
     def wrap(
-        self, ui: Ui, spans: tuple[Span, ...], width: float, size: float, line: float
+        self, ui: Ui, spans: tuple[StyledSpan, ...], width: float, size: float, line: float
     ) -> Wrapped:
         """As the function `wrap`; the more of `spans` was wrapped before, the sooner."""
         fit = (width, size, line, ui.theme.text)
@@ -93,7 +93,7 @@ class Wrapping:
 
 def wrap(
     ui: Ui,
-    spans: tuple[Span, ...],
+    spans: tuple[StyledSpan, ...],
     width: float,
     size: float,
     line: float,
@@ -138,7 +138,7 @@ def wrap(
 
 
 def _words(
-    ui: Ui, spans: tuple[Span, ...], width: float, size: float, mark: Mark
+    ui: Ui, spans: tuple[StyledSpan, ...], width: float, size: float, mark: Mark
 ) -> Iterator[tuple[int, int, str, Face, float]]:
     """From a mark on: span and offset, unbreakable pieces with their face and advance; longer than
     a line only by one character."""

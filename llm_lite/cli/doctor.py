@@ -74,7 +74,7 @@ def _benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _reason(choice: backends.Choice, asked: str) -> str:
+def _reason(choice: backends.ExecutorChoice, asked: str) -> str:
     if asked != "auto":
         return f"--backend {asked} asks for it"
     return f"{backends.device_name(choice)} computes in hardware"

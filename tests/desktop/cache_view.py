@@ -2,7 +2,7 @@
 
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import CacheLayer, CacheLayout
+from llm_lite.core.messages import CacheLayerInfo, CacheLayout
 from llm_lite.desktop.state import actions
 from llm_lite.desktop.views.cache.window import window_of
 from tests.desktop.fake_engine import ROW
@@ -10,8 +10,8 @@ from tests.desktop.fake_engine import ROW
 QUESTION = "Why is the sky blue?"
 RINGS = CacheLayout(
     (
-        *(CacheLayer(layer, (), 256, 200, ROW, ROW) for layer in range(3)),
-        CacheLayer(3, (4, 5), 1024, 0, ROW, ROW),
+        *(CacheLayerInfo(layer, (), 256, 200, ROW, ROW) for layer in range(3)),
+        CacheLayerInfo(3, (4, 5), 1024, 0, ROW, ROW),
     ),
     reserved_bytes=(3 * 256 + 1024) * 2 * ROW,
 )

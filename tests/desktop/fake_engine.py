@@ -13,7 +13,7 @@ from types import MappingProxyType
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
-    CacheLayer,
+    CacheLayerInfo,
     CacheLayout,
     CacheMeasured,
     CacheRewritten,
@@ -58,7 +58,7 @@ from tests.desktop.attention_fake import FakeSource
 
 ROW = 3 * 64 * 2  # bytes of a key or a value of a layer, fp16
 LAYOUT = CacheLayout(
-    tuple(CacheLayer(i, (), 8192, 0, ROW, ROW) for i in range(30)),
+    tuple(CacheLayerInfo(i, (), 8192, 0, ROW, ROW) for i in range(30)),
     "fp16",
     "fp16",
     30 * 2 * ROW * 8192,

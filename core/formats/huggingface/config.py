@@ -17,7 +17,7 @@ from llm_lite.core.formats.ranges import (
 )
 
 
-class Config:
+class CheckpointConfig:
     """`prefix` says where in the file the object lies ("text_config.")."""
 
     def __init__(self, values: Mapping[str, Any], path: Path, prefix: str = "") -> None:
@@ -29,14 +29,14 @@ class Config:
     def has(self, key: str) -> bool:
         return key in self._values
 
-    def part(self, key: str) -> Config:
+    def part(self, key: str) -> CheckpointConfig:
         """The object under `key`; itself where there is none."""
         value = self.get(key)
         if value is None:
             return self
         if not isinstance(value, dict):
             raise self.error(key, "an object", value)
-        return Config(value, self.path, f"{self._prefix}{key}.")
+        return CheckpointConfig(value, self.path, f"{self._prefix}{key}.")
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self._value(key, default)
@@ -96,14 +96,14 @@ class Config:
                 f"{self.path}: {self._prefix}{key} is {found(value)}: {what} not known here"
             )
 
-    def rope(self) -> tuple[Config, float | None]:
+    def rope(self) -> tuple[CheckpointConfig, float | None]:
         """The rotary fields, `rope_parameters` or `rope_scaling`, and theta where it is said."""
         for key in ("rope_parameters", "rope_scaling"):
             if self.get(key) is not None:
                 part = self.part(key)
                 break
         else:
-            part = Config({}, self.path, f"{self._prefix}rope_parameters.")
+            part = CheckpointConfig({}, self.path, f"{self._prefix}rope_parameters.")
         owner = part if part.get("rope_theta") is not None else self
         known = owner.get("rope_theta") is not None
         theta = owner.number("rope_theta", within=ROPE_BASE) if known else None

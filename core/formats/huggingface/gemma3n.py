@@ -16,7 +16,7 @@ from typing import Any
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.formats.header import quote
-from llm_lite.core.formats.huggingface.config import Config
+from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.huggingface.llama import Translated
 from llm_lite.core.formats.ranges import (
     EPSILON,
@@ -71,7 +71,7 @@ _LAYER_STEMS = {
 }
 
 
-def translate(config: Config, tensors: Mapping[str, TensorData]) -> Translated:
+def translate(config: CheckpointConfig, tensors: Mapping[str, TensorData]) -> Translated:
     """Raises FileError and UnsupportedError, naming the field or tensor."""
     text = config.part("text_config")
     metadata = metadata_of(text)
@@ -104,7 +104,7 @@ def _tower(name: str) -> str | None:
     return next((t for t, stems in _TOWERS.items() if not set(stems).isdisjoint(parts)), None)
 
 
-def _names(config: Config, name: str) -> tuple[str, str]:
+def _names(config: CheckpointConfig, name: str) -> tuple[str, str]:
     """(without the prefix, GGUF's)"""
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     own = name.removeprefix(prefix)
@@ -119,7 +119,7 @@ def _names(config: Config, name: str) -> tuple[str, str]:
     return own, f"blk.{int(match[1])}.{_LAYER_STEMS[match[2]]}.weight"
 
 
-def metadata_of(config: Config) -> dict[str, Any]:
+def metadata_of(config: CheckpointConfig) -> dict[str, Any]:
     """GGUF's fields; those that the config leaves out are E4B's."""
     config.must_be("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is")
     config.must_be("attention_bias", False, "biases are")
@@ -154,7 +154,7 @@ def metadata_of(config: Config) -> dict[str, Any]:
     return {"general.architecture": "gemma3n", **prefixed}
 
 
-def _widths(config: Config, layers: int) -> list[int]:
+def _widths(config: CheckpointConfig, layers: int) -> list[int]:
     if type(config.get("intermediate_size")) is int or config.get("intermediate_size") is None:
         return [config.integer("intermediate_size", 16384)] * layers
     widths: list[int] = config.list_of("intermediate_size", (int,), layers)
@@ -165,7 +165,7 @@ def _widths(config: Config, layers: int) -> list[int]:
     return widths
 
 
-def _pattern(config: Config, layers: int) -> list[bool]:
+def _pattern(config: CheckpointConfig, layers: int) -> list[bool]:
     """Whether a layer's attention slides; every fifth sees all unless the config says otherwise."""
     if config.get("layer_types") is None:
         return [(i + 1) % 5 != 0 for i in range(layers)]
@@ -179,7 +179,7 @@ def _pattern(config: Config, layers: int) -> list[bool]:
     return [kind == "sliding_attention" for kind in kinds]
 
 
-def _sparsity(config: Config, layers: int) -> list[float]:
+def _sparsity(config: CheckpointConfig, layers: int) -> list[float]:
     """Shares of zeros as standard deviations above the mean; -inf where nothing is cut off."""
     value = config.get("activation_sparsity_pattern")
     if value is None:
@@ -196,7 +196,7 @@ def _sparsity(config: Config, layers: int) -> list[float]:
     return [NormalDist().inv_cdf(share) if share else -math.inf for share in shares]
 
 
-def _thetas(config: Config) -> tuple[float, float]:
+def _thetas(config: CheckpointConfig) -> tuple[float, float]:
     """Rotary bases of full and of sliding attention, from newer configs or older ones."""
     kinds = ("full_attention", "sliding_attention")
     bases = [

@@ -15,7 +15,7 @@ import numpy as np
 
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.formats.header import quote
-from llm_lite.core.formats.huggingface.config import Config
+from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import EPSILON, LARGEST_CONTEXT, LARGEST_COUNT, ROPE_FACTOR
 from llm_lite.core.formats.tensor import TensorData
 
@@ -48,7 +48,7 @@ class Translated:
     originals: dict[str, TensorData] = field(default_factory=dict)
 
 
-def translate(config: Config, tensors: Mapping[str, TensorData]) -> Translated:
+def translate(config: CheckpointConfig, tensors: Mapping[str, TensorData]) -> Translated:
     """Raises FileError and UnsupportedError, naming the field."""
     metadata = _metadata(config)
     named = {}
@@ -70,7 +70,7 @@ def translate(config: Config, tensors: Mapping[str, TensorData]) -> Translated:
     return Translated(metadata, named)
 
 
-def _gguf_name(config: Config, name: str) -> str:
+def _gguf_name(config: CheckpointConfig, name: str) -> str:
     if name in _NAMES:
         return _NAMES[name]
     match = _LAYER.fullmatch(name)
@@ -81,7 +81,7 @@ def _gguf_name(config: Config, name: str) -> str:
     return f"blk.{int(match[1])}.{_LAYER_STEMS[match[2]]}.weight"
 
 
-def _metadata(config: Config) -> dict[str, Any]:
+def _metadata(config: CheckpointConfig) -> dict[str, Any]:
     config.must_be("hidden_act", "silu", "such a feed-forward is")
     config.must_be("attention_bias", False, "biases are")
     config.must_be("mlp_bias", False, "biases are")
@@ -115,7 +115,7 @@ def _metadata(config: Config) -> dict[str, Any]:
     return metadata
 
 
-def _rope(config: Config, metadata: dict[str, Any]) -> TensorData | None:
+def _rope(config: CheckpointConfig, metadata: dict[str, Any]) -> TensorData | None:
     """Adds theta and scaling; Llama 3's scaling becomes the factors that GGUF keeps as a tensor."""
     part, theta = config.rope()
     metadata["llama.rope.freq_base"] = 10000.0 if theta is None else theta
@@ -136,7 +136,7 @@ def _rope(config: Config, metadata: dict[str, Any]) -> TensorData | None:
     )
 
 
-def _llama3_factors(part: Config, theta: float, head_dim: int) -> TensorData:
+def _llama3_factors(part: CheckpointConfig, theta: float, head_dim: int) -> TensorData:
     """What each frequency is divided by: 1 for short waves, `factor` for long ones, a blend between
     (transformers, `_compute_llama3_parameters`)."""
     original = part.integer("original_max_position_embeddings", at_most=LARGEST_CONTEXT)

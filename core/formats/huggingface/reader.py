@@ -17,14 +17,14 @@ from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.files.json_text import read_object
 from llm_lite.core.formats.header import quote
 from llm_lite.core.formats.huggingface import gemma3n, llama
-from llm_lite.core.formats.huggingface.config import Config
+from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.safetensors.reader import open_folder
 from llm_lite.core.formats.tensor import TensorData
 
 CONFIG_FILE = "config.json"
 
 # model_type -> what turns a config and its tensors into GGUF's terms.
-Translate = Callable[[Config, Mapping[str, TensorData]], "Translated"]
+Translate = Callable[[CheckpointConfig, Mapping[str, TensorData]], "Translated"]
 Translated = llama.Translated
 _TRANSLATORS: Mapping[str, Translate] = {
     "llama": llama.translate,
@@ -60,7 +60,7 @@ def open_huggingface(folder: str | Path) -> HuggingFaceFolder:
     """
     path = Path(folder)
     raw = read_object(path / CONFIG_FILE)
-    config = Config(raw, path / CONFIG_FILE)
+    config = CheckpointConfig(raw, path / CONFIG_FILE)
     kind = config.text("model_type")
     if kind not in _TRANSLATORS:
         raise UnsupportedError(
@@ -87,7 +87,7 @@ def open_huggingface(folder: str | Path) -> HuggingFaceFolder:
         )
 
 
-def _quantization(config: Config) -> str | None:
+def _quantization(config: CheckpointConfig) -> str | None:
     value = config.get("quantization_config")
     if value is None:
         return None
@@ -104,7 +104,7 @@ def _check_types(path: Path, tensors: Mapping[str, TensorData]) -> None:
             )
 
 
-def _name(config: Config, path: Path) -> str:
+def _name(config: CheckpointConfig, path: Path) -> str:
     name = config.get("_name_or_path")
     last = name.rstrip("/").rpartition("/")[2] if isinstance(name, str) else ""
     return last if re.search(r"\w", last) else path.resolve().name

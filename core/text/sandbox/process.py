@@ -82,7 +82,7 @@ class SandboxProcess:
         while not self._lock.acquire(timeout=_POLL_SECONDS):
             give_up_when_cancelled()
         try:
-            reader = _Reader(self._running(), message, data)
+            reader = _AnswerReader(self._running(), message, data)
             return self._wait(reader, limits.wall_seconds, limits)
         finally:
             self._lock.release()
@@ -103,10 +103,10 @@ class SandboxProcess:
         child = self._child
         if child is None or child.poll() is not None:
             self._child = child = _start()
-            self._wait(_Reader(child), _START_SECONDS, None)
+            self._wait(_AnswerReader(child), _START_SECONDS, None)
         return child
 
-    def _wait(self, reader: _Reader, seconds: float, limits: Limits | None) -> dict[str, Any]:
+    def _wait(self, reader: _AnswerReader, seconds: float, limits: Limits | None) -> dict[str, Any]:
         """The answer; where none comes in time, the process is started again."""
         deadline = time.monotonic() + seconds
         reader.start()
@@ -123,13 +123,13 @@ class SandboxProcess:
             self.warm()
             raise
 
-    def _failure(self, reader: _Reader, seconds: float, limits: Limits | None) -> str:
+    def _failure(self, reader: _AnswerReader, seconds: float, limits: Limits | None) -> str:
         if reader.is_alive():
             return f"it takes more than {seconds:g} s"
         return _how_it_ended(reader.child.wait(), limits)
 
 
-class _Reader(threading.Thread):
+class _AnswerReader(threading.Thread):
     """Writes a request, if there is one, and reads the answer; ends when the process does."""
 
     def __init__(

@@ -9,13 +9,13 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.attention.picture import Picture
+from llm_lite.desktop.attention.picture import MapPicture
 from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName, Head
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import draw_level_bar, draw_upright_bar
 from llm_lite.desktop.views.attention.figure_text import text_figure
 from llm_lite.desktop.views.attention.grid import ordered, shown_score
-from llm_lite.desktop.views.attention.heads import Zoom, arrange
+from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
 from llm_lite.desktop.views.attention.map import draw_axes, gutter, mark_row
 from llm_lite.desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
 from llm_lite.desktop.widgets.ui import Ui
@@ -62,7 +62,7 @@ def title_width(figure: Figure, words: str, note: str) -> float:
     return wide + 2 * figure.ui.u(8)
 
 
-def draw_image(figure: Figure, picture: Picture, at: tuple[float, float], side: float) -> None:
+def draw_image(figure: Figure, picture: MapPicture, at: tuple[float, float], side: float) -> None:
     low, high = ImVec2(*at), ImVec2(at[0] + side, at[1] + side)
     figure.list.add_rect_filled(low, high, figure.ui.color("sunken"))
     texture = imgui.ImTextureRef(picture.texture)
@@ -94,7 +94,7 @@ def grid_figure(state: AppState, ui: Ui, maps: AttentionMaps) -> Figure | None:
 
 
 def _draw_layers(
-    figure: Figure, heads: Sequence[Head], pictures: Sequence[Picture], top: float
+    figure: Figure, heads: Sequence[Head], pictures: Sequence[MapPicture], top: float
 ) -> tuple[float, float]:
     """A row a layer, in blocks beside each other; right edge and bottom."""
     u, small = figure.ui.u, figure.ui.theme.size("small")
@@ -130,7 +130,7 @@ def _blocks(layers: int, width: float, step: float) -> int:
 
 
 def _draw_ranked(
-    figure: Figure, heads: Sequence[Head], pictures: Sequence[Picture], order: str,
+    figure: Figure, heads: Sequence[Head], pictures: Sequence[MapPicture], order: str,
     scores: dict[Head, float], top: float,
 ) -> tuple[float, float]:  # fmt: skip
     """The best first, each with its score; right edge and bottom."""
@@ -155,7 +155,7 @@ def heads_figure(state: AppState, ui: Ui, maps: AttentionMaps) -> Figure | None:
     choice = state.attention
     if not choice.locked:
         raise LlmLiteError("no heads are locked: click some in the grid first")
-    window = ui.memory.get("head.zoom", Zoom()).window(maps.length)
+    window = ui.memory.get("head.zoom", HeadZoom()).window(maps.length)
     side = _side(len(window), SMALLEST[len(choice.locked) > 1])
     pictures = [
         maps.picture(f"figure.{place}", *head, window, window, min(side, LARGEST_MAP))

@@ -32,7 +32,7 @@ EMPTY = "Click a head in the grid of the Attention view. Up to four are shown si
 
 
 @dataclass(slots=True)
-class Zoom:
+class HeadZoom:
     """What part of the text is shown; `count` 0 shows all of it, as it grows."""
 
     start: float = 0.0
@@ -84,7 +84,7 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
         wrapped(ui, UNKEPT)
         return choice, []
     maps.use(color_scale_of(choice))
-    zoom: Zoom = ui.memory.setdefault("head.zoom", Zoom())
+    zoom: HeadZoom = ui.memory.setdefault("head.zoom", HeadZoom())
     window = zoom.window(maps.length)
     shown = _fit(choice, ui, state.positions, window)
     choice = _draw_heads(choice, ui, maps, shown, zoom)
@@ -117,7 +117,7 @@ def arrange(count: int, ratio: float) -> tuple[int, int]:
 
 
 def _draw_heads(
-    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, shown: _Shown, zoom: Zoom
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, shown: _Shown, zoom: HeadZoom
 ) -> AttentionChoice:
     top = imgui.get_cursor_screen_pos()
     step = shown.edge + shown.side + ui.u(3)
@@ -138,7 +138,7 @@ def _draw_heads(
 
 
 def _draw_head(
-    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head, shown: _Shown, zoom: Zoom
+    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head, shown: _Shown, zoom: HeadZoom
 ) -> AttentionChoice:
     name, window, side = f"head.{head[0]}.{head[1]}", shown.window, shown.side
     top = imgui.get_cursor_screen_pos()
@@ -163,7 +163,7 @@ def _draw_head(
     return choice
 
 
-def _use_pointer(zoom: Zoom, window: range, length: int, at: ImVec2, side: float) -> None:
+def _use_pointer(zoom: HeadZoom, window: range, length: int, at: ImVec2, side: float) -> None:
     """The wheel zooms about the pointer; dragging pans along the diagonal."""
     io: Any = imgui.get_io()
     if imgui.is_item_active() and len(window) < length:
@@ -183,7 +183,7 @@ def _draw_foot(
     ui: Ui,
     maps: AttentionMaps,
     shown: _Shown,
-    zoom: Zoom,
+    zoom: HeadZoom,
 ) -> tuple[AttentionChoice, list[Action]]:
     """Follow the newest token, or go back to any; what part of the text is shown."""
     imgui.dummy(ImVec2(0, ui.u(0.5)))

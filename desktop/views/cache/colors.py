@@ -1,6 +1,6 @@
 """The cache as rows of pixels: who owns a position, how old it is, what was measured of it.
 
-A `Window` maps pixels to columns: positions, or places in memory.
+A `CacheWindow` maps pixels to columns: positions, or places in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.messages import CacheLayer
+from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.state.cache_state import serials
 from llm_lite.desktop.state.state import AppState
@@ -29,7 +29,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class CacheWindow:
     """Columns first..first+span over `pixels`."""
 
     first: float
@@ -91,7 +91,9 @@ def ages(state: AppState, length: int) -> Floats:
     return (cache.computed - 1 - serials(cache, length)).astype(np.float32)
 
 
-def positions_of(layer: CacheLayer, length: int, columns: int, slots: bool) -> NDArray[np.int64]:
+def positions_of(
+    layer: CacheLayerInfo, length: int, columns: int, slots: bool
+) -> NDArray[np.int64]:
     """The position that each column of a layer shows: -1 where it is free,
     -2 where it was overwritten, or where memory has no such place."""
     index = np.arange(columns)
@@ -124,7 +126,7 @@ def pack(rgb: NDArray[np.float32], alpha: NDArray[np.float32]) -> NDArray[np.uin
 
 
 def paint(
-    rgb: NDArray[np.float32], alpha: NDArray[np.float32], window: Window
+    rgb: NDArray[np.float32], alpha: NDArray[np.float32], window: CacheWindow
 ) -> NDArray[np.uint32]:
     """Columns [..., columns, 3] and [..., columns] as pixels [..., pixels].
 
@@ -153,7 +155,7 @@ def _sums(values: NDArray[np.float32], edges: NDArray[np.int64]) -> NDArray[np.f
     return found
 
 
-def greatest(values: Floats, window: Window) -> Floats:
+def greatest(values: Floats, window: CacheWindow) -> Floats:
     """The largest value of each pixel's columns [..., pixels], nan where there is none."""
     edges = window.columns()
     if window.each >= 1:

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import CacheLayer
+from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.desktop.state.actions import Action, SetAttention
 from llm_lite.desktop.state.cache_actions import PointAt
 from llm_lite.desktop.state.cache_state import reused_positions
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.map import visible
-from llm_lite.desktop.views.cache.colors import Window, positions_of
+from llm_lite.desktop.views.cache.colors import CacheWindow, positions_of
 from llm_lite.desktop.views.cache.rows import OVERVIEW, Rows, rows_of
 from llm_lite.desktop.views.cache.tooltip import draw_tip
-from llm_lite.desktop.views.cache.window import Zoom, look, pan, wheel, window_of
+from llm_lite.desktop.views.cache.window import CacheZoom, look, pan, wheel, window_of
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit
 
@@ -26,20 +26,20 @@ TOKENS = 7.0  # spacing units a column needs to carry its token
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class MapFrame:
     """Where the map lies on the screen: its rows from `at`, each `row` pixels tall."""
 
     at: ImVec2
     width: float
     row: float
-    layers: tuple[CacheLayer, ...]
+    layers: tuple[CacheLayerInfo, ...]
 
     @property
     def height(self) -> float:
         return self.row * len(self.layers)
 
 
-def draw_map(state: AppState, ui: Ui, zoom: Zoom, height: float) -> list[Action]:
+def draw_map(state: AppState, ui: Ui, zoom: CacheZoom, height: float) -> list[Action]:
     """Overview, axis and rows, about `height` pixels tall, as wide as there is room."""
     assert state.model is not None
     layers, gutter = state.model.cache.layers, _gutter(ui, state.model.cache.layers)
@@ -53,7 +53,7 @@ def draw_map(state: AppState, ui: Ui, zoom: Zoom, height: float) -> list[Action]
     each = min(
         max((height - (top - corner.y) - axis) / len(layers), ui.u(LOWEST_ROW)), ui.u(HIGHEST_ROW)
     )
-    frame = Frame(ImVec2(left, top + axis), width, float(round(each)), layers)
+    frame = MapFrame(ImVec2(left, top + axis), width, float(round(each)), layers)
     actions = _draw_rows(state, ui, rows, zoom, window, frame)
     _draw_axis(state, ui, window, frame, top)
     _draw_labels(state, ui, frame)
@@ -62,19 +62,19 @@ def draw_map(state: AppState, ui: Ui, zoom: Zoom, height: float) -> list[Action]
     return actions
 
 
-def _gutter(ui: Ui, layers: tuple[CacheLayer, ...]) -> float:
+def _gutter(ui: Ui, layers: tuple[CacheLayerInfo, ...]) -> float:
     with ui.font(style="small"):
         widest = max((imgui.calc_text_size(label(one)).x for one in layers), default=0.0)
     return float(math.ceil(widest)) + ui.u(2)
 
 
-def label(layer: CacheLayer) -> str:
+def label(layer: CacheLayerInfo) -> str:
     """Its number, and how many more layers read it."""
     return f"{layer.layer} +{len(layer.shared_with)}" if layer.shared_with else str(layer.layer)
 
 
 def _draw_overview(
-    state: AppState, ui: Ui, rows: Rows, zoom: Zoom, window: Window, at: ImVec2
+    state: AppState, ui: Ui, rows: Rows, zoom: CacheZoom, window: CacheWindow, at: ImVec2
 ) -> float:
     """The whole context in a line, with what is in sight outlined; returns its lower end."""
     assert state.model is not None
@@ -97,7 +97,7 @@ def _draw_overview(
 
 
 def _draw_rows(
-    state: AppState, ui: Ui, rows: Rows, zoom: Zoom, window: Window, frame: Frame
+    state: AppState, ui: Ui, rows: Rows, zoom: CacheZoom, window: CacheWindow, frame: MapFrame
 ) -> list[Action]:
     draw, gap = imgui.get_window_draw_list(), 1.0 if frame.row >= SPACED else 0.0
     for first, count, row in runs(rows.row_of, joined=not gap):
@@ -128,7 +128,7 @@ def runs(row_of: list[int], joined: bool) -> list[tuple[int, int, int]]:
     return found
 
 
-def _draw_reused(state: AppState, ui: Ui, window: Window, frame: Frame) -> None:
+def _draw_reused(state: AppState, ui: Ui, window: CacheWindow, frame: MapFrame) -> None:
     """A line above what the last answer found computed."""
     reused = reused_positions(state.cache)
     end = min(window.x(reused), frame.width)
@@ -141,7 +141,12 @@ def _draw_reused(state: AppState, ui: Ui, window: Window, frame: Frame) -> None:
 
 
 def _draw_ring(
-    state: AppState, ui: Ui, window: Window, frame: Frame, number: int, layer: CacheLayer
+    state: AppState,
+    ui: Ui,
+    window: CacheWindow,
+    frame: MapFrame,
+    number: int,
+    layer: CacheLayerInfo,
 ) -> None:
     """Where the next token will be written."""
     length = state.context_used
@@ -156,7 +161,7 @@ def _draw_ring(
 
 
 def _pointer(
-    state: AppState, ui: Ui, zoom: Zoom, window: Window, frame: Frame, clicked: bool
+    state: AppState, ui: Ui, zoom: CacheZoom, window: CacheWindow, frame: MapFrame, clicked: bool
 ) -> list[Action]:
     """Wheel, drag, click and hover over the rows."""
     assert state.model is not None
@@ -196,7 +201,7 @@ def _point(state: AppState, position: int | None) -> list[Action]:
     return [] if position == state.cache.pointed else [PointAt(position)]
 
 
-def _draw_cross(ui: Ui, window: Window, frame: Frame, column: int, number: int) -> None:
+def _draw_cross(ui: Ui, window: CacheWindow, frame: MapFrame, column: int, number: int) -> None:
     draw, thick = imgui.get_window_draw_list(), max(1.0, ui.u(0.3))
     x0, x1 = (frame.at.x + min(max(window.x(c), 0), frame.width) for c in (column, column + 1))
     low = ImVec2(x0, frame.at.y)
@@ -213,7 +218,7 @@ def _draw_cross(ui: Ui, window: Window, frame: Frame, column: int, number: int) 
     )
 
 
-def _draw_axis(state: AppState, ui: Ui, window: Window, frame: Frame, top: float) -> None:
+def _draw_axis(state: AppState, ui: Ui, window: CacheWindow, frame: MapFrame, top: float) -> None:
     """Tokens where columns are wide enough, else round positions; the token that is held."""
     draw, size = imgui.get_window_draw_list(), ui.theme.size("small")
     worded = window.each >= ui.u(TOKENS) and not state.cache.slots
@@ -240,7 +245,7 @@ def _draw_axis(state: AppState, ui: Ui, window: Window, frame: Frame, top: float
         )
 
 
-def _draw_words(state: AppState, ui: Ui, window: Window, frame: Frame, y: float) -> None:
+def _draw_words(state: AppState, ui: Ui, window: CacheWindow, frame: MapFrame, y: float) -> None:
     draw, first = imgui.get_window_draw_list(), max(0, math.floor(window.first))
     for position in range(first, min(math.ceil(window.first + window.span), state.context_used)):
         x = window.x(position)
@@ -252,7 +257,7 @@ def _draw_words(state: AppState, ui: Ui, window: Window, frame: Frame, y: float)
         draw.add_text(ImVec2(round(frame.at.x + max(x, 0.0)), y), ui.color(color), words)
 
 
-def _ticks(window: Window, least: float) -> list[int]:
+def _ticks(window: CacheWindow, least: float) -> list[int]:
     """Round positions at least `least` pixels apart."""
     wanted = max(least / window.each, 1.0)
     power = 10.0 ** math.floor(math.log10(wanted))
@@ -261,7 +266,7 @@ def _ticks(window: Window, least: float) -> list[int]:
     return list(range(max(first, 0), math.floor(window.first + window.span) + 1, step))
 
 
-def _draw_labels(state: AppState, ui: Ui, frame: Frame) -> None:
+def _draw_labels(state: AppState, ui: Ui, frame: MapFrame) -> None:
     """Numbers of the layers, as many as find room."""
     draw, size = imgui.get_window_draw_list(), ui.theme.size("small")
     every = max(1, math.ceil((size + ui.u(0.5)) / frame.row))

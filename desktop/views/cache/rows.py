@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.messages import CacheLayer
-from llm_lite.desktop.render.pixel_image import Picture
-from llm_lite.desktop.state.cache_state import Measured
+from llm_lite.core.messages import CacheLayerInfo
+from llm_lite.desktop.render.pixel_image import PixelImage
+from llm_lite.desktop.state.cache_state import MeasuredCache
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.colors import (
     FREE,
     LOWEST,
     OUTSIDE,
+    CacheWindow,
     Floats,
     Scale,
-    Window,
     ages,
     greatest,
     kind_colors,
@@ -43,7 +43,7 @@ OVERVIEW = 0  # row of the whole context
 class Rows:
     """`row_of` gives the picture's row by number of the layer in the layout."""
 
-    picture: Picture = field(default_factory=Picture)
+    picture: PixelImage = field(default_factory=PixelImage)
     key: tuple[Any, ...] = ()
     shown: tuple[Any, ...] = ()  # the part of the key that a person changes
     built: float = -1.0
@@ -52,7 +52,7 @@ class Rows:
     spread: tuple[Any, Floats] | None = None  # measurement, [layers, 2]
 
 
-def rows_of(state: AppState, ui: Ui, window: Window) -> Rows:
+def rows_of(state: AppState, ui: Ui, window: CacheWindow) -> Rows:
     """The picture as it is to be drawn in this frame."""
     rows: Rows = ui.memory.setdefault("kv.rows", Rows())
     rows.picture.begin()
@@ -78,10 +78,10 @@ def rows_of(state: AppState, ui: Ui, window: Window) -> Rows:
     return rows
 
 
-def _build(rows: Rows, state: AppState, ui: Ui, window: Window) -> None:
+def _build(rows: Rows, state: AppState, ui: Ui, window: CacheWindow) -> None:
     assert state.model is not None
-    whole = Window(0.0, float(state.model.context), window.pixels)
-    everything = CacheLayer(0, (), state.model.context, 0, 0, 0)
+    whole = CacheWindow(0.0, float(state.model.context), window.pixels)
+    everything = CacheLayerInfo(0, (), state.model.context, 0, 0, 0)
     pixels = [_owner_row(state, ui, everything, whole, False)]
     alike: dict[Any, int] = {}
     rows.row_of, rows.scale = [], _scale(rows, state)
@@ -95,12 +95,14 @@ def _build(rows: Rows, state: AppState, ui: Ui, window: Window) -> None:
     rows.picture.write(np.stack(pixels))
 
 
-def _values(state: AppState) -> Measured | None:
+def _values(state: AppState) -> MeasuredCache | None:
     measured = state.cache.measured
     return measured if measured is not None and measured.what == state.cache.by else None
 
 
-def _row(rows: Rows, state: AppState, ui: Ui, window: Window, number: int) -> NDArray[np.uint32]:
+def _row(
+    rows: Rows, state: AppState, ui: Ui, window: CacheWindow, number: int
+) -> NDArray[np.uint32]:
     assert state.model is not None
     layer, slots = state.model.cache.layers[number], state.cache.slots
     if state.cache.by == "owner" or rows.scale is None:
@@ -121,24 +123,29 @@ def _colors(state: AppState) -> str:
 
 
 def _part(
-    state: AppState, layer: CacheLayer, window: Window, slots: bool
-) -> tuple[Window, NDArray[np.int64]]:
+    state: AppState, layer: CacheLayerInfo, window: CacheWindow, slots: bool
+) -> tuple[CacheWindow, NDArray[np.int64]]:
     """The columns in sight: the window within them, and the position each shows."""
     assert state.model is not None
     first = max(int(window.first), 0)
     stop = min(int(window.first + window.span) + 2, state.model.context)
     positions = positions_of(layer, state.context_used, max(stop, first + 1), slots)[first:]
-    return Window(window.first - first, window.span, window.pixels), positions
+    return CacheWindow(window.first - first, window.span, window.pixels), positions
 
 
-def _outside(layer: CacheLayer, positions: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
+def _outside(layer: CacheLayerInfo, positions: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
     """Held, but no longer within reach of the sliding window."""
     far = positions < length - layer.window if layer.window else np.zeros(len(positions), bool)
     return (positions >= 0) & far
 
 
 def _owner_row(
-    state: AppState, ui: Ui, layer: CacheLayer, window: Window, slots: bool, plain: bool = False
+    state: AppState,
+    ui: Ui,
+    layer: CacheLayerInfo,
+    window: CacheWindow,
+    slots: bool,
+    plain: bool = False,
 ) -> NDArray[np.uint32]:
     """Whose each position is; `plain`: only what is held, as if free."""
     local, positions = _part(state, layer, window, slots)

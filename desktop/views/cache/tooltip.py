@@ -6,7 +6,7 @@ import math
 
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import CacheLayer
+from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.desktop.state.cache_state import age, layer_bytes, reused_positions, token_id
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
@@ -96,7 +96,7 @@ def value_at(state: AppState, number: int, position: int) -> str | None:
     return f"{NAMES[known.what]} {shown}"
 
 
-def _layer(layer: CacheLayer) -> str:
+def _layer(layer: CacheLayerInfo) -> str:
     words = f"Layer {layer.layer}  ·  {size(layer_bytes(layer))} a token"
     if layer.shared_with:
         plural = "s" if len(layer.shared_with) > 1 else ""
@@ -117,7 +117,7 @@ def ranges(numbers: tuple[int, ...]) -> str:
     return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in parts)
 
 
-def _empty(state: AppState, layer: CacheLayer, position: int) -> str:
+def _empty(state: AppState, layer: CacheLayerInfo, position: int) -> str:
     """Where no token of the conversation is known."""
     if position >= 0:
         return "From before: known when the conversation goes on"

@@ -8,7 +8,7 @@ from pathlib import Path
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.files.places import user_folder
-from llm_lite.core.messages import CacheLayer, CacheLayout
+from llm_lite.core.messages import CacheLayerInfo, CacheLayout
 from llm_lite.desktop.state.actions import Action
 from llm_lite.desktop.state.cache_actions import KeepCache, TakeUpCache
 from llm_lite.desktop.state.cache_state import (
@@ -143,9 +143,9 @@ def _draw_layers(state: AppState, ui: Ui, layout: CacheLayout) -> None:
     imgui.end_table()
 
 
-def alike(layers: tuple[CacheLayer, ...]) -> list[list[CacheLayer]]:
+def alike(layers: tuple[CacheLayerInfo, ...]) -> list[list[CacheLayerInfo]]:
     """Layers with the same rows, window and types, in the order of the first of each kind."""
-    groups: dict[object, list[CacheLayer]] = {}
+    groups: dict[object, list[CacheLayerInfo]] = {}
     for layer in layers:
         key = (layer.rows, layer.window, layer.key_row_bytes, layer.value_row_bytes)
         groups.setdefault(key, []).append(layer)

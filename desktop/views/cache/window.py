@@ -8,7 +8,7 @@ from typing import Literal
 from imgui_bundle import imgui
 
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.cache.colors import Window
+from llm_lite.desktop.views.cache.colors import CacheWindow
 from llm_lite.desktop.widgets.icons import ICON_ZOOM_IN, ICON_ZOOM_OUT
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, tip
@@ -28,7 +28,7 @@ BUTTONS = (
 
 
 @dataclass(slots=True)
-class Zoom:
+class CacheZoom:
     """`own` holds first and span of what a person chose; it lasts as long as the chat."""
 
     sight: Sight = "used"
@@ -36,23 +36,23 @@ class Zoom:
     chat: int = 0
 
 
-def zoom_of(state: AppState, ui: Ui) -> Zoom:
-    zoom: Zoom = ui.memory.setdefault("kv.zoom", Zoom(chat=state.chat))
+def zoom_of(state: AppState, ui: Ui) -> CacheZoom:
+    zoom: CacheZoom = ui.memory.setdefault("kv.zoom", CacheZoom(chat=state.chat))
     if zoom.chat != state.chat:
-        zoom = ui.memory["kv.zoom"] = Zoom("used" if zoom.sight == "own" else zoom.sight)
+        zoom = ui.memory["kv.zoom"] = CacheZoom("used" if zoom.sight == "own" else zoom.sight)
         zoom.chat = state.chat
     return zoom
 
 
-def window_of(state: AppState, zoom: Zoom, pixels: int) -> Window:
+def window_of(state: AppState, zoom: CacheZoom, pixels: int) -> CacheWindow:
     assert state.model is not None
     context = float(state.model.context)
     if zoom.sight == "own":
         first, span = zoom.own
         span = min(span, context)  # which may be smaller than when this was chosen
-        return Window(min(first, context - span), span, pixels)
+        return CacheWindow(min(first, context - span), span, pixels)
     span = context if zoom.sight == "context" else _used(state.context_used, context)
-    return Window(0.0, span, pixels)
+    return CacheWindow(0.0, span, pixels)
 
 
 def _used(used: int, context: float) -> float:
@@ -61,14 +61,14 @@ def _used(used: int, context: float) -> float:
     return min(context, float(max(LEAST_USED, (used // step + 1) * step)))
 
 
-def look(zoom: Zoom, window: Window, context: int, first: float, span: float) -> None:
+def look(zoom: CacheZoom, window: CacheWindow, context: int, first: float, span: float) -> None:
     """Look at first..first+span, within the context."""
     span = min(max(span, FEWEST), float(context))
     first = min(max(first, 0.0), context - span)
     zoom.sight, zoom.own = "own", (first, span)
 
 
-def wheel(zoom: Zoom, window: Window, context: int, x: float) -> None:
+def wheel(zoom: CacheZoom, window: CacheWindow, context: int, x: float) -> None:
     """Zoom around pixel x by the wheel; sideways it pans. For the last item, while hovered."""
     imgui.set_item_key_owner(imgui.Key.mouse_wheel_y)
     io = imgui.get_io()
@@ -81,7 +81,7 @@ def wheel(zoom: Zoom, window: Window, context: int, x: float) -> None:
         look(zoom, window, context, window.first - across * window.span / 16, window.span)
 
 
-def pan(zoom: Zoom, window: Window, context: int, pixels: float) -> None:
+def pan(zoom: CacheZoom, window: CacheWindow, context: int, pixels: float) -> None:
     look(zoom, window, context, window.first - pixels / window.each, window.span)
 
 
@@ -91,7 +91,7 @@ def zoom_width(ui: Ui) -> float:
     return words + ui.u(7) * 2 + ui.u(3)
 
 
-def draw_zoom(state: AppState, ui: Ui, zoom: Zoom, window: Window) -> None:
+def draw_zoom(state: AppState, ui: Ui, zoom: CacheZoom, window: CacheWindow) -> None:
     """The buttons of the zoom, side by side."""
     assert state.model is not None
     side, context = ui.u(7), state.model.context

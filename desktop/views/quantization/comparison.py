@@ -19,7 +19,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.state.actions import Action, SetOptions
 from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization, ShowLanes, StopTask
-from llm_lite.desktop.state.quant_state import Choices, Comparison, LaneAnswer
+from llm_lite.desktop.state.quant_state import Choices, LaneAnswer, RunComparison
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import align
 from llm_lite.desktop.views.quantization.divergence import (
@@ -186,7 +186,7 @@ def _draw_progress(ui: Ui, stage: str, fraction: float) -> None:
     meter(ui, fraction, imgui.get_content_region_avail().x, ui.u(1))
 
 
-def _draw_lanes(state: AppState, ui: Ui, comparison: Comparison, column: float) -> list[Action]:
+def _draw_lanes(state: AppState, ui: Ui, comparison: RunComparison, column: float) -> list[Action]:
     """Numbers, then both answers in a part that scrolls, then the strip below them."""
     actions = []
     top, gap = imgui.get_cursor_pos(), ui.u(8)
@@ -206,7 +206,7 @@ def _draw_lanes(state: AppState, ui: Ui, comparison: Comparison, column: float) 
 
 
 def _draw_numbers(
-    state: AppState, ui: Ui, comparison: Comparison, lane: int, answer: LaneAnswer, width: float
+    state: AppState, ui: Ui, comparison: RunComparison, lane: int, answer: LaneAnswer, width: float
 ) -> list[Action]:
     """What the lane is, four figures, and the way to keep it."""
     imgui.begin_group()
@@ -283,7 +283,7 @@ def _keeps(state: AppState, lane: EngineOptions) -> bool:
     return _merged(state.options, lane) == state.options
 
 
-def _draw_answers(ui: Ui, comparison: Comparison, column: float, gap: float) -> int | None:
+def _draw_answers(ui: Ui, comparison: RunComparison, column: float, gap: float) -> int | None:
     """Both texts; the token of A's text under the pointer."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     pages = [_laid(ui, lane, answer, column) for lane, answer in enumerate(comparison.answers)]
@@ -321,7 +321,7 @@ def _mark_rects(ui: Ui, lane: int, page: TokenPage, at: tuple[float, float]) -> 
 
 
 def _paint(
-    ui: Ui, comparison: Comparison, parting: int | None, lane: int, token: int
+    ui: Ui, comparison: RunComparison, parting: int | None, lane: int, token: int
 ) -> tuple[int, int]:
     """The token where they part stands out in both; A's others are tinted by their divergence."""
     if token == parting:

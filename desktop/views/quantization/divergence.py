@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Alternative
-from llm_lite.desktop.state.quant_state import Comparison
+from llm_lite.desktop.state.quant_state import RunComparison
 from llm_lite.desktop.views.attention.map import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, help_mark, text
@@ -79,7 +79,7 @@ class _Field:
         return max(1.0, self.pitch / 12) if self.pitch >= 5 else 0.0
 
 
-def draw_strip(ui: Ui, comparison: Comparison) -> int | None:
+def draw_strip(ui: Ui, comparison: RunComparison) -> int | None:
     """Divergence, and below it the change of probability, a bar a token; the token pointed at."""
     mean = [token.kl for token in comparison.forced]
     note = f"mean {nats(sum(mean) / len(mean))}  ·  largest {nats(max(mean))}" if mean else ""
@@ -103,7 +103,7 @@ def draw_strip(ui: Ui, comparison: Comparison) -> int | None:
     return hovered
 
 
-def _field(ui: Ui, comparison: Comparison, height: float) -> _Field:
+def _field(ui: Ui, comparison: RunComparison, height: float) -> _Field:
     at = imgui.get_cursor_screen_pos()
     with ui.font(style="small"):
         margin = imgui.calc_text_size(TICKS[0][1]).x + ui.u(2)
@@ -136,7 +136,7 @@ def _draw_ticks(ui: Ui, field: _Field, ticks: list[tuple[str, float]]) -> None:
         draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), words)
 
 
-def summary(comparison: Comparison) -> str:
+def summary(comparison: RunComparison) -> str:
     """Whether they part, and where; "" before there is anything to say."""
     answers = comparison.answers
     if comparison.parting is not None:
@@ -160,7 +160,7 @@ def _hovered(field: _Field, count: int) -> int | None:
     return token if 0 <= token < count else None
 
 
-def _draw_divergence(ui: Ui, comparison: Comparison, field: _Field) -> None:
+def _draw_divergence(ui: Ui, comparison: RunComparison, field: _Field) -> None:
     draw, parting = imgui.get_window_draw_list(), comparison.parting
     for number, token in enumerate(comparison.forced):
         x = field.left + number * field.pitch
@@ -197,7 +197,7 @@ def span_of(changes: list[float]) -> float:
     return next((span for span in SPANS if largest <= span), SPANS[-1])
 
 
-def draw_details(ui: Ui, comparison: Comparison, number: int) -> None:
+def draw_details(ui: Ui, comparison: RunComparison, number: int) -> None:
     """What both thought of a token, beside the pointer."""
     token, said = comparison.forced[number], comparison.answers[0].tokens[number]
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):

@@ -16,9 +16,9 @@ from llm_lite.desktop.widgets.icons import ICON_GAUGE
 from llm_lite.desktop.widgets.step_flame import (
     COLOURS,
     LEVELS,
+    FlameSpan,
     KindTime,
-    Laid,
-    Span,
+    LaidSpan,
     lay_out,
     path_of,
     shared_parts,
@@ -51,9 +51,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     return actions
 
 
-def _laid(ui: Ui, profile: StepProfile) -> Laid:
+def _laid(ui: Ui, profile: StepProfile) -> LaidSpan:
     """Laid out once, not every frame."""
-    laid: Laid | None = ui.memory.get("step.laid")
+    laid: LaidSpan | None = ui.memory.get("step.laid")
     if laid is None or laid.profile is not profile:
         laid = ui.memory["step.laid"] = lay_out(profile)
     return laid
@@ -68,7 +68,7 @@ def _scroll_to(ui: Ui, profile: StepProfile | None) -> None:
         imgui.set_scroll_here_y(0.0)
 
 
-def _draw_profile(ui: Ui, laid: Laid) -> None:
+def _draw_profile(ui: Ui, laid: LaidSpan) -> None:
     profile = laid.profile
     share = f", {100 * profile.memory_share:.0f} % of a plain read" if profile.memory_gb_s else ""
     rate = profile.read_bytes / profile.seconds / 1e9 if profile.seconds else 0.0
@@ -82,7 +82,7 @@ def _draw_profile(ui: Ui, laid: Laid) -> None:
     _draw_kinds(ui, laid)
 
 
-def _draw_flame(ui: Ui, laid: Laid) -> None:
+def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
     rows, whole = laid.rows, (0, len(laid.profile.ops))
     shown = ui.memory.get("step.zoom") or whole
     if shown[1] > whole[1]:  # of another model
@@ -116,7 +116,7 @@ def _draw_flame(ui: Ui, laid: Laid) -> None:
         ui.memory["step.zoom"] = None if same else (pointed.first, pointed.last)
 
 
-def _draw_span(ui: Ui, span: Span, low: ImVec2, high: ImVec2, pointed: bool) -> None:
+def _draw_span(ui: Ui, span: FlameSpan, low: ImVec2, high: ImVec2, pointed: bool) -> None:
     draw, gap = imgui.get_window_draw_list(), min(1.0, (high.x - low.x) / 4)
     shade = "pressed" if (span.first // 2) % 2 else "hover"
     color = ui.color_of_series(span.series) if span.series >= 0 else ui.color(shade)
@@ -131,7 +131,7 @@ def _draw_span(ui: Ui, span: Span, low: ImVec2, high: ImVec2, pointed: bool) -> 
         draw.add_text(ImVec2(low.x + ui.u(1), low.y + below), ui.color(ink), shown)
 
 
-def _draw_tip(ui: Ui, laid: Laid, span: Span) -> None:
+def _draw_tip(ui: Ui, laid: LaidSpan, span: FlameSpan) -> None:
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
             return
@@ -146,7 +146,7 @@ def _draw_tip(ui: Ui, laid: Laid, span: Span) -> None:
     imgui.end_tooltip()
 
 
-def _draw_kinds(ui: Ui, laid: Laid) -> None:
+def _draw_kinds(ui: Ui, laid: LaidSpan) -> None:
     """Of each kind: how often, time, share of the whole step, what it reads a second."""
     flags = imgui.TableFlags_.sizing_stretch_prop
     whole, busy = laid.profile.seconds, laid.busy

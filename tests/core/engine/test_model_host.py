@@ -105,7 +105,7 @@ def gpu(monkeypatch):
 
     def choose_fake(options, shared):
         if options.backend == "vulkan":
-            return backends.Choice("vulkan", "", device, owns_device=True)
+            return backends.ExecutorChoice("vulkan", "", device, owns_device=True)
         return choose(options, shared)
 
     monkeypatch.setattr(backends, "choose", choose_fake)

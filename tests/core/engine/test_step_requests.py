@@ -239,7 +239,7 @@ def test_gains_go_on_where_the_device_fails(monkeypatch, tiny_llama):
             raise DeviceLostError("the device was lost")
 
     hook.at_step = lose
-    monkeypatch.setattr(backends, "choose", lambda *_: backends.Choice("vulkan", ""))
+    monkeypatch.setattr(backends, "choose", lambda *_: backends.ExecutorChoice("vulkan", ""))
     monkeypatch.setattr(backends, "device_name", lambda choice: "planted")
     client.load(tiny_llama, exact("vulkan"))
     moved = client.ask(1, gains=HALF)[1]

@@ -12,7 +12,7 @@ from llm_lite.core.exec.vulkan.self_test import validated
 from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
 from llm_lite.core.gpu.pipeline_store import PipelineStore
 from llm_lite.core.gpu.pipelines import ComputePipeline
-from llm_lite.core.loading.backends import Choice, activations
+from llm_lite.core.loading.backends import ExecutorChoice, activations
 from llm_lite.core.models.model import ModelShape
 
 pytestmark = pytest.mark.vulkan
@@ -34,13 +34,13 @@ def offers(device, monkeypatch):
 def test_what_is_right_is_relied_on(device, offers, caplog):
     assert validated(device) == offers
     assert caplog.records == []
-    assert activations(Choice("vulkan", "", device), "auto") == "a8"
+    assert activations(ExecutorChoice("vulkan", "", device), "auto") == "a8"
 
 
 def test_small_models_have_float_activations(device, offers):
     """Quantizing for their products would take longer than these."""
     shape = ModelShape(30, 9, 3, 64, 576, 1536, 49152, 8192)
-    choice = Choice("vulkan", "", device)
+    choice = ExecutorChoice("vulkan", "", device)
     assert activations(choice, "auto", shape) == "a32"
     assert activations(choice, "a8", shape) == "a8"
     assert activations(choice, "auto", replace(shape, width=2048, feed_forward=16384)) == "a8"
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_left_out(device, offers, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING):
         assert validated(device) == replace(offers, integer_dot=False, matrix=(0, 0, 0))
     assert "dot products are left out: they give wrong products" in caplog.text
-    assert activations(Choice("vulkan", "", device), "auto") == "a32"
+    assert activations(ExecutorChoice("vulkan", "", device), "auto") == "a32"
 
 
 @pytest.fixture

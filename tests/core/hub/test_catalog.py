@@ -53,7 +53,7 @@ def test_a_long_name_is_shortened():
 
 def test_what_is_no_file_in_a_package_is_passed_over(tmp_path, monkeypatch):
     """A broken link, a folder and a pipe, beside the file that is meant."""
-    known = catalog._Known("tiny", "Tiny", "MIT", "package_of_odd_files")
+    known = catalog._KnownModel("tiny", "Tiny", "MIT", "package_of_odd_files")
     folder = tmp_path / known.package
     folder.mkdir()
     (folder / "a.gguf").symlink_to("nowhere")
@@ -69,7 +69,7 @@ def test_what_is_no_file_in_a_package_is_passed_over(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("package_exists", [False, True])
 def test_missing_package_or_file_says_what_to_do(package_exists, tmp_path, monkeypatch):
-    known = catalog._Known("tiny", "Tiny", "MIT", "package_that_may_lack")
+    known = catalog._KnownModel("tiny", "Tiny", "MIT", "package_that_may_lack")
     if package_exists:
         (tmp_path / known.package).mkdir()
         (tmp_path / known.package / "__init__.py").touch()

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_lite.core.kv_cache.contents import Prefix, Rows
+from llm_lite.core.kv_cache.contents import CacheRows, Prefix
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
 from llm_lite.core.kv_cache.provenance import CacheContents, Provenance
 
@@ -13,7 +13,9 @@ ROW = 10  # bytes
 def prefix(tokens, made=MADE, name="chat"):
     data = np.zeros((len(tokens), ROW), np.uint8)
     held = CacheContents(tuple(tokens), (made,) * len(tokens))
-    return Prefix(name, held, {"k": Rows(0, data, "f16"), "v": Rows(0, data.copy(), "f16")})
+    return Prefix(
+        name, held, {"k": CacheRows(0, data, "f16"), "v": CacheRows(0, data.copy(), "f16")}
+    )
 
 
 def lengths(pool):
@@ -76,6 +78,6 @@ def test_what_is_too_large_is_cut_and_what_is_short_not_kept():
 def test_nothing_of_rings_is_cut():
     pool = PrefixPool(50 * 2 * ROW)
     whole = prefix(range(200))
-    ring = Rows(150, np.zeros((50, ROW), np.uint8), "f16")
+    ring = CacheRows(150, np.zeros((50, ROW), np.uint8), "f16")
     pool.put(Prefix("ring", whole.held, {"k": whole.rows["k"], "v": ring}))
     assert lengths(pool) == []

@@ -58,18 +58,20 @@ def choose(shared=None, **options):
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 def test_what_was_asked_for_needs_no_reason(machine, backend):
     machine.infos = [found(0, "discrete")]
-    assert choose(backend=backend) == backends.Choice(backend, "")
+    assert choose(backend=backend) == backends.ExecutorChoice(backend, "")
 
 
 def test_auto_without_a_device(machine):
-    assert choose() == backends.Choice("cpu", "no usable Vulkan device was found")
+    assert choose() == backends.ExecutorChoice("cpu", "no usable Vulkan device was found")
     machine.infos = [found(0, "discrete", usable=False)]
     assert choose().reason == "no usable Vulkan device was found"
 
 
 def test_a_device_that_is_not_there(machine):
     machine.infos = [found(0, "discrete")]
-    assert choose(device=99) == backends.Choice("cpu", "there is no Vulkan device 99: 1 were found")
+    assert choose(device=99) == backends.ExecutorChoice(
+        "cpu", "there is no Vulkan device 99: 1 were found"
+    )
 
 
 def test_auto_leaves_software_to_the_processor(machine):
@@ -117,7 +119,7 @@ def test_vulkan_may_be_insisted_upon(machine):
 def test_how_a_program_is_built(backend, every_output):
     options = EngineOptions(keys="fp32", values="fp32", activations="a8")
     build = backends.build_options(
-        backends.Choice(backend, ""), options, SHAPE, context=99, every_output=every_output
+        backends.ExecutorChoice(backend, ""), options, SHAPE, context=99, every_output=every_output
     )
     assert (build.context, build.integer_activations) == (99, True)
     assert (build.k_dtype, build.v_dtype, build.q_dtype) == ("f32", "f32", "f32")
@@ -130,7 +132,9 @@ def test_how_a_program_is_built(backend, every_output):
 
 def test_a_discrete_device_takes_larger_steps():
     def largest(kind, **changes):
-        choice = backends.Choice("vulkan", "", SimpleNamespace(info=SimpleNamespace(kind=kind)))
+        choice = backends.ExecutorChoice(
+            "vulkan", "", SimpleNamespace(info=SimpleNamespace(kind=kind))
+        )
         options = EngineOptions(activations="a32", **changes)
         build = backends.build_options(choice, options, SHAPE, context=1000)
         return build.buckets[-1].max_tokens
@@ -148,7 +152,9 @@ def test_as_many_queries_are_kept_as_the_budget_holds(kv):
 
     def rows(budget, context=1000):
         options = EngineOptions(keys=kv, values=kv, query_budget=budget)
-        build = backends.build_options(backends.Choice("cpu", ""), options, SHAPE, context=context)
+        build = backends.build_options(
+            backends.ExecutorChoice("cpu", ""), options, SHAPE, context=context
+        )
         return build.query_rows, backends.query_note(build, SHAPE, options)
 
     assert rows(500 * position) == (500, "")
@@ -165,8 +171,8 @@ def test_as_many_queries_are_kept_as_the_budget_holds(kv):
 
 
 def test_activations():
-    assert backends.activations(backends.Choice("numpy", ""), "auto") == "a32"
+    assert backends.activations(backends.ExecutorChoice("numpy", ""), "auto") == "a32"
     for backend in ("numpy", "cpu", "vulkan"):
-        choice = backends.Choice(backend, "")
+        choice = backends.ExecutorChoice(backend, "")
         assert backends.activations(choice, "a8") == "a8"
         assert backends.activations(choice, "a32") == "a32"

@@ -1,13 +1,13 @@
 import pytest
 
 from llm_lite.core.errors import OutOfMemoryError
-from llm_lite.core.messages import CacheLayer, CacheLayout
+from llm_lite.core.messages import CacheLayerInfo, CacheLayout
 from llm_lite.core.metrics import memory
 from llm_lite.core.metrics.memory import cache_memory
 from tests.runners import BACKENDS, exact, running
 
 LAYOUT = CacheLayout(
-    layers=(CacheLayer(0, (), 100, 0, 60, 40), CacheLayer(1, (2,), 20, 8, 30, 20)),
+    layers=(CacheLayerInfo(0, (), 100, 0, 60, 40), CacheLayerInfo(1, (2,), 20, 8, 30, 20)),
     reserved_bytes=100 * 100 + 20 * 50,
 )
 

@@ -116,10 +116,10 @@ def test_real_sizes_are_understood():
     that 32 bits do not count."""
     from pathlib import Path
 
-    from llm_lite.core.formats.huggingface.config import Config
+    from llm_lite.core.formats.huggingface.config import CheckpointConfig
     from llm_lite.core.formats.huggingface.gemma3n import metadata_of
 
-    metadata = metadata_of(Config({"model_type": "gemma3n_text"}, Path("config.json")))
+    metadata = metadata_of(CheckpointConfig({"model_type": "gemma3n_text"}, Path("config.json")))
     assert metadata["gemma3n.attention.sliding_window_pattern"].count(False) == 7
     assert metadata["gemma3n.attention.shared_kv_layers"] == 15
     assert metadata["gemma3n.activation_sparsity_scale"][9] == pytest.approx(1.6448536)

@@ -10,9 +10,9 @@ from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.state import actions
 from llm_lite.desktop.state.state import (
+    AnswerComparison,
     AppState,
     CatalogueEntry,
-    Comparison,
     DeviceChoice,
     Lens,
     Load,
@@ -350,7 +350,7 @@ def random_state(rng):
         lens=Lens((), rng.randrange(2), rng.choice(results)),
         positions=tuple(rng.choice(["a", "\n", " sky", "\ufffd"]) for _ in owners),
         owners=tuple(sorted(owners)),
-        comparing=Comparison(last, 0) if answered and rng.random() < 0.3 else None,
+        comparing=AnswerComparison(last, 0) if answered and rng.random() < 0.3 else None,
         messages=tuple(messages),
         draft=rng.choice(texts).replace("\x00", ""),
         running=running if busy else None,

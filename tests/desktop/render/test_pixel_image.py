@@ -3,11 +3,11 @@
 import numpy as np
 from imgui_bundle import imgui
 
-from llm_lite.desktop.render.pixel_image import Picture
+from llm_lite.desktop.render.pixel_image import PixelImage
 
 
 def test_a_picture_is_drawn_to_the_texel_and_again_after_a_change(scene):
-    one, picture = scene(64, 48), Picture()
+    one, picture = scene(64, 48), PixelImage()
     pixels = np.zeros((2, 16), np.uint32)
     pixels[0, ::2], pixels[1] = 0xFF0000FF, 0xFF00FF00
 

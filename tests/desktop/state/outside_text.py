@@ -35,7 +35,7 @@ from llm_lite.core.messages import (
     Reconfigure,
 )
 from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.quant_state import Comparison, Work
+from llm_lite.desktop.state.quant_state import RunComparison, Work
 from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.state import Reading as ReadingBack
 from tests.desktop.fake_engine import FakeEngine
@@ -122,7 +122,7 @@ def expecting(state: AppState) -> AppState:
         quantization=replace(
             state.quantization,
             work=Work(1, "lanes"),
-            comparison=state.quantization.comparison or Comparison(1, "why", (OPTIONS, OPTIONS)),
+            comparison=state.quantization.comparison or RunComparison(1, "why", (OPTIONS, OPTIONS)),
         ),
     )
 

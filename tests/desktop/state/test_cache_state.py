@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_lite.core.messages import (
-    CacheLayer,
+    CacheLayerInfo,
     CacheLayout,
     CacheMeasured,
     CacheRewritten,
@@ -257,8 +257,8 @@ def test_keeping_and_taking_up():
 
 
 def test_bytes_are_those_of_the_rows():
-    ring = CacheLayer(0, (2, 3), 100, 64, 10, 20)
-    whole = CacheLayer(1, (), 1000, 0, 40, 80)
+    ring = CacheLayerInfo(0, (2, 3), 100, 64, 10, 20)
+    whole = CacheLayerInfo(1, (), 1000, 0, 40, 80)
     layout = CacheLayout((ring, whole))
     assert used_bytes(layout, 50) == 50 * 30 + 50 * 120
     assert used_bytes(layout, 500) == 100 * 30 + 500 * 120
@@ -271,7 +271,9 @@ def test_the_cost_of_another_context_and_precision(keys, values, each):
     other = retyped(MODEL.cache, 3, keys, values)
     assert other.reserved_bytes == 30 * 8192 * each
     assert cache_memory(other, 8192, 2048, None).needed == 30 * 2048 * each
-    int8 = CacheLayout(tuple(CacheLayer(n, (), 64, 0, 200, 200) for n in range(2)), "int8", "int8")
+    int8 = CacheLayout(
+        tuple(CacheLayerInfo(n, (), 64, 0, 200, 200) for n in range(2)), "int8", "int8"
+    )
     assert retyped(int8, 3, "fp16", "fp16").reserved_bytes == 2 * 64 * 2 * ROW
 
 

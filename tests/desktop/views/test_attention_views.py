@@ -13,7 +13,7 @@ from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention import grid, heads
 from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
-from llm_lite.desktop.views.attention.heads import Zoom, arrange
+from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
 from llm_lite.desktop.views.attention.map import visible
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
@@ -39,7 +39,7 @@ def test_four_heads_are_locked_and_a_fifth_pushes_the_first_out():
 
 
 def test_zoom_keeps_at_least_sixteen_tokens_inside_the_text():
-    zoom = Zoom()
+    zoom = HeadZoom()
     assert zoom.window(500) == range(500)
     zoom.set(490.0, 4.0, 500)
     assert len(zoom.window(500)) == 16 and zoom.window(500).stop == 500
@@ -47,7 +47,7 @@ def test_zoom_keeps_at_least_sixteen_tokens_inside_the_text():
     assert zoom.window(500) == range(100)
     zoom.set(0.0, 500.0, 500)
     assert zoom.window(600) == range(600)
-    assert Zoom(0.0, 50.0).window(3) == range(3)
+    assert HeadZoom(0.0, 50.0).window(3) == range(3)
 
 
 def test_numbers_on_the_bar():

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from llm_lite.core.messages import CacheLayer
+from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.cache.colors import (
+    CacheWindow,
     Scale,
-    Window,
     greatest,
     kinds,
     paint,
@@ -22,7 +22,7 @@ from tests.desktop.headless import READY
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 16, 31])
 def test_places_of_a_ring_are_those_where_positions_were_written(length):
-    ring, memory = CacheLayer(0, (), 8, 0, 1, 1), [-1] * 8
+    ring, memory = CacheLayerInfo(0, (), 8, 0, 1, 1), [-1] * 8
     for position in range(length):
         memory[position % 8] = position
     assert positions_of(ring, length, 12, True).tolist() == [*memory, -2, -2, -2, -2]
@@ -44,7 +44,7 @@ def test_kinds_follow_owners():
     ("first", "span", "pixels"), [(0, 8192, 300), (100.5, 77.3, 301), (3, 8, 333)]
 )
 def test_pixels_and_columns_belong_together(first, span, pixels):
-    window = Window(first, span, pixels)
+    window = CacheWindow(first, span, pixels)
     columns = window.columns()
     assert columns[0] == int(first) and abs(columns[-1] - (first + span)) < 1
     for x in range(0, pixels, 7):
@@ -63,7 +63,7 @@ def test_pixels_and_columns_belong_together(first, span, pixels):
 def test_columns_of_a_pixel_are_mixed():
     colors = np.zeros((4, 3), np.float32)
     colors[:, 0] = [100, 200, 0, 40]
-    painted = paint(colors, np.array([1, 1, 0, 1], np.float32), Window(0, 4, 2))
+    painted = paint(colors, np.array([1, 1, 0, 1], np.float32), CacheWindow(0, 4, 2))
     assert (painted & 0xFF).tolist() == [150, 40]
     assert (painted >> 24).tolist() == [255, 128]
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.views.cache.colors import Window
-from llm_lite.desktop.views.cache.window import Zoom, look, window_of
+from llm_lite.desktop.views.cache.colors import CacheWindow
+from llm_lite.desktop.views.cache.window import CacheZoom, look, window_of
 from tests.desktop.cache_view import point
 from tests.desktop.fake_engine import MODEL
 from tests.desktop.headless import READY
@@ -15,7 +15,7 @@ def test_zoom_goes_from_the_whole_context_to_single_tokens(cache_view):
     one, _ = cache_view()
     zoom = one.ui.memory["kv.zoom"]
     one.robot.click("kv_cache.context")
-    assert window_of(one.state, zoom, 400) == Window(0.0, 8192.0, 400)
+    assert window_of(one.state, zoom, 400) == CacheWindow(0.0, 8192.0, 400)
     point(one, 100)
     for _ in range(40):
         one.robot.wheel(1.0)
@@ -39,7 +39,7 @@ def test_zoom_goes_from_the_whole_context_to_single_tokens(cache_view):
 
 
 def test_a_smaller_context_is_in_sight_where_a_larger_one_was_zoomed():
-    zoom = Zoom("own", (4000.0, 100.0))
+    zoom = CacheZoom("own", (4000.0, 100.0))
     window = window_of(replace(READY, model=replace(MODEL, context=512)), zoom, 100)
     assert (window.first, window.span) == (412.0, 100.0)
     window = window_of(replace(READY, model=replace(MODEL, context=64)), zoom, 100)
@@ -47,10 +47,10 @@ def test_a_smaller_context_is_in_sight_where_a_larger_one_was_zoomed():
 
 
 def test_zoom_stays_within_the_context():
-    zoom = Zoom()
-    look(zoom, Window(0, 10, 10), 100, -50, 10)
+    zoom = CacheZoom()
+    look(zoom, CacheWindow(0, 10, 10), 100, -50, 10)
     assert zoom.own == (0, 10)
-    look(zoom, Window(0, 10, 10), 100, 99, 1000)
+    look(zoom, CacheWindow(0, 10, 10), 100, 99, 1000)
     assert zoom.own == (0, 100)
-    look(zoom, Window(0, 10, 10), 100, 99, 0.1)
+    look(zoom, CacheWindow(0, 10, 10), 100, 99, 0.1)
     assert zoom.own == (92, 8)

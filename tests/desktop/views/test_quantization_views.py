@@ -16,7 +16,7 @@ from llm_lite.core.messages import (
     Stop,
 )
 from llm_lite.desktop.state.quant_actions import SetQuantization
-from llm_lite.desktop.state.quant_state import Comparison, LaneAnswer, LaneToken
+from llm_lite.desktop.state.quant_state import LaneAnswer, LaneToken, RunComparison
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.quantization import divergence, tensors
 from llm_lite.desktop.views.quantization import report as quant_report
@@ -226,7 +226,9 @@ def tokens(*ids):
 
 
 def test_what_is_said_of_two_answers():
-    same = Comparison(1, "p", (), (LaneAnswer(tokens=tokens(1, 2)), LaneAnswer(tokens=tokens(1))))
+    same = RunComparison(
+        1, "p", (), (LaneAnswer(tokens=tokens(1, 2)), LaneAnswer(tokens=tokens(1)))
+    )
     assert same.parting is None and divergence.summary(same) == "the same so far"
     ended = replace(same.answers[1], stop_reason="end")
     assert same.with_answer(1, ended).parting == 1, "it ended there, the other did not"

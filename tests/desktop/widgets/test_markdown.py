@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_lite.desktop.widgets.markdown import Block, Span, parse, spans
+from llm_lite.desktop.widgets.markdown import Block, StyledSpan, parse, spans
 from tests.counting import python_calls
 from tests.desktop.fake_engine import ANSWER
 
@@ -55,7 +55,7 @@ def test_blocks(text, kinds):
 
 def test_code_is_kept_to_the_letter():
     (block,) = parse("```python\n  a = **b**\n\n\tc\n```")
-    assert block == Block("code", (Span("  a = **b**\n\n\tc", "mono"),), label="python")
+    assert block == Block("code", (StyledSpan("  a = **b**\n\n\tc", "mono"),), label="python")
 
 
 def test_items_know_marker_and_depth():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.desktop.widgets import wrapping
-from llm_lite.desktop.widgets.markdown import Span, parse
+from llm_lite.desktop.widgets.markdown import StyledSpan, parse
 from llm_lite.desktop.widgets.wrapping import KEPT, Wrapping, wrap
 
 SIZE, LINE = 15.0, 24.0
@@ -55,11 +55,11 @@ def test_only_the_last_lines_are_measured(ui, monkeypatch):
     for number in range(400):
         text += f" word{number}"
         asked.clear()
-        known.wrap(ui, (Span(text),), 300.0, SIZE, LINE)
+        known.wrap(ui, (StyledSpan(text),), 300.0, SIZE, LINE)
         assert len(asked) < 40
-    assert known.wrap(ui, (Span(text),), 300.0, SIZE, LINE).lines > 30
+    assert known.wrap(ui, (StyledSpan(text),), 300.0, SIZE, LINE).lines > 30
     asked.clear()
-    known.wrap(ui, (Span(text),), 200.0, SIZE, LINE)
+    known.wrap(ui, (StyledSpan(text),), 200.0, SIZE, LINE)
     assert len(asked) > 400, "another width is another text"
 
 
@@ -68,7 +68,7 @@ def test_several_texts_grow_at_once(ui, monkeypatch):
     for number in range(60):
         for at in range(KEPT):
             texts[at] += f" word{at}.{number}"
-            known.wrap(ui, (Span(texts[at]),), 200.0, SIZE, LINE)
+            known.wrap(ui, (StyledSpan(texts[at]),), 200.0, SIZE, LINE)
     assert sorted(one.spans[0].text for one in known._last) == sorted(texts)
     assert all(one.common(one.spans, one.fit) > 10 for one in known._last)
 
@@ -77,5 +77,5 @@ def test_code_whose_lines_have_tabs(ui):
     rng, known, text = random.Random(0), Wrapping(), ""
     for _ in range(200):
         text += rng.choice(("\tx = 1", "\n", "  y\t", "call()", "\n\t\t", "z" * 50))
-        spans = (Span(text, "mono"),)
+        spans = (StyledSpan(text, "mono"),)
         assert known.wrap(ui, spans, 120.0, SIZE, LINE) == wrap(ui, spans, 120.0, SIZE, LINE)
