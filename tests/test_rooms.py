@@ -1,6 +1,7 @@
 """The rooms of the house: small folders of one subject each, all of them on the map."""
 
-from collections import Counter
+import ast
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -22,3 +23,20 @@ def test_folders_are_small():
     assert max(FOLDERS.values()) <= 16, FOLDERS.most_common(3)
     for top in ("core", "desktop", "llm_lite"):
         assert FOLDERS[top] <= 10
+
+
+@pytest.mark.parametrize("top", ["core", "desktop", "llm_lite"])
+def test_names_say_one_thing(top):
+    """No two classes of one name in a package, and no function that is called `_`."""
+    classes, nameless = defaultdict(list), []
+    for path in program_files():
+        place = str(path.relative_to(ROOT))
+        if not place.startswith(f"{top}/"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(place)
+            if isinstance(node, ast.FunctionDef) and node.name == "_":
+                nameless.append(f"{place}:{node.lineno}")
+    assert {name: places for name, places in classes.items() if len(places) > 1} == {}
+    assert nameless == []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import singledispatch
-from typing import Literal
+from typing import Any, Literal
 
 from llm_lite.core.messages import (
     CancelLoad,
@@ -178,7 +178,9 @@ Action = (
 
 def act(action: Action, state: AppState, now: float) -> Result:
     """The state after `action`, and what the engine must be told."""
-    return _act(action, state, now)
+    if type(action) not in _HANDLERS:
+        raise TypeError(f"not an action: {action!r}")
+    return _HANDLERS[type(action)](action, state, now)
 
 
 def due(state: AppState) -> Result:
@@ -189,18 +191,11 @@ def due(state: AppState) -> Result:
     return replace(state, queued=None), (*commands, state.queued)
 
 
-@singledispatch
-def _act(action: object, state: AppState, now: float) -> Result:
-    raise TypeError(f"not an action: {action!r}")
-
-
-@_act.register
-def _(action: SetDraft, state: AppState, now: float) -> Result:
+def _set_draft(action: SetDraft, state: AppState, now: float) -> Result:
     return replace(state, draft=typed(action.text)), ()
 
 
-@_act.register
-def _(action: Send, state: AppState, now: float) -> Result:
+def _send(action: Send, state: AppState, now: float) -> Result:
     if not action.text.strip():
         return state, ()
     if problem := obstacle(state):
@@ -210,8 +205,7 @@ def _(action: Send, state: AppState, now: float) -> Result:
     return ask(replace(state, draft="", editing=None, comparing=None), messages, now)
 
 
-@_act.register
-def _(action: StopAnswer, state: AppState, now: float) -> Result:
+def _stop_answer(action: StopAnswer, state: AppState, now: float) -> Result:
     if state.running is None or state.running.stopping:
         return state, ()
     if state.queued:
@@ -221,8 +215,7 @@ def _(action: StopAnswer, state: AppState, now: float) -> Result:
     return replace(state, running=replace(state.running, stopping=True)), (Stop(),)
 
 
-@_act.register
-def _(action: ContinueAnswer, state: AppState, now: float) -> Result:
+def _continue_answer(action: ContinueAnswer, state: AppState, now: float) -> Result:
     if not state.messages or state.messages[-1].role != "assistant":
         return state, ()
     if problem := obstacle(state):
@@ -233,8 +226,7 @@ def _(action: ContinueAnswer, state: AppState, now: float) -> Result:
     return ask(state, (*state.messages[:-1], last), now, continue_last=True)
 
 
-@_act.register
-def _(action: Regenerate, state: AppState, now: float) -> Result:
+def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
     if not state.messages:
         return state, ()
     if problem := obstacle(state):
@@ -248,8 +240,7 @@ def _(action: Regenerate, state: AppState, now: float) -> Result:
     return ask_again(state, last, now)
 
 
-@_act.register
-def _(action: EditMessage, state: AppState, now: float) -> Result:
+def _edit_message(action: EditMessage, state: AppState, now: float) -> Result:
     if not 0 <= action.index < len(state.messages):
         return state, ()
     message = state.messages[action.index]
@@ -258,13 +249,11 @@ def _(action: EditMessage, state: AppState, now: float) -> Result:
     return replace(state, draft=message.text, editing=action.index), ()
 
 
-@_act.register
-def _(action: CancelEdit, state: AppState, now: float) -> Result:
+def _cancel_edit(action: CancelEdit, state: AppState, now: float) -> Result:
     return (state if state.editing is None else replace(state, draft="", editing=None)), ()
 
 
-@_act.register
-def _(action: NewChat, state: AppState, now: float) -> Result:
+def _new_chat(action: NewChat, state: AppState, now: float) -> Result:
     if not state.messages:
         return replace(state, editing=None), ()
     state, ended = end_reading(state)
@@ -287,8 +276,7 @@ def _(action: NewChat, state: AppState, now: float) -> Result:
     return notify(fresh, "info", "Started a new chat.", now, undo=True), commands
 
 
-@_act.register
-def _(action: UndoNewChat, state: AppState, now: float) -> Result:
+def _undo_new_chat(action: UndoNewChat, state: AppState, now: float) -> Result:
     if not state.set_aside or state.running:
         return state, ()
     notices = tuple(n for n in state.notices if not n.undo)
@@ -311,18 +299,15 @@ def _(action: UndoNewChat, state: AppState, now: float) -> Result:
     return notify(state, "info", "The newer chat was set aside.", now, True) if newer else state, ()
 
 
-@_act.register
-def _(action: SetSampling, state: AppState, now: float) -> Result:
+def _set_sampling(action: SetSampling, state: AppState, now: float) -> Result:
     return replace(state, sampling=action.sampling), ()
 
 
-@_act.register
-def _(action: SetSystemPrompt, state: AppState, now: float) -> Result:
+def _set_system_prompt(action: SetSystemPrompt, state: AppState, now: float) -> Result:
     return replace(state, system_prompt=typed(action.text)), ()
 
 
-@_act.register
-def _(action: SetOptions, state: AppState, now: float) -> Result:
+def _set_options(action: SetOptions, state: AppState, now: float) -> Result:
     if action.options == state.options:
         return state, ()
     if state.load:
@@ -336,8 +321,7 @@ def _(action: SetOptions, state: AppState, now: float) -> Result:
     return replace(state, load=Load(path)), (*ended, Reconfigure(action.options))
 
 
-@_act.register
-def _(action: OpenModel, state: AppState, now: float) -> Result:
+def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
         return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
     state, ended = end_reading(state)
@@ -347,35 +331,29 @@ def _(action: OpenModel, state: AppState, now: float) -> Result:
     return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
 
 
-@_act.register
-def _(action: CancelLoading, state: AppState, now: float) -> Result:
+def _cancel_loading(action: CancelLoading, state: AppState, now: float) -> Result:
     if state.load is None or state.load.cancelling:
         return state, ()
     return replace(state, load=replace(state.load, cancelling=True)), (CancelLoad(),)
 
 
-@_act.register
-def _(action: SetTheme, state: AppState, now: float) -> Result:
+def _set_theme(action: SetTheme, state: AppState, now: float) -> Result:
     return replace(state, theme=action.theme), ()
 
 
-@_act.register
-def _(action: SetFontSize, state: AppState, now: float) -> Result:
+def _set_font_size(action: SetFontSize, state: AppState, now: float) -> Result:
     return replace(state, font_size=min(MAX_FONT, max(MIN_FONT, action.size))), ()
 
 
-@_act.register
-def _(action: DismissNotice, state: AppState, now: float) -> Result:
+def _dismiss_notice(action: DismissNotice, state: AppState, now: float) -> Result:
     return replace(state, notices=tuple(n for n in state.notices if n.id != action.id)), ()
 
 
-@_act.register
-def _(action: ClearLog, state: AppState, now: float) -> Result:
+def _clear_log(action: ClearLog, state: AppState, now: float) -> Result:
     return replace(state, log=()), ()
 
 
-@_act.register
-def _(action: SetAttention, state: AppState, now: float) -> Result:
+def _set_attention(action: SetAttention, state: AppState, now: float) -> Result:
     before, state = state.attention, replace(state, attention=action.choice)
     other = (before.locked, before.exclude_first) != (
         action.choice.locked,
@@ -384,22 +362,42 @@ def _(action: SetAttention, state: AppState, now: float) -> Result:
     return inspect_actions.look(state) if other else (state, ())
 
 
-@_act.register
-def _(action: ExportAttention, state: AppState, now: float) -> Result:
+def _export_attention(action: ExportAttention, state: AppState, now: float) -> Result:
     if action.kind == "png":
         return state, ()
     export = ExportMaps(state.next_aside, action.path, state.attention.locked)
     return replace(state, next_aside=state.next_aside + 1), (export,)
 
 
-@_act.register(ChooseFile)
-@_act.register(ResetLayout)
-def _(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
+def _leave_to_the_window(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
     return state, ()
 
 
-_HANDLERS = (
-    inspect_actions.HANDLERS | cache_actions.HANDLERS | quant_actions.HANDLERS | defects.HANDLERS
-)
-for _kind, _handler in _HANDLERS.items():
-    _act.register(_kind, _handler)
+_HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SetDraft: _set_draft,
+    Send: _send,
+    StopAnswer: _stop_answer,
+    ContinueAnswer: _continue_answer,
+    Regenerate: _regenerate,
+    EditMessage: _edit_message,
+    CancelEdit: _cancel_edit,
+    NewChat: _new_chat,
+    UndoNewChat: _undo_new_chat,
+    SetSampling: _set_sampling,
+    SetSystemPrompt: _set_system_prompt,
+    SetOptions: _set_options,
+    OpenModel: _open_model,
+    CancelLoading: _cancel_loading,
+    SetTheme: _set_theme,
+    SetFontSize: _set_font_size,
+    DismissNotice: _dismiss_notice,
+    ClearLog: _clear_log,
+    SetAttention: _set_attention,
+    ExportAttention: _export_attention,
+    ChooseFile: _leave_to_the_window,
+    ResetLayout: _leave_to_the_window,
+    **inspect_actions.HANDLERS,
+    **cache_actions.HANDLERS,
+    **quant_actions.HANDLERS,
+    **defects.HANDLERS,
+}

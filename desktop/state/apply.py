@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import singledispatch
 from itertools import groupby
+from typing import Any
 
 from llm_lite.core.messages import (
     AttentionRows,
@@ -53,7 +53,9 @@ from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
 
 def apply(event: Event, state: AppState, now: float) -> AppState:
     """The state after `event`, which came at `now`; those of a dropped request change nothing."""
-    return _apply(fit_to_show(event), state, now)
+    if type(event) not in _HANDLERS:
+        raise TypeError(f"not an event: {event!r}")
+    return _HANDLERS[type(event)](fit_to_show(event), state, now)
 
 
 def fold(events: Iterable[Event], state: AppState, now: float) -> AppState:
@@ -73,26 +75,18 @@ def _request(event: Event) -> int | None:
     return event.request if isinstance(event, TokenDecoded) else None
 
 
-@singledispatch
-def _apply(event: object, state: AppState, now: float) -> AppState:
-    raise TypeError(f"not an event: {event!r}")
-
-
-@_apply.register
-def _(event: LoadStarted, state: AppState, now: float) -> AppState:
+def _load_started(event: LoadStarted, state: AppState, now: float) -> AppState:
     return replace(state, load=Load(event.source))
 
 
-@_apply.register
-def _(event: LoadProgress, state: AppState, now: float) -> AppState:
+def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState:
     if state.load is None:
         return state
     fraction = min(1.0, max(0.0, event.fraction))
     return replace(state, load=replace(state.load, stage=event.stage, fraction=fraction))
 
 
-@_apply.register
-def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
+def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
     if state.model is None or state.model.path != event.model.path:
         state = quant_apply.forget(state)
     recent = (event.model.path, *(p for p in state.recent if p != event.model.path))
@@ -116,16 +110,14 @@ def _(event: ModelLoaded, state: AppState, now: float) -> AppState:
     )
 
 
-@_apply.register
-def _(event: LoadFailed, state: AppState, now: float) -> AppState:
+def _load_failed(event: LoadFailed, state: AppState, now: float) -> AppState:
     state = replace(state, load=None)
     if event.cancelled:
         return notify(state, "info", "Loading was cancelled.", now)
     return notify(state, "error", event.message, now)
 
 
-@_apply.register
-def _(event: ExecutorChanged, state: AppState, now: float) -> AppState:
+def _executor_changed(event: ExecutorChanged, state: AppState, now: float) -> AppState:
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
     cache = replace(state.cache, measured=None, request=0)
@@ -134,8 +126,7 @@ def _(event: ExecutorChanged, state: AppState, now: float) -> AppState:
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
 
-@_apply.register
-def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
+def _generation_started(event: GenerationStarted, state: AppState, now: float) -> AppState:
     running = state.running
     if running is None or running.request != event.request:
         return state
@@ -160,8 +151,7 @@ def _(event: GenerationStarted, state: AppState, now: float) -> AppState:
     return cache_state.with_turns(state)
 
 
-@_apply.register
-def _(event: PrefillProgress, state: AppState, now: float) -> AppState:
+def _prefill_progress(event: PrefillProgress, state: AppState, now: float) -> AppState:
     running, reading = state.running, state.reading
     if reading is not None and reading.request == event.request:
         return replace(state, reading=replace(reading, done=event.done, total=event.total))
@@ -175,8 +165,7 @@ def _(event: PrefillProgress, state: AppState, now: float) -> AppState:
     return _sample(state, RateSample(now, max(rate, 0.0), "prefill"))
 
 
-@_apply.register
-def _(event: ConversationRead, state: AppState, now: float) -> AppState:
+def _conversation_read(event: ConversationRead, state: AppState, now: float) -> AppState:
     reading = state.reading
     if reading is None or reading.request != event.request:
         return state
@@ -194,8 +183,7 @@ def _(event: ConversationRead, state: AppState, now: float) -> AppState:
     return cache_state.with_turns(state)
 
 
-@_apply.register
-def _(event: TokenDecoded, state: AppState, now: float) -> AppState:
+def _token_decoded(event: TokenDecoded, state: AppState, now: float) -> AppState:
     return _decoded([event], state, now)
 
 
@@ -226,8 +214,7 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
     return _sample(state, RateSample(now, running.rate, "decode", newest.step_ms))
 
 
-@_apply.register
-def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
+def _generation_finished(event: GenerationFinished, state: AppState, now: float) -> AppState:
     running = state.running
     if event.request == state.draining:
         return replace(state, draining=None)
@@ -247,34 +234,29 @@ def _(event: GenerationFinished, state: AppState, now: float) -> AppState:
     return state
 
 
-@_apply.register
-def _(event: AttentionRows, state: AppState, now: float) -> AppState:
+def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppState:
     return replace(state, look=0, looked=event) if event.request == state.look else state
 
 
-@_apply.register
-def _(event: MapsExported, state: AppState, now: float) -> AppState:
+def _maps_exported(event: MapsExported, state: AppState, now: float) -> AppState:
     if event.message:
         return notify(state, "warning", event.message, now)
     return notify(state, "info", f"Saved {event.path}", now)
 
 
-@_apply.register
-def _(event: LensResult, state: AppState, now: float) -> AppState:
+def _lens_result(event: LensResult, state: AppState, now: float) -> AppState:
     if event.request != state.lens.request:
         return state
     return replace(state, lens=replace(state.lens, request=0, result=event))
 
 
-@_apply.register
-def _(event: GainsEffect, state: AppState, now: float) -> AppState:
+def _gains_effect(event: GainsEffect, state: AppState, now: float) -> AppState:
     if event.request != state.steering.request:
         return state
     return replace(state, steering=replace(state.steering, request=0, effect=event))
 
 
-@_apply.register
-def _(event: CacheRewritten, state: AppState, now: float) -> AppState:
+def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppState:
     running = state.running
     if running is None or running.request != event.request:
         return state
@@ -291,8 +273,7 @@ def _(event: CacheRewritten, state: AppState, now: float) -> AppState:
     )
 
 
-@_apply.register
-def _(event: CacheStatus, state: AppState, now: float) -> AppState:
+def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     state = replace(state, cache=replace(state.cache, status=event))
     if state.running or state.draining:
         return state
@@ -303,23 +284,40 @@ def _(event: CacheStatus, state: AppState, now: float) -> AppState:
     )
 
 
-@_apply.register
-def _(event: CacheMeasured, state: AppState, now: float) -> AppState:
+def _cache_measured(event: CacheMeasured, state: AppState, now: float) -> AppState:
     return replace(state, cache=cache_state.measured(state.cache, event))
 
 
-@_apply.register
-def _(event: FileDamaged, state: AppState, now: float) -> AppState:
+def _file_damaged(event: FileDamaged, state: AppState, now: float) -> AppState:
     return notify(state, "error", event.message, now)
 
 
-@_apply.register
-def _(event: Logged, state: AppState, now: float) -> AppState:
+def _logged(event: Logged, state: AppState, now: float) -> AppState:
     return add_log(state, LogLine(event.level, event.text, event.time))
 
 
-for _kind in quant_apply.EVENTS:
-    _apply.register(_kind, quant_apply.fold)
+_HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    LoadStarted: _load_started,
+    LoadProgress: _load_progress,
+    ModelLoaded: _model_loaded,
+    LoadFailed: _load_failed,
+    ExecutorChanged: _executor_changed,
+    GenerationStarted: _generation_started,
+    PrefillProgress: _prefill_progress,
+    ConversationRead: _conversation_read,
+    TokenDecoded: _token_decoded,
+    GenerationFinished: _generation_finished,
+    AttentionRows: _attention_rows,
+    MapsExported: _maps_exported,
+    LensResult: _lens_result,
+    GainsEffect: _gains_effect,
+    CacheRewritten: _cache_rewritten,
+    CacheStatus: _cache_status,
+    CacheMeasured: _cache_measured,
+    FileDamaged: _file_damaged,
+    Logged: _logged,
+    **dict.fromkeys(quant_apply.EVENTS, quant_apply.fold),
+}
 
 
 def _owner(message: int, lead: int) -> int:

@@ -1,0 +1,11 @@
+"""Whatever a person does and whatever the engine says has a function of its own."""
+
+from typing import get_args
+
+from llm_lite.core.messages import Event
+from llm_lite.desktop.state import actions, apply
+
+
+def test_each_action_and_each_event_is_handled():
+    assert set(actions._HANDLERS) == set(get_args(actions.Action))
+    assert set(apply._HANDLERS) == set(get_args(Event))
