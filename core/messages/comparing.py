@@ -30,7 +30,7 @@ class MeasureDivergence:
     """
 
     request: int
-    path: str  # a text file, UTF-8; "" is the sample that comes along
+    path: str  # a text file, UTF-8; "" is the bundled sample
     tested: EngineOptions
     reference: EngineOptions
     chunk: int = 512  # tokens

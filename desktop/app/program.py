@@ -140,7 +140,7 @@ class Lists:
 
 
 def open_first_model(program: Program, source: str | None) -> None:
-    """Load what was asked for, else what was used last, else the model that comes along."""
+    """Load what was asked for, else what was used last, else the bundled model."""
     recent = [path for path in program.state.recent[:1] if Path(path).is_file()]
     program.do(OpenModel(source or (recent[0] if recent else None)))
 

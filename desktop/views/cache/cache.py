@@ -42,7 +42,7 @@ ABOUT = (
     "the whole context. Wheel and drag move about; a click holds a token in the chat."
 )
 BY: dict[ColorBy, str] = {
-    "owner": "Whose it is",
+    "owner": "Role",
     "key-norm": "Key norm",
     "value-norm": "Value norm",
     "received": "Attention received",

@@ -1,4 +1,4 @@
-"""What the pointer says over the map: the token, whose it is, and what was measured there."""
+"""What the pointer says over the map: the token, its role, and what was measured there."""
 
 from __future__ import annotations
 

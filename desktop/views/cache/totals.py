@@ -207,6 +207,6 @@ def _draw_file(state: AppState, ui: Ui) -> list[Action]:
         actions.append(KeepCache(str(kept_file())))
     imgui.same_line()
     hint = "Read the file back. One of another model or another precision is left alone."
-    if button(ui, "kv_cache.take_up", "Take it up", ICON_FOLDER_OPEN, hint, not state.busy):
+    if button(ui, "kv_cache.take_up", "Restore", ICON_FOLDER_OPEN, hint, not state.busy):
         actions.append(TakeUpCache(str(kept_file())))
     return actions

@@ -162,7 +162,7 @@ def _draw_no_model(state: AppState, ui: Ui) -> list[Action]:
     _title(
         ui,
         "No model is loaded",
-        "Open a GGUF file, drop one on this window, or take the model that comes along.",
+        "Open a GGUF file, drop one on this window, or take the bundled model.",
     )
     actions: list[Action] = []
     if primary_button(ui, "chat.load_default", "Load the default model"):

@@ -71,7 +71,7 @@ class CompareItem:
         return [EndComparison()] if done and not self.writing else []
 
     def _paint(self, token: int) -> tuple[int, int]:
-        """What both said is plain; from where they part on, it is tinted."""
+        """What both said is plain; from where they diverge on, it is tinted."""
         ui = self.ui
         if self.parting is None or token < self.parting:
             return 0, ui.color("text")
@@ -82,7 +82,7 @@ class CompareItem:
     def _draw_summary(self, at: ImVec2, small: float) -> None:
         ui = self.ui
         if self.parting is not None:
-            words = f"they part at token {self.parting + 1}"
+            words = f"diverge at token {self.parting + 1}"
         elif self.writing:
             words = "the same so far"
         else:

@@ -1,4 +1,4 @@
-"""The models: what is loaded, what comes along, what was opened before, and any other file."""
+"""The models: the loaded one, bundled ones, recent ones, and any other file."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
     current = state.model.path if state.model else None
     if state.catalogue:
         imgui.separator()
-        text(ui, "Comes along", "muted", "small")
+        text(ui, "Bundled", "muted", "small")
     for entry in state.catalogue:
         note = f"{entry.description}  ·  {size(entry.bytes)}" if entry.bytes else entry.description
         chosen, there = entry.path == current, bool(entry.path)
@@ -88,7 +88,7 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
     along = {entry.path for entry in state.catalogue}
     recent = [path for path in state.recent if path not in along]
     if recent:
-        text(ui, "Opened before", "muted", "small")
+        text(ui, "Recent", "muted", "small")
     for number, path in enumerate(recent):
         chosen = path == current
         if row_button(ui, f"models.recent.{number}", short_name(path), shown_path(path), chosen):

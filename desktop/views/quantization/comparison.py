@@ -323,7 +323,7 @@ def _mark_rects(ui: Ui, lane: int, page: TokenPage, at: tuple[float, float]) -> 
 def _paint(
     ui: Ui, comparison: RunComparison, parting: int | None, lane: int, token: int
 ) -> tuple[int, int]:
-    """The token where they part stands out in both; A's others are tinted by their divergence."""
+    """The token where they diverge stands out in both; A's others are tinted by their divergence."""
     if token == parting:
         return ui.color("accent"), ui.color("on_accent")
     if lane == 0 and 0 <= token < len(comparison.forced):

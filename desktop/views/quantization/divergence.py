@@ -137,10 +137,10 @@ def _draw_ticks(ui: Ui, field: _Field, ticks: list[tuple[str, float]]) -> None:
 
 
 def summary(comparison: RunComparison) -> str:
-    """Whether they part, and where; "" before there is anything to say."""
+    """Whether they diverge, and where; "" before there is anything to say."""
     answers = comparison.answers
     if comparison.parting is not None:
-        return f"they part at token {comparison.parting + 1}"
+        return f"diverge at token {comparison.parting + 1}"
     if all(answer.stop_reason for answer in answers):
         return "the same, token for token"
     return "the same so far" if answers[0].tokens else ""

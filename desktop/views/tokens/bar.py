@@ -73,7 +73,7 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     with ui.font(style="small"):
         reverse = toggle(ui, "xray.reverse", "Who looks here", xray.reverse, REVERSE)
         imgui.same_line(0, ui.u(4))
-        without = toggle(ui, "xray.first", "Without first", choice.exclude_first, SINK)
+        without = toggle(ui, "xray.first", "Hide first token", choice.exclude_first, SINK)
         imgui.same_line(0, ui.u(4))
         tinted = toggle(ui, "xray.likely", "Likelihood", xray.probabilities, PROBABILITIES)
     imgui.end_group()

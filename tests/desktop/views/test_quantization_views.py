@@ -233,7 +233,7 @@ def test_what_is_said_of_two_answers():
     ended = replace(same.answers[1], stop_reason="end")
     assert same.with_answer(1, ended).parting == 1, "it ended there, the other did not"
     other = same.with_answer(1, LaneAnswer(tokens=tokens(1, 3)))
-    assert divergence.summary(other) == "they part at token 2"
+    assert divergence.summary(other) == "diverge at token 2"
 
 
 def test_scales_of_the_strips():
