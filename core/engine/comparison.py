@@ -1,6 +1,6 @@
 """Two ways to run a model answer one prompt side by side, a token of each in turn.
 
-Then lane B is asked for every token of what A said (teacher forcing), so that their distributions
+Then run B is asked for every token of what A said (teacher forcing), so that their distributions
 can be compared token by token although the answers have parted long before.
 """
 
@@ -22,14 +22,14 @@ from llm_lite.core.generation.sampling import TokenChoice, score_token
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.messages import (
-    CompareLanes,
+    CompareRuns,
     EngineOptions,
     Forced,
     GenerationStats,
-    LaneFinished,
-    LaneReady,
-    LanesForced,
-    LaneToken,
+    RunFinished,
+    RunReady,
+    RunsForced,
+    RunToken,
     SamplingOptions,
     StopReason,
     TaskProgress,
@@ -43,10 +43,10 @@ LONGEST_STEP = 32  # tokens told at once of what is forced
 
 
 @dataclass(slots=True)
-class Lane:
+class Run:
     """One runner answering; what it took is measured inside its own steps only."""
 
-    command: CompareLanes
+    command: CompareRuns
     number: int
     runner: Runner
     shared: bool
@@ -97,14 +97,14 @@ class Lane:
         ended = choice.token in tokenizer.end_ids
         text = self._decoder.flush() if ended else self._decoder.feed(choice.token)
         best = alternatives(tokenizer, choice.best)
-        self.emit(LaneToken(request, self.number, choice.token, text, choice.probability, best))
+        self.emit(RunToken(request, self.number, choice.token, text, choice.probability, best))
         if ended:
             self._finish("end")
         return not ended
 
     def _say_ready(self) -> None:
         self.emit(
-            LaneReady(
+            RunReady(
                 self.command.request,
                 self.number,
                 self.runner.executor_info,
@@ -125,49 +125,49 @@ class Lane:
             context_used=self.runner.session.context_used,
             peak_rss_bytes=peak_rss_bytes(),
         )
-        self.emit(LaneFinished(self.command.request, self.number, reason, stats))
+        self.emit(RunFinished(self.command.request, self.number, reason, stats))
 
 
-def compare_lanes(command: CompareLanes, context: TaskContext) -> None:
-    """Answer on both lanes, then force; CancelledError where it ends before there is an answer.
+def compare_runs(command: CompareRuns, context: TaskContext) -> None:
+    """Answer on both runs, then force; CancelledError where it ends before there is an answer.
 
-    The chat's runner, where it serves as a lane, is given back with what its cache held.
+    The chat's runner, where it serves as a run, is given back with what its cache held.
     """
     check_size(context.file.tokenizer, command.messages, context.file.model.shape.trained_context)
     prompt = encode(context.file, command.messages, False).ids
     with ExitStack() as stack:
         stack.callback(_restore, context, context.runner.session.tokens())
         a, b = (_open(command, number, prompt, context, stack) for number in LANES)
-        for lane in (a, b):
-            lane.runner.session.set_gains(context.runner.session.gains, throughout=True)
-            lane.begin(prompt, _sampling(command), context.should_stop)
+        for run in (a, b):
+            run.runner.session.set_gains(context.runner.session.gains, throughout=True)
+            run.begin(prompt, _sampling(command), context.should_stop)
         answering = [a, b]
         while answering:
-            answering = [lane for lane in answering if lane.step()]
+            answering = [run for run in answering if run.step()]
         if a.tokens:
             force(a, b, prompt, context)
 
 
-def _sampling(command: CompareLanes) -> SamplingOptions:
+def _sampling(command: CompareRuns) -> SamplingOptions:
     """With one seed for both."""
     seed = command.sampling.seed
     return replace(command.sampling, seed=command.request if seed is None else seed)
 
 
 def _open(
-    command: CompareLanes,
+    command: CompareRuns,
     number: int,
     prompt: Sequence[int],
     context: TaskContext,
     stack: ExitStack,
-) -> Lane:
-    options, chat = command.lanes[number], context.runner
+) -> Run:
+    options, chat = command.runs[number], context.runner
     needed = len(prompt) + command.sampling.max_new_tokens
-    other = command.lanes[0] if number else None
+    other = command.runs[0] if number else None
     taken = other is not None and same(other, context.options)
     if same(options, context.options) and not taken and chat.session.context >= needed:
         held = chat.model_info.weight_bytes + chat.model_info.kv_bytes
-        return Lane(command, number, chat, True, held, context.emit)
+        return Run(command, number, chat, True, held, context.emit)
     options = replace(
         options,
         context=min(needed, context.file.model.shape.trained_context),
@@ -177,25 +177,25 @@ def _open(
     runner = stack.enter_context(
         loader.started(context.file, options, context.device, _progress(command, number, context))
     )
-    return Lane(command, number, runner, False, max(0, resident_bytes() - before), context.emit)
+    return Run(command, number, runner, False, max(0, resident_bytes() - before), context.emit)
 
 
-def same(lane: EngineOptions, chat: EngineOptions) -> bool:
-    """Whether the chat's runner computes what the lane asks for."""
-    return replace(lane, context=0, query_budget=0) == replace(chat, context=0, query_budget=0)
+def same(run: EngineOptions, chat: EngineOptions) -> bool:
+    """Whether the chat's runner computes what the run asks for."""
+    return replace(run, context=0, query_budget=0) == replace(chat, context=0, query_budget=0)
 
 
-def _progress(command: CompareLanes, number: int, context: TaskContext) -> loader.Progress:
+def _progress(command: CompareRuns, number: int, context: TaskContext) -> loader.Progress:
     def report(stage: str, fraction: float) -> None:
         if context.should_stop():
             raise CancelledError("stopped")
-        name = f"{stage}, lane {'AB'[number]}"
+        name = f"{stage}, run {'AB'[number]}"
         context.emit(TaskProgress(command.request, name, (number + fraction) / len(LANES)))
 
     return report
 
 
-def force(a: Lane, b: Lane, prompt: Sequence[int], context: TaskContext) -> None:
+def force(a: Run, b: Run, prompt: Sequence[int], context: TaskContext) -> None:
     """KL(A || B) of every token of A's answer, both having read A's answer up to there."""
     request, tokens = a.command.request, a.tokens
     read, first = [*prompt, *tokens[:-1]], len(prompt) - 1
@@ -211,13 +211,13 @@ def force(a: Lane, b: Lane, prompt: Sequence[int], context: TaskContext) -> None
         told = []
         for row_a, row_b, token, kl in zip(rows_a, rows_b, targets, kld, strict=True):
             told.append(_forced(a, score_token(row_a, token), score_token(row_b, token), float(kl)))
-        context.emit(LanesForced(request, at, tuple(told)))
+        context.emit(RunsForced(request, at, tuple(told)))
         at += len(rows_a)
         context.emit(TaskProgress(request, "asking B for what A said", at / len(tokens)))
 
 
-def _forced(lane: Lane, by_a: TokenChoice, by_b: TokenChoice, kl: float) -> Forced:
-    tokenizer = lane.runner.model_file.tokenizer
+def _forced(run: Run, by_a: TokenChoice, by_b: TokenChoice, kl: float) -> Forced:
+    tokenizer = run.runner.model_file.tokenizer
     return Forced(
         kl,
         (by_a.probability, by_b.probability),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.convert.quantizing import quantize
-from llm_lite.core.engine.comparison import compare_lanes
+from llm_lite.core.engine.comparison import compare_runs
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder
@@ -15,7 +15,7 @@ from llm_lite.core.loading import loader
 from llm_lite.core.loading.kept_variants import place_of, remove
 from llm_lite.core.messages import (
     AnalyzeTensors,
-    CompareLanes,
+    CompareRuns,
     DivergenceMeasured,
     DropVariant,
     EngineOptions,
@@ -43,8 +43,8 @@ LOADING = 0.1  # of the time that a measurement takes, about
 def run_task(task: Task, context: TaskContext) -> str:
     """Emits what was found; "" or, where it did not come to its end, a sentence."""
     try:
-        if isinstance(task, CompareLanes):
-            compare_lanes(task, context)
+        if isinstance(task, CompareRuns):
+            compare_runs(task, context)
         elif isinstance(task, MeasureDivergence):
             _measure_divergence(task, context)
         elif isinstance(task, AnalyzeTensors):

@@ -41,20 +41,20 @@ from llm_lite.core.messages.cache import (
 )
 from llm_lite.core.messages.comparing import (
     AnalyzeTensors,
-    CompareLanes,
+    CompareRuns,
     DivergenceMeasured,
     DivergenceReport,
     DropVariant,
     Forced,
     KeepVariant,
-    LaneFinished,
-    LaneReady,
-    LanesForced,
-    LaneToken,
     MeasureDivergence,
     MeasureModes,
     ModesMeasured,
     ModeSpeed,
+    RunFinished,
+    RunReady,
+    RunsForced,
+    RunToken,
     TaskFinished,
     TaskProgress,
     TensorReport,
@@ -117,7 +117,7 @@ StepRequest = (
     SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache
 )  # between steps
 Task = (  # ends with TaskFinished
-    CompareLanes
+    CompareRuns
     | MeasureDivergence
     | MeasureModes
     | AnalyzeTensors
@@ -167,10 +167,10 @@ Event = (
     | CacheStatus
     | CacheMeasured
     | MapsExported
-    | LaneReady
-    | LaneToken
-    | LaneFinished
-    | LanesForced
+    | RunReady
+    | RunToken
+    | RunFinished
+    | RunsForced
     | TaskProgress
     | TaskFinished
     | DivergenceMeasured
@@ -203,7 +203,7 @@ __all__ = [
     "ChatMessage",
     "Command",
     "CompareGains",
-    "CompareLanes",
+    "CompareRuns",
     "ConversationRead",
     "Direction",
     "DivergenceMeasured",
@@ -225,10 +225,6 @@ __all__ = [
     "Inspect",
     "KeepVariant",
     "KvType",
-    "LaneFinished",
-    "LaneReady",
-    "LaneToken",
-    "LanesForced",
     "LensResult",
     "LensRow",
     "Level",
@@ -258,6 +254,10 @@ __all__ = [
     "ReadAttentionRows",
     "Reconfigure",
     "Role",
+    "RunFinished",
+    "RunReady",
+    "RunToken",
+    "RunsForced",
     "SamplingOptions",
     "SaveCache",
     "SetGains",

@@ -1,4 +1,4 @@
-"""Long work that is no answer: lanes side by side, and what weight modes cost and lose."""
+"""Long work that is no answer: runs side by side, and what weight modes cost and lose."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from llm_lite.core.messages.options import EngineOptions, Mode, SamplingOptions
 
 
 @dataclass(frozen=True, slots=True)
-class CompareLanes:
-    """Answer one prompt on two lanes, a token of each in turn, then ask lane B for every token of
-    what A said. A lane whose options are those of the loaded model runs on it. Stop ends both
+class CompareRuns:
+    """Answer one prompt on two runs, a token of each in turn, then ask run B for every token of
+    what A said. A run whose options are those of the loaded model runs on it. Stop ends both
     answers; what A said until then is still compared.
     """
 
     request: int
     messages: tuple[ChatMessage, ...]
-    lanes: tuple[EngineOptions, EngineOptions]
+    runs: tuple[EngineOptions, EngineOptions]
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
 
 
@@ -85,21 +85,21 @@ class VariantDropped:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneReady:
-    """A lane of CompareLanes can answer."""
+class RunReady:
+    """A run of CompareRuns can answer."""
 
     request: int
-    lane: int  # 0: A, 1: B
+    run: int  # 0: A, 1: B
     executor: ExecutorInfo
     weight_bytes: int
-    resident_bytes: int  # memory that the lane took; 0 where the system does not tell
+    resident_bytes: int  # memory that the run took; 0 where the system does not tell
     shared: bool  # it is the model of the chat
 
 
 @dataclass(frozen=True, slots=True)
-class LaneToken:
+class RunToken:
     request: int
-    lane: int
+    run: int
     token: int
     text: str  # what became whole characters with this token; may be ""
     probability: float
@@ -107,16 +107,16 @@ class LaneToken:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneFinished:
+class RunFinished:
     request: int
-    lane: int
+    run: int
     stop_reason: StopReason
-    stats: GenerationStats  # of the time that this lane itself took
+    stats: GenerationStats  # of the time that this run itself took
 
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """A token that A said, in the eyes of both lanes."""
+    """A token that A said, in the eyes of both runs."""
 
     kl: float  # KL(A || B) of the distribution it came from, in nats
     probabilities: tuple[float, float]  # of the token, by A and by B
@@ -124,7 +124,7 @@ class Forced:
 
 
 @dataclass(frozen=True, slots=True)
-class LanesForced:
+class RunsForced:
     """Some more tokens of what A said, from place `first` of its answer on."""
 
     request: int
@@ -134,7 +134,7 @@ class LanesForced:
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """How far a CompareLanes, MeasureDivergence, MeasureModes or AnalyzeTensors is."""
+    """How far a CompareRuns, MeasureDivergence, MeasureModes or AnalyzeTensors is."""
 
     request: int
     stage: str

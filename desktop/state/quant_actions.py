@@ -10,7 +10,7 @@ from llm_lite.core.messages import (
     AnalyzeTensors,
     ChatMessage,
     Command,
-    CompareLanes,
+    CompareRuns,
     DropVariant,
     EngineOptions,
     KeepVariant,
@@ -35,8 +35,8 @@ class SetQuantization:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowLanes:
-    """The lanes in the place of the conversation, or the conversation again."""
+class ShowRuns:
+    """The runs in the place of the conversation, or the conversation again."""
 
     shown: bool
 
@@ -56,14 +56,14 @@ class ForgetReports:
     pass
 
 
-QuantAction = SetQuantization | ShowLanes | RunTask | StopTask | ForgetReports
+QuantAction = SetQuantization | ShowRuns | RunTask | StopTask | ForgetReports
 
 
 def set_quantization(action: SetQuantization, state: AppState, now: float) -> Result:
     return _with(state, replace(state.quantization, choices=action.choices)), ()
 
 
-def show_lanes(action: ShowLanes, state: AppState, now: float) -> Result:
+def show_runs(action: ShowRuns, state: AppState, now: float) -> Result:
     held = replace(state.quantization, shown=action.shown)
     if action.shown and held.comparison is None and not held.choices.prompt:
         held = replace(held, choices=first_choices(state))
@@ -71,12 +71,12 @@ def show_lanes(action: ShowLanes, state: AppState, now: float) -> Result:
 
 
 def first_choices(state: AppState) -> Choices:
-    """Lane A is the chat as it is, B the same in fewer bits; the prompt is what was asked last."""
+    """Run A is the chat as it is, B the same in fewer bits; the prompt is what was asked last."""
     asked = [message.text for message in state.messages if message.role == "user"]
     a = state.options
     b = replace(a, mode="int8" if a.mode == "int4" else "int4")
     prompt = asked[-1] if asked else ""
-    return replace(state.quantization.choices, lanes=(a, b), prompt=prompt)
+    return replace(state.quantization.choices, runs=(a, b), prompt=prompt)
 
 
 def run_task(action: RunTask, state: AppState, now: float) -> Result:
@@ -84,22 +84,22 @@ def run_task(action: RunTask, state: AppState, now: float) -> Result:
     problem = "" if held.work else obstacle(state)
     if held.work or problem:
         return (notify(state, "warning", problem, now) if problem else state), ()
-    if action.kind == "lanes" and not held.choices.prompt.strip():
+    if action.kind == "runs" and not held.choices.prompt.strip():
         return state, ()
     state, stop = end_reading(state)
     request = state.next_request
     command = _command(action.kind, request, state, now)
     held = replace(held, work=Work(request, action.kind)).with_problem(action.kind, "")
-    if isinstance(command, CompareLanes):
-        held = replace(held, comparison=RunComparison(request, held.choices.prompt, command.lanes))
+    if isinstance(command, CompareRuns):
+        held = replace(held, comparison=RunComparison(request, held.choices.prompt, command.runs))
     state = replace(state, quantization=held, next_request=request + 1)
     return state, (*stop, command)
 
 
 def _command(kind: TaskKind, request: int, state: AppState, now: float) -> Command:
     choices, options = state.quantization.choices, state.options
-    if kind == "lanes":
-        return CompareLanes(request, _messages(state), choices.lanes, _sampling(state, request))
+    if kind == "runs":
+        return CompareRuns(request, _messages(state), choices.runs, _sampling(state, request))
     if kind == "modes":
         return MeasureModes(request, options)
     if kind == "tensors":
@@ -151,7 +151,7 @@ def _with(state: AppState, quantization: Quantization) -> AppState:
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetQuantization: set_quantization,
-    ShowLanes: show_lanes,
+    ShowRuns: show_runs,
     RunTask: run_task,
     StopTask: stop_task,
     ForgetReports: forget_reports,

@@ -1,4 +1,4 @@
-"""What the engine says of lanes and measurements, folded into the state."""
+"""What the engine says of runs and measurements, folded into the state."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from llm_lite.core.messages import (
     DivergenceMeasured,
-    LaneFinished,
-    LaneReady,
-    LanesForced,
-    LaneToken,
     ModesMeasured,
+    RunFinished,
+    RunReady,
+    RunsForced,
+    RunToken,
     StepProfiled,
     TaskFinished,
     TaskProgress,
@@ -23,12 +23,12 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.state import quant_state
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.quant_state import LaneAnswer, Quantization, with_report
+from llm_lite.desktop.state.quant_state import Quantization, RunAnswer, with_report
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.units import size
 
 
-def _ready(event: LaneReady, held: Quantization) -> Quantization:
+def _ready(event: RunReady, held: Quantization) -> Quantization:
     return _answer(
         held,
         event,
@@ -42,8 +42,8 @@ def _ready(event: LaneReady, held: Quantization) -> Quantization:
     )
 
 
-def _token(event: LaneToken, held: Quantization) -> Quantization:
-    token = quant_state.LaneToken(event.token, event.text, event.probability, event.alternatives)
+def _token(event: RunToken, held: Quantization) -> Quantization:
+    token = quant_state.RunToken(event.token, event.text, event.probability, event.alternatives)
     return _answer(
         held,
         event,
@@ -53,7 +53,7 @@ def _token(event: LaneToken, held: Quantization) -> Quantization:
     )
 
 
-def _finished(event: LaneFinished, held: Quantization) -> Quantization:
+def _finished(event: RunFinished, held: Quantization) -> Quantization:
     return _answer(
         held,
         event,
@@ -63,17 +63,17 @@ def _finished(event: LaneFinished, held: Quantization) -> Quantization:
 
 def _answer(
     held: Quantization,
-    event: LaneReady | LaneToken | LaneFinished,
-    change: Callable[[LaneAnswer], LaneAnswer],
+    event: RunReady | RunToken | RunFinished,
+    change: Callable[[RunAnswer], RunAnswer],
 ) -> Quantization:
     known = held.comparison
     if known is None or known.request != event.request:
         return held
-    answer = change(known.answers[event.lane])
-    return replace(held, comparison=known.with_answer(event.lane, answer))
+    answer = change(known.answers[event.run])
+    return replace(held, comparison=known.with_answer(event.run, answer))
 
 
-def _forced(event: LanesForced, held: Quantization) -> Quantization:
+def _forced(event: RunsForced, held: Quantization) -> Quantization:
     known = held.comparison
     if known is None or known.request != event.request or event.first != len(known.forced):
         return held
@@ -127,10 +127,10 @@ def _dropped(event: VariantDropped, state: AppState, now: float) -> AppState:
 
 
 _FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
-    LaneReady: _ready,
-    LaneToken: _token,
-    LaneFinished: _finished,
-    LanesForced: _forced,
+    RunReady: _ready,
+    RunToken: _token,
+    RunFinished: _finished,
+    RunsForced: _forced,
     TaskProgress: _progress,
     TaskFinished: _end,
     DivergenceMeasured: _report,

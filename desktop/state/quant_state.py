@@ -1,4 +1,4 @@
-"""What the window knows of weight modes and speed: two lanes, what was measured, what is under
+"""What the window knows of weight modes and speed: two runs, what was measured, what is under
 way."""
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from llm_lite.core.messages import (
 )
 
 Page = Literal["modes", "report", "tensors"]
-TaskKind = Literal["lanes", "report", "modes", "tensors", "keep", "drop", "step"]
+TaskKind = Literal["runs", "report", "modes", "tensors", "keep", "drop", "step"]
 REPORTS = 6  # kept side by side
 
 
 @dataclass(frozen=True, slots=True)
-class LaneToken:
+class RunToken:
     id: int
     text: str
     probability: float
@@ -35,27 +35,27 @@ class LaneToken:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneAnswer:
-    """What a lane said, and how it was run."""
+class RunAnswer:
+    """What a run said, and on what."""
 
     executor: ExecutorInfo | None = None  # None: not ready yet
     weight_bytes: int = 0
     resident_bytes: int = 0
     shared: bool = False
     text: str = ""
-    tokens: tuple[LaneToken, ...] = ()
+    tokens: tuple[RunToken, ...] = ()
     stop_reason: StopReason | None = None
     stats: GenerationStats | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """One prompt on two lanes."""
+    """One prompt on two runs."""
 
     request: int
     prompt: str
     options: tuple[EngineOptions, EngineOptions]
-    answers: tuple[LaneAnswer, LaneAnswer] = (LaneAnswer(), LaneAnswer())
+    answers: tuple[RunAnswer, RunAnswer] = (RunAnswer(), RunAnswer())
     forced: tuple[Forced, ...] = ()  # of A's tokens, in order
 
     @property
@@ -71,9 +71,9 @@ class RunComparison:
             return None
         return len(shorter.tokens)
 
-    def with_answer(self, lane: int, answer: LaneAnswer) -> RunComparison:
+    def with_answer(self, run: int, answer: RunAnswer) -> RunComparison:
         a, b = self.answers
-        return replace(self, answers=(a, answer) if lane else (answer, b))
+        return replace(self, answers=(a, answer) if run else (answer, b))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the person set; `lanes` are asked as they are."""
+    """What the person set; `runs` are asked as they are."""
 
     page: Page = "modes"
-    lanes: tuple[EngineOptions, EngineOptions] = (
+    runs: tuple[EngineOptions, EngineOptions] = (
         EngineOptions(mode="as-stored"),
         EngineOptions(mode="int4"),
     )
@@ -108,7 +108,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """`shown`: the lanes take the place of the conversation."""
+    """`shown`: the runs take the place of the conversation."""
 
     shown: bool = False
     choices: Choices = field(default_factory=Choices)

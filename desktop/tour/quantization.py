@@ -21,7 +21,7 @@ from llm_lite.desktop.state.actions import (
     SetSampling,
     StopAnswer,
 )
-from llm_lite.desktop.state.quant_actions import SetQuantization, ShowLanes
+from llm_lite.desktop.state.quant_actions import SetQuantization, ShowRuns
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver, InputDriverError
 
@@ -29,14 +29,14 @@ LIMIT = 900.0  # seconds
 SAMPLE = ASSETS / "sample.txt"
 BYTES, SLOW_BYTES = 5000, 2400  # of text for the report: two chunks, one on a slow device
 SLOW = 20.0  # tokens per second
-TOKENS, ANSWER = 96, 1000  # of a lane, of the answer that is switched at most
+TOKENS, ANSWER = 96, 1000  # of a run, of the answer that is switched at most
 LANES: tuple[Mode, Mode] = ("fp32", "int4")
 QUESTION = "Write a long story about a lighthouse keeper and the sea."
 PROMPT = "Write the beginning of a story about a lighthouse."
 
 
 def look_at_modes(robot: InputDriver, picture: Callable[[str], None]) -> None:
-    """The panel's pages, then the lanes, in the middle of the way and at their end."""
+    """The panel's pages, then the runs, in the middle of the way and at their end."""
     robot.click("tab.quantization")
     _switch(robot, picture)
     robot.click("quantization.measure")
@@ -104,37 +104,37 @@ def compare(robot: InputDriver, picture: Callable[[str], None]) -> None:
     """fp32 and int4 on one prompt."""
     robot.click("quantization.compare")
     robot.leave()
-    picture("06-lanes-empty")
-    lanes = _lanes(robot.state.options)
-    _choose(robot, lanes=lanes, prompt=PROMPT, greedy=True, length=TOKENS)
-    robot.click("lanes.run")
+    picture("06-runs-empty")
+    runs = _runs(robot.state.options)
+    _choose(robot, runs=runs, prompt=PROMPT, greedy=True, length=TOKENS)
+    robot.click("runs.start")
     robot.leave()
-    robot.wait("both lanes", _lane_tokens(TOKENS // 3), LIMIT)
-    picture("06-lanes-writing")
+    robot.wait("both runs", _run_tokens(TOKENS // 3), LIMIT)
+    picture("06-runs-writing")
     robot.wait("the comparison", _no_work, LIMIT)
     robot.leave()
-    picture("06-lanes")
+    picture("06-runs")
     point_at_parting(robot)
-    picture("06-lanes-token")
+    picture("06-runs-token")
     robot.leave()
 
 
 def leave(robot: InputDriver) -> None:
-    robot.program.do(ShowLanes(False))
+    robot.program.do(ShowRuns(False))
     robot.frames(2)
 
 
 def point_at_parting(robot: InputDriver) -> None:
-    """The bar of the strip where the lanes part, or the last one."""
+    """The bar of the strip where the runs part, or the last one."""
     held = robot.state.quantization.comparison
     if held is None or not held.forced:
         raise InputDriverError("the comparison has no tokens to point at")
     at = held.parting if held.parting is not None else len(held.forced) - 1
-    robot.point(f"lanes.bar.{min(at, len(held.forced) - 1)}")
+    robot.point(f"runs.bar.{min(at, len(held.forced) - 1)}")
     robot.frames(3)
 
 
-def _lanes(options: EngineOptions) -> tuple[EngineOptions, EngineOptions]:
+def _runs(options: EngineOptions) -> tuple[EngineOptions, EngineOptions]:
     a, b = LANES
     return replace(options, mode=a), replace(options, mode=b)
 
@@ -163,7 +163,7 @@ def _has_said(count: int) -> Callable[[AppState], bool]:
     return lambda s: not s.busy or len(s.messages[-1].tokens) >= count
 
 
-def _lane_tokens(count: int) -> Callable[[AppState], bool]:
+def _run_tokens(count: int) -> Callable[[AppState], bool]:
     def holds(state: AppState) -> bool:
         held = state.quantization.comparison
         said = held is not None and max(len(answer.tokens) for answer in held.answers) >= count

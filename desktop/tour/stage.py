@@ -26,7 +26,7 @@ from llm_lite.desktop.state.actions import (
     SetTheme,
 )
 from llm_lite.desktop.state.attention_state import FigureName, Head
-from llm_lite.desktop.state.quant_actions import ShowLanes
+from llm_lite.desktop.state.quant_actions import ShowRuns
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.tour.cache import look_at_cache
 from llm_lite.desktop.tour.input_driver import InputDriver
@@ -277,7 +277,7 @@ class Stage:
         self._picture("08-korean-13px-light")
         self.program.do(SetTheme("dark"))
         self._picture("09-korean-13px-dark")
-        self._lanes("09-lanes-13px-dark")
+        self._runs("09-runs-13px-dark")
 
     def _large(self) -> None:
         """The same on a dense screen: 26 pixels."""
@@ -294,16 +294,16 @@ class Stage:
             self._picture(f"12-attention-{theme}")
         self._choose(large=False)
         self.program.do(SetTheme("light"))
-        self._lanes("12-lanes-light")
+        self._runs("12-runs-light")
 
-    def _lanes(self, name: str) -> None:
+    def _runs(self, name: str) -> None:
         """The comparison that was made before."""
-        self.program.do(ShowLanes(True))
+        self.program.do(ShowRuns(True))
         self.robot.click("tab.quantization")
         point_at_parting(self.robot)
         self._picture(name)
         self.robot.leave()
-        self.program.do(ShowLanes(False))
+        self.program.do(ShowRuns(False))
         self.robot.click("tab.attention")
 
     def _draw(self) -> None:

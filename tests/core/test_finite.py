@@ -16,7 +16,7 @@ from llm_lite.core.messages import (
     AttentionRows,
     CacheMeasured,
     CompareGains,
-    CompareLanes,
+    CompareRuns,
     ExportMaps,
     GainsEffect,
     GenerationFinished,
@@ -129,7 +129,7 @@ def test_the_engine_tells_instead_of_numbers(client, huge):
     assert "huge.gguf: the logits of token" in finished.message
     options = (exact(), exact())
     for task in (
-        CompareLanes(2, HELLO, options, GREEDY),
+        CompareRuns(2, HELLO, options, GREEDY),
         MeasureDivergence(3, "", exact(), exact(keys="fp16"), 16, 1),
         MeasureModes(4, exact()),
     ):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from llm_lite.core.messages import (
     Alternative,
     AnalyzeTensors,
-    CompareLanes,
+    CompareRuns,
     DivergenceMeasured,
     DivergenceReport,
     DropVariant,
@@ -18,16 +18,16 @@ from llm_lite.core.messages import (
     Forced,
     GenerationStats,
     KeepVariant,
-    LaneFinished,
-    LaneReady,
-    LanesForced,
-    LaneToken,
     MeasureDivergence,
     MeasureModes,
     ModesMeasured,
     ModeSpeed,
     OpTime,
     ProfileStep,
+    RunFinished,
+    RunReady,
+    RunsForced,
+    RunToken,
     StepProfile,
     StepProfiled,
     Task,
@@ -86,8 +86,8 @@ def run_task(
 def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
     request = command.request
     yield TaskProgress(request, "converting weights", 0.25)
-    if isinstance(command, CompareLanes):
-        yield from _lanes(command, executor)
+    if isinstance(command, CompareRuns):
+        yield from _runs(command, executor)
     elif isinstance(command, MeasureDivergence):
         tested = replace(executor, mode=command.tested.mode)
         reference = replace(executor, mode=command.reference.mode, activations="a32")
@@ -104,21 +104,21 @@ def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
         yield TensorReport(request, command.mode, TENSORS)
 
 
-def _lanes(command: CompareLanes, executor: ExecutorInfo) -> Iterator[Event]:
+def _runs(command: CompareRuns, executor: ExecutorInfo) -> Iterator[Event]:
     request = command.request
-    for lane, options in enumerate(command.lanes):
+    for run, options in enumerate(command.runs):
         info = replace(executor, mode=options.mode)
-        yield LaneReady(request, lane, info, 76_000_000, 90_000_000, False)
+        yield RunReady(request, run, info, 76_000_000, 90_000_000, False)
     for number in range(len(SAID)):
-        for lane, words in enumerate((SAID, OTHER)):
+        for run, words in enumerate((SAID, OTHER)):
             if number < len(words):
                 token = number + 1000 * (words[number] != SAID[number])
                 text = words[number] if number == 0 else " " + words[number]
-                yield LaneToken(request, lane, token, text, 0.5, best(number))
-    for lane, words in enumerate((SAID, OTHER)):
-        stats = GenerationStats(new_tokens=len(words), decode_tok_s=50.0 + lane, ttft_ms=80.0)
-        yield LaneFinished(request, lane, "end", stats)
-    yield LanesForced(request, 0, tuple(forced(number) for number in range(len(SAID))))
+                yield RunToken(request, run, token, text, 0.5, best(number))
+    for run, words in enumerate((SAID, OTHER)):
+        stats = GenerationStats(new_tokens=len(words), decode_tok_s=50.0 + run, ttft_ms=80.0)
+        yield RunFinished(request, run, "end", stats)
+    yield RunsForced(request, 0, tuple(forced(number) for number in range(len(SAID))))
 
 
 def best(number: int) -> tuple[Alternative, ...]:

@@ -18,8 +18,8 @@ from llm_lite.core.messages import (
     Mode,
 )
 from llm_lite.desktop.state.actions import Action, SetOptions
-from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization, ShowLanes, StopTask
-from llm_lite.desktop.state.quant_state import Choices, LaneAnswer, RunComparison
+from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization, ShowRuns, StopTask
+from llm_lite.desktop.state.quant_state import Choices, RunAnswer, RunComparison
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import align
 from llm_lite.desktop.views.quantization.divergence import (
@@ -51,7 +51,7 @@ MODE_LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES
 CACHE_LABELS: tuple[tuple[KvType, str], ...] = tuple((kind, f"KV {kind}") for kind in KV_TYPES)
 ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple((a, a) for a in ACTIVATIONS)
 EXPLAINED = (
-    "Both lanes answer the same prompt. Then B is asked, for every token that A said, how likely "
+    "Both runs answer the same prompt. Then B is asked, for every token that A said, how likely "
     "it finds it: the strip shows how far their distributions are apart, however long the answers "
     "themselves have gone different ways."
 )
@@ -66,7 +66,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     width = min(imgui.get_content_region_avail().x - 2 * pad, ui.u(300))
     x = imgui.get_cursor_pos_x() + (imgui.get_content_region_avail().x - width) / 2
     imgui.set_cursor_pos_x(x)
-    imgui.begin_child("lanes", ImVec2(width, 0), 0, imgui.WindowFlags_.no_scrollbar)
+    imgui.begin_child("runs", ImVec2(width, 0), 0, imgui.WindowFlags_.no_scrollbar)
     choices = state.quantization.choices
     column = float(round((width - ui.u(8)) / 2))
     changed = _draw_setting(ui, choices, column)
@@ -82,31 +82,31 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_head(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_cursor_pos(ImVec2(imgui.get_cursor_pos_x() + ui.u(3), imgui.get_cursor_pos_y()))
     imgui.align_text_to_frame_padding()
-    text(ui, "Two lanes, one prompt", bold=True)
+    text(ui, "Two runs, one prompt", bold=True)
     tip(ui, EXPLAINED)
     side = ui.u(7)
     imgui.same_line(ui.right(side))
-    if icon_button(ui, "lanes.close", ICON_CLOSE, "Back to the conversation", side=side):
-        return [ShowLanes(False)]
+    if icon_button(ui, "runs.close", ICON_CLOSE, "Back to the conversation", side=side):
+        return [ShowRuns(False)]
     return []
 
 
 def _draw_setting(ui: Ui, choices: Choices, column: float) -> Choices:
-    """Mode, activations, type of the cache and executor of each lane, above its column."""
+    """Mode, activations, type of the cache and executor of each run, above its column."""
     top = imgui.get_cursor_pos()
     options = []
-    for lane in (0, 1):
-        imgui.set_cursor_pos(ImVec2(top.x + lane * (column + ui.u(8)), top.y))
-        options.append(_draw_lane_setting(ui, lane, choices.lanes[lane], column))
-    return replace(choices, lanes=(options[0], options[1]))
+    for run in (0, 1):
+        imgui.set_cursor_pos(ImVec2(top.x + run * (column + ui.u(8)), top.y))
+        options.append(_draw_run_setting(ui, run, choices.runs[run], column))
+    return replace(choices, runs=(options[0], options[1]))
 
 
-def _draw_lane_setting(ui: Ui, lane: int, options: EngineOptions, width: float) -> EngineOptions:
-    _draw_badge(ui, lane)
+def _draw_run_setting(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineOptions:
+    _draw_badge(ui, run)
     imgui.same_line(0, ui.u(2))
     gap = ui.u(1.5)
     room = (width - ui.u(6.5) - ui.u(2) - 3 * gap) / 4
-    name = f"lanes.{NAMES[lane].lower()}"
+    name = f"runs.{NAMES[run].lower()}"
     mode = picker(ui, f"{name}.mode", MODE_LABELS, options.mode, room, "How weights are kept")
     imgui.same_line(0, gap)
     hint = "float32 or int8 activations; auto: what is fastest"
@@ -121,16 +121,16 @@ def _draw_lane_setting(ui: Ui, lane: int, options: EngineOptions, width: float) 
     return replace(options, mode=mode, activations=kind, backend=backend)
 
 
-def _draw_badge(ui: Ui, lane: int) -> None:
-    """The lane's letter on its colour."""
+def _draw_badge(ui: Ui, run: int) -> None:
+    """The run's letter on its colour."""
     at, draw, side = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), ui.u(6.5)
     low, high = at, ImVec2(at.x + side, at.y + side)
-    draw.add_rect_filled(low, high, ui.color("accent" if lane == 0 else "pressed"), ui.u(1.5))
+    draw.add_rect_filled(low, high, ui.color("accent" if run == 0 else "pressed"), ui.u(1.5))
     with ui.font("bold", "small"):
-        wide = imgui.calc_text_size(NAMES[lane])
+        wide = imgui.calc_text_size(NAMES[run])
         spot = ImVec2(round(at.x + (side - wide.x) / 2), round(at.y + (side - wide.y) / 2))
-        color = ui.color("on_accent" if lane == 0 else "text")
-        draw.add_text(spot, color, NAMES[lane])
+        color = ui.color("on_accent" if run == 0 else "text")
+        draw.add_text(spot, color, NAMES[run])
     imgui.dummy(ImVec2(side, side))
 
 
@@ -143,42 +143,42 @@ def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, li
     flags = imgui.InputTextFlags_.enter_returns_true
     with ui.styled(frame_padding=(ui.u(2.5), ui.u(1.75))):
         entered, words = imgui.input_text_with_hint(
-            "##lanes.prompt", "A prompt for both", choices.prompt, flags
+            "##runs.prompt", "A prompt for both", choices.prompt, flags
         )
-        ui.mark("lanes.prompt")
+        ui.mark("runs.prompt")
         imgui.same_line(0, ui.u(2))
         if work:
-            clicked = button(ui, "lanes.run", label, enabled=not work.stopping, width=room)
+            clicked = button(ui, "runs.start", label, enabled=not work.stopping, width=room)
         else:
             ready = bool(words.strip()) and state.model is not None
-            clicked = primary_button(ui, "lanes.run", label, enabled=ready, width=room)
+            clicked = primary_button(ui, "runs.start", label, enabled=ready, width=room)
     choices = replace(choices, prompt=words)
-    choices = replace(choices, greedy=toggle(ui, "lanes.greedy", "Greedy", choices.greedy, GREEDY))
+    choices = replace(choices, greedy=toggle(ui, "runs.greedy", "Greedy", choices.greedy, GREEDY))
     imgui.same_line(0, ui.u(6))
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + ui.u(0.75))
     shown = f"up to {choices.length} tokens"
-    length = line_slider(ui, "lanes.length", choices.length, REACH, shown, ui.u(76))
+    length = line_slider(ui, "runs.length", choices.length, REACH, shown, ui.u(76))
     choices = replace(choices, length=length)
     asked: list[Action] = []
     if work and clicked:
         asked.append(StopTask())
     elif (clicked or entered) and not work:
-        asked += [SetQuantization(choices), RunTask("lanes")]
+        asked += [SetQuantization(choices), RunTask("runs")]
     return choices, asked
 
 
 def _draw_result(state: AppState, ui: Ui, column: float) -> list[Action]:
     held = state.quantization
     comparison, work = held.comparison, held.work
-    if problem := held.problem("lanes"):
+    if problem := held.problem("runs"):
         wrapped(ui, sentence(problem), "error")
     if comparison is None:
         imgui.dummy(ImVec2(0, ui.u(2)))
         wrapped(ui, EXPLAINED)
         return []
-    if work and work.kind == "lanes" and (not all(a.executor for a in comparison.answers)):
+    if work and work.kind == "runs" and (not all(a.executor for a in comparison.answers)):
         _draw_progress(ui, work.stage, work.fraction)
-    return _draw_lanes(state, ui, comparison, column)
+    return _draw_runs(state, ui, comparison, column)
 
 
 def _draw_progress(ui: Ui, stage: str, fraction: float) -> None:
@@ -186,33 +186,33 @@ def _draw_progress(ui: Ui, stage: str, fraction: float) -> None:
     meter(ui, fraction, imgui.get_content_region_avail().x, ui.u(1))
 
 
-def _draw_lanes(state: AppState, ui: Ui, comparison: RunComparison, column: float) -> list[Action]:
+def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float) -> list[Action]:
     """Numbers, then both answers in a part that scrolls, then the strip below them."""
     actions = []
     top, gap = imgui.get_cursor_pos(), ui.u(8)
-    for lane, answer in enumerate(comparison.answers):
-        imgui.set_cursor_pos(ImVec2(top.x + lane * (column + gap), top.y + ui.u(1)))
-        actions += _draw_numbers(state, ui, comparison, lane, answer, column)
+    for run, answer in enumerate(comparison.answers):
+        imgui.set_cursor_pos(ImVec2(top.x + run * (column + gap), top.y + ui.u(1)))
+        actions += _draw_numbers(state, ui, comparison, run, answer, column)
     room = imgui.get_content_region_avail().y - strip_height(ui) - ui.u(2)
-    imgui.begin_child("lanes.answers", ImVec2(0, max(room, ui.u(20))))
+    imgui.begin_child("runs.answers", ImVec2(0, max(room, ui.u(20))))
     pointed = _draw_answers(ui, comparison, column, gap)
     imgui.end_child()
     on_strip = draw_strip(ui, comparison)
     pointed = on_strip if on_strip is not None else pointed
-    ui.memory["lanes.pointed"] = pointed
+    ui.memory["runs.pointed"] = pointed
     if pointed is not None and pointed < len(comparison.forced):
         draw_details(ui, comparison, pointed)
     return actions
 
 
 def _draw_numbers(
-    state: AppState, ui: Ui, comparison: RunComparison, lane: int, answer: LaneAnswer, width: float
+    state: AppState, ui: Ui, comparison: RunComparison, run: int, answer: RunAnswer, width: float
 ) -> list[Action]:
-    """What the lane is, four figures, and the way to keep it."""
+    """What the run is, four figures, and the way to keep it."""
     imgui.begin_group()
     stats, executor = answer.stats, answer.executor
-    kept = _keeps(state, comparison.options[lane])
-    options = comparison.options[lane]
+    kept = _keeps(state, comparison.options[run])
+    options = comparison.options[run]
     if executor:
         title = f"{executor.mode}  ·  {executor.activations}  ·  {executor.backend}"
     else:
@@ -236,14 +236,14 @@ def _draw_numbers(
         ],
         width,
     )
-    name = f"lanes.keep.{NAMES[lane].lower()}"
+    name = f"runs.keep.{NAMES[run].lower()}"
     actions: list[Action] = []
     with ui.font(style="small"):
         hint = "The chat goes on with this mode and cache, from its next token on"
         label = "The chat's mode" if kept else "Keep this mode"
         able = not kept and state.load is None and state.quantization.work is None
         if button(ui, name, label, hint=hint, enabled=able):
-            actions = [SetOptions(_merged(state.options, options)), ShowLanes(False)]
+            actions = [SetOptions(_merged(state.options, options)), ShowRuns(False)]
     imgui.end_group()
     return actions
 
@@ -268,42 +268,42 @@ def _draw_figures(ui: Ui, figures: list[tuple[str, str, str]], width: float) -> 
     imgui.new_line()
 
 
-def _merged(chat: EngineOptions, lane: EngineOptions) -> EngineOptions:
+def _merged(chat: EngineOptions, run: EngineOptions) -> EngineOptions:
     return replace(
         chat,
-        mode=lane.mode,
-        activations=lane.activations,
-        backend=lane.backend,
-        keys=lane.keys,
-        values=lane.values,
+        mode=run.mode,
+        activations=run.activations,
+        backend=run.backend,
+        keys=run.keys,
+        values=run.values,
     )
 
 
-def _keeps(state: AppState, lane: EngineOptions) -> bool:
-    return _merged(state.options, lane) == state.options
+def _keeps(state: AppState, run: EngineOptions) -> bool:
+    return _merged(state.options, run) == state.options
 
 
 def _draw_answers(ui: Ui, comparison: RunComparison, column: float, gap: float) -> int | None:
     """Both texts; the token of A's text under the pointer."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    pages = [_laid(ui, lane, answer, column) for lane, answer in enumerate(comparison.answers)]
-    parting, pointed = comparison.parting, ui.memory.get("lanes.pointed")
+    pages = [_laid(ui, run, answer, column) for run, answer in enumerate(comparison.answers)]
+    parting, pointed = comparison.parting, ui.memory.get("runs.pointed")
     found = None
-    for lane, page in enumerate(pages):
-        x = at.x + lane * (column + gap)
+    for run, page in enumerate(pages):
+        x = at.x + run * (column + gap)
         marked = {} if pointed is None else {pointed: ui.color("text")}
-        if lane and (parting is None or (pointed or 0) > parting):
+        if run and (parting is None or (pointed or 0) > parting):
             marked = {}
 
-        def paint(token: int, lane: int = lane) -> tuple[int, int]:
-            return _paint(ui, comparison, parting, lane, token)
+        def paint(token: int, run: int = run) -> tuple[int, int]:
+            return _paint(ui, comparison, parting, run, token)
 
         draw_boxes(ui, page, (x, at.y), paint, marked, draw)
-        _mark_rects(ui, lane, page, (x, at.y))
+        _mark_rects(ui, run, page, (x, at.y))
         mouse = imgui.get_mouse_pos()
         if imgui.is_window_hovered() and 0 <= mouse.y - at.y < page.height:
             token = page.at(mouse.x - x, mouse.y - at.y)
-            same = lane == 0 or parting is None or token <= parting
+            same = run == 0 or parting is None or token <= parting
             found = token if token >= 0 and same else found
     middle = at.x + column + gap / 2
     height = max(*(page.height for page in pages), ui.u(20))
@@ -313,32 +313,32 @@ def _draw_answers(ui: Ui, comparison: RunComparison, column: float, gap: float) 
     return found
 
 
-def _mark_rects(ui: Ui, lane: int, page: TokenPage, at: tuple[float, float]) -> None:
+def _mark_rects(ui: Ui, run: int, page: TokenPage, at: tuple[float, float]) -> None:
     for box in page.boxes:
         y = at[1] + box.line * page.line
-        name = f"lanes.{NAMES[lane].lower()}.token.{box.token}"
+        name = f"runs.{NAMES[run].lower()}.token.{box.token}"
         ui.rects.setdefault(name, (at[0] + box.x, y, at[0] + box.x + box.width, y + page.line))
 
 
 def _paint(
-    ui: Ui, comparison: RunComparison, parting: int | None, lane: int, token: int
+    ui: Ui, comparison: RunComparison, parting: int | None, run: int, token: int
 ) -> tuple[int, int]:
-    """The token where they diverge stands out in both; A's others are tinted by their divergence."""
+    """The token where they diverge stands out in both; others of A's are tinted."""
     if token == parting:
         return ui.color("accent"), ui.color("on_accent")
-    if lane == 0 and 0 <= token < len(comparison.forced):
+    if run == 0 and 0 <= token < len(comparison.forced):
         return kl_color(ui, comparison.forced[token].kl), ui.color("text")
-    if lane and parting is not None and token > parting:
+    if run and parting is not None and token > parting:
         return ui.color("accent", 0.16), ui.color("text")
     return 0, ui.color("text")
 
 
-def _laid(ui: Ui, lane: int, answer: LaneAnswer, width: float) -> TokenPage:
-    held: Any = ui.memory.get(f"lanes.page.{lane}")
+def _laid(ui: Ui, run: int, answer: RunAnswer, width: float) -> TokenPage:
+    held: Any = ui.memory.get(f"runs.page.{run}")
     key = (width, ui.theme.text)
     if held is None or held[0] is not answer.tokens or held[1] != key:
         spans = align(answer.text, [token.text for token in answer.tokens])
         held = (answer.tokens, key, lay_out(ui, answer.text, spans, width))
-        ui.memory[f"lanes.page.{lane}"] = held
+        ui.memory[f"runs.page.{run}"] = held
     page: TokenPage = held[2]
     return page

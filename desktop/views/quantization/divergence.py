@@ -1,4 +1,4 @@
-"""How far two lanes are apart at every token of what A said: strips, and the details of one."""
+"""How far two runs are apart at every token of what A said: strips, and the details of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPANS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # of probability: the largest change 
 KL_TITLE = "Divergence of B from A"
 KL_ABOUT = (
     "KL(A ‖ B) in nats, on a scale of powers of ten, of the distribution each of A's tokens came "
-    "from; both lanes have read A's answer up to there. 0: the same. 0.01: hardly to be noticed. "
+    "from; both runs have read A's answer up to there. 0: the same. 0.01: hardly to be noticed. "
     "1: B would rather have said something else. A's tokens above are tinted by it."
 )
 CHANGE_TITLE = "Change of the probability of A's token"
@@ -99,7 +99,7 @@ def draw_strip(ui: Ui, comparison: RunComparison) -> int | None:
     hovered = _hovered(below, len(changes)) if hovered is None else hovered
     _draw_changes(ui, changes, below)
     imgui.dummy(ImVec2(below.width, below.height))
-    ui.rects["lanes.strip"] = (field.left, field.top, field.left + field.width, below.floor)
+    ui.rects["runs.strip"] = (field.left, field.top, field.left + field.width, below.floor)
     return hovered
 
 
@@ -110,7 +110,7 @@ def _field(ui: Ui, comparison: RunComparison, height: float) -> _Field:
     width = imgui.get_content_region_avail().x - margin
     count = max(len(comparison.answers[0].tokens), 1)
     pitch = min(width / count, ui.u(6))
-    return _Field(at.x + margin, at.y, width, height, pitch, ui.memory.get("lanes.pointed"))
+    return _Field(at.x + margin, at.y, width, height, pitch, ui.memory.get("runs.pointed"))
 
 
 def _draw_title(ui: Ui, title: str, about: str, words: str) -> None:
@@ -169,7 +169,7 @@ def _draw_divergence(ui: Ui, comparison: RunComparison, field: _Field) -> None:
         color = "text" if number == field.pointed else color
         high = ImVec2(x + field.pitch - field.gap, field.floor)
         draw.add_rect_filled(ImVec2(x, top), high, ui.color(color))
-        ui.rects[f"lanes.bar.{number}"] = (x, field.top, x + field.pitch, field.floor)
+        ui.rects[f"runs.bar.{number}"] = (x, field.top, x + field.pitch, field.floor)
     if parting is not None and parting < len(comparison.answers[0].tokens):
         x = field.left + parting * field.pitch + (field.pitch - field.gap) / 2
         low, high = ImVec2(x, field.top), ImVec2(x, field.floor)
@@ -210,9 +210,9 @@ def draw_details(ui: Ui, comparison: RunComparison, number: int) -> None:
     text(ui, f"A {a:.1%}  ·  B {b:.1%}  ·  {change:+.1f} points", "muted", "small")
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     if imgui.begin_table("details", 2, imgui.TableFlags_.sizing_stretch_same, ImVec2(ui.u(96), 0)):
-        for lane, best in enumerate(token.alternatives):
+        for run, best in enumerate(token.alternatives):
             imgui.table_next_column()
-            text(ui, f"{'AB'[lane]} would say", "muted", "small")
+            text(ui, f"{'AB'[run]} would say", "muted", "small")
             for other in best:
                 _draw_row(ui, other, other.token == said.id)
         imgui.end_table()

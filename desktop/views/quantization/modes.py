@@ -8,7 +8,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
 from llm_lite.desktop.state.actions import Action, SetOptions
-from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization, ShowLanes
+from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization, ShowRuns
 from llm_lite.desktop.state.quant_state import Page
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.quantization import report, tensors
@@ -77,7 +77,7 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     actions: list[Action] = [SetOptions(options)] if options != state.options else []
     _draw_switching(state, ui)
     if button(ui, "quantization.compare", "Compare two modes", ICON_SCALE, COMPARE):
-        actions.append(ShowLanes(True))
+        actions.append(ShowRuns(True))
     free = state.quantization.work is None
     beside(ui, MEASURE_LABEL)
     if button(ui, "quantization.measure", MEASURE_LABEL, ICON_GAUGE, MEASURE, enabled=free):

@@ -1,4 +1,4 @@
-"""Two lanes: what they answer, how far they are apart, and that the chat's cache survives."""
+"""Two runs: what they answer, how far they are apart, and that the chat's cache survives."""
 
 import dataclasses
 import math
@@ -9,14 +9,14 @@ import pytest
 from llm_lite.core.engine.comparison import same
 from llm_lite.core.messages import (
     ChatMessage,
-    CompareLanes,
+    CompareRuns,
     Generate,
     GenerationFinished,
     GenerationStarted,
-    LaneFinished,
-    LaneReady,
-    LanesForced,
-    LaneToken,
+    RunFinished,
+    RunReady,
+    RunsForced,
+    RunToken,
     Stop,
     TaskFinished,
     TaskProgress,
@@ -29,19 +29,19 @@ OTHER = (ChatMessage("user", "Something else"),)
 
 def compare(client, a, b, sampling=GREEDY, request=7, messages=HELLO):
     before = len(client.events)
-    client.send(CompareLanes(request, messages, (a, b), sampling))
+    client.send(CompareRuns(request, messages, (a, b), sampling))
     finished = client.until(TaskFinished)
     assert finished.request == request
     events = client.events[before:]
     tokens = [
-        [e.token for e in events if isinstance(e, LaneToken) and e.lane == lane] for lane in (0, 1)
+        [e.token for e in events if isinstance(e, RunToken) and e.run == run] for run in (0, 1)
     ]
-    forced = [f for e in events if isinstance(e, LanesForced) for f in e.tokens]
+    forced = [f for e in events if isinstance(e, RunsForced) for f in e.tokens]
     return finished, tokens, forced, events
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_equal_lanes_say_the_same_and_do_not_diverge(client, tiny_llama, device, backend):
+def test_equal_runs_say_the_same_and_do_not_diverge(client, tiny_llama, device, backend):
     client.engine.device_lost(device)
     client.load(tiny_llama)
     alone = client.ask(1)[1]
@@ -53,10 +53,10 @@ def test_equal_lanes_say_the_same_and_do_not_diverge(client, tiny_llama, device,
         assert f.probabilities[0] == pytest.approx(f.probabilities[1], abs=1e-4)
         assert f.alternatives[0][0].probability == f.probabilities[0], "greedy: the likeliest"
         assert len(f.alternatives[0]) == len(f.alternatives[1]) == 5
-    ready = {e.lane: e for e in events if isinstance(e, LaneReady)}
+    ready = {e.run: e for e in events if isinstance(e, RunReady)}
     assert ready[0].shared and not ready[1].shared
     assert ready[1].executor.backend == backend and ready[0].weight_bytes > 0
-    told = [e.stats for e in events if isinstance(e, LaneFinished)]
+    told = [e.stats for e in events if isinstance(e, RunFinished)]
     assert all(s.new_tokens == 12 and s.decode_tok_s > 0 and s.ttft_ms > 0 for s in told)
 
 
@@ -82,8 +82,8 @@ def test_divergence_is_that_of_a_fresh_computation(client, tiny_llama):
         np.testing.assert_allclose(chosen, np.exp(row[index, a]), rtol=1e-3)
         best = [f.alternatives[found][0].token for f in forced]
         assert best == row.argmax(axis=1).tolist()
-    lanes = [e.lane for e in events if isinstance(e, LaneToken)]
-    assert lanes[:6] == [0, 1, 0, 1, 0, 1], "a token of each in turn"
+    runs = [e.run for e in events if isinstance(e, RunToken)]
+    assert runs[:6] == [0, 1, 0, 1, 0, 1], "a token of each in turn"
 
 
 def test_one_seed_for_both(client, tiny_llama):
@@ -99,7 +99,7 @@ def test_the_chat_finds_its_cache_again(client, tiny_llama):
     client.load(tiny_llama)
     client.ask(1)
     _, _, _, events = compare(client, exact(), exact(mode="fp16"), messages=OTHER)
-    assert any(e.shared for e in events if isinstance(e, LaneReady))
+    assert any(e.shared for e in events if isinstance(e, RunReady))
     client.send(Generate(2, HELLO, GREEDY))
     started = client.until(GenerationStarted)
     assert started.reused_tokens == started.prompt_tokens - 1
@@ -109,14 +109,14 @@ def test_the_chat_finds_its_cache_again(client, tiny_llama):
 def test_stop_keeps_what_was_said_and_compares_it(client, tiny_llama):
     client.load(tiny_llama)
     long = dataclasses.replace(GREEDY, max_new_tokens=100)
-    client.send(CompareLanes(7, HELLO, (exact(), exact(mode="fp16")), long))
-    client.until(LaneToken)
+    client.send(CompareRuns(7, HELLO, (exact(), exact(mode="fp16")), long))
+    client.until(RunToken)
     client.send(Stop())
     assert client.until(TaskFinished).message == ""
-    count = sum(e.lane == 0 for e in client.of(LaneToken))
+    count = sum(e.run == 0 for e in client.of(RunToken))
     assert 0 < count < 100
-    assert sum(len(e.tokens) for e in client.of(LanesForced)) == count
-    assert {e.stop_reason for e in client.of(LaneFinished)} == {"stopped"}
+    assert sum(len(e.tokens) for e in client.of(RunsForced)) == count
+    assert {e.stop_reason for e in client.of(RunFinished)} == {"stopped"}
     assert client.of(TaskProgress)
 
 

@@ -12,7 +12,7 @@ from llm_lite.core.messages import (
     CacheRewritten,
     ChatMessage,
     CompareGains,
-    CompareLanes,
+    CompareRuns,
     DropVariant,
     EngineOptions,
     Event,
@@ -51,7 +51,7 @@ COMMANDS = (
     Inspect(3, 1),
     MeasureCache(1, "key-norm", 0, 8),
     CompareGains(1),
-    CompareLanes(1, SAYS, (OPTIONS, replace(OPTIONS, mode="int4"))),
+    CompareRuns(1, SAYS, (OPTIONS, replace(OPTIONS, mode="int4"))),
     MeasureDivergence(1, "", OPTIONS, OPTIONS),
     MeasureModes(1, OPTIONS),
     ProfileStep(1, 1),
@@ -121,7 +121,7 @@ def expecting(state: AppState) -> AppState:
         cache=replace(state.cache, request=1),
         quantization=replace(
             state.quantization,
-            work=Work(1, "lanes"),
+            work=Work(1, "runs"),
             comparison=state.quantization.comparison or RunComparison(1, "why", (OPTIONS, OPTIONS)),
         ),
     )

@@ -66,7 +66,7 @@ def test_pictures(tour):
     names = " ".join(report["pictures"])
     for name in ("cache", "cache-hover", "cache-tokens", "cache-received", "cache-forgotten"):
         assert f"05-{name}.png" in report["pictures"]
-    for name in ("lanes", "lanes-token", "modes-measured", "modes-report", "modes-switched"):
+    for name in ("runs", "runs-token", "modes-measured", "modes-report", "modes-switched"):
         assert f"06-{name}.png" in report["pictures"]
     figures = ["figure-grid", "figure-heads", "figure-text"]
     for name in [v.name for v in VIEWS[1:]] + [p.name for p in PANELS] + ["executor", *figures]:

@@ -1,4 +1,4 @@
-"""The panel of weight modes and the two lanes, used through ImGui's input queue."""
+"""The panel of weight modes and the two runs, used through ImGui's input queue."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import (
     AnalyzeTensors,
-    CompareLanes,
+    CompareRuns,
     DropVariant,
     KeepVariant,
     LoadModel,
@@ -16,7 +16,7 @@ from llm_lite.core.messages import (
     Stop,
 )
 from llm_lite.desktop.state.quant_actions import SetQuantization
-from llm_lite.desktop.state.quant_state import LaneAnswer, LaneToken, RunComparison
+from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison, RunToken
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.quantization import divergence, tensors
 from llm_lite.desktop.views.quantization import report as quant_report
@@ -107,25 +107,25 @@ def test_a_mode_is_kept_on_disk(panel):
     assert len([c for c in engine.commands if isinstance(c, KeepVariant)]) == 1
 
 
-def test_lanes_from_the_prompt_to_the_mode_that_is_kept(panel):
+def test_runs_from_the_prompt_to_the_mode_that_is_kept(panel):
     one, engine = panel()
     one.robot.click("quantization.compare")
     choices = one.state.quantization.choices
-    assert choices.lanes[0].mode == "as-stored" and choices.lanes[1].mode == "int4"
-    one.robot.click("lanes.prompt")
+    assert choices.runs[0].mode == "as-stored" and choices.runs[1].mode == "int4"
+    one.robot.click("runs.prompt")
     one.robot.type("Tell me a story.")
-    one.robot.click("lanes.run")
+    one.robot.click("runs.start")
     one.robot.wait("both answers", at_rest)
-    command = last(engine, CompareLanes)
+    command = last(engine, CompareRuns)
     assert command.messages[-1].content == "Tell me a story."
     assert command.sampling.temperature == 0.0 and command.sampling.seed is not None
     held = one.state.quantization.comparison
     assert [answer.text for answer in held.answers] == [" ".join(SAID), " ".join(OTHER)]
     assert held.parting == PARTING and len(held.forced) == len(SAID)
     one.robot.frames(3)
-    for lane in "ab":
-        assert one.robot.shows(f"lanes.{lane}.token.{PARTING}")
-    one.robot.click("lanes.keep.b")
+    for run in "ab":
+        assert one.robot.shows(f"runs.{run}.token.{PARTING}")
+    one.robot.click("runs.keep.b")
     assert last(engine, Reconfigure).options.mode == "int4"
     assert not one.state.quantization.shown
 
@@ -135,38 +135,38 @@ def test_strip_and_tokens_point_at_the_same(panel, size):
     one, _ = panel(size)
     one.robot.click("quantization.compare")
     choose(one, prompt="Tell me a story.")
-    one.robot.click("lanes.run")
+    one.robot.click("runs.start")
     one.robot.wait("both answers", at_rest)
     one.robot.frames(3)
-    assert inside(one, "lanes.strip", "view.chat")
-    for name in (f"lanes.bar.{PARTING}", f"lanes.a.token.{PARTING}"):
+    assert inside(one, "runs.strip", "view.chat")
+    for name in (f"runs.bar.{PARTING}", f"runs.a.token.{PARTING}"):
         one.robot.point(name)
         one.robot.frames(2)
-        assert one.ui.memory["lanes.pointed"] == PARTING
+        assert one.ui.memory["runs.pointed"] == PARTING
     one.robot.leave()
     one.robot.frames(2)
-    assert one.ui.memory["lanes.pointed"] is None
+    assert one.ui.memory["runs.pointed"] is None
 
 
-def test_a_lane_has_a_type_of_cache(panel):
+def test_a_run_has_a_type_of_cache(panel):
     one, _ = panel()
     one.robot.click("quantization.compare")
-    one.robot.click("lanes.b.cache")
-    one.robot.click("lanes.b.cache.int8")
-    lanes = one.state.quantization.choices.lanes
-    assert [(lane.keys, lane.values) for lane in lanes] == [("fp16", "fp16"), ("int8", "int8")]
+    one.robot.click("runs.b.cache")
+    one.robot.click("runs.b.cache.int8")
+    runs = one.state.quantization.choices.runs
+    assert [(run.keys, run.values) for run in runs] == [("fp16", "fp16"), ("int8", "int8")]
 
 
 def test_a_comparison_can_be_stopped(panel):
     one, engine = panel(delay=0.05)
     one.robot.click("quantization.compare")
     choose(one, prompt="Tell me a story.")
-    one.robot.click("lanes.run")
+    one.robot.click("runs.start")
     one.robot.wait("a token", lambda s: bool(s.quantization.comparison.answers[0].tokens))
-    one.robot.click("lanes.run")
+    one.robot.click("runs.start")
     assert isinstance(engine.commands[-1], Stop)
     one.robot.wait("its end", at_rest)
-    assert not one.state.quantization.problem("lanes"), "a person knows what was stopped"
+    assert not one.state.quantization.problem("runs"), "a person knows what was stopped"
     assert len(one.state.quantization.comparison.answers[0].tokens) < len(SAID)
 
 
@@ -222,17 +222,15 @@ def test_cells_of_a_report():
 
 
 def tokens(*ids):
-    return tuple(LaneToken(number, "x", 0.5) for number in ids)
+    return tuple(RunToken(number, "x", 0.5) for number in ids)
 
 
 def test_what_is_said_of_two_answers():
-    same = RunComparison(
-        1, "p", (), (LaneAnswer(tokens=tokens(1, 2)), LaneAnswer(tokens=tokens(1)))
-    )
+    same = RunComparison(1, "p", (), (RunAnswer(tokens=tokens(1, 2)), RunAnswer(tokens=tokens(1))))
     assert same.parting is None and divergence.summary(same) == "the same so far"
     ended = replace(same.answers[1], stop_reason="end")
     assert same.with_answer(1, ended).parting == 1, "it ended there, the other did not"
-    other = same.with_answer(1, LaneAnswer(tokens=tokens(1, 3)))
+    other = same.with_answer(1, RunAnswer(tokens=tokens(1, 3)))
     assert divergence.summary(other) == "diverge at token 2"
 
 
@@ -246,7 +244,7 @@ def test_scales_of_the_strips():
 
 
 def test_a_tip_has_room_for_its_words(panel, monkeypatch):
-    """Five tokens of each lane, in columns of equal width."""
+    """Five tokens of each run, in columns of equal width."""
     drawn, draw_row = [], divergence._draw_row
 
     def watched(*arguments):
@@ -258,9 +256,9 @@ def test_a_tip_has_room_for_its_words(panel, monkeypatch):
     one, _ = panel()
     one.robot.click("quantization.compare")
     choose(one, prompt="Tell me a story.")
-    one.robot.click("lanes.run")
+    one.robot.click("runs.start")
     one.robot.wait("both answers", at_rest)
-    one.robot.point(f"lanes.bar.{PARTING}")
+    one.robot.point(f"runs.bar.{PARTING}")
     drawn.clear()
     one.robot.frames(3)
     assert len(drawn) == 30 and min(drawn) > one.ui.u(40)
