@@ -81,12 +81,12 @@ def test_what_is_refused(tiny_llama, tmp_path, capsys, problem):
 
 
 def test_what_would_not_fit_is_refused_before_the_work(tiny_llama, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("llm_lite.cli.attention.available_bytes", lambda: 60_000)
+    monkeypatch.setattr("llm_lite.core.inspect.text_maps.available_bytes", lambda: 60_000)
     monkeypatch.setattr(loader, "start", None)  # nobody gets there
     assert attention(tiny_llama, tmp_path / "x.npz", "--tokens", comma([5] * 128)) == 1
     text = sentence(capsys)
     assert "maps of 2 layers, 4 heads and 128 x 128 tokens take 0.5 MiB of memory" in text
-    assert "choose fewer with --layers and --heads" in text
+    assert "choose fewer layers and heads" in text
 
 
 @pytest.mark.parametrize("place", ["no/such/x.npz", ".", "n" * 300])

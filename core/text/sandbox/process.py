@@ -19,7 +19,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import llm_lite
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.text.sandbox.frames import read_frame, write_frame
 from llm_lite.core.text.sandbox.limits import Limits
@@ -33,7 +32,7 @@ from llm_lite.core.text.sandbox.worker import main
 main()
 """
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "PATH", "TZ")
-_ROOT = Path(llm_lite.__file__).resolve().parents[1]  # where the package `llm_lite` lies
+_ROOT = Path(sys.modules["llm_lite"].__path__[0]).resolve().parent  # where the package lies
 
 
 _POLL_SECONDS = 0.02  # how long a cancellation may go unnoticed

@@ -1,0 +1,78 @@
+"""Attention maps of a whole text at once, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.attention import AttentionSource, head_maps
+from llm_lite.core.metrics.memory import available_bytes
+
+if TYPE_CHECKING:
+    from llm_lite.core.generation.session import Session
+    from llm_lite.core.models.model import ModelShape
+
+EVERY_QUERY = 1 << 62  # bytes: a budget for queries without an end
+_WORKING_MAPS = 4  # of one head, while it is computed
+
+
+def check_maps(
+    tokens: Sequence[int], layers: Sequence[int], heads: Sequence[int], shape: ModelShape
+) -> None:
+    """Say before the work what would fail in it: RequestError."""
+    n = len(tokens)
+    if n < 2:
+        raise RequestError(f"attention needs a text of two tokens or more, this one has {n}")
+    if n > shape.trained_context:
+        raise RequestError(
+            f"the text has {n} tokens, the model was trained for {shape.trained_context}"
+        )
+    for what, chosen, count in (("layer", layers, shape.layers), ("head", heads, shape.heads)):
+        for number in chosen:
+            if not 0 <= number < count:
+                raise RequestError(
+                    f"{what} {number} is not in the model, which has {what}s 0 to {count - 1}"
+                )
+    left = available_bytes()
+    if left is not None and 4 * n * n * (len(layers) * len(heads) + _WORKING_MAPS) > left:
+        raise RequestError(_too_large(layers, heads, n, left))
+
+
+def text_maps(
+    source: AttentionSource,
+    session: Session,
+    tokens: Sequence[int],
+    layers: Sequence[int],
+    heads: Sequence[int],
+) -> NDArray[np.float32]:
+    """Probabilities float32 [layers, heads, n, n] of n tokens: row by row, who looks at whom.
+
+    The executor keeps all queries (EVERY_QUERY) and whole caches. Raises RequestError where there
+    is too little memory, NotFiniteError where weights are no numbers.
+    """
+    session.prefill(tokens)
+    n = len(tokens)
+    try:
+        maps = np.empty((len(layers), len(heads), n, n), np.float32)
+    except MemoryError:
+        raise RequestError(_too_large(layers, heads, n, None)) from None
+    for index, layer in enumerate(layers):
+        head_maps(source, layer, heads, maps[index])
+    return maps
+
+
+def _too_large(layers: Sequence[int], heads: Sequence[int], n: int, left: int | None) -> str:
+    size = 4 * len(layers) * len(heads) * n * n
+    free = "" if left is None else f", of which {_gib(left)} are available"
+    return (
+        f"maps of {len(layers)} layers, {len(heads)} heads and {n} x {n} tokens take {_gib(size)} "
+        f"of memory{free}: choose fewer layers and heads, or a shorter text"
+    )
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 1 << 30 else f"{size / 2**20:.1f} MiB"
