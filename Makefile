@@ -2,7 +2,7 @@
 # make test   set up what is missing and pass the tests
 # make check  everything a change must pass: format, lint, types, layers, tests
 # make fuzz   50,000 malformed inputs over every door of the program, in processes with limits
-# make bench  measure us and llama.cpp in turns and write the table of the README
+# make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
 # make bench-vulkan  the same on Vulkan's device; building llama.cpp for it takes glslc
 PYTHON ?= python3
@@ -59,16 +59,16 @@ fuzz: setup-test
 # quiet machine.
 bench: setup-test
 	$(BIN)/python -m tests.bench.peers
-	$(BIN)/python -m tests.bench.compare --json tests/bench/results/cpu.json --readme README.md
+	$(BIN)/python -m tests.bench.compare --json tests/bench/results/cpu.json --page docs/speed.md
 	$(BIN)/python -m tests.bench.gemma3n --json tests/bench/results/gemma3n.json
 
 bench-avx2: setup-test
 	$(BIN)/python -m tests.bench.peers --avx2
-	$(BIN)/python -m tests.bench.compare --isa avx2 --repeat 3 --json tests/bench/results/avx2.json --readme README.md
+	$(BIN)/python -m tests.bench.compare --isa avx2 --repeat 3 --json tests/bench/results/avx2.json --page docs/speed.md
 
 bench-vulkan: setup-test
 	$(BIN)/python -m tests.bench.peers --vulkan
-	$(BIN)/python -m tests.bench.compare --backend vulkan --repeat 3 --json tests/bench/results/vulkan.json --readme README.md
+	$(BIN)/python -m tests.bench.compare --backend vulkan --repeat 3 --json tests/bench/results/vulkan.json --page docs/speed.md
 
 clean:
 	rm -rf build $(VENV)

@@ -1,6 +1,6 @@
 """llama.cpp and llm-lite on one machine in one run, in turns; the table is written by script.
 
-    python -m tests.bench.compare [--backend vulkan | --isa avx2] [--repeat 5] [--readme README.md]
+    python -m tests.bench.compare [--backend vulkan | --isa avx2] [--repeat 5] [--page PAGE.md]
         [--json FILE]
 
 Every round measures the memory, the peer and us, one after the other, with the same numbers of
@@ -254,9 +254,9 @@ def main() -> int:
     print(table)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
-    if arguments.readme:
-        page = insert(arguments.readme.read_text(), table, markers_of(report))
-        arguments.readme.write_text(page)
+    if arguments.page:
+        page = insert(arguments.page.read_text(), table, markers_of(report))
+        arguments.page.write_text(page)
     return 0
 
 
@@ -269,7 +269,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", nargs="*", help="modes of ours; all are left out")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--readme", type=Path, help="replace the table between its markers")
+    parser.add_argument("--page", type=Path, help="replace the table between its markers")
     arguments = parser.parse_args()
     if arguments.isa and arguments.backend != "cpu":
         parser.error("--isa is of the backend cpu")

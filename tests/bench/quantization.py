@@ -2,7 +2,7 @@
 
     python -m tests.bench.quantization --text FILE --matrices FILE [--calibration FILE]
                                        [--model MODEL] [--bytes 40000] [--large MODEL]
-                                       [--readme README.md]
+                                       [--page docs/quantization.md]
 
 Every number is one of `llm-lite perplexity` or `llm-lite quantize`, run as a person would; the
 commands stand beside the numbers in the report. `--text` is English prose; calibration is done with
@@ -71,10 +71,8 @@ def main() -> None:
         verdict = "met" if row["kld_mean"] <= row["limit"] else "MISSED"
         print(f"{row['name']:22} {row['kld_mean']:.3g} of {row['limit']:g}: {verdict}")
     print(json.dumps({k: report[k] for k in ("matrices", "memory", "sharing")}, indent=1))
-    if options.readme is not None:
-        options.readme.write_text(
-            insert(options.readme.read_text(), markdown(report), (BEGIN, END))
-        )
+    if options.page is not None:
+        options.page.write_text(insert(options.page.read_text(), markdown(report), (BEGIN, END)))
 
 
 def _options() -> argparse.Namespace:
@@ -87,7 +85,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--matrices", type=Path, required=True)
     parser.add_argument("--large", help="a model to measure the memory of quantizing with")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--readme", type=Path, help="a page whose table is written anew")
+    parser.add_argument("--page", type=Path, help="a page whose table is written anew")
     return parser.parse_args()
 
 

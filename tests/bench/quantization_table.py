@@ -1,4 +1,4 @@
-"""The report of `tests.bench.quantization` as Markdown for the README."""
+"""The report of `tests.bench.quantization` as Markdown for docs/quantization.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's table is the one of the stored report."""
+"""The page's table is the one of the stored report."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.bench.quantization_table import BEGIN, END, markdown
 from tests.bench.table import insert
 from tests.paths import ROOT
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "quantization.md"
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +17,8 @@ def report():
     return json.loads(RESULTS.read_text())
 
 
-def test_the_readme_shows_the_stored_report(report):
-    page = README.read_text()
+def test_the_page_shows_the_stored_report(report):
+    page = PAGE.read_text()
     assert insert(page, markdown(report), (BEGIN, END)) == page
 
 

@@ -1,4 +1,4 @@
-"""The README's table is made from a report, between markers."""
+"""The table of docs/speed.md is made from a report, between markers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.bench.table import (
 from tests.paths import ROOT
 
 RESULTS = Path(__file__).with_name("results")
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "speed.md"
 
 
 def spread(*values: float) -> dict[str, float]:
@@ -84,9 +84,9 @@ def test_each_kind_of_report_has_a_place_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["cpu", "avx2", "vulkan"])
-def test_the_readme_shows_the_stored_report(name: str) -> None:
+def test_the_page_shows_the_stored_report(name: str) -> None:
     report = json.loads((RESULTS / f"{name}.json").read_text())
-    page = README.read_text()
+    page = PAGE.read_text()
     assert insert(page, markdown(report), markers_of(report)) == page
 
 
