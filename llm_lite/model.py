@@ -16,6 +16,7 @@ from llm_lite.core.generation.answer import encode
 from llm_lite.core.generation.prompt import check_size
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
@@ -59,7 +60,7 @@ class Model:
     Wherever a text is taken, ids of tokens are too.
     """
 
-    def __init__(self, file: loader.ModelFile, options: EngineOptions) -> None:
+    def __init__(self, file: ModelFile, options: EngineOptions) -> None:
         self._file, self._options = file, options
         self._runner = loader.start(file, options, None, lambda *_: None, every_output=True)
 

@@ -19,7 +19,7 @@ from llm_lite.core.files.mapping import let_go
 from llm_lite.core.files.text_input import read_text
 from llm_lite.core.files.writing import unwritable
 from llm_lite.core.formats.tensor import files_of, find_non_finite, not_finite
-from llm_lite.core.loading.loader import ModelFile
+from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket

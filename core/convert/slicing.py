@@ -24,7 +24,8 @@ from llm_lite.core.formats.safetensors.writer import TensorToWrite, write_safete
 from llm_lite.core.formats.tensor import files_of
 from llm_lite.core.formats.variant.reader import MANIFEST_FILE, METADATA_FILE, identity_of, to_json
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
-from llm_lite.core.loading.sources import HuggingFaceSource, ModelSource, VariantSource, open_source
+from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.sources import HuggingFaceSource, VariantSource, open_source
 from llm_lite.core.loading.verification import Part, require_sound, tensor_parts
 
 _BESIDE = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.formats.header import quote
 from llm_lite.core.formats.tensor import TensorData, files_of
 from llm_lite.core.formats.variant.reader import identity_of
-from llm_lite.core.loading.sources import SLICE_FILE, ModelSource, open_source
+from llm_lite.core.loading.model_source import SLICE_FILE, ModelSource
 from llm_lite.core.loading.verification import Part, require_sound
 from llm_lite.core.models.gemma3n import PER_LAYER_TABLE, config_of
 from llm_lite.core.text.chat_template import ChatTemplate
@@ -93,8 +93,9 @@ def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
         folder.put()
 
 
-def open_view(folder: Path) -> SliceSource:
-    """FileError where slice.json is wrong, or its source is gone or another one now."""
+def open_view(folder: Path, open_source: Callable[[Path], ModelSource]) -> SliceSource:
+    """The view in a folder; `open_source` opens what it is a view of. FileError where slice.json is
+    wrong, or its source is gone or another one now."""
     path = folder / SLICE_FILE
     value = read_object(path)
     if value.get("layout_version") != _LAYOUT_VERSION:

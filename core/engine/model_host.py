@@ -28,6 +28,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.kept_variants import find
+from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.verification import Verification
 from llm_lite.core.messages import (
     EngineOptions,
@@ -66,7 +67,7 @@ class ModelHost:
     ) -> None:
         self.device = device
         self.variants = variants
-        self.file: loader.ModelFile | None = None
+        self.file: ModelFile | None = None
         self.runner: loader.Runner | None = None
         self.options = EngineOptions()
         self._verification = Verification()
@@ -113,13 +114,11 @@ class ModelHost:
         self._verification.add(runner.unchecked)
         return True
 
-    def _install(
-        self, file: loader.ModelFile, runner: loader.Runner, options: EngineOptions
-    ) -> bool:
+    def _install(self, file: ModelFile, runner: loader.Runner, options: EngineOptions) -> bool:
         """Into the place of what is in use, unless that belongs to a successor by now."""
         with self._lock:
             if self._is_left:
-                old_file: loader.ModelFile | None = file
+                old_file: ModelFile | None = file
                 old_runner: loader.Runner | None = runner
             else:
                 old_file, old_runner = self.file, self.runner
@@ -191,7 +190,7 @@ class ModelHost:
 
     def _make_way(
         self,
-        file: loader.ModelFile,
+        file: ModelFile,
         options: EngineOptions,
         progress: loader.Progress,
         problem: LlmLiteError,
@@ -214,7 +213,7 @@ class ModelHost:
         self._take_over(runner, old, kept)
 
     def _begin(
-        self, file: loader.ModelFile, options: EngineOptions, progress: loader.Progress
+        self, file: ModelFile, options: EngineOptions, progress: loader.Progress
     ) -> loader.Runner:
         """As `_start`, but lack of memory passes through while there is some to be freed."""
         try:
@@ -227,7 +226,7 @@ class ModelHost:
         return self._start(file, options, progress)
 
     def _start(
-        self, file: loader.ModelFile, options: EngineOptions, progress: loader.Progress
+        self, file: ModelFile, options: EngineOptions, progress: loader.Progress
     ) -> loader.Runner:
         """A runner as asked for; the C++ executor where the device fails."""
         try:
@@ -290,7 +289,7 @@ class ModelHost:
         runner, self.runner = self.runner, None
         self._close(None, runner)
 
-    def _close(self, file: loader.ModelFile | None, runner: loader.Runner | None) -> None:
+    def _close(self, file: ModelFile | None, runner: loader.Runner | None) -> None:
         if runner is not None:
             try:
                 runner.close()

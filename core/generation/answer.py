@@ -13,7 +13,8 @@ from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation import prompt
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import PLAIN, PrefillOptions, Session
-from llm_lite.core.loading.loader import ModelFile, Runner
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import (
     Alternative,
     CacheRewritten,

@@ -21,7 +21,7 @@ from llm_lite.core.files.mapping import NO_FILES, MappedFiles
 from llm_lite.core.finite import Values, checked
 from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.generation.sampling import Sampler, TokenChoice, score_token
-from llm_lite.core.inspect.attention import ring_tensor
+from llm_lite.core.inspect.attention import Committed, ring_tensor
 from llm_lite.core.inspect.head_gains import HeadGains
 from llm_lite.core.kv_cache.contents import KvCache, Prefix, good, usable
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
@@ -37,17 +37,6 @@ from llm_lite.core.messages import Gains, Overflow, SamplingOptions
 from llm_lite.core.plan.step import Step
 
 PrefillProgress = Callable[[int, int], None]  # tokens done, tokens in all
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What the cache and the query rings hold between two steps."""
-
-    version: int  # grows with every change
-    length: int  # positions in the cache
-    rows: range  # positions whose queries are kept
-    epoch: int = 0  # grows when equal tokens may have other keys than before
-    oldest: tuple[int, ...] = ()  # by owner of a cache, the first position whose key it has
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,6 @@ def draw(logits: F32, options: SamplingOptions, recent: Sequence[int], uniform: 
 def _kernels() -> Any:
     from llm_lite_kernels import _cpp
 
-    from llm_lite.core.exec.cpu.executor import isa_name
+    from llm_lite.core.processor import isa_name
 
     return _cpp.Logits(isa_name())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from llm_lite.core.quant import rows as state_rows
 
 if TYPE_CHECKING:
     from llm_lite.core.exec.executor import Executor
-    from llm_lite.core.generation.session import Session
     from llm_lite.core.gpu.pipelines import BufferRange
 
 
@@ -55,6 +55,27 @@ def ring_tensor(program: Program) -> Tensor | None:
     return next((t for t in plan.tensors if t.name in names), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What the cache and the query rings hold between two steps."""
+
+    version: int  # grows with every change
+    length: int  # positions in the cache
+    rows: range  # positions whose queries are kept
+    epoch: int = 0  # grows when equal tokens may have other keys than before
+    oldest: tuple[int, ...] = ()  # by owner of a cache, the first position whose key it has
+
+
+class CommittedSession(Protocol):
+    """What a source of maps asks of a session, from any thread."""
+
+    committed: Committed
+
+    def tokens(self) -> tuple[int, ...]: ...
+
+    def checked(self, values: NDArray[np.float32], what: str) -> NDArray[np.float32]: ...
+
+
 class AttentionSource:
     """Queries, keys and tokens of the running model, to be read from any thread and not written.
 
@@ -64,7 +85,7 @@ class AttentionSource:
     model was unloaded or moved to another executor) `hold` says so and the engine has a new source.
     """
 
-    def __init__(self, executor: Executor, session: Session, note: str = "") -> None:
+    def __init__(self, executor: Executor, session: CommittedSession, note: str = "") -> None:
         self._executor = executor
         self._session = session
         self._state = threading.Condition()

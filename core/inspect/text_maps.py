@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,16 @@ from llm_lite.core.inspect.attention import AttentionSource, head_maps
 from llm_lite.core.metrics.memory import available_bytes
 
 if TYPE_CHECKING:
-    from llm_lite.core.generation.session import Session
     from llm_lite.core.models.model import ModelShape
 
 EVERY_QUERY = 1 << 62  # bytes: a budget for queries without an end
 _WORKING_MAPS = 4  # of one head, while it is computed
+
+
+class Prefills(Protocol):
+    """The session whose cache a source of maps shows."""
+
+    def prefill(self, prompt: Sequence[int], /) -> object: ...
 
 
 def check_maps(
@@ -44,7 +49,7 @@ def check_maps(
 
 def text_maps(
     source: AttentionSource,
-    session: Session,
+    session: Prefills,
     tokens: Sequence[int],
     layers: Sequence[int],
     heads: Sequence[int],

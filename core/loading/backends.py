@@ -158,7 +158,7 @@ def activations(
         return asked
     fast = False
     if choice.backend == "cpu":
-        from llm_lite.core.exec.cpu.executor import has_integer_dot
+        from llm_lite.core.processor import has_integer_dot
 
         fast = has_integer_dot()
     elif choice.device is not None and _is_large(shape):
@@ -208,7 +208,7 @@ def device_name(choice: ExecutorChoice) -> str:
         assert choice.device is not None
         return choice.device.info.name
     if choice.backend == "cpu":
-        from llm_lite.core.exec.cpu.executor import processor_name
+        from llm_lite.core.processor import processor_name
 
         return processor_name()
     return "NumPy"

@@ -18,9 +18,9 @@ from llm_lite.core.formats.variant.reader import (
     was_variant,
 )
 from llm_lite.core.hub import catalog
+from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.sources import (
     GgufSource,
-    ModelSource,
     VariantSource,
     folder_of,
     open_source,

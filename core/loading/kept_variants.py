@@ -8,7 +8,6 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.folders import remove_folder, tidy
@@ -19,10 +18,8 @@ from llm_lite.core.formats.variant.reader import (
     listed_files,
     open_variant,
 )
+from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import MODES, Mode
-
-if TYPE_CHECKING:
-    from llm_lite.core.loading.loader import ModelFile
 
 SAMPLE = 4096  # bytes of each tensor
 _DIGITS = 16  # of the identity, in a folder's name

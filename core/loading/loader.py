@@ -7,8 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -21,26 +20,25 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.kept_variants import open_weights
-from llm_lite.core.loading.sources import ModelSource, open_source
+from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.verification import Part, variant_parts, verify, worth_releasing
 from llm_lite.core.messages import (
     CacheLayerInfo,
     CacheLayout,
     EngineOptions,
     ExecutorInfo,
-    Mode,
     ModelInfo,
 )
 from llm_lite.core.metrics.memory import available_bytes, cache_memory, give_back
-from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_bytes, cache_layers
 from llm_lite.core.plan.plan import Program, tensor_row_bytes
 from llm_lite.core.quant.modes import MODES, common_room, convert, mode_bytes, promoted
-from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.sandbox.process import sandbox
-from llm_lite.core.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
@@ -49,22 +47,6 @@ Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
 Warn = Callable[[str], None]
 
 DEFAULT_CONTEXT = 8192  # tokens, where the model was trained for as many
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFile:
-    """A model file understood, whatever runs it."""
-
-    path: Path
-    file: ModelSource
-    model: Model
-    tokenizer: Tokenizer
-    template: ChatTemplate
-    size: int  # bytes
-    kept: dict[Mode, Path] = field(default_factory=dict)  # variants on disk
-
-    def close(self) -> None:
-        self.file.close()
 
 
 @dataclass(slots=True)
@@ -385,7 +367,7 @@ def _executor_info(
 
 def _threads(choice: backends.ExecutorChoice, options: EngineOptions) -> int:
     if choice.backend == "cpu":
-        from llm_lite.core.exec.cpu.executor import default_threads
+        from llm_lite.core.processor import default_threads
 
         return options.threads or default_threads()
     return os.cpu_count() or 1

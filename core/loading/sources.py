@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
@@ -26,50 +26,12 @@ from llm_lite.core.formats.variant.reader import (
     open_variant,
     was_variant,
 )
+from llm_lite.core.loading.model_source import SLICE_FILE, ModelSource
 from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
 _Folder = TypeVar("_Folder", HuggingFaceFolder, VariantFolder)
-SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/convert/slicing_view.py
-
-
-class ModelSource(Protocol):
-    """Tensors handed out stay valid after `close`."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def metadata(self) -> Mapping[str, Any]: ...
-    @property
-    def tensors(self) -> Mapping[str, TensorData]: ...
-    @property
-    def nbytes(self) -> int:
-        """Size of the files, as they were when they were opened."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was left out, a sentence each."""
-        ...
-
-    @property
-    def checked_later(self) -> bool:
-        """Whether weights were found to be finite numbers when the file was written, so that it is
-        enough to check the files while the model is in use."""
-        ...
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """What of the files can be checked."""
-        ...
-
-    def tokenizer(self, rows: int) -> Tokenizer:
-        """One that has as many ids as the embedding has rows; FileError where it cannot."""
-        ...
-
-    def template(self, tokenizer: Tokenizer) -> ChatTemplate: ...
-    def close(self) -> None: ...
 
 
 def open_source(path: Path, progress: Callable[[float], None] | None = None) -> ModelSource:
@@ -79,7 +41,7 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
         if (folder / SLICE_FILE).is_file():
             from llm_lite.core.convert.slicing_view import open_view
 
-            return open_view(folder)
+            return open_view(folder, open_source)
         if was_variant(folder):
             return VariantSource(open_variant(folder))
         return HuggingFaceSource(open_huggingface(folder))

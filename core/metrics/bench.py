@@ -141,7 +141,7 @@ def read_gb_s(runner: Runner) -> float:
 
         assert runner.choice.device is not None
         return device_read_gb_s(runner.choice.device)
-    from llm_lite.core.exec.cpu.executor import read_gb_s as cpu_read_gb_s
+    from llm_lite.core.processor import read_gb_s as cpu_read_gb_s
 
     return cpu_read_gb_s(runner.executor_info.threads)
 

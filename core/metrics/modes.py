@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import DeviceError, RequestError, UnsupportedError
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.loader import ModelFile
+from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import EngineOptions, Mode, ModeSpeed
 from llm_lite.core.metrics.bench import bench
 from llm_lite.core.metrics.memory import available_bytes, give_back

@@ -20,7 +20,7 @@ def encode(name: str, values: F32, importance: F32 | None = None) -> NDArray[np.
         return FORMATS[name].quantize(values)
     from llm_lite_kernels import _cpp
 
-    from llm_lite.core.exec.cpu.executor import default_threads, isa_name
+    from llm_lite.core.processor import default_threads, isa_name
 
     if importance is None:
         importance = np.ones(values.shape[1], np.float32)

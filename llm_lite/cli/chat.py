@@ -6,7 +6,7 @@ import argparse
 import sys
 from dataclasses import asdict
 
-from llm_lite.cli.conversation.conversation import Conversation, checked, converse
+from llm_lite.cli.conversation.conversation import Conversation, checked
 from llm_lite.cli.main import engine_options, sampling_options
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import generate, wait_for_model
@@ -75,5 +75,7 @@ def _converse(
         raw=arguments.raw,
         system=checked(arguments.system or "", "--system"),
     )
+    from llm_lite.cli.conversation.loop import converse  # an answer to one question needs no editor
+
     converse(talk)
     return 0

@@ -8,11 +8,11 @@ from typing import Any
 
 from llm_lite.cli.main import engine_options
 from llm_lite.cli.terminal.output import say, show, show_json, warn
-from llm_lite.core.exec.cpu.executor import cpu_features, default_threads, isa_name, processor_name
 from llm_lite.core.gpu.device import list_devices
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.metrics.modes import measure_modes, recommend
+from llm_lite.core.processor import cpu_features, default_threads, isa_name, processor_name
 
 
 def run(arguments: argparse.Namespace) -> int:

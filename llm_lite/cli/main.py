@@ -333,9 +333,3 @@ def _version() -> str:
         return version("llm-lite")
     except PackageNotFoundError:  # run from a source tree that was not installed
         return "0 (not installed)"
-
-
-if __name__ == "__main__":
-    from llm_lite.cli.entry import main as program
-
-    sys.exit(program())

@@ -13,7 +13,7 @@ from llm_lite.cli.main import engine_options
 from llm_lite.cli.terminal.output import overwrite, show, show_json, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.loader import ModelFile
+from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import DivergenceReport, EngineOptions
 from llm_lite.core.metrics.perplexity import measure, read_chunks
 

@@ -24,13 +24,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from llm_lite.core.exec.cpu.executor import default_threads, isa_name, processor_name
 from llm_lite.core.gpu.info import DeviceInfo
 from llm_lite.core.hub import catalog
 from llm_lite.core.loading.loader import Runner, open_model, start
 from llm_lite.core.messages import EngineOptions, Mode
 from llm_lite.core.messages.options import Backend
 from llm_lite.core.metrics.bench import Spread, read_bytes_per_token, read_gb_s, run_once
+from llm_lite.core.processor import default_threads, isa_name, processor_name
 from tests.bench import peers
 from tests.bench.table import insert, markdown, markers_of
 

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from llm_lite.core.convert.synthetic import Form, write_synthetic
-from llm_lite.core.exec.cpu.executor import default_threads
 from llm_lite.core.loading.loader import open_model, start
 from llm_lite.core.messages import EngineOptions
+from llm_lite.core.processor import default_threads
 from tests.bench import peers
 from tests.bench.compare import Peer, Sizes, compare, machine, our_runner
 

@@ -25,8 +25,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.exec.cpu.executor import default_threads, isa_name, processor_name
 from llm_lite.core.hub import catalog
+from llm_lite.core.processor import default_threads, isa_name, processor_name
 from tests.bench.quantization_matrices import compare_matrices
 from tests.bench.quantization_memory import measure_quantizing, measure_sharing, run_command
 from tests.bench.quantization_table import BEGIN, END, markdown

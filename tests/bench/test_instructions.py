@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from llm_lite.core.exec.cpu.executor import available_isas
 from llm_lite.core.messages import Mode
 from llm_lite.core.plan.step import Step
+from llm_lite.core.processor import available_isas
 from tests.bench import instructions
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from llm_lite.cli.conversation import line_editor
+from llm_lite.cli.conversation import loop
 from llm_lite.cli.main import main
 from tests.cli.terminal_runs import GREEDY, NUMPY, sentence, spawn
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
@@ -101,7 +101,7 @@ def test_a_conversation(tiny_llama, capsys, monkeypatch):
         except StopIteration:
             raise EOFError from None
 
-    monkeypatch.setattr(line_editor, "make_editor", lambda commands: answer)
+    monkeypatch.setattr(loop, "make_editor", lambda commands: answer)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     assert chat(tiny_llama, "--overflow", "stop", tokens=4) == 0
     err = capsys.readouterr().err

@@ -192,7 +192,7 @@ def test_a_file_of_somebody_else_in_the_destination(source, tmp_path, capsys):
 
 def start(*arguments):
     return subprocess.Popen(
-        [sys.executable, "-m", "llm_lite.cli.main", "quantize", *map(str, arguments)],
+        [sys.executable, "-m", "llm_lite", "quantize", *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

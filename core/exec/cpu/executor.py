@@ -6,13 +6,9 @@ Weights are read as `cpu_weights` says; state and scratch are the executor's own
 from __future__ import annotations
 
 import itertools
-import os
-import platform
 import sys
 import time
 from collections.abc import Collection, Mapping
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 from llm_lite_kernels import _cpp
@@ -26,6 +22,7 @@ from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
+from llm_lite.core.processor import available_isas, default_threads
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
 
@@ -37,7 +34,6 @@ _OPS = tuple(OPS)
 _MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 3, 6
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
-_BANDWIDTH_BYTES = 256 * 10**6
 _MAX_THREADS = 1024
 _TOKENS_HELD = 64  # whose rows of tables stay in memory
 _SLICE_US = 20_000  # how long the C++ side runs before Python looks for a wish to stop
@@ -235,58 +231,6 @@ class CpuExecutor:
         if tensor.kind is Kind.STATE:
             return int(np.asarray(self._state[tensor.name]).ctypes.data)
         return int(np.asarray(self._arena).ctypes.data) + tensor.offset
-
-
-def cpu_features() -> dict[str, bool]:
-    """The features that some build of the kernels makes use of: whether this processor has them."""
-    return dict(_cpp.cpu_features())
-
-
-def available_isas() -> list[str]:
-    """Builds of the kernels that can run here, slowest first; LLM_LITE_ISA leaves out the higher.
-
-    Raises RequestError if LLM_LITE_ISA names none of them.
-    """
-    names: list[str] = _cpp.available_isas()
-    limit = os.environ.get("LLM_LITE_ISA")
-    if not limit:
-        return names
-    if limit not in names:
-        raise RequestError(f"LLM_LITE_ISA is {limit!r}, expected one of {', '.join(names)}")
-    return names[: names.index(limit) + 1]
-
-
-def has_integer_dot() -> bool:
-    """Whether int8 activations pay: 8-bit products of vectors, not of single values."""
-    return isa_name() not in ("scalar", "neon")
-
-
-def default_threads() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@cache
-def processor_name() -> str:
-    """As the system calls it: "AMD EPYC 9555"."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def isa_name() -> str:
-    """The build of the kernels that an executor gets unless it asks for another."""
-    return available_isas()[-1]
-
-
-def read_gb_s(threads: int = 0) -> float:
-    """GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all threads."""
-    return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
 
 
 def _choose_threads(asked: int) -> int:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import Answer, generate, report, wait_for
-from llm_lite.cli.terminal.output import say, warn
+from llm_lite.cli.terminal.output import say
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
     CacheRewritten,
     CacheStatus,
@@ -135,49 +133,6 @@ class Conversation:
             self.forgotten = True
             say(_what_was_forgotten(answer.rewritten, self.model.context))
         return answer
-
-
-def converse(talk: Conversation) -> None:
-    """Read lines and answer them until the person leaves."""
-    from llm_lite.cli.conversation.commands import COMMANDS, is_command, run_command
-    from llm_lite.cli.conversation.line_editor import make_editor
-
-    say(
-        f"{talk.model.name} on {talk.executor.device}. "
-        "Ctrl-C stops an answer, Ctrl-D leaves, /help says what else there is."
-    )
-    read = make_editor(COMMANDS)
-    while not talk.over:
-        line = _read(read, talk)
-        if line is None:
-            return
-        try:
-            if is_command(line):
-                run_command(talk, line)
-            elif line.strip():
-                talk.ask(checked(line.removeprefix("/") if line.startswith("//") else line))
-        except LlmLiteError as error:
-            warn(str(error))
-        except KeyboardInterrupt:  # the second one during an answer, or one between two answers
-            interrupts.answered()
-            say("")
-
-
-def _read(read: Callable[[str], str], talk: Conversation) -> str | None:
-    """A line, "" where it was cleared or is no text; None at the end."""
-    draft, talk.draft = talk.draft, ""
-    try:
-        return read(draft)
-    except EOFError:
-        say("")
-        return None
-    except KeyboardInterrupt:
-        interrupts.answered()
-        say("")
-        return ""
-    except LlmLiteError as error:
-        warn(str(error))
-        return ""
 
 
 def checked(text: str, source: str = "the line") -> str:

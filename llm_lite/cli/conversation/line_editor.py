@@ -1,36 +1,14 @@
-"""Reads what a person types: with an editor and a history on a terminal, else line by line."""
+"""Reads what a person types, line by line as the terminal gives it."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from llm_lite.cli.terminal.output import prompt
 from llm_lite.core.errors import RequestError
 
-if TYPE_CHECKING:
-    from llm_lite.cli.conversation.commands import SlashCommand
-
 PROMPT, CONTINUED = "> ", ". "
 LONGEST_LINE = 1 << 20  # bytes
-
-Read = Callable[[str], str]  # what the line begins with -> the line
-
-
-def make_editor(commands: Mapping[str, SlashCommand]) -> Read:
-    """A function that reads a message: EOFError at the end, KeyboardInterrupt for Ctrl-C,
-    RequestError for a line that cannot be read; the next one can be."""
-    plain = os.environ.get("TERM", "dumb") in ("dumb", "") and sys.platform != "win32"
-    if plain or not sys.stdout.isatty():
-        return read_plain
-    try:
-        from llm_lite.cli.conversation.full_editor import FullEditor
-
-        return FullEditor(commands).read
-    except ImportError:
-        return read_plain
 
 
 def read_plain(draft: str = "") -> str:

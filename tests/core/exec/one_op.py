@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from llm_lite.core.exec.cpu.executor import CpuExecutor, available_isas
+from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.exec.reference import NumpyExecutor
 from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program, Tensor
 from llm_lite.core.plan.step import Step
+from llm_lite.core.processor import available_isas
 from llm_lite.core.quant.registry import FORMATS
 
 TOKENS = (1, 2, 3, 5, 17)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
-from llm_lite.core.exec.cpu.executor import available_isas
+from llm_lite.core.processor import available_isas
 
 F32 = NDArray[np.float32]
 KERNELS = {isa: _cpp.Logits(isa) for isa in available_isas()}

@@ -9,7 +9,7 @@ import pytest
 from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
-from llm_lite.core.exec.cpu.executor import available_isas
+from llm_lite.core.processor import available_isas
 from llm_lite.core.quant import search
 from llm_lite.core.quant.blocks import int4, int8, q4_0, q8_0
 

@@ -1,0 +1,52 @@
+"""What every source of a model gives, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.loading.verification import Part
+from llm_lite.core.text.chat_template import ChatTemplate
+from llm_lite.core.text.tokenizer import Tokenizer
+
+SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/convert/slicing_view.py
+
+
+class ModelSource(Protocol):
+    """Tensors handed out stay valid after `close`."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+    @property
+    def tensors(self) -> Mapping[str, TensorData]: ...
+    @property
+    def nbytes(self) -> int:
+        """Size of the files, as they were when they were opened."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, a sentence each."""
+        ...
+
+    @property
+    def checked_later(self) -> bool:
+        """Whether weights were found to be finite numbers when the file was written, so that it is
+        enough to check the files while the model is in use."""
+        ...
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What of the files can be checked."""
+        ...
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        """One that has as many ids as the embedding has rows; FileError where it cannot."""
+        ...
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate: ...
+    def close(self) -> None: ...

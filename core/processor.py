@@ -1,0 +1,66 @@
+"""This processor: its name, cores, instruction sets, and how fast it reads memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cache
+from pathlib import Path
+
+from llm_lite_kernels import _cpp
+
+from llm_lite.core.errors import RequestError
+
+_BANDWIDTH_BYTES = 256 * 10**6
+
+
+def cpu_features() -> dict[str, bool]:
+    """The features that some build of the kernels makes use of: whether this processor has them."""
+    return dict(_cpp.cpu_features())
+
+
+def available_isas() -> list[str]:
+    """Builds of the kernels that can run here, slowest first; LLM_LITE_ISA leaves out the higher.
+
+    Raises RequestError if LLM_LITE_ISA names none of them.
+    """
+    names: list[str] = _cpp.available_isas()
+    limit = os.environ.get("LLM_LITE_ISA")
+    if not limit:
+        return names
+    if limit not in names:
+        raise RequestError(f"LLM_LITE_ISA is {limit!r}, expected one of {', '.join(names)}")
+    return names[: names.index(limit) + 1]
+
+
+def has_integer_dot() -> bool:
+    """Whether int8 activations pay: 8-bit products of vectors, not of single values."""
+    return isa_name() not in ("scalar", "neon")
+
+
+def default_threads() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def processor_name() -> str:
+    """As the system calls it: "AMD EPYC 9555"."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def isa_name() -> str:
+    """The build of the kernels that an executor gets unless it asks for another."""
+    return available_isas()[-1]
+
+
+def read_gb_s(threads: int = 0) -> float:
+    """GB/s (10^9 bytes) of a plain read of memory, larger than the caches, by all threads."""
+    return float(_cpp.read_bandwidth(_BANDWIDTH_BYTES, threads or default_threads()))
