@@ -214,10 +214,13 @@ def test_interrupts_clear_the_line_and_stop_answers(endless, tmp_path):
         terminal.until("\n")
         terminal.until("\n")  # the model has begun to talk: it breaks lines
         terminal.type("\x03")
-        assert "[stopped]" in terminal.until("tok/s")
-        terminal.until("> ")
-        assert "user:\r\n  Hello there\r\nassistant:" in say(terminal, "/show")
-        leave(terminal)
+        assert "[stopped]" in terminal.until(" tok/s\r\n> ")
+        terminal.line("/show")
+        terminal.until("\n")  # the echo
+        # What the model said is random and may hold a prompt's "> ", but not at the very end.
+        assert "user:\r\n  Hello there\r\nassistant:" in terminal.until("\r\n> ")
+        terminal.line("/quit")
+        assert terminal.end()[0] == 0
 
 
 def test_what_a_model_says_does_not_reach_the_terminal_as_control(tmp_path):
@@ -225,7 +228,8 @@ def test_what_a_model_says_does_not_reach_the_terminal_as_control(tmp_path):
     metadata = llama_metadata(size) | {"general.name": "Evil\x1b[2J\x1b]0;title\x07\nllm-lite: ok"}
     path = tmp_path / "evil.gguf"
     path.write_bytes(build_gguf(metadata, llama_tensors(size)))
-    words = ("chat", path, *NUMPY, "--temperature", "1", "--max-new-tokens", "90")
+    sampling = ("--temperature", "1", "--seed", "1", "--max-new-tokens", "90")
+    words = ("chat", path, *NUMPY, *sampling)
     with on_terminal(*words, home=tmp_path) as terminal:
         greeting = terminal.until("> ")
         assert "Evil\\x1b[2J\\x1b]0;title\\x07\\nllm-lite: ok" in greeting

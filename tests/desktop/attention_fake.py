@@ -28,7 +28,7 @@ class FakeSource:
         self.key_rows = np.zeros((layers, context, kv_heads * head_dim), kind)
         self.bytes = self.query_rows.nbytes
         self.version, self._tokens = 0, ()
-        self.era = 0
+        self.epoch = 0
         self.alive, self.holders = True, 0
         self._device = device
         self._buffers = []

@@ -90,7 +90,7 @@ def test_equal_tokens_computed_anew_are_drawn_again(rig):
     one.until_complete(thumbnails)
     tokens = one.source.tokens()
     one.source.cut(0)
-    one.source.era += 1
+    one.source.epoch += 1
     one.source.grow(150, tokens=tokens)
     one.until_complete(thumbnails)
     assert_thumbnails(one, 2e-5)

@@ -192,7 +192,7 @@ def act(one, deed, amount):
         source.cut(max(0, source.length - amount))
     elif deed == "anew":
         source.cut(0)
-        source.era += 1
+        source.epoch += 1
         source.grow(amount)
     elif deed == "look":
         one.maps.use(ColorScale(exclude_first=amount % 2 == 0, high=1 / amount))
