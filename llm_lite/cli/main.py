@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
@@ -64,6 +64,10 @@ def _run(words: list[str], imported: Callable[[], object]) -> int:
     command = importlib.import_module(_COMMANDS[arguments.command])
     imported()
     return int(command.run(arguments))
+
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction["_Parser"]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -123,6 +127,24 @@ def _parser() -> _Parser:
     engine = _engine_parent()
     answering = [engine, _sampling_parent()]
 
+    _window(commands, answering)
+    _chat(commands, answering)
+    _instrument(commands, "logits", "logits after every token of a text", "X.npy")
+    attention = _instrument(
+        commands, "attention", "attention probabilities of every head over a text", "X.npz"
+    )
+    attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
+    attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
+    _bench(commands, engine)
+    _slice(commands)
+    _synth(commands)
+    _perplexity(commands)
+    _quantize(commands)
+    _machine(commands, engine)
+    return parser
+
+
+def _window(commands: _Commands, answering: list[_Parser]) -> None:
     desktop = commands.add_parser("desktop", parents=answering, help="open the window")
     desktop.add_argument("model", nargs="?", metavar="MODEL")
 
@@ -133,6 +155,8 @@ def _parser() -> _Parser:
     tour.add_argument("--prompt", help="what to ask the model")
     tour.add_argument("--model", metavar="MODEL")
 
+
+def _chat(commands: _Commands, answering: list[_Parser]) -> None:
     chat = commands.add_parser("chat", parents=answering, help="talk in the terminal")
     chat.add_argument("model", nargs="?", metavar="MODEL")
     chat.add_argument(
@@ -148,13 +172,8 @@ def _parser() -> _Parser:
         "answer stops",
     )
 
-    _instrument(commands, "logits", "logits after every token of a text", "X.npy")
-    attention = _instrument(
-        commands, "attention", "attention probabilities of every head over a text", "X.npz"
-    )
-    attention.add_argument("--layers", metavar="0,3-5", help="without it, all")
-    attention.add_argument("--heads", metavar="0,3-5", help="without it, all")
 
+def _bench(commands: _Commands, engine: _Parser) -> None:
     bench = commands.add_parser("bench", parents=[engine], help="measure speed")
     bench.add_argument("model", nargs="?", metavar="MODEL")
     bench.add_argument("--prompt-tokens", type=int, default=512)
@@ -169,6 +188,8 @@ def _parser() -> _Parser:
     )
     bench.add_argument("--json", action="store_true")
 
+
+def _slice(commands: _Commands) -> None:
     cut = commands.add_parser("slice", help="cut a smaller Gemma 3n out of a larger one")
     cut.add_argument(
         "source", type=Path, metavar="SRC", help="a Hugging Face directory or a variant"
@@ -179,6 +200,8 @@ def _parser() -> _Parser:
     )
     cut.add_argument("--view", action="store_true", help="use SRC's files instead of copying them")
 
+
+def _synth(commands: _Commands) -> None:
     synth = commands.add_parser(
         "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"
     )
@@ -189,9 +212,9 @@ def _parser() -> _Parser:
         "--format", choices=["variant", "gguf"], default="variant", help="GGUF files are of Q4_0"
     )
     synth.add_argument("--seed", type=_at_least(0), default=0)
-    _perplexity(commands)
-    _quantize(commands)
 
+
+def _machine(commands: _Commands, engine: _Parser) -> None:
     verify = commands.add_parser("verify", help="look for damage in a model's files")
     verify.add_argument("model", nargs="?", metavar="MODEL")
     verify.add_argument("--json", action="store_true")
@@ -208,12 +231,9 @@ def _parser() -> _Parser:
         help="measure every weight mode here, and recommend one",
     )
     doctor.add_argument("--model", metavar="MODEL", help="to measure with; else the default model")
-    return parser
 
 
-def _instrument(
-    commands: argparse._SubParsersAction[_Parser], name: str, what: str, out: str
-) -> _Parser:
+def _instrument(commands: _Commands, name: str, what: str, out: str) -> _Parser:
     """A command that runs a model exactly over a text and writes an array."""
     # set_defaults below changes the parent's own actions, hence a parent of its own.
     parser = commands.add_parser(
@@ -230,7 +250,7 @@ def _instrument(
     return parser
 
 
-def _perplexity(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _perplexity(commands: _Commands) -> None:
     what = "the exact instrument: perplexity of a text, and divergence from another weight mode"
     parser = commands.add_parser("perplexity", parents=[_engine_parent()], help=what)
     parser.add_argument("model", metavar="MODEL")
@@ -250,7 +270,7 @@ def _perplexity(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(kv=("fp32", "fp32"), activations="a32", ctx=512)
 
 
-def _quantize(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _quantize(commands: _Commands) -> None:
     what = "write a model's weights in another mode, as a directory that loads at once"
     parser = commands.add_parser("quantize", help=what)
     parser.add_argument("source", metavar="SRC", help="a GGUF file, a directory or a known name")
