@@ -1,6 +1,6 @@
 """Draw the heads that look for what followed last time, on random tokens said twice.
 
-    python tools/make_induction_picture.py    writes docs/pictures/induction.png
+python tools/make_induction_picture.py    writes docs/pictures/induction.png
 """
 
 from __future__ import annotations
