@@ -38,7 +38,7 @@ from llm_lite.core.metrics.divergence import compare
 from llm_lite.core.metrics.memory import resident_bytes
 from llm_lite.core.text.tokenizer import StreamDecoder
 
-LANES = (0, 1)
+RUNS = (0, 1)
 LONGEST_STEP = 32  # tokens told at once of what is forced
 
 
@@ -137,7 +137,7 @@ def compare_runs(command: CompareRuns, context: TaskContext) -> None:
     prompt = encode(context.file, command.messages, False).ids
     with ExitStack() as stack:
         stack.callback(_restore, context, context.runner.session.tokens())
-        a, b = (_open(command, number, prompt, context, stack) for number in LANES)
+        a, b = (_open(command, number, prompt, context, stack) for number in RUNS)
         for run in (a, b):
             run.runner.session.set_gains(context.runner.session.gains, throughout=True)
             run.begin(prompt, _sampling(command), context.should_stop)
@@ -190,7 +190,7 @@ def _progress(command: CompareRuns, number: int, context: TaskContext) -> loader
         if context.should_stop():
             raise CancelledError("stopped")
         name = f"{stage}, run {'AB'[number]}"
-        context.emit(TaskProgress(command.request, name, (number + fraction) / len(LANES)))
+        context.emit(TaskProgress(command.request, name, (number + fraction) / len(RUNS)))
 
     return report
 

@@ -112,7 +112,7 @@ class Session:
     def clear(self) -> None:
         """Forget what the cache holds."""
         self._truncate(0)
-        self._new_era()
+        self._begin_epoch()
 
     @property
     def gains(self) -> Gains:
@@ -133,7 +133,7 @@ class Session:
         if kept < len(self.cache):
             self._keep_copy(kept)
             self._truncate(kept if self.cache.usable(kept) else 0)
-            self._new_era()
+            self._begin_epoch()
 
     def check_gains(self, gains: Gains) -> None:
         """RequestError unless there is a finite number for every head of the model."""
@@ -159,7 +159,7 @@ class Session:
         self._keep_copy(way.keep)
         self._name = reading.name or self._name
         if way.keep < len(self.cache) and self._stale(way.keep):
-            self._new_era()
+            self._begin_epoch()
         self._truncate(way.keep)
         if way.forget is not None:
             self._forget(*way.forget)
@@ -352,14 +352,14 @@ class Session:
         first = self.committed.rows.start
         self.cache.forget(keep, drop)
         self._commit(first if first <= keep else max(keep, first - drop))
-        self._new_era()
+        self._begin_epoch()
 
     def _forget_queries(self) -> None:
         """Positions came from elsewhere, without their queries."""
         self._commit(len(self.cache))
-        self._new_era()
+        self._begin_epoch()
 
-    def _new_era(self) -> None:
+    def _begin_epoch(self) -> None:
         committed = self.committed
         self.committed = replace(
             committed, version=committed.version + 1, epoch=committed.epoch + 1

@@ -30,7 +30,7 @@ SAMPLE = ASSETS / "sample.txt"
 BYTES, SLOW_BYTES = 5000, 2400  # of text for the report: two chunks, one on a slow device
 SLOW = 20.0  # tokens per second
 TOKENS, ANSWER = 96, 1000  # of a run, of the answer that is switched at most
-LANES: tuple[Mode, Mode] = ("fp32", "int4")
+RUNS: tuple[Mode, Mode] = ("fp32", "int4")
 QUESTION = "Write a long story about a lighthouse keeper and the sea."
 PROMPT = "Write the beginning of a story about a lighthouse."
 
@@ -135,7 +135,7 @@ def point_at_parting(robot: InputDriver) -> None:
 
 
 def _runs(options: EngineOptions) -> tuple[EngineOptions, EngineOptions]:
-    a, b = LANES
+    a, b = RUNS
     return replace(options, mode=a), replace(options, mode=b)
 
 

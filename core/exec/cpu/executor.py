@@ -1,6 +1,6 @@
 """The C++ executor: hands each plan over once as flat arrays, then makes one call a step.
 
-Weights are read as `cpu_weights` says; state and scratch are the executor's own memory.
+Weights are read as `weights` says; state and scratch are the executor's own memory.
 """
 
 from __future__ import annotations
