@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import encode
 from llm_lite.core.generation.prompt import check_size
+from llm_lite.core.generation.steps import generate
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
@@ -126,7 +127,7 @@ class Model:
         check_size(tokenizer, messages, session.context)
         ids = encode(self._file, messages, continue_last=False).ids
         decoder = StreamDecoder(tokenizer, skip_special=True)
-        for choice in session.generate(ids, asked, tokenizer.end_ids):
+        for choice in generate(session, ids, asked, tokenizer.end_ids):
             if choice.token not in tokenizer.end_ids:
                 yield decoder.feed(choice.token)
         yield decoder.flush()

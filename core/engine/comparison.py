@@ -19,6 +19,7 @@ from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.answer import Emit, alternatives, encode, peak_rss_bytes
 from llm_lite.core.generation.prompt import check_size
 from llm_lite.core.generation.sampling import TokenChoice, score_token
+from llm_lite.core.generation.steps import generate
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.messages import (
@@ -52,6 +53,7 @@ class Run:
     shared: bool
     resident: int  # bytes
     emit: Emit
+    should_stop: StopCheck
     tokens: list[int] = field(default_factory=list)
     prompt_tokens: int = 0
     _choices: Iterator[TokenChoice] = field(default_factory=lambda: iter(()))
@@ -59,27 +61,22 @@ class Run:
     _first: float = 0.0  # seconds that the first token took
     _others: float = 0.0
 
-    def begin(self, prompt: Sequence[int], sampling: SamplingOptions, stop: StopCheck) -> None:
+    def begin(self, prompt: Sequence[int], sampling: SamplingOptions) -> None:
         tokenizer = self.runner.model_file.tokenizer
         self._decoder = StreamDecoder(tokenizer)
         self.prompt_tokens = len(prompt)
         session = self.runner.session
         session.clear()  # else the time to the first token would depend on what was there
-        self._choices = session.generate(prompt, sampling, tokenizer.end_ids, stop)
+        self._choices = generate(session, prompt, sampling, tokenizer.end_ids, self.should_stop)
         self._say_ready()
 
     def step(self) -> bool:
         """One more token; whether there may be another."""
         before, resident = time.perf_counter(), resident_bytes()
-        reason: StopReason = "length"
-        try:
-            choice = next(self._choices, None)
-        except CancelledError:
-            choice, reason = None, "stopped"
+        choice = next(self._choices, None)
         seconds = time.perf_counter() - before
         if choice is None:
-            full = self.runner.session.context_used >= self.runner.session.context
-            self._finish("context" if full and reason == "length" else reason)
+            self._finish(self._reason())
             return False
         if self.tokens:
             self._others += seconds
@@ -89,6 +86,12 @@ class Run:
                 self.resident += max(0, resident_bytes() - resident)
             self._say_ready()
         return self._say(choice)
+
+    def _reason(self) -> StopReason:
+        if self.should_stop():
+            return "stopped"
+        full = self.runner.session.context_used >= self.runner.session.context
+        return "context" if full else "length"
 
     def _say(self, choice: TokenChoice) -> bool:
         assert self._decoder is not None
@@ -140,7 +143,7 @@ def compare_runs(command: CompareRuns, context: TaskContext) -> None:
         a, b = (_open(command, number, prompt, context, stack) for number in RUNS)
         for run in (a, b):
             run.runner.session.set_gains(context.runner.session.gains, throughout=True)
-            run.begin(prompt, _sampling(command), context.should_stop)
+            run.begin(prompt, _sampling(command))
         answering = [a, b]
         while answering:
             answering = [run for run in answering if run.step()]
@@ -167,7 +170,7 @@ def _open(
     taken = other is not None and same(other, context.options)
     if same(options, context.options) and not taken and chat.session.context >= needed:
         held = chat.model_info.weight_bytes + chat.model_info.kv_bytes
-        return Run(command, number, chat, True, held, context.emit)
+        return Run(command, number, chat, True, held, context.emit, context.should_stop)
     options = replace(
         options,
         context=min(needed, context.file.model.shape.trained_context),
@@ -177,7 +180,8 @@ def _open(
     runner = stack.enter_context(
         loader.started(context.file, options, context.device, _progress(command, number, context))
     )
-    return Run(command, number, runner, False, max(0, resident_bytes() - before), context.emit)
+    held = max(0, resident_bytes() - before)
+    return Run(command, number, runner, False, held, context.emit, context.should_stop)
 
 
 def same(run: EngineOptions, chat: EngineOptions) -> bool:

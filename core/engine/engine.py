@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core import system_errors
+from llm_lite.core.engine.loop import run_steps
 from llm_lite.core.engine.model_host import ModelHost
 from llm_lite.core.engine.priority import let_the_window_go_first
-from llm_lite.core.engine.step_requests import StepRequestServer
-from llm_lite.core.engine.switching import PreparedError, Switching
+from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
+from llm_lite.core.engine.switching import Switching
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.engine.tasks import run_task
 from llm_lite.core.errors import (
@@ -29,15 +30,13 @@ from llm_lite.core.errors import (
     DeviceError,
     LlmLiteError,
 )
-from llm_lite.core.generation.answer import Generation, read
+from llm_lite.core.generation.answer import Answer, ConversationPrefill
 from llm_lite.core.inspect.attention import AttentionSource
-from llm_lite.core.loading import loader
 from llm_lite.core.messages import (
     CancelLoad,
     Command,
     ConversationRead,
     Event,
-    Gains,
     Generate,
     GenerationFinished,
     GenerationStats,
@@ -92,11 +91,9 @@ class Engine:
         self._closing = False
         self._variants = variants
         self._worker = 0  # its number: a thread that has another one was left to itself
-        self._running = self._make_running(device)
-        self._switching = Switching(self._running.prepare)
-        self._steering = StepRequestServer(
-            self._emit, self._log, lambda: self._switching.between_steps()
-        )
+        self._host = self._make_host(device)
+        self._switching = Switching(self._host.prepare)
+        self._step_requests = StepRequestServer(self._emit, self._log)
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
 
@@ -123,7 +120,7 @@ class Engine:
             if isinstance(command, Generate) and not refused:
                 self._answering.add(number)
         if isinstance(command, StepRequest):
-            self._steering.ask(command)
+            self._step_requests.ask(command)
         if refused and isinstance(command, Generate):
             problem = "an answer is still being written: stop it first, or wait for its end"
             self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
@@ -132,7 +129,7 @@ class Engine:
 
     def frame(self, drawing: bool) -> None:
         """A frame begins to be drawn, or is done: meanwhile it has a core to itself."""
-        runner = self._running.runner
+        runner = self._host.runner
         if runner is not None:
             runner.executor.leave_a_core(drawing)
 
@@ -161,12 +158,12 @@ class Engine:
 
     def attention(self) -> AttentionSource | None:
         """What attention maps are made of; another object once the model or executor changes."""
-        runner = self._running.runner
+        runner = self._host.runner
         return None if runner is None else runner.attention
 
     def device_lost(self, device: Device | None) -> None:
         """The drawing side lost the device and made a new one, or None: use that from now on."""
-        self._running.device = device
+        self._host.device = device
 
     def _cancel_load(self) -> None:
         """A load looks whether it was cancelled; one that does not is left behind."""
@@ -183,14 +180,14 @@ class Engine:
             self._loading = None
             self._loads -= 1
             self._worker += 1
-            stuck, self._running = self._running, self._make_running(self._running.device)
-            stuck.hand_over(self._running)
-            self._switching = Switching(self._running.prepare)
+            stuck, self._host = self._host, self._make_host(self._host.device)
+            stuck.hand_over(self._host)
+            self._switching = Switching(self._host.prepare)
             self._thread = self._start_worker()
         self._log("warning", "the load did not end when it was cancelled, and was left to itself")
         self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
 
-    def _make_running(self, device: Device | None) -> ModelHost:
+    def _make_host(self, device: Device | None) -> ModelHost:
         """For the worker of now: what a later one's forerunner still says is not heard."""
         number = self._worker
 
@@ -213,12 +210,12 @@ class Engine:
     # The worker thread from here on.
 
     def _work(self, worker: int) -> None:
-        if self._running.device is not None:
+        if self._host.device is not None:
             let_the_window_go_first()
         while worker == self._worker:
             number, command = self._next()
             if isinstance(command, Shutdown):
-                self._attempt(self._running.unload)
+                self._attempt(self._host.unload)
                 return
             if not self._closing:
                 self._carry_out(worker, number, command)
@@ -229,7 +226,7 @@ class Engine:
             try:
                 return self._commands.get_nowait()
             except queue.Empty:
-                if not self._running.verify_next():
+                if not self._host.verify_next():
                     return self._commands.get()
 
     def _carry_out(self, worker: int, number: int, command: Command) -> None:
@@ -242,7 +239,7 @@ class Engine:
         if problem is None:
             self._attempt(self._serve)
         else:
-            self._attempt(self._running.start_over)
+            self._attempt(self._host.start_over)
             self._attempt(partial(self._fail, command, problem))
         self._answered(number)
         if isinstance(command, LoadModel):
@@ -277,32 +274,32 @@ class Engine:
         elif isinstance(command, Read):
             self._read(number, command)
         elif isinstance(command, SaveCache | OpenCache):
-            self._running.file_away(command)
+            self._host.file_away(command)
         elif isinstance(command, Task):
             self._task(number, command)
 
     def _load(self, number: int, command: LoadModel) -> None:
-        running = self._running
+        host = self._host
         with self._lock:
             self._loading = (number, command)
         try:
-            is_loaded = running.load(number, command)
+            is_loaded = host.load(number, command)
         finally:
             with self._lock:
-                if running is self._running:
+                if host is self._host:
                     self._loading = None
                     if self._late is not None:
                         self._late.cancel()
         if is_loaded:
-            self._steering.reset()
+            self._step_requests.reset()
 
     def _serve(self) -> None:
         """Requests that need no answer to be running, and what one left unfinished."""
         try:
             try:
-                self._steering.serve(self._running.runner, lambda: not self._commands.empty())
+                self._step_requests.serve(self._host.runner, lambda: not self._commands.empty())
             except DeviceError as error:
-                self._running.fall_back(error)
+                self._host.fall_back(error)
         except LlmLiteError as error:
             self._log("error", str(error))
 
@@ -322,7 +319,7 @@ class Engine:
     def _finish_switching(self) -> None:
         """What was asked for during an answer that has ended."""
         while (preparation := self._switching.left()) is not None:
-            self._running.switch(preparation)
+            self._host.switch(preparation)
 
     def _generate(self, number: int, command: Generate) -> None:
         def emit(event: Event) -> None:
@@ -330,62 +327,42 @@ class Engine:
                 self._answered(number)
             self._emit(event)
 
-        generation = Generation(command, emit, lambda: self._stopped(number))
-        if self._running.runner is None:
-            generation.fail("no model is loaded: open one first")
+        self._run(number, Answer(command, emit, partial(self._stopped, number)))
+
+    def _read(self, number: int, command: Read) -> None:
+        self._run(number, ConversationPrefill(command, self._emit, partial(self._stopped, number)))
+
+    def _run(self, number: int, work: Answer | ConversationPrefill) -> None:
+        if self._host.runner is None:
+            work.fail(NO_MODEL)
             return
+        is_stopped = partial(self._stopped, number)
         try:
-            self._run(generation.run, self._running.runner, command.gains)
+            run_steps(work, self._host, self._step_requests, self._switching, is_stopped)
         except (LlmLiteError, CancelledError) as error:
             self._log("error", str(error))
-            generation.fail(str(error))
+            work.fail(str(error))
 
     def _task(self, number: int, command: Task) -> None:
         """Long work that is no answer; how it ended is said in any case."""
-        message = "no model is loaded: open one first"
-        if self._running.file is not None and self._running.runner is not None:
+        message = NO_MODEL
+        if self._host.file is not None and self._host.runner is not None:
             bench = TaskContext(
-                self._running.file,
-                self._running.runner,
-                self._running.options,
-                self._running.device,
+                self._host.file,
+                self._host.runner,
+                self._host.options,
+                self._host.device,
                 self._emit,
                 should_stop=lambda: self._stopped(number),
                 closing=lambda: self._closing,
                 waiting=lambda: not self._commands.empty(),
-                variants=self._running.variants,
+                variants=self._host.variants,
             )
             message = run_task(command, bench)
             give_back()
         if message:
             self._log("warning", message)
         self._emit(TaskFinished(command.request, message))
-
-    def _read(self, number: int, command: Read) -> None:
-        if self._running.runner is None:
-            self._fail(command, "no model is loaded: open one first")
-            return
-        work = partial(read, command, self._emit, lambda: self._stopped(number))
-        try:
-            self._run(work, self._running.runner, None)
-        except (LlmLiteError, CancelledError) as error:
-            self._log("error", str(error))
-            self._fail(command, str(error))
-
-    def _run(
-        self, work: Callable[[loader.Runner], None], runner: loader.Runner, gains: Gains | None
-    ) -> None:
-        """With the runner that is there, and again with another where it is switched or fails."""
-        while True:
-            try:
-                self._steering.answer(work, runner, gains)
-                return
-            except PreparedError as prepared:
-                self._running.switch(prepared.preparation)
-            except DeviceError as error:
-                self._running.fall_back(error)
-            assert self._running.runner is not None
-            runner = self._running.runner
 
     def _cancelled(self, number: int) -> bool:
         return self._closing or self._cancel_through >= number

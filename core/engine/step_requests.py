@@ -47,12 +47,9 @@ class StepRequestServer:
         self,
         emit: Emit,
         log: Callable[[Level, str], None],
-        between_steps: Callable[[], None] = lambda: None,
     ) -> None:
-        """`between_steps` is called there too, last, and may leave the answer with an exception."""
         self._emit = emit
         self._log = log
-        self._between_steps = between_steps
         self._waiting: queue.SimpleQueue[StepRequest] = queue.SimpleQueue()
         self._gains: Gains | None = None  # None: all 1
         self._own_gains = False  # the cache belongs to an answer with gains of its own
@@ -71,22 +68,16 @@ class StepRequestServer:
         self._own_gains = False
         self._looking = None
 
-    def answer(self, run: Callable[[Runner], None], runner: Runner, own: Gains | None) -> None:
-        """Run with its own gains or those in force, and serve requests between the steps."""
+    def begin_answer(self, runner: Runner, own: Gains | None) -> None:
+        """The steps that follow use these gains of their own, or else those in force."""
         session = runner.session
         gains = self._in_force(runner) if own is None else own
         session.set_gains(gains, throughout=own is not None or self._own_gains)
         self._own_gains = self._answering_with_own = own is not None
-        session.before_step = lambda: self._before_step(runner)
-        try:
-            run(runner)
-        finally:
-            self._answering_with_own = False
-            session.before_step = lambda: None
 
-    def _before_step(self, runner: Runner) -> None:
-        self.serve(runner, lambda: True)
-        self._between_steps()
+    def end_answer(self) -> None:
+        """Gains that are set from now on are in force at once."""
+        self._answering_with_own = False
 
     def serve(self, runner: Runner | None, hurry: Callable[[], bool]) -> None:
         """Serve what waits. DeviceError passes through, after the request was answered.

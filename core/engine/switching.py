@@ -52,13 +52,6 @@ class Preparation:
         return self._runner
 
 
-class PreparedError(Exception):
-    """Leaves the steps of an answer: a runner is ready to take over, or could not be made."""
-
-    def __init__(self, preparation: Preparation) -> None:
-        self.preparation = preparation
-
-
 class Switching:
     """Requests in order, one prepared at a time. `ask` is for any thread, the rest for one."""
 
@@ -70,13 +63,15 @@ class Switching:
     def ask(self, number: int, command: Reconfigure) -> None:
         self._waiting.put(Request(number, command))
 
-    def between_steps(self) -> None:
-        """Begin what was asked for; PreparedError once it is ready."""
+    def ready(self) -> Preparation | None:
+        """Between two steps: begin what was asked for; the one that has ended, well or not."""
         if self._preparing is None:
             self._preparing = self._begin()
-        elif self._preparing.ended:
-            preparation, self._preparing = self._preparing, None
-            raise PreparedError(preparation)
+            return None
+        if not self._preparing.ended:
+            return None
+        preparation, self._preparing = self._preparing, None
+        return preparation
 
     def left(self) -> Preparation | None:
         """After an answer: what is still to be done for it, begun if it was not yet."""

@@ -1,18 +1,27 @@
-"""One answer from request to last token: what the engine reports of it, and how fast it was."""
+"""An answer from request to last token: what it tells after each step, and how fast it was."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation import prompt
+from llm_lite.core.generation.prefill import (
+    PLAIN,
+    Forgotten,
+    Prefilled,
+    PrefillOptions,
+    Prepared,
+)
 from llm_lite.core.generation.sampling import TokenChoice
-from llm_lite.core.generation.session import PLAIN, PrefillOptions, Session
+from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.steps import AnswerItem, answer_steps, prefill_steps
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import (
@@ -22,6 +31,7 @@ from llm_lite.core.messages import (
     ChatMessage,
     ConversationRead,
     Event,
+    Gains,
     Generate,
     GenerationFinished,
     GenerationStarted,
@@ -39,81 +49,132 @@ Emit = Callable[[Event], None]
 
 
 @dataclass(slots=True)
-class Generation:
-    """The progress of one `Generate`; survives a change of executor in the middle of it."""
+class Answer:
+    """One `Generate`, a step at a time; survives a change of executor between two steps."""
 
     command: Generate
     emit: Emit
     should_stop: StopCheck
     requested: float = field(default_factory=time.perf_counter)
     produced: list[int] = field(default_factory=list)
+    _runner: Runner | None = None
+    _steps: Iterator[AnswerItem] = field(default_factory=lambda: iter(()))
     _decoder: StreamDecoder | None = None
+    _is_begun: bool = False
+    _ended: bool = False  # by a token that ends a turn
     _prompt_tokens: int = 0
     _reused: int = 0
-    _fed: int = 0  # tokens prefilled before the first one that was judged
+    _fed: int = 0  # tokens prefilled before the first one that was scored
     _timed: int = 0  # tokens that took a step
+    _begun: float = 0.0  # when the steps began on this executor
     _prefill_seconds: float = 0.0
     _first_token: float = 0.0
     _last_token: float = 0.0
     _labels: tuple[PromptToken, ...] = ()
-    _reading: PrefillOptions = PLAIN
+    _options: PrefillOptions = PLAIN
 
-    def run(self, runner: Runner) -> None:
-        """Generate to the end and say how it ended.
+    @property
+    def gains(self) -> Gains | None:
+        """Of the heads, where this answer has its own."""
+        return self.command.gains
 
-        What stops a step passes through with `produced` kept: call again, with another runner.
+    def begin(self, runner: Runner) -> None:
+        """Prepare the prompt, and what was answered so far, on this runner.
+
+        RequestError where the prompt does not fit.
         """
-        runner.session.on_rewritten = lambda: self._rewritten(runner)
-        try:
-            reason = self._tokens(runner, self._prompt(runner))
-        except CancelledError:
-            reason = "stopped"
-        finally:
-            runner.session.on_rewritten = lambda: None
-        self._finish(runner, reason)
+        self._runner, self._steps = runner, iter(())
+        with suppress(CancelledError):  # the template was left when the answer was stopped
+            self._prepare(runner, self._encode(runner))
+
+    def step(self) -> bool:
+        """Run at most one step and tell what it brought; False after the last one."""
+        item = next(self._steps, None)
+        match item:
+            case None:
+                return False
+            case Prefilled():
+                self.emit(PrefillProgress(self.command.request, item.done, item.total))
+            case Forgotten():
+                self._tell_rewritten()
+            case TokenChoice():
+                self._take(item)
+            case _:
+                assert_never(item)
+        return not self._ended
+
+    def finish(self) -> None:
+        """Tell why the answer ends here, and how fast it was."""
+        assert self._runner is not None
+        session, reason, message = self._runner.session, self._reason(), ""
+        if reason == "context":
+            message = (
+                f"the context of {session.context} tokens is full; "
+                "start a new chat, choose a larger context or let the beginning be forgotten"
+            )
+        stats = self._stats(self._runner)
+        self.emit(GenerationFinished(self.command.request, reason, stats, message))
+        self.emit(cache_status(session, self._reused))
 
     def fail(self, message: str) -> None:
         self.emit(GenerationFinished(self.command.request, "error", GenerationStats(), message))
 
-    def _prompt(self, runner: Runner) -> list[int]:
-        file, command = runner.model_file, self.command
-        context = runner.session.context
-        prompt.check_size(file.tokenizer, command.messages, context, command.overflow)
-        if command.raw:
-            encoded = prompt.encode_raw(file.tokenizer, command.messages)
-        else:
-            encoded = encode(file, command.messages, command.continue_last)
-        if self._decoder is None:
-            self._decoder = self._primed_decoder(file.tokenizer)
-            self._start(runner, encoded)
-        else:
-            self._reading = replace(self._reading, resumed=True)
-        return encoded.ids + self.produced
+    def _reason(self) -> StopReason:
+        if self._ended:
+            return "end"
+        if self.should_stop():
+            return "stopped"
+        return "length" if self._left() <= 0 else "context"
 
-    def _start(self, runner: Runner, encoded: prompt.Encoded) -> None:
-        ids, forced = encoded.ids, self.command.forced
-        session, tokenizer = runner.session, runner.model_file.tokenizer
+    def _encode(self, runner: Runner) -> prompt.Encoded:
+        file, command = runner.model_file, self.command
+        prompt.check_size(
+            file.tokenizer, command.messages, runner.session.context, command.overflow
+        )
+        if command.raw:
+            return prompt.encode_raw(file.tokenizer, command.messages)
+        return encode(file, command.messages, command.continue_last)
+
+    def _prepare(self, runner: Runner, encoded: prompt.Encoded) -> None:
+        tokenizer, session = runner.model_file.tokenizer, runner.session
+        if self._decoder is None:
+            self._decoder = self._primed_decoder(tokenizer)
+            self._options = _options(self.command, tokenizer, encoded)
+        if self._is_begun:
+            self._options = replace(self._options, resumed=True)
+        forced = self.command.forced[len(self.produced) :]
+        prepared = session.prepare([*encoded.ids, *self.produced, *forced[:-1]], self._options)
+        if not self._is_begun:
+            self._tell_start(runner, encoded, prepared)
+            self._is_begun = True
+        self._begun = time.perf_counter()
+        left = self._left()
+        if left > 0:
+            sampling = replace(self.command.sampling, max_new_tokens=left)
+            ends = tokenizer.end_ids
+            self._steps = answer_steps(session, prepared, sampling, ends, forced, self.should_stop)
+
+    def _tell_start(self, runner: Runner, encoded: prompt.Encoded, prepared: Prepared) -> None:
+        ids, request = encoded.ids, self.command.request
         self._prompt_tokens = len(ids)
-        self._reading = _reading(self.command, tokenizer, encoded)
-        begun = [*ids, *forced[:-1]]
-        prepared = session.prepare(begun, self._reading)
         self._reused = min(prepared.reused, len(ids) - 1)
         gone = sum(last - first for first, last in prepared.forgotten)
-        self._fed = len(begun) - gone - prepared.reused
-        self._labels = labelled(tokenizer, encoded)
-        self.emit(GenerationStarted(self.command.request, len(ids), self._reused, self._labels))
+        self._fed = len(prepared.prompt) - gone - prepared.reused
+        self._labels = labelled(runner.model_file.tokenizer, encoded)
+        self.emit(GenerationStarted(request, len(ids), self._reused, self._labels))
         if prepared.forgotten:
-            self._say_forgotten(self._labels, prepared.forgotten)
-        self.emit(cache_status(session, self._reused))
+            self._tell_forgotten(self._labels, prepared.forgotten)
+        self.emit(cache_status(runner.session, self._reused))
 
-    def _rewritten(self, runner: Runner) -> None:
-        tokenizer, messages = runner.model_file.tokenizer, self.command.messages
+    def _tell_rewritten(self) -> None:
+        assert self._runner is not None
+        tokenizer, messages = self._runner.model_file.tokenizer, self.command.messages
         owner = len(messages) - 1 if self.command.continue_last else len(messages)
         said = (PromptToken(t, text_of(tokenizer, t), owner) for t in self.produced)
-        gone = tuple((gap.first, gap.last) for gap in runner.session.cache.gaps)
-        self._say_forgotten((*self._labels, *said), gone)
+        gone = tuple((gap.first, gap.last) for gap in self._runner.session.cache.gaps)
+        self._tell_forgotten((*self._labels, *said), gone)
 
-    def _say_forgotten(
+    def _tell_forgotten(
         self, told: tuple[PromptToken, ...], gone: tuple[tuple[int, int], ...]
     ) -> None:
         """Which of all tokens the model sees from now on, and which it does not."""
@@ -129,67 +190,31 @@ class Generation:
                 decoder.feed(token)
         return decoder
 
-    def _tokens(self, runner: Runner, ids: list[int]) -> StopReason:
-        session, tokenizer = runner.session, runner.model_file.tokenizer
-        ends, forced = tokenizer.end_ids, self.command.forced[len(self.produced) :]
-        left = self._left()
-        if left <= 0:
-            return "length"
-        started = time.perf_counter()
-        choices = session.generate(
-            ids,
-            replace(self.command.sampling, max_new_tokens=left),
-            ends,
-            self.should_stop,
-            lambda done, total: self.emit(PrefillProgress(self.command.request, done, total)),
-            forced,
-            self._reading,
-        )
-        for choice in choices:
-            if choice.best:  # the forced tokens before come at once
-                self._note_time(started)
-            self.produced.append(choice.token)
-            ended = bool(choice.best) and choice.token in ends
-            self._say(tokenizer, session, choice, ended)
-            if ended:
-                return "end"
-            if self.should_stop():
-                return "stopped"
-        return "length" if self._left() <= 0 else "context"
+    def _take(self, choice: TokenChoice) -> None:
+        assert self._runner is not None and self._decoder is not None
+        tokenizer, session = self._runner.model_file.tokenizer, self._runner.session
+        if choice.best:  # forced tokens but the last come at once
+            self._note_time()
+        self.produced.append(choice.token)
+        self._ended = bool(choice.best) and choice.token in tokenizer.end_ids
+        # Half a character at the end of a stopped answer is not shown, and completed by Continue.
+        text = self._decoder.flush() if self._ended else self._decoder.feed(choice.token)
+        best = alternatives(tokenizer, choice.best)
+        request, token = self.command.request, choice.token
+        used, step_ms = session.context_used, 1e3 * session.step_seconds
+        self.emit(TokenDecoded(request, token, text, choice.probability, used, best, step_ms))
 
     def _left(self) -> int:
         """New tokens still allowed; forced ones are not new."""
         new = max(0, len(self.produced) - len(self.command.forced))
         return self.command.sampling.max_new_tokens - new
 
-    def _note_time(self, started: float) -> None:
+    def _note_time(self) -> None:
         self._last_token = time.perf_counter()
         self._timed += 1
         if self._timed == 1:
             self._first_token = self._last_token
-            self._prefill_seconds = self._first_token - started
-
-    def _say(
-        self, tokenizer: Tokenizer, session: Session, choice: TokenChoice, ended: bool
-    ) -> None:
-        assert self._decoder is not None
-        # Half a character at the end of a stopped answer is not shown, and completed by Continue.
-        text = self._decoder.flush() if ended else self._decoder.feed(choice.token)
-        best = alternatives(tokenizer, choice.best)
-        request, token = self.command.request, choice.token
-        used, step_ms = session.context_used, 1e3 * session.step_seconds
-        self.emit(TokenDecoded(request, token, text, choice.probability, used, best, step_ms))
-
-    def _finish(self, runner: Runner, reason: StopReason) -> None:
-        message = ""
-        if reason == "context":
-            message = (
-                f"the context of {runner.session.context} tokens is full; "
-                "start a new chat, choose a larger context or let the beginning be forgotten"
-            )
-        stats = self._stats(runner)
-        self.emit(GenerationFinished(self.command.request, reason, stats, message))
-        self.emit(cache_status(runner.session, self._reused))
+            self._prefill_seconds = self._first_token - self._begun
 
     def _stats(self, runner: Runner) -> GenerationStats:
         decode_seconds = self._last_token - self._first_token
@@ -208,24 +233,46 @@ class Generation:
         )
 
 
-def read(command: Read, emit: Emit, should_stop: StopCheck, runner: Runner) -> None:
-    """Prefill the conversation, its last answer left open, and say what the cache holds."""
-    messages, request = command.messages, command.request
-    spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
-    prompt.check_size(runner.model_file.tokenizer, messages, runner.session.context)
-    encoded = encode(runner.model_file, messages, spoken)
-    reading = PrefillOptions(name=_name(messages))
-    reused = runner.session.prepare(encoded.ids, reading).reused
-    with suppress(CancelledError):
-        runner.session.prefill(
-            encoded.ids,
-            should_stop,
-            lambda done, total: emit(PrefillProgress(request, done, total)),
-            reading,
-        )
-    known = labelled(runner.model_file.tokenizer, encoded)[: runner.session.context_used]
-    emit(ConversationRead(request, known))
-    emit(cache_status(runner.session, reused))
+@dataclass(slots=True)
+class ConversationPrefill:
+    """One `Read`: prefills the conversation, its last answer left open, a step at a time."""
+
+    command: Read
+    emit: Emit
+    should_stop: StopCheck
+    gains: Gains | None = None  # those in force
+    _runner: Runner | None = None
+    _steps: Iterator[Prefilled] = field(default_factory=lambda: iter(()))
+    _reused: int = 0
+    _labels: tuple[PromptToken, ...] = ()
+
+    def begin(self, runner: Runner) -> None:
+        self._runner, messages = runner, self.command.messages
+        file, session = runner.model_file, runner.session
+        spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
+        prompt.check_size(file.tokenizer, messages, session.context)
+        encoded = encode(file, messages, spoken)
+        prepared = session.prepare(encoded.ids, PrefillOptions(name=_name(messages)))
+        self._reused = prepared.reused
+        self._labels = labelled(file.tokenizer, encoded)
+        self._steps = prefill_steps(session, prepared, self.should_stop)
+
+    def step(self) -> bool:
+        done = next(self._steps, None)
+        if done is not None:
+            self.emit(PrefillProgress(self.command.request, done.done, done.total))
+        return done is not None
+
+    def finish(self) -> None:
+        """Tell what the cache holds now."""
+        assert self._runner is not None
+        session = self._runner.session
+        known = self._labels[: session.context_used]
+        self.emit(ConversationRead(self.command.request, known))
+        self.emit(cache_status(session, self._reused))
+
+    def fail(self, message: str) -> None:
+        self.emit(ConversationRead(self.command.request, (), message))
 
 
 def cache_status(session: Session, reused: int = 0) -> CacheStatus:
@@ -241,7 +288,7 @@ def cache_status(session: Session, reused: int = 0) -> CacheStatus:
     )
 
 
-def _reading(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -> PrefillOptions:
+def _options(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -> PrefillOptions:
     head = _first_turn(command.messages, tokenizer, encoded)
     return PrefillOptions(command.overflow, head, name=_name(command.messages))
 

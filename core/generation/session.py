@@ -1,4 +1,4 @@
-"""One conversation on one executor: what of a prompt is read anew, prefill in chunks, decode.
+"""One conversation on one executor: what of a prompt needs work, prefill in chunks, decode.
 
 A new prompt keeps the longest prefix that it shares with what the cache or the pool of recent
 prefixes holds, so a turn, an edit or another branch prefills only what differs.
@@ -6,57 +6,43 @@ prefixes holds, so a turn, an edit or another branch prefills only what differs.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import NO_FILES, MappedFiles
 from llm_lite.core.finite import Values, checked
 from llm_lite.core.formats.tensor import TensorData
-from llm_lite.core.generation.sampling import Sampler, TokenChoice, score_token
-from llm_lite.core.inspect.attention import Committed, ring_tensor
+from llm_lite.core.generation.prefill import (
+    PLAIN,
+    Prefilled,
+    PrefillOptions,
+    Prepared,
+    check_prompt,
+    chunks,
+)
+from llm_lite.core.inspect.attention import ring_tensor
+from llm_lite.core.inspect.committed import Committed, CommittedRows
 from llm_lite.core.inspect.head_gains import HeadGains
 from llm_lite.core.kv_cache.contents import KvCache, Prefix, good, usable
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
 from llm_lite.core.kv_cache.provenance import (
-    SMALLEST,
     PrefillPlan,
     Provenance,
     forgetting,
     match,
     plan_prefill,
 )
-from llm_lite.core.messages import Gains, Overflow, SamplingOptions
+from llm_lite.core.messages import Gains
 from llm_lite.core.plan.step import Step
 
 PrefillProgress = Callable[[int, int], None]  # tokens done, tokens in all
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillOptions:
-    """How a prompt is to be read: what is done when the context is full, and how many first tokens
-    are kept then. With `resumed`, an answer goes on, whatever weights read its beginning."""
-
-    overflow: Overflow = "stop"
-    head: int = 0
-    resumed: bool = False
-    name: str = ""  # of the conversation, for whoever lists what is kept
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    reused: int  # positions that need no work
-    forgotten: tuple[tuple[int, int], ...]  # first..last-1 of the prompt: what will not be read
-
-
-PLAIN = PrefillOptions()
 WORTH_COPYING = 8  # positions: what a prefix of the pool must have more than the cache
 
 
@@ -89,12 +75,9 @@ class Session:
         self._model = model
         self._name = ""  # of the conversation in the cache
         ring = ring_tensor(executor.program)
-        self._ring_rows = ring.shape[0] if ring else 0
+        self._rows = CommittedRows(ring.shape[0] if ring else 0)
         self._gains = HeadGains(executor)
         self._throughout = False  # only what was made with the gains in force counts as read
-        self.before_step: Callable[[], None] = lambda: None  # for whoever has work between steps
-        self.on_rewritten: Callable[[], None] = lambda: None  # something was forgotten
-        self.committed = Committed(0, 0, range(0))
         self.step_seconds = 0.0  # of the last step, the executor's part
 
     @property
@@ -105,6 +88,10 @@ class Session:
     def context_used(self) -> int:
         return len(self.cache)
 
+    @property
+    def committed(self) -> Committed:
+        return self._rows.state
+
     def tokens(self) -> tuple[int, ...]:
         """The tokens at the positions of the cache."""
         return tuple(self.cache.tokens)
@@ -112,7 +99,7 @@ class Session:
     def clear(self) -> None:
         """Forget what the cache holds."""
         self._truncate(0)
-        self._begin_epoch()
+        self._rows.begin_epoch()
 
     @property
     def gains(self) -> Gains:
@@ -128,12 +115,12 @@ class Session:
         if gains != self.gains:
             self._gains.write(gains)
             self._gains.current = gains
-            self.committed = replace(self.committed, version=self.committed.version + 1)
+            self._rows.touch()
         kept = self.cache.good(None, gains) if throughout else len(self.cache)
         if kept < len(self.cache):
             self._keep_copy(kept)
             self._truncate(kept if self.cache.usable(kept) else 0)
-            self._begin_epoch()
+            self._rows.begin_epoch()
 
     def check_gains(self, gains: Gains) -> None:
         """RequestError unless there is a finite number for every head of the model."""
@@ -153,20 +140,20 @@ class Session:
 
         RequestError where it is empty, or too long and nothing may be forgotten.
         """
-        self._check(prompt, reading)
+        self.check(prompt, reading)
         self._take_from_pool(prompt, reading)
         way = self._prefill_plan(prompt, reading)
         self._keep_copy(way.keep)
         self._name = reading.name or self._name
         if way.keep < len(self.cache) and self._stale(way.keep):
-            self._begin_epoch()
+            self._rows.begin_epoch()
         self._truncate(way.keep)
         if way.forget is not None:
             self._forget(*way.forget)
         gone = [(gap.first, gap.last) for gap in self.cache.gaps]
         if way.skip:
             gone.append((way.skip.start, way.skip.stop))
-        return Prepared(len(self.cache), tuple(gone))
+        return Prepared(tuple(prompt), reading, len(self.cache), tuple(gone), way.start, way.skip)
 
     def prefill(
         self,
@@ -180,20 +167,26 @@ class Session:
         RequestError where it is empty, or longer than the context and nothing may be forgotten;
         CancelledError when stopped, and then the cache holds the chunks that were finished.
         """
-        self.prepare(prompt, reading)
-        way = self._prefill_plan(prompt, reading)
-        total = len(self.cache) + len(prompt) - way.start - len(way.skip)
-        logits = np.empty((0, 0), np.float32)
-        for part in self._chunks(prompt[way.start : way.skip.start] if way.skip else ()):
-            self._run(part, 1, should_stop)
+        logits = np.empty(0, np.float32)
+        for step in self.prefill_chunks(self.prepare(prompt, reading), should_stop):
+            logits = step.logits
             if progress:
-                progress(len(self.cache), total)
-        self.cache.skip(prompt[way.skip.start : way.skip.stop])
-        for part in self._chunks(prompt[way.skip.stop if way.skip else way.start :]):
-            logits = self._run(part, 1, should_stop)
-            if progress:
-                progress(len(self.cache), total)
-        return logits[0]
+                progress(step.done, step.total)
+        return logits
+
+    def prefill_chunks(
+        self, prepared: Prepared, should_stop: StopCheck | None = None
+    ) -> Iterator[Prefilled]:
+        """Run what is left of a prompt, a chunk each time; CancelledError as `prefill`."""
+        before, skipped, after = prepared.parts
+        total = len(self.cache) + len(before) + len(after)
+        for part in self._chunks(before):
+            logits = self._run(part, 1, should_stop)[0]
+            yield Prefilled(len(self.cache), total, logits)
+        self.cache.skip(skipped)
+        for part in self._chunks(after):
+            logits = self._run(part, 1, should_stop)[0]
+            yield Prefilled(len(self.cache), total, logits)
 
     def logits(
         self, tokens: Sequence[int], should_stop: StopCheck | None = None
@@ -202,7 +195,7 @@ class Session:
 
         The program must have been built with as many outputs as tokens in its largest plan.
         """
-        self._check(tokens, PLAIN)
+        self.check(tokens, PLAIN)
         self.clear()
         rows = np.empty((len(tokens), self.executor.program.vocabulary), np.float32)
         for part in self._chunks(tokens):
@@ -217,7 +210,7 @@ class Session:
 
         What the cache shares with tokens[:first] is kept. `step` is at most `max_outputs`.
         """
-        self._check(tokens, PLAIN)
+        self.check(tokens, PLAIN)
         self.prepare(tokens[: first + 1])
         for part in self._chunks(tokens[len(self.cache) : first]):
             self._run(part, 1, should_stop)
@@ -241,46 +234,12 @@ class Session:
         what = forgetting(reading.overflow, reading.head, self.context)
         if what is not None:
             self._forget(*what)
-            self.on_rewritten()
         return what is not None
 
-    def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: SamplingOptions,
-        end_tokens: frozenset[int],
-        should_stop: StopCheck | None = None,
-        progress: PrefillProgress | None = None,
-        forced: Sequence[int] = (),
-        reading: PrefillOptions = PLAIN,
-    ) -> Iterator[TokenChoice]:
-        """Tokens as they are chosen, the end token included.
-
-        Ends after an end token, after `max_new_tokens`, or when the context is full and nothing
-        may be forgotten. A token is decoded only when the caller asks for the next one. `forced`
-        tokens come first, whatever they are; of these only the last is judged.
-        """
-        sampler = Sampler(sampling)
-        tokens = [*prompt, *forced]
-        self._check(tokens, reading)
-        first = tokens[:-1] if forced else tokens
-        logits = self.prefill(first, should_stop, progress, reading)
-        if forced:
-            yield from (TokenChoice(token, math.nan) for token in forced[:-1])
-            ended = forced[-1] in end_tokens or not self.make_room(reading)
-            yield score_token(logits, forced[-1])
-            if ended:
-                return
-            logits = self.decode(forced[-1], should_stop)
-        for produced in range(1, sampling.max_new_tokens + 1):
-            choice = sampler.choose(logits, tokens)
-            tokens.append(choice.token)
-            last = produced == sampling.max_new_tokens or choice.token in end_tokens
-            last = last or not self.make_room(reading)
-            yield choice
-            if last:
-                return
-            logits = self.decode(choice.token, should_stop)
+    def check(self, tokens: Sequence[int], reading: PrefillOptions) -> None:
+        """RequestError unless the tokens can be read as a prompt."""
+        vocabulary = self.executor.program.vocabulary
+        check_prompt(tokens, reading, context=self.context, vocabulary=vocabulary)
 
     def checked(self, values: Values, what: str) -> Values:
         """The same values; NotFiniteError that names the model where one is NaN or infinite."""
@@ -349,33 +308,25 @@ class Session:
 
     def _forget(self, keep: int, drop: int) -> None:
         """Queries that are kept move as positions do."""
-        first = self.committed.rows.start
+        first = self._rows.first
         self.cache.forget(keep, drop)
         self._commit(first if first <= keep else max(keep, first - drop))
-        self._begin_epoch()
+        self._rows.begin_epoch()
 
     def _forget_queries(self) -> None:
         """Positions came from elsewhere, without their queries."""
         self._commit(len(self.cache))
-        self._begin_epoch()
-
-    def _begin_epoch(self) -> None:
-        committed = self.committed
-        self.committed = replace(
-            committed, version=committed.version + 1, epoch=committed.epoch + 1
-        )
+        self._rows.begin_epoch()
 
     def _chunks(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
-        chunk = self.executor.program.max_tokens
-        return (tokens[start : start + chunk] for start in range(0, len(tokens), chunk))
+        return chunks(tokens, self.executor.program.max_tokens)
 
     def _run(
         self, tokens: Sequence[int], outputs: int, should_stop: StopCheck | None
     ) -> NDArray[np.float32]:
-        self.before_step()
         start = len(self.cache)
         step = Step(np.asarray(tokens, np.int32), start, outputs)
-        first = max(self.committed.rows.start, step.kv_length - self._ring_rows)
+        first = self._rows.first_after(step.kv_length)
         self.cache.writing(step.kv_length)
         self._commit(min(first, start))  # the ring rows that this step writes over
         with self.files.unchanged():
@@ -390,28 +341,7 @@ class Session:
 
     def _truncate(self, length: int) -> None:
         self.cache.truncate(length)
-        self._commit(min(self.committed.rows.start, length))
+        self._commit(min(self._rows.first, length))
 
     def _commit(self, first_row: int) -> None:
-        length = len(self.cache)
-        rows = range(first_row, length) if self._ring_rows else range(0)
-        oldest = self.cache.oldest_rows()
-        version, changed = self.committed.version, (length, rows)
-        if changed != (self.committed.length, self.committed.rows):
-            version += 1
-        self.committed = replace(
-            self.committed, version=version, length=length, rows=rows, oldest=oldest
-        )
-
-    def _check(self, tokens: Sequence[int], reading: PrefillOptions) -> None:
-        if not tokens:
-            raise RequestError("the prompt is empty: it has no tokens")
-        if len(tokens) > self.context and (reading.overflow == "stop" or self.context < SMALLEST):
-            raise RequestError(
-                f"the prompt has {len(tokens)} tokens, but the context holds {self.context}; "
-                "shorten it or load the model with a larger context"
-            )
-        vocabulary = self.executor.program.vocabulary
-        if min(tokens) < 0 or max(tokens) >= vocabulary:
-            outside = next(t for t in tokens if not 0 <= t < vocabulary)
-            raise RequestError(f"token {outside} is outside the vocabulary of {vocabulary} tokens")
+        self._rows.commit(len(self.cache), first_row, self.cache.oldest_rows())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.inspect.committed import CommittedSession
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
@@ -53,27 +53,6 @@ def ring_tensor(program: Program) -> Tensor | None:
     plan = program.plans[0]
     names = {layer.queries for layer in attention_layers(plan)}
     return next((t for t in plan.tensors if t.name in names), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What the cache and the query rings hold between two steps."""
-
-    version: int  # grows with every change
-    length: int  # positions in the cache
-    rows: range  # positions whose queries are kept
-    epoch: int = 0  # grows when equal tokens may have other keys than before
-    oldest: tuple[int, ...] = ()  # by owner of a cache, the first position whose key it has
-
-
-class CommittedSession(Protocol):
-    """What a source of maps asks of a session, from any thread."""
-
-    committed: Committed
-
-    def tokens(self) -> tuple[int, ...]: ...
-
-    def checked(self, values: NDArray[np.float32], what: str) -> NDArray[np.float32]: ...
 
 
 class AttentionSource:

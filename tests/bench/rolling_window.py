@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.sampling import Sampler
-from llm_lite.core.generation.session import Reading, Session
+from llm_lite.core.generation.session import Session
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import EngineOptions, KvType, SamplingOptions
 from tests.paths import ROOT
 
-ROLLING = Reading("rolling")
+ROLLING = PrefillOptions("rolling")
 TEXT = ROOT / "ARCHITECTURE.md"
 
 

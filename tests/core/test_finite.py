@@ -108,7 +108,7 @@ def break_from(runner, step):
 def test_an_answer_stops_with_a_sentence_and_the_next_one_runs(client, tmp_path):
     client.load(write_tiny_llama(tmp_path / "t.gguf"))
     whole, tokens = client.ask(1)
-    runner = client.engine._running.runner
+    runner = client.engine._host.runner
     runner.session.clear()
     mend = break_from(runner, 4)
     finished, told = client.ask(2)
@@ -203,7 +203,7 @@ def test_keys_that_are_no_numbers_are_told(client, tmp_path, request_):
     """nan stands for what is not known, so it may not come from what was computed."""
     client.load(write_tiny_llama(tmp_path / "t.gguf"))
     client.ask(1)
-    poison_keys(client.engine._running.runner)
+    poison_keys(client.engine._host.runner)
     client.send(request_)
     told = client.until(CacheMeasured if isinstance(request_, MeasureCache) else AttentionRows)
     assert "t.gguf: " in told.message
@@ -214,7 +214,7 @@ def test_keys_that_are_no_numbers_are_told(client, tmp_path, request_):
 def test_maps_that_are_no_numbers_are_not_written(client, tmp_path):
     client.load(write_tiny_llama(tmp_path / "t.gguf"))
     client.ask(1)
-    poison_keys(client.engine._running.runner)
+    poison_keys(client.engine._host.runner)
     client.send(ExportMaps(5, str(tmp_path / "x.npz"), ((0, 0), (1, 3))))
     exported = client.until(MapsExported)
     assert "the attention weights of layer 0, head 0 are not finite numbers" in exported.message

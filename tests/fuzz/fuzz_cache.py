@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from llm_lite.core.engine import cache_transfer
+from llm_lite.core.generation.steps import generate
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.loader import Runner
@@ -46,7 +47,7 @@ def use(case: Case) -> Result:
     count = cache_transfer.open_saved(runner, path)
     assert 0 < count <= session.context
     prompt = [*session.tokens(), 5] if case.rng.random() < 0.7 else [7, 8]
-    choices = list(session.generate(prompt, whole.GREEDY, frozenset()))
+    choices = list(generate(session, prompt, whole.GREEDY, frozenset()))
     return Result([[choice.probability for choice in choices]])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from llm_lite.cli import main
 from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.steps import generate
 from llm_lite.core.generation.token_choice import sum_exp
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import EngineOptions, SamplingOptions
@@ -51,7 +52,7 @@ def run(path: Path, rng: random.Random) -> Result:
         try:
             session, tokenizer = runner.session, file.tokenizer
             known = [t % tokenizer.vocab_size for t in PROMPT]
-            chosen = list(session.generate(known, GREEDY, frozenset()))
+            chosen = list(generate(session, known, GREEDY, frozenset()))
             tokenizer.decode([choice.token for choice in chosen])
             return Result([[choice.probability for choice in chosen]], bool(warnings))
         finally:

@@ -125,7 +125,7 @@ def _slow(monkeypatch):
 
 def _with_template(client, source, monkeypatch):
     """The template of the model that is loaded is another from now on."""
-    runner = client.engine._running.runner
+    runner = client.engine._host.runner
     monkeypatch.setattr(runner.model_file.template, "source", source)
 
 
@@ -162,9 +162,9 @@ def test_a_template_that_oversteps_is_a_sentence_and_the_engine_goes_on(
 
 def test_files_of_a_model_that_went_are_checked_no_more(client, tiny_llama):
     client.load(tiny_llama)
-    before = client.engine._running._verification
+    before = client.engine._host._verification
     client.load(tiny_llama)
-    assert client.engine._running._verification is not before
+    assert client.engine._host._verification is not before
 
 
 def test_what_the_system_refuses_between_two_commands_is_told(client, tiny_llama, monkeypatch):
@@ -173,7 +173,7 @@ def test_what_the_system_refuses_between_two_commands_is_told(client, tiny_llama
     def refused(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(client.engine._steering, "serve", refused)
+    monkeypatch.setattr(client.engine._step_requests, "serve", refused)
     client.ask(1)
     while not any("No space left" in e.text for e in client.of(Logged)):
         client.until(Logged)

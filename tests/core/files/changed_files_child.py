@@ -13,6 +13,7 @@ from llm_lite.core.convert.slicing import slice_model
 from llm_lite.core.convert.slicing_cut import Slice
 from llm_lite.core.engine import cache_transfer
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.generation.steps import generate
 from llm_lite.core.inspect import lens
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading import backends, loader
@@ -97,7 +98,7 @@ def said(work):
         return f"{type(error).__name__}: {error}"
 
 
-def generate(path, file, backend, change, mode="as-stored"):
+def answer(path, file, backend, change, mode="as-stored"):
     """Tokens, and the error that ended them."""
     with running(path, exact(backend, mode=mode)) as runner:
         action = globals()[change]
@@ -105,7 +106,7 @@ def generate(path, file, backend, change, mode="as-stored"):
         tokens = []
 
         def work():
-            for choice in runner.session.generate(PROMPT, GREEDY, frozenset()):
+            for choice in generate(runner.session, PROMPT, GREEDY, frozenset()):
                 tokens.append(choice.token)
             return ""
 
@@ -120,7 +121,7 @@ def by_workers(path, file, rounds):
         file.write_bytes(content)
         with running(path, exact("cpu", threads=8)) as runner:
             during_steps(runner, cut, file)
-            problem = said(lambda: list(runner.session.generate(PROMPT, GREEDY, frozenset())))
+            problem = said(lambda: list(generate(runner.session, PROMPT, GREEDY, frozenset())))
             told += "changed while it was in use" in problem
     return told
 

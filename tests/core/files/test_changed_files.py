@@ -58,7 +58,7 @@ def model(originals, tmp_path):
 def test_a_file_cut_in_the_middle_of_a_step(model, backend, kind):
     path, file = model(kind)
     size = file.stat().st_size
-    tokens, problem, held, later = answer_of(CHILD, "generate", path, file, backend, "cut")
+    tokens, problem, held, later = answer_of(CHILD, "answer", path, file, backend, "cut")
     expected = f"FileChangedError: {file}: {CHANGED}it had {size} bytes, now 4096"
     assert problem == later == f"{expected}; load the model again"
     assert len(tokens) == 2, "the step's own token is not there"
@@ -69,7 +69,7 @@ def test_a_file_cut_in_the_middle_of_a_step(model, backend, kind):
 def test_a_step_that_read_lost_pages_is_discarded(model, backend):
     """Though the file looks as before, by size and time, when the step is done."""
     path, file = model("gemma3n")
-    tokens, problem, held, later = answer_of(CHILD, "generate", path, file, backend, "cut_and_mend")
+    tokens, problem, held, later = answer_of(CHILD, "answer", path, file, backend, "cut_and_mend")
     assert "could not be read while it was in use" in problem
     assert (len(tokens), held, later) == (2, 9, problem)
 
@@ -83,7 +83,7 @@ def test_workers_that_all_read_what_was_cut_off(tmp_path):
 @pytest.mark.parametrize("change", ["write", "touch"])
 def test_a_file_written_in_place(model, change):
     path, file = model("gguf")
-    tokens, problem, _, later = answer_of(CHILD, "generate", path, file, "cpu", change)
+    tokens, problem, _, later = answer_of(CHILD, "answer", path, file, "cpu", change)
     size = file.stat().st_size
     assert f"{file}: {CHANGED}its {size} bytes were written again" in problem
     assert len(tokens) == 2
@@ -93,7 +93,7 @@ def test_a_file_written_in_place(model, change):
 def test_weights_in_memory_are_told_too(model):
     """Mode switches, the lens and the tables of Gemma 3n read the file again."""
     path, file = model("gguf")
-    tokens, problem, *_ = answer_of(CHILD, "generate", path, file, "cpu", "cut", "fp32")
+    tokens, problem, *_ = answer_of(CHILD, "answer", path, file, "cpu", "cut", "fp32")
     assert len(tokens) == 2
     assert CHANGED in problem
 
@@ -102,7 +102,7 @@ def test_what_is_deleted_or_replaced_goes_on(model, originals):
     answers = []
     for change in ("delete", "replace"):
         path, file = model("gguf")
-        answers.append(answer_of(CHILD, "generate", path, file, "cpu", change))
+        answers.append(answer_of(CHILD, "answer", path, file, "cpu", change))
         file.unlink(missing_ok=True)
     tokens, problem, held, later = answers[0]
     assert (len(tokens), problem, held, later) == (8, "", 15, "")

@@ -177,19 +177,19 @@ def test_prompts_that_cannot_fit_are_refused_unread(runner, monkeypatch, raw, ov
     monkeypatch.setattr(prompt, "encode_raw", None)
     events = []
     messages = (ChatMessage("user", "x" * 2_000_000),)
-    one = answer.Generation(
+    one = answer.Answer(
         Generate(1, messages, raw=raw, overflow=overflow), events.append, lambda: False
     )
     most = 128 * tokenizer.longest_token_bytes if overflow == "stop" else 1 << 20
     with pytest.raises(RequestError) as caught:
-        one.run(runner)
+        one.begin(runner)
     assert str(caught.value) == (
         "the prompt has 2000000 bytes, but a context of 128 tokens, each of "
         f"{tokenizer.longest_token_bytes} bytes at most, takes no more than {most}; shorten it or "
         "load the model with a larger context"
     )
     with pytest.raises(RequestError, match="the prompt has 2000000 bytes"):
-        answer.read(Read(1, messages), events.append, lambda: False, runner)
+        answer.ConversationPrefill(Read(1, messages), events.append, lambda: False).begin(runner)
 
 
 def test_all_that_could_fit_passes(runner):

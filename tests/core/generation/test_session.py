@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.exec.reference import NumpyExecutor
 from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.steps import generate
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket
@@ -134,13 +135,13 @@ def test_logits_of_every_token(session, parts, count):
 
 
 def test_a_full_prompt_gets_one_token(session):
-    chosen = list(session.generate(list(range(CONTEXT)), GREEDY, NO_END))
+    chosen = list(generate(session, list(range(CONTEXT)), GREEDY, NO_END))
     assert len(chosen) == 1
     assert session.context_used == CONTEXT
 
 
 def test_decode_stops_when_the_context_is_full(session):
-    chosen = list(session.generate([1, 2, 3], GREEDY, NO_END))
+    chosen = list(generate(session, [1, 2, 3], GREEDY, NO_END))
     assert session.context_used == CONTEXT
     assert len(chosen) == CONTEXT - 3 + 1, "the last one needs no place"
 
@@ -151,24 +152,24 @@ def test_generation_is_greedy_and_lazy(session, parts):
     for _ in range(5):
         expected.append(int(fresh.prefill(held).argmax()))
         held.append(expected[-1])
-    choices = session.generate([7, 8], GREEDY, NO_END)
+    choices = generate(session, [7, 8], GREEDY, NO_END)
     assert [next(choices).token for _ in range(5)] == expected
     assert session.context_used == 2 + 4, "the last one was not asked to be decoded"
 
 
 def test_an_end_token_ends(session):
-    first = next(session.generate([7, 8], GREEDY, NO_END)).token
+    first = next(generate(session, [7, 8], GREEDY, NO_END)).token
     session.clear()
-    chosen = [c.token for c in session.generate([7, 8], GREEDY, frozenset({first}))]
+    chosen = [c.token for c in generate(session, [7, 8], GREEDY, frozenset({first}))]
     assert chosen == [first]
 
 
 def test_max_new_tokens(session):
     options = SamplingOptions(temperature=0.0, max_new_tokens=3)
-    assert len(list(session.generate([1], options, NO_END))) == 3
+    assert len(list(generate(session, [1], options, NO_END))) == 3
 
 
 def test_bad_sampling_is_refused_before_any_work(session):
     with pytest.raises(RequestError, match="top-p"):
-        next(session.generate([1], SamplingOptions(top_p=2.0), NO_END))
+        next(generate(session, [1], SamplingOptions(top_p=2.0), NO_END))
     assert session.context_used == 0

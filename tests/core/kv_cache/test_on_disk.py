@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from llm_lite.core.engine import cache_transfer
 from llm_lite.core.errors import FileError, RequestError
-from llm_lite.core.generation.session import PrefillOptions
+from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.messages import CacheStatus, Logged, OpenCache, SaveCache
 from tests.core.engine_client import PATIENCE, Client

@@ -7,7 +7,9 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.reference import NumpyExecutor
-from llm_lite.core.generation.session import PrefillOptions, Session
+from llm_lite.core.generation.prefill import PrefillOptions
+from llm_lite.core.generation.session import Session
+from llm_lite.core.generation.steps import generate
 from llm_lite.core.kv_cache.provenance import SINKS
 from llm_lite.core.messages import (
     CacheRewritten,
@@ -58,7 +60,7 @@ def test_what_moves_is_turned_as_if_it_had_been_read_there(session, tiny_llama, 
 
 @pytest.mark.parametrize("reading", [ROLLING, MIDDLE], ids=["rolling", "middle"])
 def test_tokens_without_end_and_the_next_turn_goes_on(session, reading):
-    generated = session.generate(list(range(10)), LONG, frozenset(), reading=reading)
+    generated = generate(session, list(range(10)), LONG, frozenset(), reading=reading)
     tokens = [*range(10), *(choice.token for choice in generated)]
     assert len(tokens) == 110, "three times the context"
     cache = session.cache
@@ -91,7 +93,7 @@ def test_a_prompt_longer_than_the_context(session, tiny_llama, reading, length):
 
 
 def test_what_fits_again_is_read_whole_again(session):
-    generated = session.generate(list(range(10)), LONG, frozenset(), reading=ROLLING)
+    generated = generate(session, list(range(10)), LONG, frozenset(), reading=ROLLING)
     tokens = [*range(10), *(choice.token for choice in generated)]
     logits = session.prefill(tokens[:20], reading=ROLLING)
     assert session.tokens() == tuple(tokens[:20])
@@ -100,7 +102,7 @@ def test_what_fits_again_is_read_whole_again(session):
 
 
 def test_with_stop_it_stops(session):
-    generated = session.generate(list(range(10)), LONG, frozenset())
+    generated = generate(session, list(range(10)), LONG, frozenset())
     assert len(list(generated)) == CONTEXT - 10 + 1
     with pytest.raises(RequestError, match="the context holds 32"):
         session.prepare([0] * 33)

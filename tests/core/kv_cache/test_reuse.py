@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.engine import cache_transfer
-from llm_lite.core.generation.session import PrefillOptions, Session
+from llm_lite.core.generation.prefill import PrefillOptions
+from llm_lite.core.generation.session import Session
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from tests.runners import BACKENDS, exact, running
 

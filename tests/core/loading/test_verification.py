@@ -140,7 +140,7 @@ def test_a_file_that_nobody_checks_later_is_checked_at_once(tmp_path):
 
 def idle(client):
     """Until nothing waits to be checked."""
-    while client.engine._running._verification.pending:
+    while client.engine._host._verification.pending:
         client.events += client.engine.wait(0.01)
     client.events += client.engine.wait(0.01)
 

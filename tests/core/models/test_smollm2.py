@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.generation import prompt
+from llm_lite.core.generation.steps import generate
 from llm_lite.core.messages import ChatMessage, SamplingOptions
 from tests.paths import FIXTURES
 from tests.runners import BACKENDS, exact, running
@@ -84,7 +85,7 @@ def test_greedy_continuation(runner_of, silent, backend, name):
         temperature=0.0, repetition_penalty=1.0, max_new_tokens=len(expected["ids"])
     )
     session.clear()
-    choices = session.generate(expected["prompt_ids"], sampling, frozenset())
+    choices = generate(session, expected["prompt_ids"], sampling, frozenset())
     assert [choice.token for choice in choices] == expected["ids"]
 
 

@@ -1,0 +1,74 @@
+"""The one loop: a step of an answer, then everything that waits, and again until the answer ends.
+
+Between two steps requests are served, another executor takes over, or the answer stops; each is a
+branch below. Only a device that fails is an exception: the C++ executor goes on in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from llm_lite.core.engine.model_host import ModelHost
+from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
+from llm_lite.core.engine.switching import Switching
+from llm_lite.core.errors import DeviceError, RequestError
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.messages import Gains
+
+
+class SteppedWork(Protocol):
+    """An answer, or a conversation that is read."""
+
+    @property
+    def gains(self) -> Gains | None:
+        """Its own; None for those in force."""
+        ...
+
+    def begin(self, runner: Runner) -> None:
+        """Prepare on this runner; again, with what was done kept, once another has taken over."""
+        ...
+
+    def step(self) -> bool:
+        """Run at most one step and tell what it brought; False after the last one."""
+        ...
+
+    def finish(self) -> None:
+        """Tell how it ended."""
+        ...
+
+
+def run_steps(
+    work: SteppedWork,
+    host: ModelHost,
+    requests: StepRequestServer,
+    switching: Switching,
+    is_stopped: Callable[[], bool],
+) -> None:
+    """LlmLiteError where the work cannot go on; what it did until then was told."""
+    runner: Runner | None = None
+    is_going = True
+    try:
+        while is_going:
+            try:
+                if runner is None or runner is not host.runner:
+                    runner = _runner(host)
+                    requests.begin_answer(runner, work.gains)
+                    work.begin(runner)
+                requests.serve(runner, lambda: True)
+                ready = switching.ready()
+                if ready is not None:
+                    host.switch(ready)
+                else:
+                    is_going = not is_stopped() and work.step()
+            except DeviceError as error:
+                host.fall_back(error)
+    finally:
+        requests.end_answer()
+    work.finish()
+
+
+def _runner(host: ModelHost) -> Runner:
+    if host.runner is None:
+        raise RequestError(NO_MODEL)
+    return host.runner

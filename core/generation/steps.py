@@ -1,0 +1,103 @@
+"""An answer as an iterator: each item is what one step of the executor brought, or none was needed.
+
+Between two items the caller may do what it likes with the model, as long as the cache stays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation.prefill import (
+    PLAIN,
+    Forgotten,
+    Prefilled,
+    PrefillOptions,
+    Prepared,
+)
+from llm_lite.core.generation.sampling import Sampler, TokenChoice, score_token
+from llm_lite.core.generation.session import Session
+from llm_lite.core.messages import SamplingOptions
+
+AnswerItem = Prefilled | Forgotten | TokenChoice
+
+
+def prefill_steps(
+    session: Session, prepared: Prepared, should_stop: StopCheck | None = None
+) -> Iterator[Prefilled]:
+    """Run what is left of a prompt, a chunk each time; ends early when stopped."""
+    with suppress(CancelledError):  # the executor left a step half done
+        yield from session.prefill_chunks(prepared, should_stop)
+
+
+def answer_steps(
+    session: Session,
+    prepared: Prepared,
+    sampling: SamplingOptions,
+    end_tokens: frozenset[int],
+    forced: Sequence[int] = (),
+    should_stop: StopCheck | None = None,
+) -> Iterator[AnswerItem]:
+    """Prefill, then tokens as they are chosen, the end token included.
+
+    Ends after an end token, after `max_new_tokens`, when the context is full and nothing may be
+    forgotten, or when stopped. At most one step runs for each item; a token is decoded only when
+    the caller asks for what follows it. `forced` tokens come first, whatever they are: all but the
+    last end the prompt already, and the last is scored. RequestError and NotFiniteError as of
+    `Session.prepare` and `Sampler.choose`.
+    """
+    with suppress(CancelledError):  # the executor left a step half done
+        yield from _answer_steps(session, prepared, sampling, end_tokens, forced, should_stop)
+
+
+def generate(
+    session: Session,
+    prompt: Sequence[int],
+    sampling: SamplingOptions,
+    end_tokens: frozenset[int],
+    should_stop: StopCheck | None = None,
+    reading: PrefillOptions = PLAIN,
+) -> Iterator[TokenChoice]:
+    """The tokens of an answer, for callers with nothing to do between two steps."""
+    prepared = session.prepare(prompt, reading)
+    for item in answer_steps(session, prepared, sampling, end_tokens, (), should_stop):
+        if isinstance(item, TokenChoice):
+            yield item
+
+
+def _answer_steps(
+    session: Session,
+    prepared: Prepared,
+    sampling: SamplingOptions,
+    end_tokens: frozenset[int],
+    forced: Sequence[int],
+    should_stop: StopCheck | None,
+) -> Iterator[AnswerItem]:
+    sampler = Sampler(sampling)
+    session.check([*prepared.prompt, *forced[-1:]], prepared.options)
+    tokens, logits = list(prepared.prompt), np.empty(0, np.float32)
+    for step in session.prefill_chunks(prepared, should_stop):
+        logits = step.logits
+        yield step
+    yield from (TokenChoice(token, math.nan) for token in forced[:-1])
+    if forced:
+        choice, produced = score_token(logits, forced[-1]), 0
+    else:
+        choice, produced = sampler.choose(logits, tokens), 1
+    while True:
+        last = choice.token in end_tokens or produced == sampling.max_new_tokens
+        if not last and session.context_used == session.context:
+            last = not session.make_room(prepared.options)
+            if not last:
+                yield Forgotten()
+        yield choice
+        if last:
+            return
+        tokens.append(choice.token)
+        logits = session.decode(choice.token, should_stop)
+        choice, produced = sampler.choose(logits, tokens), produced + 1

@@ -1,0 +1,66 @@
+"""Which positions hold their keys and their queries between two steps; read from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What the cache and the query rings hold between two steps."""
+
+    version: int  # grows with every change
+    length: int  # positions in the cache
+    rows: range  # positions whose queries are kept
+    epoch: int = 0  # grows when equal tokens may have other keys than before
+    oldest: tuple[int, ...] = ()  # by owner of a cache, the first position whose key it has
+
+
+class CommittedSession(Protocol):
+    """What a source of maps asks of a session, from any thread."""
+
+    @property
+    def committed(self) -> Committed: ...
+
+    def tokens(self) -> tuple[int, ...]: ...
+
+    def checked(self, values: NDArray[np.float32], what: str) -> NDArray[np.float32]: ...
+
+
+class CommittedRows:
+    """Keeps `state` true while a session writes; rings have `ring_rows` rows, 0 where none are."""
+
+    def __init__(self, ring_rows: int) -> None:
+        self._ring_rows = ring_rows
+        self.state = Committed(0, 0, range(0))  # replaced, never changed: other threads read it
+
+    @property
+    def first(self) -> int:
+        """The first position whose query is kept."""
+        return self.state.rows.start
+
+    def first_after(self, length: int) -> int:
+        """The first position whose query is kept once `length` positions were written."""
+        return max(self.first, length - self._ring_rows)
+
+    def commit(self, length: int, first: int, oldest: Sequence[int]) -> None:
+        """The cache holds `length` positions, and queries are kept from `first` on."""
+        rows = range(first, length) if self._ring_rows else range(0)
+        changed = (length, rows) != (self.state.length, self.state.rows)
+        version = self.state.version + changed
+        self.state = replace(
+            self.state, version=version, length=length, rows=rows, oldest=tuple(oldest)
+        )
+
+    def begin_epoch(self) -> None:
+        """Equal tokens may have other keys from now on."""
+        self.state = replace(self.state, version=self.state.version + 1, epoch=self.state.epoch + 1)
+
+    def touch(self) -> None:
+        """What is computed of the same rows is another: the gains changed."""
+        self.state = replace(self.state, version=self.state.version + 1)
