@@ -30,3 +30,28 @@ def test_files_that_are_named_exist(document):
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+def test_each_view_has_a_page_with_pictures():
+    from llm_lite.desktop.views import VIEWS
+
+    index = (ROOT / "docs" / "see-inside.md").read_text("utf-8")
+    for view in VIEWS:
+        page = ROOT / "docs" / "views" / f"{view.name}.md"
+        text = page.read_text("utf-8")
+        assert text.startswith(f"# {view.title}\n")
+        assert re.search(r"!\[.+\]\(\.\./pictures/[\w-]+\.png\)", text), page
+        assert f"[{view.title}](views/{view.name}.md)" in index
+
+
+def test_no_picture_is_left_over():
+    from tools.doc_pictures import SHOWN
+
+    shown = {
+        name
+        for page in DOCUMENTS
+        for name in re.findall(r"pictures/([\w-]+)\.png", page.read_text("utf-8"))
+    }
+    there = {path.stem for path in (ROOT / "docs" / "pictures").glob("*.png")}
+    assert there == shown
+    assert set(SHOWN) <= shown

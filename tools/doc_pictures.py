@@ -1,0 +1,44 @@
+"""Pictures of a tour for the documentation: `python -m tools.doc_pictures TOUR`.
+
+A page shows docs/pictures/NAME.png: one of the tour's in 256 colours, a quarter of the size.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+
+# name in docs/pictures -> name in the tour
+SHOWN = {
+    "chat": "03-answer",
+    "x-ray": "05-xray-looks",
+    "x-ray-choice": "05-xray-choice",
+    "attention": "04-attention-heads",
+    "head": "04-attention-zoomed",
+    "lens": "05-lens-held",
+    "steer": "05-steered",
+    "cache": "05-cache",
+    "memory": "05-memory",
+    "modes": "06-modes-measured",
+    "runs": "06-runs-token",
+    "report": "06-modes-report",
+    "tensors": "06-modes-tensors",
+    "performance": "04-performance-limit",
+    "step": "04-step",
+    "log": "04-log",
+}
+
+
+def main(tour: Path) -> None:
+    for name, source in SHOWN.items():
+        picture = Image.open(tour / f"{source}.png").convert("RGB")
+        picture = picture.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        picture.save(PICTURES / f"{name}.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
