@@ -18,6 +18,7 @@ from pathlib import Path
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.formats import ranges
+from llm_lite.core.models.blocks import cached_attention, residual_stream
 from llm_lite.core.models.fields import Fields, KnownShape, check_shapes
 from llm_lite.core.models.model import BuildOptions, Model, ModelShape
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
@@ -97,8 +98,8 @@ def _plan(
     x = b.scale(embedded, "embedding.scaled", factor=math.sqrt(config.shape.width))
     per_layer = _per_layer_inputs(b, config, x)
     x = _streams(b, config, x)
-    for layer in range(config.shape.layers):
-        x = b.layer_end(_layer(b, config, options, x, per_layer, layer))
+    layer = partial(_layer, b, config, options, per_layer)
+    x = residual_stream(b, config.shape, x, layer)
     x = b.output_rows(x, "output.rows")
     x = _joined(b, config, x)
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
@@ -165,8 +166,8 @@ def _layer(
     b: PlanBuilder,
     config: Gemma3nConfig,
     options: BuildOptions,
-    streams: Tensor,
     per_layer: Tensor,
+    streams: Tensor,
     layer: int,
 ) -> Tensor:
     at, w, width = f"layers.{layer}", f"blk.{layer}.", config.shape.width
@@ -219,43 +220,17 @@ def _attention(
     q = b.matmul(h, b.weight(w + "attn_q.weight"), at + ".q")
     q = b.rms_norm(q, b.weight(w + "attn_q_norm.weight"), config.eps, at + ".q_norm")
     q = rope(q, at + ".q_rope")
-    owner = config.cache_of(layer)
-    cache = (_cache_rows(config, options, owner), shape.kv_heads * d)
-    k_cache = b.state(f"k_cache.{owner}", options.k_dtype, cache, block=d)
-    v_cache = b.state(f"v_cache.{owner}", options.v_dtype, cache, block=d)
-    kept: list[tuple[Tensor, Tensor]] = []
+    owner, kv = config.cache_of(layer), None
     if owner == layer:
         k = b.matmul(h, b.weight(w + "attn_k.weight"), at + ".k")
         k = b.rms_norm(k, b.weight(w + "attn_k_norm.weight"), config.eps, at + ".k_norm")
         v = b.matmul(h, b.weight(w + "attn_v.weight"), at + ".v")
         v = b.rms_norm(v, None, config.eps, at + ".v_norm", width=d)
-        kept = [(rope(k, at + ".k_rope"), k_cache), (v, v_cache)]
-    if options.query_rows:
-        ring = (options.query_rows, shape.heads * d)
-        kept.append((q, b.state(f"q_ring.{layer}", options.q_dtype, ring)))
-    if kept:
-        b.store(kept, at + ".store")
-    return b.attention(
-        q,
-        k_cache,
-        v_cache,
-        b.state("head_gains", "f32", (shape.layers, shape.heads), fill=1.0),
-        at + ".heads",
-        layer=layer,
-        heads=shape.heads,
-        kv_heads=shape.kv_heads,
-        head_dim=d,
-        window=config.window if sliding else 0,
-        scale=1.0,
+        kv = rope(k, at + ".k_rope"), v
+    window = config.window if sliding else 0
+    return cached_attention(
+        b, shape, options, q, kv, at, layer=layer, owner=owner, window=window, scale=1.0
     )
-
-
-def _cache_rows(config: Gemma3nConfig, options: BuildOptions, layer: int) -> int:
-    """All positions, or for a sliding layer a ring of those that a step's tokens may look at."""
-    if options.whole_caches:
-        return options.context
-    ring = config.window + options.buckets[-1].max_tokens
-    return min(options.context, ring) if config.sliding[layer] else options.context
 
 
 def _feed_forward_block(b: PlanBuilder, config: Gemma3nConfig, x: Tensor, layer: int) -> Tensor:

@@ -20,6 +20,7 @@ from llm_lite.core.formats.ranges import (
     ROPE_BASE,
     ROPE_FACTOR,
 )
+from llm_lite.core.models.blocks import cached_attention, residual_stream
 from llm_lite.core.models.fields import Fields, KnownShape, check_shapes
 from llm_lite.core.models.model import BuildOptions, Model, ModelShape
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
@@ -55,9 +56,12 @@ def _plan(
 ) -> Plan:
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     x = b.embed(b.weight("token_embd.weight"), "embedding")
-    for layer in range(config.shape.layers):
-        x = _attention_block(b, config, options, x, layer)
-        x = b.layer_end(_feed_forward_block(b, config, x, layer))
+
+    def layer(x: Tensor, index: int) -> Tensor:
+        x = _attention_block(b, config, options, x, index)
+        return _feed_forward_block(b, config, x, index)
+
+    x = residual_stream(b, config.shape, x, layer)
     x = b.output_rows(x, "output.rows")
     x = b.rms_norm(x, b.weight("output_norm.weight"), config.eps, "output.norm")
     head = "output.weight" if "output.weight" in weights else "token_embd.weight"
@@ -83,25 +87,7 @@ def _attention_block(
         factors=factors,
     )
     q, k = rope(q, at + ".q_rope"), rope(k, at + ".k_rope")
-    cache = (options.context, shape.kv_heads * shape.head_dim)
-    k_cache = b.state(f"k_cache.{layer}", options.k_dtype, cache, block=shape.head_dim)
-    v_cache = b.state(f"v_cache.{layer}", options.v_dtype, cache, block=shape.head_dim)
-    kept = [(k, k_cache), (v, v_cache)]
-    if options.query_rows:
-        ring = (options.query_rows, shape.heads * shape.head_dim)
-        kept.append((q, b.state(f"q_ring.{layer}", options.q_dtype, ring)))
-    b.store(kept, at + ".store")
-    y = b.attention(
-        q,
-        k_cache,
-        v_cache,
-        b.state("head_gains", "f32", (shape.layers, shape.heads), fill=1.0),
-        at + ".heads",
-        layer=layer,
-        heads=shape.heads,
-        kv_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-    )
+    y = cached_attention(b, shape, options, q, (k, v), at, layer=layer)
     y = b.matmul(y, b.weight(w + "attn_output.weight"), at + ".output")
     return b.add(x, y, at + ".residual")
 
