@@ -13,15 +13,15 @@ from dataclasses import replace
 import numpy as np
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.executor import VulkanExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 
 TOKENS, INPUTS, OUTPUTS = 72, 96, 100  # more than a tile each way, and no whole number of them
 ALLOWED = 2.0**-9  # of the spread of the values: cooperative matrices multiply halves

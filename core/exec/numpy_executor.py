@@ -1,0 +1,146 @@
+"""Runs a plan with the functions of `exec/reference.py`, which other executors agree with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.exec import reference
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant import rows
+from llm_lite.core.quant.tensor import TensorData
+
+F32 = NDArray[np.float32]
+
+
+def _filled(tensor: Tensor) -> NDArray[np.uint8]:
+    if not tensor.fill:
+        return np.zeros((tensor.shape[0], tensor_row_bytes(tensor)), np.uint8)
+    values = np.full(tensor.shape, tensor.fill, np.float32)
+    return rows.encode(values, tensor.dtype, tensor.block)
+
+
+class NumpyExecutor:
+    """Runs a program op by op in NumPy. Weights are dequantized when first used, and kept."""
+
+    def __init__(self, program: Program, weights: Mapping[str, TensorData]) -> None:
+        self.program = program
+        self._weights = weights
+        self._float_weights: dict[str, F32] = {}
+        self._scratch: dict[str, F32] = {}
+        self._states = {t.name: t for t in program.plans[0].tensors if t.kind is Kind.STATE}
+        self._state = {name: _filled(tensor) for name, tensor in self._states.items()}  # bytes
+
+    @property
+    def weight_bytes(self) -> int:
+        names = {t.name for t in self.program.plans[0].tensors if t.kind is Kind.WEIGHT}
+        return sum(self._weights[name].nbytes for name in names)
+
+    def run(self, step: Step, should_stop: StopCheck | None = None) -> F32:
+        plan = self.program.plan_for(step.count, step.outputs)
+        for op in plan.ops:
+            if should_stop and should_stop():
+                raise CancelledError("stopped")
+            self._run_op(plan, op, step)
+        return self._scratch[plan.tensors[plan.logits].name].copy()
+
+    def run_ops(
+        self, plan: Plan, step: Step, first: int, last: int, skip: Collection[str] = ()
+    ) -> None:
+        for op in plan.ops[first:last]:
+            if op.name not in skip:
+                self._run_op(plan, op, step)
+
+    def measure(self, plan: Plan, step: Step, times: int = 1) -> tuple[float, list[float]]:
+        taken = [0.0] * len(plan.ops)
+        for _ in range(times):
+            for number, op in enumerate(plan.ops):
+                began = time.perf_counter()
+                self._run_op(plan, op, step)
+                taken[number] += (time.perf_counter() - began) / times
+        return sum(taken), taken
+
+    def read(self, plan: Plan, tensor: Tensor, step: Step) -> F32:
+        return self._value(tensor).astype(np.float32)
+
+    def write(self, plan: Plan, tensor: Tensor, step: Step, values: F32) -> None:
+        if tensor.kind is Kind.STATE:
+            self._state[tensor.name][:] = rows.encode(values, tensor.dtype, tensor.block)
+        else:
+            self._scratch[tensor.name] = values.copy()
+
+    def host_state(self, name: str) -> NDArray[np.uint8]:
+        return self._state[name]
+
+    def read_state(self, name: str, first: int, count: int) -> NDArray[np.uint8]:
+        return self._state[name][first : first + count].copy()
+
+    def write_state(self, name: str, first: int, data: NDArray[np.uint8]) -> None:
+        self._state[name][first : first + len(data)] = data
+
+    def leave_a_core(self, wanted: bool) -> None:
+        """Nothing to leave."""
+
+    def device_state(self, name: str) -> None:
+        return None
+
+    def close(self) -> None:
+        self._float_weights.clear()
+        self._scratch.clear()
+
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is told where it is used
+    def _run_op(self, plan: Plan, op: Op, step: Step) -> None:
+        if op.name == "table_rows":
+            table = self._weights[plan.tensors[op.inputs[0]].name]
+            self._scratch[plan.tensors[op.outputs[0]].name] = reference.table_rows(
+                table, step.tokens
+            )
+            return
+        arguments = [self._value(plan.tensors[i]) for i in op.inputs]
+        if op.name == "store":
+            for values, output in zip(arguments, op.outputs, strict=True):
+                tensor = plan.tensors[output]
+                encoded = rows.encode(values, tensor.dtype, tensor.block)
+                reference.store(encoded, self._state[tensor.name], step.start)
+            return
+        if op.name == "columns":
+            count = plan.tensors[op.outputs[0]].shape[1]
+            result = reference.columns(arguments[0], first=int(op.params["first"]), count=count)
+        else:
+            result = self._call(op, arguments, step)
+        self._scratch[plan.tensors[op.outputs[0]].name] = result.astype(np.float32, copy=False)
+
+    def _call(self, op: Op, arguments: list[F32], step: Step) -> F32:
+        """The function of the op's name; some also take what only the step knows."""
+        params: dict[str, Any] = dict(op.params)
+        match op.name:
+            case "embed":
+                return reference.embed(arguments[0], step.tokens)
+            case "rope":
+                positions = np.arange(step.start, step.kv_length, dtype=np.int32)
+                factors = arguments[1] if len(arguments) > 1 else None
+                return reference.rope(arguments[0], factors, positions, **params)
+            case "attention":
+                q, keys, values, gains = arguments
+                return reference.attention(q, keys, values, gains, step.start, **params)
+            case "output_rows":
+                return reference.output_rows(arguments[0], step.outputs)
+        function: Callable[..., F32] = getattr(reference, op.name)
+        return function(*arguments, **params)
+
+    def _value(self, tensor: Tensor) -> F32:
+        if tensor.kind is Kind.STATE:
+            columns = tensor.shape[1]
+            return rows.decode(self._state[tensor.name], tensor.dtype, columns, tensor.block)
+        if tensor.kind is Kind.SCRATCH:
+            return self._scratch[tensor.name]
+        if tensor.name not in self._float_weights:
+            self._float_weights[tensor.name] = self._weights[tensor.name].dequantize()
+        return self._float_weights[tensor.name]
