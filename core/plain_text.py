@@ -42,3 +42,8 @@ def _escaped(match: re.Match[str]) -> str:
     if "\udc80" <= char <= "\udcff":  # a byte of a path or an argument that is no UTF-8 (PEP 383)
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape").decode()
+
+
+def quote(text: str) -> str:
+    """A name from a file, fit for a message: escaped, and not longer than a line."""
+    return repr(text if len(text) <= 64 else text[:61] + "...")

@@ -40,3 +40,16 @@ def test_names_say_one_thing(top):
                 nameless.append(f"{place}:{node.lineno}")
     assert {name: places for name, places in classes.items() if len(places) > 1} == {}
     assert nameless == []
+
+
+def test_files_and_functions_can_be_read_at_once():
+    """At most 400 lines a file, 60 a function."""
+    long = []
+    for path in program_files():
+        text, place = path.read_text("utf-8"), path.relative_to(ROOT)
+        if text.count("\n") > 400:
+            long.append(str(place))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 60:
+                long.append(f"{place}: {node.name}")
+    assert long == []

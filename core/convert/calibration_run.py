@@ -18,12 +18,12 @@ from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.files.mapping import let_go
 from llm_lite.core.files.text_input import read_text
 from llm_lite.core.files.writing import unwritable
-from llm_lite.core.formats.tensor import files_of, find_non_finite, not_finite
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.quant.modes import AS_STORED, convert
+from llm_lite.core.quant.tensor import files_of, find_non_finite, not_finite
 
 Progress = Callable[[str, float], None]
 

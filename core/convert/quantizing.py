@@ -15,7 +15,6 @@ from llm_lite.core.convert.calibration import Moments
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes
 from llm_lite.core.files.mapping import let_go
-from llm_lite.core.formats.tensor import TensorData, files_of, not_finite
 from llm_lite.core.formats.variant.reader import METADATA_FILE, identity_of, to_json
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
 from llm_lite.core.loading.model_file import ModelFile
@@ -32,6 +31,7 @@ from llm_lite.core.quant.modes import (
 )
 from llm_lite.core.quant.quantizer import Calibrated
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData, files_of, not_finite
 
 VARIANT_MODES = tuple(mode for mode in MODES if mode != AS_STORED)
 Progress = Callable[[str, float], None]  # what is being done, 0..1; may raise to cancel

@@ -13,20 +13,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from llm_lite.core.convert.slicing_cut import CutTensor, Cutter, Slice
-from llm_lite.core.convert.slicing_view import SliceSource, cutter_of, slice_of, write_view
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.folders import NewFolder, check_folder
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
 from llm_lite.core.formats.huggingface.reader import CONFIG_FILE, HuggingFaceFolder
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
 from llm_lite.core.formats.safetensors.writer import TensorToWrite, write_safetensors
-from llm_lite.core.formats.tensor import files_of
 from llm_lite.core.formats.variant.reader import MANIFEST_FILE, METADATA_FILE, identity_of, to_json
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
 from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.slice_cut import CutTensor, Cutter, Slice
+from llm_lite.core.loading.slice_view import SliceSource, cutter_of, slice_of, write_view
 from llm_lite.core.loading.sources import HuggingFaceSource, VariantSource, open_source
 from llm_lite.core.loading.verification import Part, require_sound, tensor_parts
+from llm_lite.core.quant.tensor import files_of
 
 _BESIDE = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),

@@ -23,11 +23,11 @@ from llm_lite.core.files.writing import replaced
 from llm_lite.core.formats.gguf.writer import GgufTensor, write_gguf
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.huggingface.gemma3n import metadata_of
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.formats.variant.reader import METADATA_FILE, to_json
 from llm_lite.core.formats.variant.writer import VariantWriter
 from llm_lite.core.models import gemma3n, llama
 from llm_lite.core.quant.blocks import q4_0
+from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.tokenizer import Tokenizer
 from llm_lite.core.text.vocabulary import TokenType
 

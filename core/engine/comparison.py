@@ -22,6 +22,7 @@ from llm_lite.core.generation.sampling import TokenChoice, score_token
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.loader import Runner
+from llm_lite.core.memory import resident_bytes
 from llm_lite.core.messages import (
     CompareRuns,
     EngineOptions,
@@ -36,7 +37,6 @@ from llm_lite.core.messages import (
     TaskProgress,
 )
 from llm_lite.core.metrics.divergence import compare
-from llm_lite.core.metrics.memory import resident_bytes
 from llm_lite.core.text.tokenizer import StreamDecoder
 
 RUNS = (0, 1)

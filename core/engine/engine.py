@@ -32,6 +32,7 @@ from llm_lite.core.errors import (
 )
 from llm_lite.core.generation.answer import Answer, ConversationPrefill
 from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     CancelLoad,
     Command,
@@ -54,7 +55,6 @@ from llm_lite.core.messages import (
     Task,
     TaskFinished,
 )
-from llm_lite.core.metrics.memory import give_back
 from llm_lite.core.text.sandbox.process import cancelled_by, sandbox
 
 if TYPE_CHECKING:

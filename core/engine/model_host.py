@@ -30,6 +30,7 @@ from llm_lite.core.loading import backends, loader
 from llm_lite.core.loading.kept_variants import find
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.verification import Verification
+from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     EngineOptions,
     ExecutorChanged,
@@ -43,7 +44,6 @@ from llm_lite.core.messages import (
     OpenCache,
     SaveCache,
 )
-from llm_lite.core.metrics.memory import give_back
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device

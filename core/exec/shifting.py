@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.reference import rope
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.plan.plan import Op, Plan, Tensor
 from llm_lite.core.quant import rows
+from llm_lite.core.quant.tensor import TensorData
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.regular import open_regular, unreadable
-from llm_lite.core.formats.header import quote
+from llm_lite.core.plain_text import quote
 
 MAX_BYTES = 32 << 20
 MAX_TOKENIZER_BYTES = 128 << 20

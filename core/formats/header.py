@@ -7,14 +7,10 @@ import struct
 from typing import NoReturn
 
 from llm_lite.core.errors import FileError
+from llm_lite.core.plain_text import quote
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
-
-
-def quote(text: str) -> str:
-    """A name from a file, fit for a message: escaped, and not longer than a line."""
-    return repr(text if len(text) <= 64 else text[:61] + "...")
 
 
 class HeaderReader:

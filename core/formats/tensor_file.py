@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.quant.tensor import TensorData
 
 
 @dataclass(eq=False)

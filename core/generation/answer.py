@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
@@ -22,8 +22,6 @@ from llm_lite.core.generation.prefill import (
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.steps import AnswerItem, answer_steps, prefill_steps
-from llm_lite.core.loading.loader import Runner
-from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import (
     Alternative,
     CacheRewritten,
@@ -48,6 +46,16 @@ from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 Emit = Callable[[Event], None]
 
 
+class ChatRunner(Protocol):
+    """A model on an executor, as an answer needs it."""
+
+    @property
+    def model_file(self) -> prompt.ChatFile: ...
+
+    @property
+    def session(self) -> Session: ...
+
+
 @dataclass(slots=True)
 class Answer:
     """One `Generate`, a step at a time; survives a change of executor between two steps."""
@@ -57,7 +65,7 @@ class Answer:
     should_stop: StopCheck
     requested: float = field(default_factory=time.perf_counter)
     produced: list[int] = field(default_factory=list)
-    _runner: Runner | None = None
+    _runner: ChatRunner | None = None
     _steps: Iterator[AnswerItem] = field(default_factory=lambda: iter(()))
     _decoder: StreamDecoder | None = None
     _is_begun: bool = False
@@ -78,7 +86,7 @@ class Answer:
         """Of the heads, where this answer has its own."""
         return self.command.gains
 
-    def begin(self, runner: Runner) -> None:
+    def begin(self, runner: ChatRunner) -> None:
         """Prepare the prompt, and what was answered so far, on this runner.
 
         RequestError where the prompt does not fit.
@@ -126,7 +134,7 @@ class Answer:
             return "stopped"
         return "length" if self._left() <= 0 else "context"
 
-    def _encode(self, runner: Runner) -> prompt.Encoded:
+    def _encode(self, runner: ChatRunner) -> prompt.Encoded:
         file, command = runner.model_file, self.command
         prompt.check_size(
             file.tokenizer, command.messages, runner.session.context, command.overflow
@@ -135,7 +143,7 @@ class Answer:
             return prompt.encode_raw(file.tokenizer, command.messages)
         return encode(file, command.messages, command.continue_last)
 
-    def _prepare(self, runner: Runner, encoded: prompt.Encoded) -> None:
+    def _prepare(self, runner: ChatRunner, encoded: prompt.Encoded) -> None:
         tokenizer, session = runner.model_file.tokenizer, runner.session
         if self._decoder is None:
             self._decoder = self._primed_decoder(tokenizer)
@@ -154,7 +162,7 @@ class Answer:
             ends = tokenizer.end_ids
             self._steps = answer_steps(session, prepared, sampling, ends, forced, self.should_stop)
 
-    def _tell_start(self, runner: Runner, encoded: prompt.Encoded, prepared: Prepared) -> None:
+    def _tell_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
         ids, request = encoded.ids, self.command.request
         self._prompt_tokens = len(ids)
         self._reused = min(prepared.reused, len(ids) - 1)
@@ -216,7 +224,7 @@ class Answer:
             self._first_token = self._last_token
             self._prefill_seconds = self._first_token - self._begun
 
-    def _stats(self, runner: Runner) -> GenerationStats:
+    def _stats(self, runner: ChatRunner) -> GenerationStats:
         decode_seconds = self._last_token - self._first_token
         after_first = self._timed - 1
         context_used = runner.session.context_used
@@ -229,7 +237,7 @@ class Answer:
             ttft_ms=1e3 * (self._first_token - self.requested) if self._first_token else 0.0,
             context_used=context_used,
             peak_rss_bytes=peak_rss_bytes(),
-            read_bytes=token_read_bytes(runner.executor.program.plans[0], context_used),
+            read_bytes=token_read_bytes(runner.session.executor.program.plans[0], context_used),
         )
 
 
@@ -241,12 +249,12 @@ class ConversationPrefill:
     emit: Emit
     should_stop: StopCheck
     gains: Gains | None = None  # those in force
-    _runner: Runner | None = None
+    _runner: ChatRunner | None = None
     _steps: Iterator[Prefilled] = field(default_factory=lambda: iter(()))
     _reused: int = 0
     _labels: tuple[PromptToken, ...] = ()
 
-    def begin(self, runner: Runner) -> None:
+    def begin(self, runner: ChatRunner) -> None:
         self._runner, messages = runner, self.command.messages
         file, session = runner.model_file, runner.session
         spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
@@ -312,7 +320,9 @@ def _name(messages: Sequence[ChatMessage]) -> str:
     return line if len(line) <= 48 else line[:47] + "…"
 
 
-def encode(file: ModelFile, messages: Sequence[ChatMessage], continue_last: bool) -> prompt.Encoded:
+def encode(
+    file: prompt.ChatFile, messages: Sequence[ChatMessage], continue_last: bool
+) -> prompt.Encoded:
     """A conversation in the model's own template; FileError where that is at fault."""
     try:
         return prompt.encode_chat(

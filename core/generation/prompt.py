@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, Overflow
 from llm_lite.core.text.chat_template import ChatTemplate, Message
 from llm_lite.core.text.tokenizer import Tokenizer
+
+
+class ChatFile(Protocol):
+    """A model file, as a conversation with it needs it."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def template(self) -> ChatTemplate: ...
 
 
 @dataclass(slots=True)

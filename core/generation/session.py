@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import NO_FILES, MappedFiles
 from llm_lite.core.finite import Values, checked
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.generation.prefill import (
     PLAIN,
     Prefilled,
@@ -39,6 +38,7 @@ from llm_lite.core.kv_cache.provenance import (
 )
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.tensor import TensorData
 
 PrefillProgress = Callable[[int, int], None]  # tokens done, tokens in all
 

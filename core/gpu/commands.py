@@ -6,13 +6,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
-
-if TYPE_CHECKING:
-    from llm_lite.core.gpu.device import Device
-    from llm_lite.core.gpu.queue import Queue
+from llm_lite.core.gpu.logical_device import LogicalDevice
+from llm_lite.core.gpu.queue import Queue
 
 
 class CommandPool:
@@ -22,7 +20,7 @@ class CommandPool:
     all_recorded: ClassVar[int] = 0
     _counting: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, device: Device, queue: Queue) -> None:
+    def __init__(self, device: LogicalDevice, queue: Queue) -> None:
         self._device = device
         self.recorded = 0
         info = vk.VkCommandPoolCreateInfo(

@@ -19,7 +19,8 @@ from llm_lite.core.gpu.info import (
     device_extensions,
 )
 from llm_lite.core.gpu.instance import Instance, validation_wanted
-from llm_lite.core.gpu.memory import MemoryTypes, Staging
+from llm_lite.core.gpu.memory import Staging
+from llm_lite.core.gpu.memory_types import MemoryTypes
 from llm_lite.core.gpu.pipeline_store import PipelineStore
 from llm_lite.core.gpu.pipelines import PipelineCache
 from llm_lite.core.gpu.queue import Queue

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from llm_lite.core.errors import OutOfDeviceMemoryError
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
-
-if TYPE_CHECKING:
-    from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.logical_device import LogicalDevice
+from llm_lite.core.gpu.memory_types import (
+    DEVICE_LOCAL,
+    HOST_CACHED,
+    HOST_COHERENT,
+    HOST_VISIBLE,
+    MemoryTypes,
+)
+from llm_lite.core.gpu.queue import Queue
 
 STAGING_BYTES = 8 << 20
 
-HOST_VISIBLE, HOST_COHERENT, HOST_CACHED, DEVICE_LOCAL = 0x2, 0x4, 0x8, 0x1
 _HOST_CHOICES = (HOST_VISIBLE | HOST_COHERENT | HOST_CACHED, HOST_VISIBLE | HOST_COHERENT)
 _DEVICE_CHOICES = (DEVICE_LOCAL, 0)
 
 Bytes = bytes | bytearray | memoryview | NDArray[Any]
 
 
-class MemoryTypes:
-    """The memory types of a physical device and the choice among them."""
+class StagedDevice(LogicalDevice, Protocol):
+    """A device with the staging that fills and reads its memory."""
 
-    def __init__(self, physical: Any) -> None:
-        memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
-        count = memory.memoryTypeCount
-        self._flags = [int(memory.memoryTypes[i].propertyFlags) for i in range(count)]
+    @property
+    def memory_types(self) -> MemoryTypes: ...
 
-    def choose(self, allowed_bits: int, choices: tuple[int, ...]) -> int:
-        """Index of the first type with all flags of the earliest choice that can be met."""
-        for wanted in choices:
-            for index, flags in enumerate(self._flags):
-                if allowed_bits >> index & 1 and flags & wanted == wanted:
-                    return index
-        raise OutOfDeviceMemoryError("The device has no memory of the kind that is needed.")
+    @property
+    def compute(self) -> Queue: ...
+
+    @property
+    def staging(self) -> Staging: ...
 
 
-def _allocate(device: Device, requirements: Any, choices: tuple[int, ...]) -> Any:
+def _allocate(device: StagedDevice, requirements: Any, choices: tuple[int, ...]) -> Any:
     index = device.memory_types.choose(int(requirements.memoryTypeBits), choices)
     info = vk.VkMemoryAllocateInfo(allocationSize=requirements.size, memoryTypeIndex=index)
     return create(vk.vkAllocateMemory, device.handle, info)
@@ -57,7 +57,7 @@ class Buffer:
     Raises OutOfDeviceMemoryError.
     """
 
-    def __init__(self, device: Device, size: int, usage: int, *, host: bool) -> None:
+    def __init__(self, device: StagedDevice, size: int, usage: int, *, host: bool) -> None:
         self._device = device
         self.size = size
         self.host = host
@@ -123,7 +123,9 @@ class Buffer:
 class Image2D:
     """A two-dimensional colour image in device memory with one view."""
 
-    def __init__(self, device: Device, width: int, height: int, format: int, usage: int) -> None:
+    def __init__(
+        self, device: StagedDevice, width: int, height: int, format: int, usage: int
+    ) -> None:
         self._device = device
         self.width, self.height, self.format = width, height, format
         self.view: Any = None
@@ -177,7 +179,7 @@ class Image2D:
 class Staging:
     """Copies between host and device memory in chunks of STAGING_BYTES; one user at a time."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: StagedDevice) -> None:
         self._device = device
         self._lock = threading.Lock()
         self._buffer: Buffer | None = None

@@ -5,12 +5,9 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from llm_lite.core.gpu.pipelines import ComputePipeline
-
-if TYPE_CHECKING:
-    from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.pipelines import CachingDevice, ComputePipeline
 
 MOST_UNUSED = 128  # a model has about fifty; a software driver takes 1.6 MB for one
 
@@ -20,7 +17,7 @@ Key = tuple[str, tuple[tuple[str, int | float], ...]]  # variant, constants
 class PipelineStore:
     """Of one device, for any thread. The model that is opened next needs most of them again."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: CachingDevice) -> None:
         self._device = device
         self._lock = threading.Lock()
         self._made: dict[Key, ComputePipeline] = {}  # those in use and, oldest first, those not
@@ -63,10 +60,17 @@ class PipelineStore:
         self._made.clear()
 
 
+class StoringDevice(Protocol):
+    """A device with a store of pipelines."""
+
+    @property
+    def pipelines(self) -> PipelineStore: ...
+
+
 class Pipelines:
     """Those that one user has taken from a device's store."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: StoringDevice) -> None:
         self._store = device.pipelines
         self._taken: dict[Key, ComputePipeline] = {}
 

@@ -7,18 +7,16 @@ import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from llm_lite.core.errors import DeviceError, FileError
 from llm_lite.core.files.json_text import read_bytes
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
+from llm_lite.core.gpu.logical_device import LogicalDevice
+from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.shaders import interface_of, load_spirv
-
-if TYPE_CHECKING:
-    from llm_lite.core.gpu.device import Device
-    from llm_lite.core.gpu.memory import Buffer
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +26,7 @@ BINDINGS_PER_SET = 9  # the most of any shader
 FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
 DISPATCH_BASE = 0x10  # VK_PIPELINE_CREATE_DISPATCH_BASE_BIT, unknown to the package
 
-BufferRange = tuple["Buffer", int, int]  # buffer, offset in bytes, size in bytes
+BufferRange = tuple[Buffer, int, int]  # buffer, offset in bytes, size in bytes
 
 
 class PipelineCache:
@@ -37,7 +35,7 @@ class PipelineCache:
     The driver checks the header (vendor, device, UUID) and ignores foreign data.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: LogicalDevice) -> None:
         self._device = device
         folder = os.environ.get("LLM_LITE_CACHE_DIR") or user_folder("cache")
         self.path = Path(folder) / f"pipelines-{device.info.vendor:08x}-{device.info.index}.bin"
@@ -83,6 +81,13 @@ class PipelineCache:
         self.handle = None
 
 
+class CachingDevice(LogicalDevice, Protocol):
+    """A device with the cache that its pipelines are made through."""
+
+    @property
+    def pipeline_cache(self) -> PipelineCache: ...
+
+
 class ComputePipeline:
     """A compute pipeline of one shader variant.
 
@@ -92,7 +97,10 @@ class ComputePipeline:
     """
 
     def __init__(
-        self, device: Device, spirv_name: str, constants: Mapping[str, int | float] | None = None
+        self,
+        device: CachingDevice,
+        spirv_name: str,
+        constants: Mapping[str, int | float] | None = None,
     ) -> None:
         self._device = device
         self.name = spirv_name
@@ -240,7 +248,7 @@ def descriptor_type(kind: str) -> int:
 class DescriptorSets:
     """Descriptor sets of storage and texel buffers; grows by pools, freed together."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: LogicalDevice) -> None:
         self._device = device
         self._pools: list[Any] = []
         self._views: dict[tuple[Buffer, int, int, int], Any] = {}

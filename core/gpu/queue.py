@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.gpu.create import create, vk, vulkan_errors
-
-if TYPE_CHECKING:
-    from llm_lite.core.gpu.device import Device
+from llm_lite.core.gpu.logical_device import LogicalDevice
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -21,7 +19,7 @@ class Queue:
     Methods may be called from any thread.
     """
 
-    def __init__(self, device: Device, family: int, index: int) -> None:
+    def __init__(self, device: LogicalDevice, family: int, index: int) -> None:
         self._device = device
         self.family = family
         self.handle: Any = vk.vkGetDeviceQueue(device.handle, family, index)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.files.places import expanded
-from llm_lite.core.formats.header import quote
+from llm_lite.core.plain_text import quote
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.inspect.committed import CommittedSession
+from llm_lite.core.inspect.inspected import CommittedSession
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes

@@ -15,7 +15,7 @@ from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder, replaced
 from llm_lite.core.finite import checked
 from llm_lite.core.inspect.attention import AttentionSource, probabilities
-from llm_lite.core.metrics.memory import available_bytes
+from llm_lite.core.memory import available_bytes
 from llm_lite.core.plan.attention_layers import AttentionLayer
 
 Head = tuple[int, int]  # layer, head

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.session import Session
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.attention_rows import mean_map
+from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.messages import CacheMeasured, MeasureCache
 from llm_lite.core.plan.cache_layers import CacheLayer
 
@@ -29,7 +29,9 @@ class Measuring:
     """One MeasureCache at work. RequestError where it cannot be, NotFiniteError where what was
     measured are no numbers: nan stands for what is not known."""
 
-    def __init__(self, request: MeasureCache, session: Session, source: AttentionSource) -> None:
+    def __init__(
+        self, request: MeasureCache, session: InspectedSession, source: AttentionSource
+    ) -> None:
         self.request = request
         self._session, self.source = session, source
         self._layers = session.cache.layers

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +15,6 @@ class Committed:
     rows: range  # positions whose queries are kept
     epoch: int = 0  # grows when equal tokens may have other keys than before
     oldest: tuple[int, ...] = ()  # by owner of a cache, the first position whose key it has
-
-
-class CommittedSession(Protocol):
-    """What a source of maps asks of a session, from any thread."""
-
-    @property
-    def committed(self) -> Committed: ...
-
-    def tokens(self) -> tuple[int, ...]: ...
-
-    def checked(self, values: NDArray[np.float32], what: str) -> NDArray[np.float32]: ...
 
 
 class CommittedRows:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.session import Session
+from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
@@ -20,7 +20,7 @@ F32 = NDArray[np.float32]
 _STORES = ("store",)  # ops left out, so that nothing kept is written again
 
 
-def logits_after(session: Session, position: int, gains: Gains | None = None) -> F32:
+def logits_after(session: InspectedSession, position: int, gains: Gains | None = None) -> F32:
     """Logits float32 [V] of what follows the position, with the gains in force or others.
 
     NotFiniteError where they are no numbers, as of `lens` and `divergence`.
@@ -38,7 +38,7 @@ def logits_after(session: Session, position: int, gains: Gains | None = None) ->
     return session.checked(logits, f"the logits of token {position}")
 
 
-def divergence(session: Session) -> float:
+def divergence(session: InspectedSession) -> float:
     """KL(all gains 1 || gains in force) in nats, of the next token after the last position."""
     last = session.context_used - 1
     ones = tuple((1.0,) * len(row) for row in session.gains)
@@ -46,13 +46,13 @@ def divergence(session: Session) -> float:
     return max(0.0, float((np.exp(p) * (p - q)).sum()))  # of finite logits, never NaN
 
 
-def lens(session: Session, position: int) -> list[tuple[int, F32]]:
+def lens(session: InspectedSession, position: int) -> list[tuple[int, F32]]:
     """(layer, logits float32 [V]) behind every layer: its residual through output norm and head."""
     with session.files.unchanged():
         return _lens(session, *_again(session, position))
 
 
-def _lens(session: Session, plan: Plan, step: Step) -> list[tuple[int, F32]]:
+def _lens(session: InspectedSession, plan: Plan, step: Step) -> list[tuple[int, F32]]:
     run, residuals, done = session.executor.run_ops, [], 0
     for layer, index in enumerate(plan.layer_ends):
         run(plan, step, done, index + 1, _STORES)
@@ -68,7 +68,7 @@ def _lens(session: Session, plan: Plan, step: Step) -> list[tuple[int, F32]]:
     ]
 
 
-def _through_head(session: Session, plan: Plan, step: Step, residual: F32) -> F32:
+def _through_head(session: InspectedSession, plan: Plan, step: Step, residual: F32) -> F32:
     first = next(i for i, op in enumerate(plan.ops) if op.name == "output_rows")
     executor = session.executor
     executor.write(plan, plan.tensors[plan.ops[first].inputs[0]], step, residual)
@@ -76,7 +76,7 @@ def _through_head(session: Session, plan: Plan, step: Step, residual: F32) -> F3
     return executor.read(plan, plan.tensors[plan.logits], step)[0]
 
 
-def _again(session: Session, position: int) -> tuple[Plan, Step]:
+def _again(session: InspectedSession, position: int) -> tuple[Plan, Step]:
     tokens = session.tokens()
     if not 0 <= position < len(tokens):
         raise RequestError(f"position {position} is not in the cache, which holds {len(tokens)}")

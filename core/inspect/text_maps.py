@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import AttentionSource, head_maps
-from llm_lite.core.metrics.memory import available_bytes
+from llm_lite.core.memory import available_bytes
 
 if TYPE_CHECKING:
     from llm_lite.core.models.model import ModelShape

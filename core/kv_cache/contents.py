@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.exec.shifting import shift
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.kv_cache.provenance import CacheContents, Gap, Precision, Provenance, common
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
 from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
 from llm_lite.core.quant import rows as state_rows
+from llm_lite.core.quant.tensor import TensorData
 
 Bytes = NDArray[np.uint8]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from llm_lite.core.errors import DeviceError
 from llm_lite.core.exec.executor import Executor
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.messages import Activations, EngineOptions, KvType
 from llm_lite.core.models.model import BuildOptions, Model, ModelShape
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.quant.tensor import TensorData
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
@@ -198,7 +198,7 @@ def make_executor(
         from llm_lite.core.exec.cpu.executor import CpuExecutor
 
         return CpuExecutor(program, weights, threads=threads)
-    from llm_lite.core.exec.reference import NumpyExecutor
+    from llm_lite.core.exec.numpy_executor import NumpyExecutor
 
     return NumpyExecutor(program, weights)
 

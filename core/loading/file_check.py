@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from llm_lite.core.convert.slicing_view import SliceSource
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.formats.variant.checksums import read_checksums
 from llm_lite.core.formats.variant.reader import (
@@ -19,6 +18,7 @@ from llm_lite.core.formats.variant.reader import (
 )
 from llm_lite.core.hub import catalog
 from llm_lite.core.loading.model_source import ModelSource
+from llm_lite.core.loading.slice_view import SliceSource
 from llm_lite.core.loading.sources import (
     GgufSource,
     VariantSource,

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.folders import remove_folder, tidy
-from llm_lite.core.formats.tensor import files_of
 from llm_lite.core.formats.variant.reader import (
     VariantFolder,
     is_variant,
@@ -20,6 +19,7 @@ from llm_lite.core.formats.variant.reader import (
 )
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.messages import MODES, Mode
+from llm_lite.core.quant.tensor import files_of
 
 SAMPLE = 4096  # bytes of each tensor
 _DIGITS = 16  # of the identity, in a folder's name

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.exec.executor import Executor
-from llm_lite.core.formats.tensor import TensorData, files_of
 from llm_lite.core.generation.session import Session
 from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
@@ -24,6 +23,7 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.verification import Part, variant_parts, verify, worth_releasing
+from llm_lite.core.memory import available_bytes, cache_memory, give_back
 from llm_lite.core.messages import (
     CacheLayerInfo,
     CacheLayout,
@@ -31,13 +31,13 @@ from llm_lite.core.messages import (
     ExecutorInfo,
     ModelInfo,
 )
-from llm_lite.core.metrics.memory import available_bytes, cache_memory, give_back
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_bytes, cache_layers
 from llm_lite.core.plan.plan import Program, tensor_row_bytes
 from llm_lite.core.quant.modes import MODES, common_room, convert, mode_bytes, promoted
+from llm_lite.core.quant.tensor import TensorData, files_of
 from llm_lite.core.text.sandbox.process import sandbox
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.loading.verification import Part
+from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
-SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/convert/slicing_view.py
+SLICE_FILE = "slice.json"  # makes a directory a view of another model: core/loading/slice_view.py
 
 
 class ModelSource(Protocol):

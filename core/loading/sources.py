@@ -19,7 +19,6 @@ from llm_lite.core.formats.huggingface.reader import (
     HuggingFaceFolder,
     open_huggingface,
 )
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.formats.variant.reader import (
     MANIFEST_FILE,
     VariantFolder,
@@ -28,6 +27,7 @@ from llm_lite.core.formats.variant.reader import (
 )
 from llm_lite.core.loading.model_source import SLICE_FILE, ModelSource
 from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
+from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -39,7 +39,7 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
     folder = folder_of(path)
     if folder is not None:
         if (folder / SLICE_FILE).is_file():
-            from llm_lite.core.convert.slicing_view import open_view
+            from llm_lite.core.loading.slice_view import open_view
 
             return open_view(folder, open_source)
         if was_variant(folder):

@@ -15,10 +15,10 @@ from pathlib import Path
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.mapping import let_go
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.formats.variant.checksums import Checksums, as_hex, header_pieces
 from llm_lite.core.formats.variant.reader import VariantFolder
-from llm_lite.core.metrics.memory import available_bytes
+from llm_lite.core.memory import available_bytes
+from llm_lite.core.quant.tensor import TensorData
 
 SLICE_BYTES = 4 << 20
 

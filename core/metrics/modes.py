@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from llm_lite.core.errors import DeviceError, RequestError, UnsupportedError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.memory import available_bytes, give_back
 from llm_lite.core.messages import EngineOptions, Mode, ModeSpeed
 from llm_lite.core.metrics.bench import bench
-from llm_lite.core.metrics.memory import available_bytes, give_back
 from llm_lite.core.quant.modes import mode_bytes
 
 if TYPE_CHECKING:

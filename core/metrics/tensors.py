@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.formats.tensor import TensorData, files_of, find_non_finite, not_finite
 from llm_lite.core.messages import TensorRow
 from llm_lite.core.quant.modes import convert, promoted
+from llm_lite.core.quant.tensor import TensorData, files_of, find_non_finite, not_finite
 
 Progress = Callable[[str, float], None]  # what, 0..1; may raise CancelledError
 

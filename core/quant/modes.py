@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError, UnsupportedError
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.quant import quantizer
 from llm_lite.core.quant.registry import FORMATS, QuantFormat
+from llm_lite.core.quant.tensor import TensorData
 
 AS_STORED = "as-stored"
 _FORMAT_OF_MODE = {"fp32": "f32", "fp16": "f16", "int8": "int8", "int4": "int4"}

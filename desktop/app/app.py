@@ -20,6 +20,8 @@ from imgui_bundle import imgui
 from llm_lite.core.errors import DeviceError, DeviceLostError, LlmLiteError
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.app.dialogs import FileDialog
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
@@ -29,7 +31,6 @@ from llm_lite.desktop.app.settings import WindowPlace, restore, settings_path, v
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.app.starter import Starter
 from llm_lite.desktop.render.window import Geometry, Window, has_input
-from llm_lite.desktop.state.actions import Action, OpenModel
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.fonts import load_fonts

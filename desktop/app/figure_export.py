@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.writing import make_folder
+from llm_lite.desktop.actions.program import ExportAttention
 from llm_lite.desktop.app.guard import Failed, attempt
 from llm_lite.desktop.render.png import write_png
-from llm_lite.desktop.state.actions import ExportAttention
 from llm_lite.desktop.state.attention_state import MOST_LOCKED
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
@@ -46,7 +46,7 @@ class Exporter:
     def draw(self, state: AppState, ui: Ui) -> Outcome | None:
         """Within a frame: try to draw the picture, which has the look of the moment it was asked
         for, and the text of now."""
-        from llm_lite.desktop.views.attention.figures import figure_of
+        from llm_lite.desktop.views.figures import figure_of
 
         self._figure = None
         if self._wanted is None or self._state is None:

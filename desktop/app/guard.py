@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from imgui_bundle import imgui, implot
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from imgui_bundle import ImVec2, imgui, implot
 
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.chatting import NewChat, UndoNewChat
+from llm_lite.desktop.actions.program import ChooseFile, DismissNotice, ResetLayout, SetFontSize
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
-from llm_lite.desktop.state.actions import (
-    Action,
-    ChooseFile,
-    DismissNotice,
-    NewChat,
-    ResetLayout,
-    SetFontSize,
-    UndoNewChat,
-)
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.program import rail, status_bar
@@ -33,6 +27,9 @@ from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, IC
 from llm_lite.desktop.widgets.theme import apply_theme, make_theme
 from llm_lite.desktop.widgets.ui import Face, Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button
+
+if TYPE_CHECKING:
+    from llm_lite.desktop.attention.maps import AttentionMaps
 
 STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
 DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
@@ -74,6 +71,7 @@ class Interface:
     def __init__(self, fonts: dict[Face, Any], scale: float, settings: Settings) -> None:
         self.scale = scale
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
+        self.maps: AttentionMaps | None = None
         self._applied: tuple[ThemeName, float, float] | None = None
         self._turns = Turns(VIEWS)
         self._guard = Guard()
@@ -81,6 +79,10 @@ class Interface:
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
             self._build_layout = "[Docking]" not in settings.layout
+
+    def use_maps(self, maps: AttentionMaps) -> None:
+        """Views ask these from now on, the program has them made."""
+        self.maps = self.ui.maps = maps
 
     @property
     def frames(self) -> FrameTimes:
@@ -98,7 +100,7 @@ class Interface:
         ui.pointer = (pointer.x, pointer.y)
         ui.rects.clear()
         size = imgui.get_main_viewport().size
-        width, height = rail.rail_width(ui), status_bar.status_height(ui)
+        width, height = ui.rail_width, ui.status_height
         actions = self._shortcuts(state)
         with _pane("rail", 0, 0, width, size.y - height, ui):
             actions += self._guard.draw("rail", rail.draw, state, ui)

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event
-from llm_lite.core.metrics.memory import available_bytes
+from llm_lite.desktop.actions.act import Action, act, due
+from llm_lite.desktop.actions.caching import LookAtMemory
+from llm_lite.desktop.actions.program import ChooseFile, ExportAttention, OpenModel
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
-from llm_lite.desktop.state.actions import Action, ChooseFile, ExportAttention, OpenModel, act, due
 from llm_lite.desktop.state.apply import apply, fold
-from llm_lite.desktop.state.cache_actions import LookAtMemory
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, expire, notify
@@ -72,7 +73,7 @@ class Program:
     def paint(self, *, following: bool = False) -> list[Action]:
         """Draw the interface and do what the person did; within a frame, which may be one that need
         not draw everything."""
-        maps = self.interface.ui.maps
+        maps = self.interface.maps
         if maps is not None:
             maps.begin(self.engine.attention() if self.engine else None, self.state.busy)
         actions = self.interface.frame(self.state, time.monotonic(), following=following)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.device import Device
+from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.attention.maps import AttentionMaps
 from llm_lite.desktop.render.frame import FrameLoop
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.render.offscreen import OffscreenTarget
-from llm_lite.desktop.state.actions import Action
 from llm_lite.desktop.widgets.figure import Figure
 
 
@@ -45,7 +45,7 @@ class Screen:
         """One frame, unless the surface drops it, and the pictures to be saved; what the person
         did. `following`: not everything need be drawn."""
         interface, acted = program.interface, list[Action]()
-        interface.ui.maps = self.maps
+        interface.use_maps(self.maps)
         base = interface.ui.theme.palette.sunken  # the colour that lies behind everything
         self.loop.clear = ((base >> 16) / 255, (base >> 8 & 255) / 255, (base & 255) / 255, 1.0)
         if self.loop.run(lambda: acted.extend(program.paint(following=following))):

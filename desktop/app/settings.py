@@ -30,9 +30,9 @@ from llm_lite.core.messages import (
     SamplingOptions,
 )
 from llm_lite.core.plain_text import lines
+from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.layout_text import is_layout
 from llm_lite.desktop.attention.colors import NAMES
-from llm_lite.desktop.state.actions import MAX_FONT, MIN_FONT
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.state import RECENT_FILES, AppState, ThemeName

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -20,6 +19,7 @@ from llm_lite.desktop.attention.store import Clear, Store
 from llm_lite.desktop.attention.surface import STORAGE, WORD, MapSurface
 from llm_lite.desktop.attention.work import FrameJobs, Job
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.desktop.state.maps import ColorScale
 
 SCRATCH_BYTES = 16 << 20  # of a row's scores, for all jobs of a frame; more for a long context
 SCORE_WORDS = 3
@@ -27,17 +27,6 @@ SCORES_EACH = 4 * SCORE_WORDS  # bytes a row and head
 COMPUTE, COPY = 0x800, 0x1000  # VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, _TRANSFER_BIT
 SHADER_READ_WRITE, COPY_READ_WRITE = 0x60, 0x1800  # VK_ACCESS_...
 EVERYTHING, MEMORY_WRITE = 0x10000, 0x10000  # VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, _MEMORY_WRITE
-
-
-@dataclass(frozen=True, slots=True)
-class ColorScale:
-    """How values become colours."""
-
-    colors: str = "viridis"
-    logarithmic: bool = False
-    low: float = 1e-4  # value of the first colour of a logarithmic scale; a linear one begins at 0
-    high: float = 1.0  # value of the last colour
-    exclude_first: bool = False  # leave out the first position and renormalise the rows
 
 
 class FrameRecorder:

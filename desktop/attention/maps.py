@@ -20,8 +20,8 @@ from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.inspect.attention_scores import SCORES, repeats
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.desktop.attention.cells import Cell
-from llm_lite.desktop.attention.frame import SCORES_EACH, ColorScale, FrameRecorder, largest_row
-from llm_lite.desktop.attention.picture import MapPicture, picture_of
+from llm_lite.desktop.attention.frame import SCORES_EACH, FrameRecorder, largest_row
+from llm_lite.desktop.attention.picture import picture_of
 from llm_lite.desktop.attention.readings import Readings
 from llm_lite.desktop.attention.slot import Slot
 from llm_lite.desktop.attention.store import Store, largest_surface
@@ -29,14 +29,13 @@ from llm_lite.desktop.attention.upload import Uploads, largest_copy
 from llm_lite.desktop.attention.wanted import Asked
 from llm_lite.desktop.attention.work import Budget, FrameJobs, Planner
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
+from llm_lite.desktop.state.maps import ColorScale, MapPicture
 
 if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource
 
 SCORE_BYTES = 48 << 20
 GRID_PERIOD = 0.25  # seconds between two sizes of the thumbnails while the model writes
-
-__all__ = ["AttentionMaps", "ColorScale"]
 
 
 class AttentionMaps:

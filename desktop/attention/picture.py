@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llm_lite.desktop.attention.surface import MapSurface
-
-
-@dataclass(frozen=True, slots=True)
-class MapPicture:
-    """The part of a texture that shows a map."""
-
-    texture: int
-    low: tuple[float, float]  # texture coordinates of the upper left corner
-    high: tuple[float, float]
-    pool: int  # a pixel is the largest of pool x pool token pairs
-    waiting: int  # rows that are still to be computed
+from llm_lite.desktop.state.maps import MapPicture
 
 
 def picture_of(surface: MapSurface, number: int, columns: int, rows: int) -> MapPicture:

@@ -29,7 +29,7 @@ from llm_lite.core.messages import (
     PrefillProgress,
     TokenDecoded,
 )
-from llm_lite.desktop.state import cache_state, quant_apply
+from llm_lite.desktop.state import cache_state, quant_apply, turns
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
@@ -148,7 +148,7 @@ def _generation_started(event: GenerationStarted, state: AppState, now: float) -
         ),
         looked=None,
     )
-    return cache_state.with_turns(state)
+    return turns.with_turns(state)
 
 
 def _prefill_progress(event: PrefillProgress, state: AppState, now: float) -> AppState:
@@ -180,7 +180,7 @@ def _conversation_read(event: ConversationRead, state: AppState, now: float) -> 
         cache=cache_state.started(state.cache, event.prompt, 0, len(event.prompt)),
         looked=None,
     )
-    return cache_state.with_turns(state)
+    return turns.with_turns(state)
 
 
 def _token_decoded(event: TokenDecoded, state: AppState, now: float) -> AppState:
@@ -228,7 +228,7 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
         last_stats=event.stats if event.stats.new_tokens else state.last_stats,
         context_used=event.stats.context_used or state.context_used,
     )
-    state = cache_state.with_turns(state)
+    state = turns.with_turns(state)
     if event.stop_reason == "error" and event.message:
         return notify(state, "error", event.message, now)
     return state

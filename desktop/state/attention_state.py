@@ -9,6 +9,10 @@ Head = tuple[int, int]  # layer, head
 Order = str  # "layer", or a name of core/inspect/attention_scores.py's SCORES
 FigureName = Literal["grid", "heads", "text"]  # views that can be saved as pictures
 MOST_LOCKED = 4
+SINK = (
+    "Heads that have nothing to look for rest on the first token, and its column swamps everything "
+    "else. Leave it out and the rest of each row is scaled to 1."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,6 @@ from llm_lite.core.messages import (
     Measure,
     PromptToken,
 )
-from llm_lite.desktop.state.token_state import TEMPLATE
-
-if TYPE_CHECKING:
-    from llm_lite.desktop.state.state import AppState
 
 ColorBy = Literal["owner", "key-norm", "value-norm", "received", "age"]
 Spans = tuple[tuple[int, int], ...]  # first..last-1
@@ -164,16 +159,6 @@ def age(cache: CacheState, position: int) -> int:
     return max(0, cache.computed - 1 - (number + token - first))
 
 
-def token_id(state: AppState, position: int) -> int | None:
-    """Of the token at a position; None where that is not known."""
-    prompt = state.cache.prompt
-    if position < len(prompt):
-        return prompt[position].id
-    answer = state.messages[-1].tokens if state.messages else ()
-    index = len(answer) - (len(state.positions) - position)
-    return answer[index].id if 0 <= index < len(answer) else None
-
-
 def unseen(cache: CacheState) -> dict[int, tuple[int, int]]:
     """By message of which the model no longer sees something: forgotten tokens, all tokens."""
     found: dict[int, list[int]] = {}
@@ -188,42 +173,6 @@ def unseen(cache: CacheState) -> dict[int, tuple[int, int]]:
             mine = owners == owner
             found[owner] = [int((gone & mine).sum()), int(mine.sum())]
     return {owner: (lost, whole) for owner, (lost, whole) in found.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """How many turns as long as those before, in the median, still fit."""
-
-    turns: int
-    typical: int  # tokens
-
-
-def forecast(state: AppState) -> Forecast | None:
-    """None before the first whole turn."""
-    if state.model is None:
-        return None
-    if not state.cache.turns:
-        return None
-    typical = max(1, round(median(state.cache.turns)))
-    room = max(0, state.model.context - state.context_used)
-    return Forecast(room // typical, typical)
-
-
-def with_turns(state: AppState) -> AppState:
-    """With the tokens of each whole turn: a question and its answer, with what the template puts
-    around them."""
-    owners = state.cache.told or state.owners
-    users = {i for i, message in enumerate(state.messages) if message.role == "user"}
-    starts: list[int] = []
-    lead, before = 0, TEMPLATE
-    for position, owner in enumerate(owners):
-        if owner in users and owner != before:
-            starts.append(lead)
-        if owner != TEMPLATE:
-            lead, before = position + 1, owner
-    sizes = [b - a for a, b in zip(starts, [*starts[1:], len(owners)], strict=False)]
-    whole = tuple(sizes[:-1] if state.running else sizes)
-    return replace(state, cache=replace(state.cache, turns=whole))
 
 
 def held(layer: CacheLayerInfo, length: int) -> int:

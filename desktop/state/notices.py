@@ -7,7 +7,7 @@ from dataclasses import replace
 from llm_lite.core.messages import Level
 from llm_lite.desktop.state.incoming import fit_line, fit_lines
 from llm_lite.desktop.state.state import LOG_LINES, NOTICES, AppState, LogLine, Notice
-from llm_lite.desktop.widgets.units import sentence
+from llm_lite.desktop.state.units import sentence
 
 NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0}
 

@@ -25,7 +25,7 @@ from llm_lite.desktop.state import quant_state
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.quant_state import Quantization, RunAnswer, with_report
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.widgets.units import size
+from llm_lite.desktop.state.units import size
 
 
 def _ready(event: RunReady, held: Quantization) -> Quantization:

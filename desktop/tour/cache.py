@@ -9,8 +9,9 @@ from typing import Any
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import Overflow
-from llm_lite.desktop.state.actions import EditMessage, Send, SetOptions, SetSampling
-from llm_lite.desktop.state.cache_actions import ColorCache, SetOverflow
+from llm_lite.desktop.actions.caching import ColorCache, SetOverflow
+from llm_lite.desktop.actions.chatting import EditMessage, Send, SetSampling
+from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.state.cache_state import ColorBy
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver

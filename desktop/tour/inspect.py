@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from llm_lite.desktop.state.actions import SetAttention, StopAnswer
-from llm_lite.desktop.state.inspect_actions import SetXRay
+from llm_lite.desktop.actions.chatting import StopAnswer
+from llm_lite.desktop.actions.inspecting import SetXRay
+from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 

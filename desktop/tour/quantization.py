@@ -13,15 +13,9 @@ from imgui_bundle import imgui
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.files.writing import write_file
 from llm_lite.core.messages import EngineOptions, Mode
-from llm_lite.desktop.state.actions import (
-    DismissNotice,
-    NewChat,
-    Send,
-    SetOptions,
-    SetSampling,
-    StopAnswer,
-)
-from llm_lite.desktop.state.quant_actions import SetQuantization, ShowRuns
+from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling, StopAnswer
+from llm_lite.desktop.actions.program import DismissNotice, SetOptions
+from llm_lite.desktop.actions.quantizing import SetQuantization, ShowRuns
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver, InputDriverError
 

@@ -13,20 +13,20 @@ from typing import Any
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.messages import EngineOptions, Event, ModelLoaded, SamplingOptions, TokenDecoded
-from llm_lite.desktop.app.program import lists, open_first_model, with_lists
-from llm_lite.desktop.app.settings import DEFAULTS, Settings, parse, restore
-from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.render.png import read_png, write_png
-from llm_lite.desktop.state.actions import (
+from llm_lite.desktop.actions.chatting import SetSampling
+from llm_lite.desktop.actions.program import (
     DismissNotice,
     ExportAttention,
     SetAttention,
     SetFontSize,
-    SetSampling,
     SetTheme,
 )
+from llm_lite.desktop.actions.quantizing import ShowRuns
+from llm_lite.desktop.app.program import lists, open_first_model, with_lists
+from llm_lite.desktop.app.settings import DEFAULTS, Settings, parse, restore
+from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.state.attention_state import FigureName, Head
-from llm_lite.desktop.state.quant_actions import ShowRuns
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.tour.cache import look_at_cache
 from llm_lite.desktop.tour.input_driver import InputDriver

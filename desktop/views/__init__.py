@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.grid import draw as draw_attention
 from llm_lite.desktop.views.attention.heads import draw as draw_heads

@@ -7,7 +7,6 @@ from dataclasses import replace
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.errors import LlmLiteError
-from llm_lite.desktop.render.imgui_renderer import Color
 from llm_lite.desktop.widgets.theme import make_theme, vec
 from llm_lite.desktop.widgets.ui import Face, Ui
 
@@ -26,7 +25,7 @@ class Figure:
         self.ui = replace(ui, theme=make_theme(name, size, 1.0), memory={}, rects={})
         self.size = (0, 0)
         base = vec(self.ui.theme.palette.panel)
-        self.background: Color = (base.x, base.y, base.z, 1.0)
+        self.background: tuple[float, float, float, float] = (base.x, base.y, base.z, 1.0)
         self.list = imgui.ImDrawList(imgui.get_draw_list_shared_data())
         self.list._reset_for_new_frame()
         self.list._set_pixel_density(1.0)  # without, it draws no lines; frames set it for their own

@@ -173,3 +173,15 @@ def draw_boxes(
         )
         if box.token in marked:
             draw.add_rect(*corners, marked[box.token], ui.u(0.5), max(1.0, ui.u(0.4)))
+
+
+LABEL_CHARACTERS = 12
+
+
+def visible(words: str) -> str:
+    """A token on one line: what cannot be seen has a sign."""
+    shown = words.replace("\n", "⏎").replace("\t", "→").strip(" ") or "␣"
+    if not shown.isprintable() and len(shown) == 1:
+        shown = f"U+{ord(shown):04X}"
+    short = shown[: LABEL_CHARACTERS - 1] + "…"
+    return shown if len(shown) <= LABEL_CHARACTERS else short

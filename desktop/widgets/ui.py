@@ -13,7 +13,7 @@ from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.theme import Theme, pixels, u32, vec
 
 if TYPE_CHECKING:
-    from llm_lite.desktop.attention.maps import AttentionMaps
+    from llm_lite.desktop.state.maps import HeadMaps
 
 Face = Literal["regular", "bold", "mono"]
 _COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}
@@ -32,9 +32,19 @@ class Ui:
     rects: dict[str, Rect] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     frames: FrameTimes = field(default_factory=FrameTimes)
-    maps: AttentionMaps | None = None  # of the running model, where there is a device to draw
+    maps: HeadMaps | None = None  # of the running model, where there is a device to draw
     opened: str = ""  # the popover a view or a shortcut wants open
     redraw_at: float = math.inf  # when what is shown changes by itself
+
+    @property
+    def rail_width(self) -> float:
+        """Of the rail at the left edge, in pixels."""
+        return self.u(14)
+
+    @property
+    def status_height(self) -> float:
+        """Of the bar at the lower edge, in pixels."""
+        return self.u(8)
 
     def redraw_in(self, seconds: float) -> None:
         self.redraw_at = min(self.redraw_at, self.now + seconds)

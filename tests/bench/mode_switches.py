@@ -15,6 +15,7 @@ import time
 from itertools import product
 
 from llm_lite.core.engine.engine import Engine
+from llm_lite.core.memory import give_back, resident_bytes
 from llm_lite.core.messages import (
     ChatMessage,
     EngineOptions,
@@ -30,7 +31,6 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
-from llm_lite.core.metrics.memory import give_back, resident_bytes
 
 MODES = ("int4", "fp16", "int8")
 QUESTION = "Write a long story about a lighthouse keeper and the sea."

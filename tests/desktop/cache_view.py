@@ -3,7 +3,7 @@
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
-from llm_lite.desktop.state import actions
+from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.views.cache.window import window_of
 from tests.desktop.fake_engine import ROW
 
@@ -18,7 +18,7 @@ RINGS = CacheLayout(
 
 
 def say(one, text):
-    one.program.do(actions.Send(text))
+    one.program.do(Send(text))
     one.robot.wait("the answer", lambda s: s.messages and not s.busy, pace=0)
     one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
     one.robot.frames(3)

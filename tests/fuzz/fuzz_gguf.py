@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from llm_lite.core.formats.gguf.reader import open_gguf
-from llm_lite.core.formats.tensor import find_non_finite
 from llm_lite.core.quant.registry import GGUF_FORMATS
+from llm_lite.core.quant.tensor import find_non_finite
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.mutations import INTEGERS, TEXTS, mutate_bytes, odd_text

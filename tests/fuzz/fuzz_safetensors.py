@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from llm_lite.core.formats.safetensors.reader import INDEX_FILE, open_folder, open_safetensors
-from llm_lite.core.formats.tensor import find_non_finite
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import find_non_finite
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_value, special_file, to_json

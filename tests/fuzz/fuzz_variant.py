@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from llm_lite.core.formats.tensor import find_non_finite
 from llm_lite.core.formats.variant import reader
 from llm_lite.core.formats.variant.reader import MANIFEST_FILE, METADATA_FILE
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import find_non_finite
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result

@@ -18,13 +18,13 @@ from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, Request
 from llm_lite.core.exec.cpu.weights import DTYPES, CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.files.mapping import let_go
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import available_isas, default_threads
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
+from llm_lite.core.quant.tensor import TensorData
 
 F32 = NDArray[np.float32]
 

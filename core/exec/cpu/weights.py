@@ -15,9 +15,9 @@ from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.files.mapping import let_go
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.quant.blocks import tiles
 from llm_lite.core.quant.modes import Room, room_for
+from llm_lite.core.quant.tensor import TensorData
 
 _KNOWN = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8")  # formats of files
 DTYPES = (*_KNOWN, "q4_0 tiles", "q4_1 tiles", "a8", "i8")  # in the order of kernels_cpp/plan/op.h

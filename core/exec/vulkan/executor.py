@@ -21,7 +21,6 @@ from llm_lite.core.exec.vulkan.memory import STORAGE, Arena, FixedArena, WeightP
 from llm_lite.core.exec.vulkan.pacing import Pacer
 from llm_lite.core.exec.vulkan.record import Recorder
 from llm_lite.core.exec.vulkan.tuning import Tuning
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
@@ -33,6 +32,7 @@ from llm_lite.core.plan.step import HEADER_WORDS, Step
 from llm_lite.core.plan.traffic import op_read_bytes
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
+from llm_lite.core.quant.tensor import TensorData
 
 log = logging.getLogger(__name__)
 

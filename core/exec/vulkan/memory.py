@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import DeviceError
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.blocks import int4, int8, tiles
+from llm_lite.core.quant.tensor import TensorData
 
 BLOCK = 32  # values along K
 STORAGE = 0x20 | 0x8  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, .._STORAGE_TEXEL_BUFFER_BIT

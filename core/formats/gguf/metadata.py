@@ -13,7 +13,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.formats.header import HeaderReader, quote
+from llm_lite.core.formats.header import HeaderReader
+from llm_lite.core.plain_text import quote
 
 # Type number -> little-endian numpy code, in the order of gguf.md.
 _NUMBER_CODES = dict(

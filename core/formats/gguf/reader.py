@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.files.mapping import MappedFile, mapped
 from llm_lite.core.formats.gguf.metadata import read_value
-from llm_lite.core.formats.header import HeaderReader, quote
-from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.formats.header import HeaderReader
 from llm_lite.core.formats.tensor_file import TensorFile
+from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.registry import FORMATS, GGML_TYPES, GGUF_FORMATS
+from llm_lite.core.quant.tensor import TensorData
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)

@@ -15,7 +15,6 @@ from typing import Any
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
-from llm_lite.core.formats.header import quote
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.huggingface.llama import Translated
 from llm_lite.core.formats.ranges import (
@@ -26,7 +25,8 @@ from llm_lite.core.formats.ranges import (
     ROPE_BASE,
     SOFTCAP,
 )
-from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plain_text import quote
+from llm_lite.core.quant.tensor import TensorData
 
 _PREFIXES = ("model.language_model.", "language_model.model.", "model.")
 _TOWERS = {"vision": ("vision_tower", "embed_vision"), "audio": ("audio_tower", "embed_audio")}

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from llm_lite.core.errors import UnsupportedError
-from llm_lite.core.formats.header import quote
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import EPSILON, LARGEST_CONTEXT, LARGEST_COUNT, ROPE_FACTOR
-from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plain_text import quote
+from llm_lite.core.quant.tensor import TensorData
 
 _LAYER = re.compile(r"model\.layers\.(\d{1,5})\.(.+)\.weight")
 _LAYER_STEMS = {

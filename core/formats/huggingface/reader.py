@@ -15,11 +15,11 @@ from typing import Any
 
 from llm_lite.core.errors import UnsupportedError
 from llm_lite.core.files.json_text import read_object
-from llm_lite.core.formats.header import quote
 from llm_lite.core.formats.huggingface import gemma3n, llama
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.safetensors.reader import open_folder
-from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.plain_text import quote
+from llm_lite.core.quant.tensor import TensorData
 
 CONFIG_FILE = "config.json"
 

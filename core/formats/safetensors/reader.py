@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_BYTES, found, parse_object, read_object
 from llm_lite.core.files.mapping import MappedFile, mapped
-from llm_lite.core.formats.header import HeaderReader, quote
-from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.formats.header import HeaderReader
 from llm_lite.core.formats.tensor_file import TensorFile
+from llm_lite.core.plain_text import quote
+from llm_lite.core.quant.tensor import TensorData
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
-from llm_lite.core.formats.header import quote
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
+from llm_lite.core.plain_text import quote
 
 ALGORITHM = "crc32"
 _HEX = re.compile(r"[0-9a-f]{8}")

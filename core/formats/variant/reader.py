@@ -24,11 +24,11 @@ from typing import Any
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, found, parse_object, read_object
-from llm_lite.core.formats.header import quote
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE, SafetensorsFile, open_safetensors
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.formats.variant.checksums import Checksums, check_tensor_names, read_checksums
+from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 
 LAYOUT_VERSION = 1
 ALIGNMENT = 64  # bytes

@@ -9,8 +9,8 @@ from itertools import pairwise
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.attention.colors import NAMES, stops
-from llm_lite.desktop.attention.maps import AttentionMaps, ColorScale
-from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.attention_state import SINK, AttentionChoice
+from llm_lite.desktop.state.maps import ColorScale, HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.controls import chooser, slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_MAXIMIZE, ICON_MINIMIZE, ICON_SLIDERS
@@ -19,17 +19,13 @@ from llm_lite.desktop.widgets.widgets import icon_button, popover, text
 
 STEPS = 64  # pieces of a colour bar
 LOWEST = 1e-4  # value of the first colour of a logarithmic scale
-SINK = (
-    "Heads that have nothing to look for rest on the first token, and its column swamps everything "
-    "else. Leave it out and the rest of each row is scaled to 1."
-)
 
 
 def color_scale_of(choice: AttentionChoice) -> ColorScale:
     return ColorScale(choice.colors, choice.logarithmic, LOWEST, choice.high, choice.exclude_first)
 
 
-def redraw(state: AppState, ui: Ui, maps: AttentionMaps) -> None:
+def redraw(state: AppState, ui: Ui, maps: HeadMaps) -> None:
     """Come again while maps are incomplete: every frame at rest, seldom while the model writes."""
     if maps.pending:
         ui.redraw_in(0.1 if state.busy else 0.0)

@@ -8,12 +8,10 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.inspect.attention_scores import SCORES
-from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.attention.picture import MapPicture
-from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName, Head
+from llm_lite.desktop.state.attention_state import AttentionChoice, Head
+from llm_lite.desktop.state.maps import HeadMaps, MapPicture
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import draw_level_bar, draw_upright_bar
-from llm_lite.desktop.views.attention.figure_text import text_figure
 from llm_lite.desktop.views.attention.grid import ordered, shown_score
 from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
 from llm_lite.desktop.views.attention.map import draw_axes, gutter, mark_row
@@ -25,18 +23,6 @@ MAP, LARGEST_MAP = 900, 2048  # pixels a side that a map has at least, and at mo
 WORDS, SMALLEST = 64, (24, 32)  # tokens whose words are shown; pixels of one, small text, large
 WIDE = 16 / 9  # what the grid's picture comes close to
 LEAST_ROOM = 0.95  # of a line of small text, for tokens on the axes
-
-
-def figure_of(name: FigureName, state: AppState, ui: Ui) -> Figure | None:
-    """The picture of a view as it is set; None while its maps are still being computed.
-
-    LlmLiteError where there is nothing to draw, or too much.
-    """
-    if name == "text":
-        return text_figure(state, ui)
-    maps = ui.maps
-    assert maps is not None
-    return grid_figure(state, ui, maps) if name == "grid" else heads_figure(state, ui, maps)
 
 
 def explained(choice: AttentionChoice, state: AppState, tokens: str) -> str:
@@ -69,7 +55,7 @@ def draw_image(figure: Figure, picture: MapPicture, at: tuple[float, float], sid
     figure.list.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
 
 
-def grid_figure(state: AppState, ui: Ui, maps: AttentionMaps) -> Figure | None:
+def grid_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
     """The heads that pass the filters, in the order of the grid."""
     choice = state.attention
     heads, scores = ordered(choice, ui, maps)
@@ -150,7 +136,7 @@ def _off(columns: int, count: int, width: float, height: float) -> float:
     return abs(columns * width / (-(-count // columns) * height) - WIDE)
 
 
-def heads_figure(state: AppState, ui: Ui, maps: AttentionMaps) -> Figure | None:
+def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
     """The locked heads with the part of the text that is shown of them."""
     choice = state.attention
     if not choice.locked:

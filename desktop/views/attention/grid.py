@@ -9,19 +9,18 @@ from itertools import groupby
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.inspect.attention_scores import SCORES
-from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.state.actions import Action, SetAttention
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.state.attention_state import AttentionChoice, Head
+from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.attention import heads as attention_head
 from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_look, redraw
 from llm_lite.desktop.views.attention.map import draw_map
-from llm_lite.desktop.views.attention.save import draw_save
-from llm_lite.desktop.views.program.rail import rail_width
-from llm_lite.desktop.views.program.status_bar import status_height
+from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import size
 from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
 
 KEPT = "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
@@ -52,9 +51,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     return [*actions, SetAttention(choice)] if choice != state.attention else actions
 
 
-def draw_panel(
-    state: AppState, ui: Ui, maps: AttentionMaps
-) -> tuple[AttentionChoice, list[Action]]:
+def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice, list[Action]]:
     """Order, filters and grid in what is left of the window."""
     maps.use(color_scale_of(state.attention))
     choice = _draw_bar(state.attention, ui, maps)
@@ -68,13 +65,11 @@ def draw_panel(
     return choice, actions
 
 
-def _draw_large(
-    state: AppState, ui: Ui, maps: AttentionMaps
-) -> tuple[AttentionChoice, list[Action]]:
+def _draw_large(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice, list[Action]]:
     """Grid and heads over the whole window, but for rail and status bar."""
     wrapped(ui, "The grid is shown in the large view.")
     view = imgui.get_main_viewport().size
-    left, bottom = rail_width(ui), status_height(ui)
+    left, bottom = ui.rail_width, ui.status_height
     size = ImVec2(view.x - left, view.y - bottom)
     imgui.set_next_window_pos(ImVec2(left, 0))
     imgui.set_next_window_size(size)
@@ -95,7 +90,7 @@ def _draw_large(
     return choice, saved + actions
 
 
-def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+def _draw_bar(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
     """Order and filters at the left, the look at the right."""
     orders = [("layer", "By layer"), *((name, score.label) for name, score in SCORES.items())]
     order = picker(ui, "attention.order", orders, choice.order, ui.u(32), "Order of the heads")
@@ -118,7 +113,7 @@ def _draw_bar(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> Attention
     return draw_look(choice, ui, "attention")
 
 
-def _draw_kept(state: AppState, ui: Ui, maps: AttentionMaps) -> list[Action]:
+def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
     """Which rows can still be computed, and what all this takes; the button that saves."""
     side = ui.u(6)
     rows, memory = maps.rows, maps.memory
@@ -138,7 +133,7 @@ def _draw_kept(state: AppState, ui: Ui, maps: AttentionMaps) -> list[Action]:
     return actions
 
 
-def _draw_grid(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> AttentionChoice:
+def _draw_grid(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
     flags = imgui.WindowFlags_.no_saved_settings
     imgui.begin_child("grid", ImVec2(0, 0), 0, flags)
     heads, scores = ordered(choice, ui, maps)
@@ -151,7 +146,7 @@ def _draw_grid(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> Attentio
 
 
 def ordered(
-    choice: AttentionChoice, ui: Ui, maps: AttentionMaps
+    choice: AttentionChoice, ui: Ui, maps: HeadMaps
 ) -> tuple[list[Head], dict[Head, float] | None]:
     """Those that pass the filters: by layer, or the highest score first, with the scores; those
     that have none come last."""
@@ -162,7 +157,7 @@ def ordered(
     return sorted(heads, key=lambda head: (math.isnan(scores[head]), -scores[head], head)), scores
 
 
-def _heads(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> list[Head]:
+def _heads(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> list[Head]:
     """Those that pass the filters, layer by layer; not to be changed."""
     layers, filters = maps.layers, (choice.layer, choice.group)
     held = ui.memory.get("attention.heads")
@@ -179,12 +174,12 @@ def _heads(choice: AttentionChoice, ui: Ui, maps: AttentionMaps) -> list[Head]:
     return heads
 
 
-def group_of(maps: AttentionMaps, head: Head) -> int:
+def group_of(maps: HeadMaps, head: Head) -> int:
     layer = maps.layers[head[0]]
     return head[1] * layer.kv_heads // layer.heads
 
 
-def _scores(name: str, ui: Ui, maps: AttentionMaps) -> dict[Head, float]:
+def _scores(name: str, ui: Ui, maps: HeadMaps) -> dict[Head, float]:
     """A score by head, nan where it cannot be told; looks again when it may have changed."""
     heads = [(at, head) for at, layer in enumerate(maps.layers) for head in range(layer.heads)]
     scores = maps.scores(of_all=True)
@@ -196,7 +191,7 @@ def _scores(name: str, ui: Ui, maps: AttentionMaps) -> dict[Head, float]:
 
 
 def _draw_rows(
-    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, heads: list[Head]
+    choice: AttentionChoice, ui: Ui, maps: HeadMaps, heads: list[Head]
 ) -> AttentionChoice:
     """A row a layer, a column a head."""
     most = max((head for _, head in heads), default=0) + 1
@@ -226,7 +221,7 @@ def _draw_rows(
 def _draw_sorted(
     choice: AttentionChoice,
     ui: Ui,
-    maps: AttentionMaps,
+    maps: HeadMaps,
     heads: list[Head],
     scores: dict[Head, float],
 ) -> AttentionChoice:
@@ -271,7 +266,7 @@ def _visible(y: float, height: float) -> bool:
 def _draw_cell(
     choice: AttentionChoice,
     ui: Ui,
-    maps: AttentionMaps,
+    maps: HeadMaps,
     head: Head,
     at: tuple[float, float],
     side: float,
@@ -300,7 +295,7 @@ def _draw_cell(
     return choice
 
 
-def _draw_hover(choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head) -> None:
+def _draw_hover(choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head) -> None:
     """The same map, larger, with its scores."""
     scores = maps.scores()
     ui.redraw_in(0.7 if scores else 0.05)

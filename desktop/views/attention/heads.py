@@ -7,9 +7,10 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.state.actions import Action, SetAttention
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.state.attention_state import AttentionChoice, Head
+from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import (
     bar_width,
@@ -18,10 +19,11 @@ from llm_lite.desktop.views.attention.coloring import (
     draw_upright_bar,
     redraw,
 )
-from llm_lite.desktop.views.attention.map import draw_axes, draw_map, draw_pointer, gutter, visible
-from llm_lite.desktop.views.attention.save import draw_save
+from llm_lite.desktop.views.attention.map import draw_axes, draw_map, draw_pointer, gutter
+from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.controls import line_slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ZOOM_OUT
+from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, text, wrapped
 
@@ -117,7 +119,7 @@ def arrange(count: int, ratio: float) -> tuple[int, int]:
 
 
 def _draw_heads(
-    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, shown: _Shown, zoom: HeadZoom
+    choice: AttentionChoice, ui: Ui, maps: HeadMaps, shown: _Shown, zoom: HeadZoom
 ) -> AttentionChoice:
     top = imgui.get_cursor_screen_pos()
     step = shown.edge + shown.side + ui.u(3)
@@ -138,7 +140,7 @@ def _draw_heads(
 
 
 def _draw_head(
-    choice: AttentionChoice, ui: Ui, maps: AttentionMaps, head: Head, shown: _Shown, zoom: HeadZoom
+    choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head, shown: _Shown, zoom: HeadZoom
 ) -> AttentionChoice:
     name, window, side = f"head.{head[0]}.{head[1]}", shown.window, shown.side
     top = imgui.get_cursor_screen_pos()
@@ -181,7 +183,7 @@ def _draw_foot(
     state: AppState,
     choice: AttentionChoice,
     ui: Ui,
-    maps: AttentionMaps,
+    maps: HeadMaps,
     shown: _Shown,
     zoom: HeadZoom,
 ) -> tuple[AttentionChoice, list[Action]]:

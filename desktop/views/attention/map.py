@@ -9,19 +9,19 @@ from collections.abc import Sequence
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.attention.maps import AttentionMaps
 from llm_lite.desktop.state.attention_state import Head
+from llm_lite.desktop.state.maps import HeadMaps
+from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, text
 
 VERTEX_BYTES = 20  # of which the first 8 are x and y, float32
-LABEL_CHARACTERS = 12
 FAR = 1e6
 
 
 def draw_map(
     ui: Ui,
-    maps: AttentionMaps,
+    maps: HeadMaps,
     name: str,
     head: Head,
     window: range,
@@ -103,15 +103,6 @@ def _label(labels: Sequence[str], position: int) -> str:
     return visible(words)
 
 
-def visible(words: str) -> str:
-    """A token on one line: what cannot be seen has a sign."""
-    shown = words.replace("\n", "⏎").replace("\t", "→").strip(" ") or "␣"
-    if not shown.isprintable() and len(shown) == 1:
-        shown = f"U+{ord(shown):04X}"
-    short = shown[: LABEL_CHARACTERS - 1] + "…"
-    return shown if len(shown) <= LABEL_CHARACTERS else short
-
-
 def _ticks(window: range, side: float, least: float) -> list[int]:
     """Round positions at least `least` pixels apart."""
     wanted = len(window) * least / side
@@ -139,7 +130,7 @@ def _upright(draw: imgui.ImDrawList, words: str, color: int, x: float, y: float)
 
 def draw_pointer(
     ui: Ui,
-    maps: AttentionMaps,
+    maps: HeadMaps,
     name: str,
     labels: Sequence[str],
     window: range,

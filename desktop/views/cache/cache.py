@@ -9,9 +9,9 @@ from typing import get_args
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.caching import AskMeasure, ColorCache
 from llm_lite.desktop.attention.colors import stops
-from llm_lite.desktop.state.actions import Action
-from llm_lite.desktop.state.cache_actions import AskMeasure, ColorCache
 from llm_lite.desktop.state.cache_state import ColorBy
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.colors import (

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import CacheLayerInfo
-from llm_lite.desktop.state.actions import Action, SetAttention
-from llm_lite.desktop.state.cache_actions import PointAt
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.caching import PointAt
+from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.state.cache_state import reused_positions
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.attention.map import visible
 from llm_lite.desktop.views.cache.colors import CacheWindow, positions_of
 from llm_lite.desktop.views.cache.rows import OVERVIEW, Rows, rows_of
 from llm_lite.desktop.views.cache.tooltip import draw_tip
 from llm_lite.desktop.views.cache.window import CacheZoom, look, pan, wheel, window_of
+from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit
 

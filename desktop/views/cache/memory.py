@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from imgui_bundle import imgui
 
+from llm_lite.core.memory import cache_memory
 from llm_lite.core.messages import KV_TYPES, EngineOptions, KvType, ModelInfo
-from llm_lite.core.metrics.memory import cache_memory
-from llm_lite.desktop.state.actions import Action, SetOptions
-from llm_lite.desktop.state.cache_actions import LookAtMemory, SetOverflow
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.caching import LookAtMemory, SetOverflow
+from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.state.cache_state import WARN, retyped
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.cache.overflow import draw_overflow
 from llm_lite.desktop.widgets.controls import chooser, slider
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import size
 from llm_lite.desktop.widgets.widgets import button, meter, primary_button, text, wrapped
 
 LEAST = 256  # tokens

@@ -5,8 +5,9 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Overflow
-from llm_lite.desktop.state.cache_state import ALARM, WARN, forecast
+from llm_lite.desktop.state.cache_state import ALARM, WARN
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.turns import forecast
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text, wrapped

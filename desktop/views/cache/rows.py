@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import CacheLayerInfo
-from llm_lite.desktop.render.pixel_image import PixelImage
 from llm_lite.desktop.state.cache_state import MeasuredCache
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.colors import (
@@ -32,6 +31,7 @@ from llm_lite.desktop.views.cache.colors import (
     positions_of,
     shade,
 )
+from llm_lite.desktop.widgets.pixel_image import PixelImage
 from llm_lite.desktop.widgets.ui import Ui
 
 PERIOD = 0.2  # seconds between two pictures while an answer is written

@@ -7,12 +7,13 @@ import math
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import CacheLayerInfo
-from llm_lite.desktop.state.cache_state import age, layer_bytes, reused_positions, token_id
+from llm_lite.desktop.state.cache_state import age, layer_bytes, reused_positions
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
-from llm_lite.desktop.views.attention.map import visible
+from llm_lite.desktop.state.turns import token_id
+from llm_lite.desktop.state.units import size, tokens
+from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import size, tokens
 from llm_lite.desktop.widgets.widgets import text
 
 AROUND = 4  # tokens before and behind

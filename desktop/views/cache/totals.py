@@ -9,21 +9,16 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
-from llm_lite.desktop.state.actions import Action
-from llm_lite.desktop.state.cache_actions import KeepCache, TakeUpCache
-from llm_lite.desktop.state.cache_state import (
-    forecast,
-    held,
-    layer_bytes,
-    reserved_bytes,
-    used_bytes,
-)
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.caching import KeepCache, TakeUpCache
+from llm_lite.desktop.state.cache_state import held, layer_bytes, reserved_bytes, used_bytes
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.turns import forecast
+from llm_lite.desktop.state.units import size, tokens
 from llm_lite.desktop.views.cache.overflow import headroom
 from llm_lite.desktop.views.cache.tooltip import ranges
 from llm_lite.desktop.widgets.icons import ICON_FOLDER_OPEN, ICON_SAVE, ICON_SETTINGS
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import size, tokens
 from llm_lite.desktop.widgets.widgets import (
     button,
     facts,

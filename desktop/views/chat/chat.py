@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.state.actions import Action, CancelLoading, OpenModel, Send, SetDraft
-from llm_lite.desktop.state.requests import obstacle
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.chatting import Send, SetDraft
+from llm_lite.desktop.actions.program import CancelLoading, OpenModel
+from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import short_name
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
 from llm_lite.desktop.views.quantization import comparison
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import short_name
 from llm_lite.desktop.widgets.widgets import (
     button,
     fit,

@@ -6,9 +6,9 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.state.actions import Action
-from llm_lite.desktop.state.inspect_actions import EndComparison
-from llm_lite.desktop.state.requests import versions
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.inspecting import EndComparison
+from llm_lite.desktop.actions.requests import versions
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import align
 from llm_lite.desktop.widgets.icons import ICON_CLOSE

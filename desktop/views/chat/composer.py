@@ -7,8 +7,9 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.state.actions import Action, CancelEdit, Send, SetDraft, StopAnswer
-from llm_lite.desktop.state.requests import obstacle
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
+from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.overflow import draw_meter
 from llm_lite.desktop.views.chat.conversation import column

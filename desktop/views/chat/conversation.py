@@ -9,8 +9,10 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import GenerationStats
-from llm_lite.desktop.state.actions import Action, ContinueAnswer, EditMessage, Regenerate
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.chatting import ContinueAnswer, EditMessage, Regenerate
 from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.units import duration, rate, sentence, tokens
 from llm_lite.desktop.views.chat.compare import CompareItem
 from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
 from llm_lite.desktop.views.chat.unseen import Unseen
@@ -32,7 +34,6 @@ from llm_lite.desktop.widgets.icons import (
 from llm_lite.desktop.widgets.rich_text import Page, RichText, copy_button, draw_page
 from llm_lite.desktop.widgets.theme import MEASURE
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import duration, rate, sentence, tokens
 from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {

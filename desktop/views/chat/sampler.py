@@ -7,8 +7,9 @@ from dataclasses import replace
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.desktop.state.actions import Action, SetSampling
-from llm_lite.desktop.state.cache_actions import SetOverflow
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.caching import SetOverflow
+from llm_lite.desktop.actions.chatting import SetSampling
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.overflow import draw_overflow
 from llm_lite.desktop.widgets.controls import slider, toggle

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.state.actions import Action, SetSystemPrompt
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.chatting import SetSystemPrompt
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, wrapped

@@ -6,9 +6,9 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.state.cache_state import unseen
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import tokens
 from llm_lite.desktop.widgets.icons import ICON_EYE, ICON_EYE_OFF
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import tokens
 from llm_lite.desktop.widgets.widgets import fit
 
 GONE = "The model no longer sees this"

@@ -7,7 +7,8 @@ import time
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Level
-from llm_lite.desktop.state.actions import Action, ClearLog
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import ClearLog
 from llm_lite.desktop.state.state import AppState, LogLine
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_COPY, ICON_TRASH

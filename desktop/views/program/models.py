@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.state.actions import Action, CancelLoading, ChooseFile, OpenModel
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import duration, quantity, short_name, size
 from llm_lite.desktop.widgets.icons import ICON_DATABASE, ICON_FOLDER_OPEN
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import duration, quantity, short_name, size
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
 
 

@@ -7,13 +7,13 @@ from imgui_bundle import ImVec2, ImVec4, imgui, implot
 from numpy.typing import NDArray
 
 from llm_lite.core.messages import GenerationStats
-from llm_lite.desktop.state.actions import Action
+from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.state.state import AppState, RateSample
+from llm_lite.desktop.state.units import duration, rate, size, tokens
 from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.widgets.frame_times import quantiles
 from llm_lite.desktop.widgets.theme import vec
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import duration, rate, size, tokens
 from llm_lite.desktop.widgets.widgets import facts, heading, wrapped
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.state.actions import Action, ResetLayout, SetFontSize, SetTheme
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetTheme
 from llm_lite.desktop.state.state import AppState, ThemeName
 from llm_lite.desktop.widgets.controls import chooser, slider
 from llm_lite.desktop.widgets.ui import Ui

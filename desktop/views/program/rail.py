@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.state.actions import Action, NewChat, SetTheme
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.chatting import NewChat
+from llm_lite.desktop.actions.program import SetTheme
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import sampler, system_prompt
@@ -47,15 +49,11 @@ PANELS = (
 )
 
 
-def rail_width(ui: Ui) -> float:
-    return ui.u(14)
-
-
 def draw(state: AppState, ui: Ui) -> list[Action]:
     """The rail fills the current window."""
     actions: list[Action] = []
     side = ui.u(10)
-    x = (rail_width(ui) - side) / 2
+    x = (ui.rail_width - side) / 2
     tops: dict[str, float] = {}
     imgui.set_cursor_pos(ImVec2(x, ui.u(2)))
     hint = "New chat (Ctrl+N)"
@@ -89,7 +87,7 @@ def _draw_panel(state: AppState, ui: Ui, panel: Panel, top: float) -> list[Actio
     low = panel.name == "settings"
     corner = imgui.get_window_pos()
     bottom = corner.y + imgui.get_window_height() - ui.u(2)
-    at = ImVec2(corner.x + rail_width(ui) + ui.u(1), bottom if low else top)
+    at = ImVec2(corner.x + ui.rail_width + ui.u(1), bottom if low else top)
     with popover(
         ui, panel.name, panel.title, at, ui.u(panel.width), (0, 1) if low else (0, 0)
     ) as shown:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
-from llm_lite.desktop.state.actions import Action, SetOptions
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import duration, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_UP, ICON_CPU, ICON_GPU, ICON_WARNING
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import duration, rate, sentence
 from llm_lite.desktop.widgets.widgets import fit, meter, popover, row_button, text, tip, wrapped
 
 BACKENDS: tuple[tuple[Backend, str], ...] = (
@@ -39,13 +40,9 @@ ACTIVATION_HINTS = (
 )
 
 
-def status_height(ui: Ui) -> float:
-    return ui.u(8)
-
-
 def draw(state: AppState, ui: Ui) -> list[Action]:
     """The bar fills the current window; its left part opens the menu of executors."""
-    height = status_height(ui)
+    height = ui.status_height
     items = _measures(state)
     with ui.font(style="small"):
         widths = [imgui.calc_text_size(value).x for _, value, _ in items]

@@ -17,11 +17,13 @@ from llm_lite.core.messages import (
     KvType,
     Mode,
 )
-from llm_lite.desktop.state.actions import Action, SetOptions
-from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization, ShowRuns, StopTask
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import SetOptions
+from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns, StopTask
 from llm_lite.desktop.state.quant_state import Choices, RunAnswer, RunComparison
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import align
+from llm_lite.desktop.state.units import duration, rate, sentence, size
 from llm_lite.desktop.views.quantization.divergence import (
     draw_details,
     draw_strip,
@@ -32,7 +34,6 @@ from llm_lite.desktop.widgets.controls import line_slider, picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_CLOSE
 from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import duration, rate, sentence, size
 from llm_lite.desktop.widgets.widgets import (
     button,
     icon_button,

@@ -9,7 +9,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Alternative
 from llm_lite.desktop.state.quant_state import RunComparison
-from llm_lite.desktop.views.attention.map import visible
+from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, help_mark, text
 

@@ -7,17 +7,18 @@ from dataclasses import replace
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, ModelInfo, ModeSpeed
-from llm_lite.desktop.state.actions import Action, SetOptions
-from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization, ShowRuns
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import SetOptions
+from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns
 from llm_lite.desktop.state.quant_state import Page
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import quantity, rate, size
 from llm_lite.desktop.views.quantization import report, tensors
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.views.quantization.stored_weights import draw_stored
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE, ICON_TRASH
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import quantity, rate, size
 from llm_lite.desktop.widgets.widgets import button, facts, popover, progress, text, tip, wrapped
 
 PAGES: tuple[tuple[Page, str], ...] = (

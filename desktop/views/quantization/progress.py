@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from llm_lite.desktop.state.actions import Action
-from llm_lite.desktop.state.quant_actions import StopTask
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.quantizing import StopTask
 from llm_lite.desktop.state.quant_state import TaskKind
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import sentence
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import sentence
 from llm_lite.desktop.widgets.widgets import button, progress, wrapped
 
 

@@ -9,17 +9,17 @@ import numpy as np
 from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.core.messages import MODES, DivergenceReport, Mode, ModelInfo
-from llm_lite.desktop.state.actions import Action
-from llm_lite.desktop.state.quant_actions import ForgetReports, RunTask, SetQuantization
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, SetQuantization
 from llm_lite.desktop.state.quant_state import Choices
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.quantization.divergence import nats
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.icons import ICON_TRASH
 from llm_lite.desktop.widgets.theme import vec
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import size
 from llm_lite.desktop.widgets.widgets import icon_button, primary_button, text, tip, wrapped
 
 TICKS = 12  # below a plot, at most

@@ -7,9 +7,10 @@ from dataclasses import replace
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import StepProfile
-from llm_lite.desktop.state.actions import Action
-from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import size, tokens
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_GAUGE
@@ -24,7 +25,6 @@ from llm_lite.desktop.widgets.step_flame import (
     shared_parts,
 )
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import size, tokens
 from llm_lite.desktop.widgets.widgets import button, fit, heading, text, wrapped
 
 EXPLAINED = (

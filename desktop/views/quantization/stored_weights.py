@@ -5,8 +5,8 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ModelInfo
+from llm_lite.desktop.state.units import size
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.units import size
 from llm_lite.desktop.widgets.widgets import heading, tip
 
 NOTE = (

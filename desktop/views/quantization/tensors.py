@@ -8,8 +8,8 @@ from dataclasses import replace
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import MODES, Mode, TensorReport, TensorRow
-from llm_lite.desktop.state.actions import Action
-from llm_lite.desktop.state.quant_actions import RunTask, SetQuantization
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.widgets.controls import picker

@@ -7,13 +7,14 @@ from typing import get_args
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.inspecting import ReadAgain, SetXRay
+from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.attention.colors import stops
-from llm_lite.desktop.state.actions import Action, SetAttention
-from llm_lite.desktop.state.inspect_actions import ReadAgain, SetXRay
+from llm_lite.desktop.state.attention_state import SINK
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import LookBy, XRay, unread
-from llm_lite.desktop.views.attention.coloring import SINK
-from llm_lite.desktop.views.attention.save import draw_save
+from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.views.tokens.colors import RAREST, likely, shades
 from llm_lite.desktop.widgets.controls import picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_EYE

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Alternative, LensResult, LensRow
-from llm_lite.desktop.state.actions import Action
-from llm_lite.desktop.state.inspect_actions import ShowLens
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.inspecting import ShowLens
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.attention.map import visible
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.theme import u32
+from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, help_mark, text, tip, wrapped
 

@@ -9,8 +9,8 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Gains, ModelInfo
-from llm_lite.desktop.state.actions import Action
-from llm_lite.desktop.state.inspect_actions import AnswerSteered, Steer
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.controls import slider

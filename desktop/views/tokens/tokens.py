@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.state.actions import Action, SetAttention
-from llm_lite.desktop.state.inspect_actions import ContinueFrom, SetXRay, SwitchVersion
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.inspecting import ContinueFrom, SetXRay, SwitchVersion
+from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import Passage, Place, passage, places
-from llm_lite.desktop.views.attention.map import visible
 from llm_lite.desktop.views.tokens.colors import paint_of, probability, shown_weights, weights_of
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
-from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out
+from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, meter, popover, text, wrapped
 

@@ -6,7 +6,7 @@ import pytest
 from llm_lite.core.convert import calibration
 from llm_lite.core.convert.calibration import chunks_of, collect
 from llm_lite.core.errors import CancelledError, RequestError
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.step import Step
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact, running

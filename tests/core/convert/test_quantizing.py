@@ -18,11 +18,11 @@ from llm_lite.core.errors import (
     UnsupportedError,
 )
 from llm_lite.core.files import mapping
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.loading import loader
 from llm_lite.core.quant.modes import convert
 from llm_lite.core.quant.quantizer import encode
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.make_gguf import write_tiny_llama as write_tiny_gguf
 from tests.make_huggingface import write_tiny_gemma3n, write_tiny_llama

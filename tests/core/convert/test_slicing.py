@@ -12,14 +12,14 @@ from llm_lite.cli import main
 from llm_lite.core.convert import synthetic
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.convert.slicing import KNOWN, find_slice, slice_model
-from llm_lite.core.convert.slicing_cut import Cutter, Slice
 from llm_lite.core.errors import FileError, LlmLiteError, RequestError, UnsupportedError
 from llm_lite.core.formats.safetensors.reader import open_folder
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.formats.variant.reader import open_variant
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.slice_cut import Cutter, Slice
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models import gemma3n
+from llm_lite.core.quant.tensor import TensorData
 from tests.make_huggingface import (
     SLICE_SKIP,
     SLICE_SOURCE,

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from llm_lite.core.loading import loader
+from llm_lite.core.memory import give_back, resident_bytes
 from llm_lite.core.messages import (
     CancelLoad,
     ExecutorChanged,
@@ -19,7 +20,6 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
-from llm_lite.core.metrics.memory import give_back, resident_bytes
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import BACKENDS, exact
 

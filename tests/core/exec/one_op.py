@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
-from llm_lite.core.exec.reference import NumpyExecutor
-from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program, Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import available_isas
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 
 TOKENS = (1, 2, 3, 5, 17)
 CONTEXT = 200

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec.compare import compare
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.loading import loader
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket

@@ -17,15 +17,15 @@ from llm_lite_kernels import _cpp
 from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
 from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.cpu.executor import CpuExecutor
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import available_isas, cpu_features, read_gb_s
+from llm_lite.core.quant.tensor import TensorData
 from tests.make_gguf import write_tiny_llama
 
 CONTEXT = 96

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import PlanBuilder
 from llm_lite.core.plan.plan import Kind, Tensor
 from llm_lite.core.plan.step import Step

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.plan.builder import PlanBuilder
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.one_op import (
     BLOCKS,
     EVERY_ISA,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec.cpu.weights import for_products, readable
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 
 
 def _weight(dtype, rows=20, columns=96):

@@ -5,12 +5,12 @@ import mmap
 import numpy as np
 import pytest
 
-from llm_lite.core.exec.reference import NumpyExecutor
-from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.blocks import bf16
+from llm_lite.core.quant.tensor import TensorData
 from tests.runners import BACKENDS
 
 ROWS, COLUMNS = 262_144, 8_960  # of Gemma 3n E4B: 4.7 GB in bfloat16

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec import reference
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 
 
 def _random(*shape, seed=0):

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec.cpu.executor import CpuExecutor
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.shifting import shift
 from llm_lite.core.exec.vulkan.executor import VulkanExecutor
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 
 VOCABULARY, HEAD_DIM, HEADS, CONTEXT = 32, 16, 2, 48
 COLUMNS = HEADS * HEAD_DIM

@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.errors import CancelledError, DeviceLostError, OutOfDeviceMemoryError
 from llm_lite.core.exec.compare import compare
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.executor import VulkanExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.gpu.create import vk

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec.compare import compare
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.dispatch import Dispatch
 from llm_lite.core.exec.vulkan.record import pieces
 from llm_lite.core.exec.vulkan.tuning import Tuning
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 
 pytestmark = pytest.mark.vulkan

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec.compare import compare
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
-from llm_lite.core.formats.tensor import TensorData
+from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.vulkan_program import (
     BLOCKS,
     VECTORS,

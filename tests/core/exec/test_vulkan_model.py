@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from llm_lite.core.exec.compare import compare
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.executor import VulkanExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.formats.gguf.reader import open_gguf
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS as FORMATS_OF_TENSORS
+from llm_lite.core.quant.tensor import TensorData
 from tests.make_gguf import write_tiny_llama
 from tests.paths import FIXTURES
 

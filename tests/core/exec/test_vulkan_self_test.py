@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from llm_lite.core.errors import DeviceError, DeviceLostError, OutOfDeviceMemoryError
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan import self_test
 from llm_lite.core.exec.vulkan.self_test import validated
 from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix

@@ -3,13 +3,13 @@
 import numpy as np
 
 from llm_lite.core.exec.compare import compare
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.plan.builder import Bucket, PlanBuilder
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 
 VOCABULARY = 37
 BLOCKS = ("q4_0", "q4_1", "q8_0", "int4", "int8")

@@ -10,13 +10,13 @@ from llm_lite.cli.main import main
 from llm_lite.core.convert.calibration_run import calibrate
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.convert.slicing import slice_model
-from llm_lite.core.convert.slicing_cut import Slice
 from llm_lite.core.engine import cache_transfer
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.inspect import lens
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading import backends, loader
+from llm_lite.core.loading.slice_cut import Slice
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.metrics.step_profile import profile_step
 from llm_lite.core.metrics.tensors import analyze

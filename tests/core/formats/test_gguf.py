@@ -7,9 +7,9 @@ from gguf import GGMLQuantizationType as GgmlType
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.formats.gguf.reader import open_gguf
-from llm_lite.core.formats.tensor import find_non_finite
 from llm_lite.core.hub import catalog
 from llm_lite.core.quant.registry import FORMATS, GGUF_FORMATS
+from llm_lite.core.quant.tensor import find_non_finite
 from tests.counting import python_calls
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_tensors, write_tiny_llama
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.errors import CancelledError, RequestError
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.steps import generate
 from llm_lite.core.messages import SamplingOptions

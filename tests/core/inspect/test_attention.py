@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import CancelledError
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.inspect.attention import AttentionSource, probabilities
 from llm_lite.core.models.model import BuildOptions

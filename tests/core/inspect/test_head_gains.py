@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.inspect import lens
 from llm_lite.core.loading import loader
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.tensor import TensorData
 from tests.make_gguf import write_tiny_llama
 from tests.runners import BACKENDS, exact, running
 

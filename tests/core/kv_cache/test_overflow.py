@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.steps import generate

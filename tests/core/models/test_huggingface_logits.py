@@ -6,7 +6,7 @@ fixtures/make_huggingface_logits.py made the logits.
 import numpy as np
 import pytest
 
-from llm_lite.core.exec.reference import NumpyExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.loading import loader
 from llm_lite.core.models.model import BuildOptions

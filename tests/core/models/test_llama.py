@@ -237,9 +237,9 @@ def test_fields_reach_the_ops():
 
 def test_a_whole_step_by_hand():
     """One token through one layer, in float64 and without the plan."""
-    from llm_lite.core.exec.reference import NumpyExecutor
-    from llm_lite.core.formats.tensor import TensorData
+    from llm_lite.core.exec.numpy_executor import NumpyExecutor
     from llm_lite.core.plan.step import Step
+    from llm_lite.core.quant.tensor import TensorData
 
     size = TinyLlama(layers=1, dtype="f32", heads=2, kv_heads=2, width=8, ffn=12, context=8)
     weights = {

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError, UnsupportedError
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.quant import modes, quantizer
 from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
 
 
 def tensor(dtype, shape, seed=0, scale=1.0):

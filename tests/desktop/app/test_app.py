@@ -12,12 +12,13 @@ from imgui_bundle import imgui
 from llm_lite.cli.terminal.output import warn
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.desktop.actions.chatting import Send, SetSampling
+from llm_lite.desktop.actions.program import ChooseFile, SetFontSize, SetTheme
 from llm_lite.desktop.app import pacing
 from llm_lite.desktop.app.app import CLOSE_SECONDS, App, given
 from llm_lite.desktop.app.settings import load, restore
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.render.window import Window
-from llm_lite.desktop.state import actions
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 
@@ -98,7 +99,7 @@ def settled(app):
 
 def test_a_question_is_answered(app):
     one = ready(app())
-    one.program.do(actions.Send("hello"))
+    one.program.do(Send("hello"))
     turn(one, lambda s: not s.busy)
     assert one.program.state.messages[-1].stop_reason == "end"
     assert one.screen.loop.frames > 10
@@ -130,7 +131,7 @@ def test_an_answer_draws_at_most_thirty_frames_a_second(app, monkeypatch):
     monkeypatch.setattr(Engine, "delay", 0.002)
     one = ready(app())
     start, frames = time.monotonic(), one.screen.loop.frames
-    one.program.do(actions.Send("hello"))
+    one.program.do(Send("hello"))
     turn(one, lambda s: not s.busy)
     seconds = time.monotonic() - start
     assert one.screen.loop.frames - frames <= 30 * seconds + 10
@@ -165,7 +166,7 @@ def test_closing_does_not_wait_for_what_is_under_way(app, monkeypatch, moment):
     if moment == "generating":
         one.program.state = replace(one.program.state, load=None)
         ready(one).engine.delay = 1000.0
-        one.program.do(actions.Send("hello"))
+        one.program.do(Send("hello"))
         turn(one, lambda s: s.running.phase == "prefill")
     start = time.monotonic()
     one.close()
@@ -174,7 +175,7 @@ def test_closing_does_not_wait_for_what_is_under_way(app, monkeypatch, moment):
 
 def test_lost_device_is_replaced_and_the_conversation_kept(app, monkeypatch):
     one = ready(app())
-    one.program.do(actions.Send("hello"))
+    one.program.do(Send("hello"))
     turn(one, lambda s: not s.busy)
     messages, old = one.program.state.messages, one.device
 
@@ -182,7 +183,7 @@ def test_lost_device_is_replaced_and_the_conversation_kept(app, monkeypatch):
         raise DeviceLostError("The device was lost.")
 
     monkeypatch.setattr(old.queue, "submit", lost)
-    one.program.do(actions.SetTheme("light"))
+    one.program.do(SetTheme("light"))
     one._draw()
     assert one.device is not old
     assert one.engine.devices == [old, None, one.device]
@@ -212,8 +213,8 @@ def test_a_device_lost_again_at_once_is_an_error(app, monkeypatch):
 
 def test_settings_and_layout_are_remembered(app, tmp_path):
     one = ready(app())
-    one.program.do(actions.SetTheme("light"))
-    one.program.do(actions.SetSampling(SamplingOptions(temperature=0.3)))
+    one.program.do(SetTheme("light"))
+    one.program.do(SetSampling(SamplingOptions(temperature=0.3)))
     one.close()
     settings, problems = load(tmp_path / "settings.json")
     assert problems == []
@@ -242,7 +243,7 @@ def test_full_disk_is_said_once_and_nothing_is_lost(app, monkeypatch, capsys):
 
     monkeypatch.setattr(os, "replace", full)
     for size in (18, 19):
-        one.program.do(actions.SetFontSize(size))
+        one.program.do(SetFontSize(size))
         one._save(time.monotonic(), at_once=True)
     assert capsys.readouterr().err.count("could not be saved") == 1
     assert "No space left" in one.program.state.notices[-1].text
@@ -287,14 +288,14 @@ def test_a_dialog_that_names_a_file_that_is_no_utf_8(app, tmp_path, monkeypatch)
     one = ready(app(state=state))
     opened = []
     monkeypatch.setattr(one, "_open", opened.append)
-    one.program.do(actions.ChooseFile())
+    one.program.do(ChooseFile())
     turn(one, lambda state: opened)
     assert opened == [Path("/caf\udce9.gguf")]
 
 
 def test_an_engine_that_never_ends_does_not_keep_the_window(app, tmp_path, monkeypatch):
     one, waited = ready(app()), []
-    one.program.do(actions.SetTheme("light"))
+    one.program.do(SetTheme("light"))
     with monkeypatch.context() as patch:
         patch.setattr("llm_lite.desktop.app.app.CLOSE_SECONDS", CLOSE_SECONDS)
         patch.setattr(one.engine, "close", waited.append)
@@ -306,7 +307,7 @@ def test_an_engine_that_never_ends_does_not_keep_the_window(app, tmp_path, monke
 def test_without_a_file_dialog_there_is_a_sentence(app, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     one = ready(app())
-    one.program.do(actions.ChooseFile())
+    one.program.do(ChooseFile())
     assert "No file dialog" in one.program.state.notices[-1].text
 
 

@@ -7,14 +7,15 @@ import pytest
 
 from llm_lite.core.inspect.attention import probabilities
 from llm_lite.core.messages import EngineOptions, ExportMaps, LoadModel, SamplingOptions
+from llm_lite.desktop.actions.chatting import Send
+from llm_lite.desktop.actions.inspecting import SetXRay
+from llm_lite.desktop.actions.program import ExportAttention, SetAttention
 from llm_lite.desktop.attention import colors, work
 from llm_lite.desktop.render.png import read_png
-from llm_lite.desktop.state.actions import ExportAttention, Send, SetAttention
-from llm_lite.desktop.state.inspect_actions import SetXRay
 from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.tour.stage import Stage
 from llm_lite.desktop.views.attention import figures
-from llm_lite.desktop.views.attention.save import default_path
+from llm_lite.desktop.views.save import default_path
 from tests.desktop.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.vulkan

@@ -7,9 +7,9 @@ from imgui_bundle import imgui, implot
 
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.messages import LoadStarted, Logged
+from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.app import program
 from llm_lite.desktop.app.guard import attempt
-from llm_lite.desktop.state import actions
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.tour.input_driver import InputDriverError
@@ -166,13 +166,13 @@ def test_an_action_that_cannot_be_done_changes_nothing(headless, monkeypatch):
     one, act = headless(), program.act
 
     def broken(action, state, now):
-        if isinstance(action, actions.NewChat):
+        if isinstance(action, NewChat):
             raise RuntimeError("planted")
         return act(action, state, now)
 
     monkeypatch.setattr(program, "act", broken)
     one.program.state = replace(one.state, messages=(Message("user", "kept"),))
-    one.program.do(actions.NewChat())
+    one.program.do(NewChat())
     assert one.state.messages == (Message("user", "kept"),)
     assert "planted" in one.state.log[-1].text
 

@@ -7,8 +7,9 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
+from llm_lite.desktop.actions.chatting import Send, StopAnswer
+from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.app.settings import Settings
-from llm_lite.desktop.state import actions
 from llm_lite.desktop.state.state import (
     AnswerComparison,
     AppState,
@@ -109,7 +110,7 @@ def test_typing_and_enter_sends(headless):
     one.robot.click("chat.input")
     one.robot.type("héllo 안녕 😀")
     one.robot.press(KEY.enter)
-    assert one.did(actions.Send) == [actions.Send("héllo 안녕 😀")]
+    assert one.did(Send) == [Send("héllo 안녕 😀")]
     assert one.state.draft == ""
     one.robot.type("next")
     assert one.state.draft == "next"
@@ -135,7 +136,7 @@ def test_shift_enter_breaks_the_line_and_the_input_grows(headless):
     one.robot.press(KEY.mod_shift, KEY.enter)
     one.robot.type("two")
     assert one.state.draft == "one\ntwo"
-    assert not one.did(actions.Send)
+    assert not one.did(Send)
     high = one.robot.rect("chat.input")
     assert high[3] - high[1] > low[3] - low[1]
 
@@ -155,7 +156,7 @@ def test_escape_stops_and_keeps_the_text(headless):
     one.robot.press(KEY.enter)
     one.robot.type("second, half")
     one.robot.press(KEY.escape)
-    assert one.did(actions.StopAnswer)
+    assert one.did(StopAnswer)
     assert one.state.draft == "second, half"
     one.robot.wait("the end", lambda s: not s.busy)
     assert one.state.messages[-1].stop_reason == "stopped"
@@ -216,7 +217,7 @@ def test_a_load_can_be_cancelled_with_the_conversation_in_sight(headless):
     one = headless(replace(READY, messages=messages, load=Load("x.gguf", "reading", 0.4)))
     assert one.robot.shows("chat.loading")
     one.robot.click("chat.cancel_load")
-    assert one.did(actions.CancelLoading)
+    assert one.did(CancelLoading)
     assert one.state.load.cancelling
 
 
@@ -228,7 +229,7 @@ def test_shortcuts(headless):
     one.robot.press(KEY.mod_ctrl, KEY.minus)
     assert one.state.font_size == 15.0
     one.robot.press(KEY.mod_ctrl, KEY.o)
-    assert one.did(actions.ChooseFile)
+    assert one.did(ChooseFile)
     one.robot.press(KEY.mod_ctrl, KEY.n)
     assert one.state.messages == ()
     one.robot.press(KEY.mod_ctrl, KEY.comma)
@@ -241,7 +242,7 @@ def test_model_path_can_be_typed(headless):
     one.robot.click("models.path")
     one.robot.type("/some/model.gguf")
     one.robot.press(KEY.enter)
-    assert one.did(actions.OpenModel) == [actions.OpenModel("/some/model.gguf")]
+    assert one.did(OpenModel) == [OpenModel("/some/model.gguf")]
 
 
 def test_sampler_sliders_change_the_sampling(headless):

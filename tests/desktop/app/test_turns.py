@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.actions.chatting import Send
+from llm_lite.desktop.actions.program import SetAttention, SetFontSize, SetTheme
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.pacing import TURNS
 from llm_lite.desktop.app.turns import SETTLING
-from llm_lite.desktop.state import actions
 from llm_lite.desktop.state.state import LogLine
 from llm_lite.desktop.views import VIEWS
 from tests.desktop.fake_engine import FakeEngine
@@ -59,7 +60,7 @@ def following(headless, monkeypatch):
     def make(size=(2400, 1500)):
         one = headless(size=size)
         one.program.start(FakeEngine(0.0))
-        one.program.do(actions.Send("Why is the sky blue?"))
+        one.program.do(Send("Why is the sky blue?"))
         one.robot.wait("an answer", lambda s: s.messages and not s.busy)
         one.robot.click("chat.input")
         one.robot.leave()
@@ -241,7 +242,7 @@ def test_an_open_popup_draws_everything(following):
 def test_the_large_view_is_drawn_in_each(following):
     one = following()
     choice = replace(one.one.state.attention, large=True)
-    one.one.program.do(actions.SetAttention(choice))
+    one.one.program.do(SetAttention(choice))
     one.whole()
     for _ in range(TURNS):
         assert "attention" in one.frame()
@@ -255,9 +256,9 @@ def test_what_every_picture_relies_on(following, change):
     if change == "size":
         imgui.get_io().display_size = ImVec2(2300, 1400)
     elif change == "theme":
-        one.one.program.do(actions.SetTheme("light"))
+        one.one.program.do(SetTheme("light"))
     elif change == "font":
-        one.one.program.do(actions.SetFontSize(17))
+        one.one.program.do(SetFontSize(17))
     else:
         atlas = imgui.get_io().fonts.tex_data.unique_id
         for start in range(0xAC00, 0xD000, 700):

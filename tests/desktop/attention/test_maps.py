@@ -7,7 +7,7 @@ from imgui_bundle import imgui
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.desktop.attention import colors, readings, work
-from llm_lite.desktop.attention.maps import ColorScale
+from llm_lite.desktop.state.maps import ColorScale
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import (
     Rig,

@@ -13,10 +13,10 @@ from llm_lite.desktop.attention import slot as attention_slot
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.frame import SCORES_EACH, stride
 from llm_lite.desktop.attention.kernels import ROWS
-from llm_lite.desktop.attention.maps import ColorScale
 from llm_lite.desktop.attention.store import PANELS
 from llm_lite.desktop.attention.surface import WORD
 from llm_lite.desktop.attention.work import FrameJobs, Planner
+from llm_lite.desktop.state.maps import ColorScale
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import Rig, assert_thumbnails, thumbnails
 

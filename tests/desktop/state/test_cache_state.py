@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_lite.core.memory import cache_memory
 from llm_lite.core.messages import (
     CacheLayerInfo,
     CacheLayout,
@@ -24,11 +25,8 @@ from llm_lite.core.messages import (
     SaveCache,
     TokenDecoded,
 )
-from llm_lite.core.metrics.memory import cache_memory
-from llm_lite.desktop.state import actions
-from llm_lite.desktop.state.actions import act
-from llm_lite.desktop.state.apply import apply
-from llm_lite.desktop.state.cache_actions import (
+from llm_lite.desktop.actions.act import act
+from llm_lite.desktop.actions.caching import (
     AskMeasure,
     ColorCache,
     KeepCache,
@@ -36,21 +34,21 @@ from llm_lite.desktop.state.cache_actions import (
     SetOverflow,
     TakeUpCache,
 )
+from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Send
+from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.cache_state import (
     CacheState,
     age,
-    forecast,
     retyped,
     reused_positions,
     rewritten,
     serials,
-    token_id,
     unseen,
     used_bytes,
-    with_turns,
 )
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, passage, places
+from llm_lite.desktop.state.turns import forecast, token_id, with_turns
 from tests.desktop.fake_engine import EXECUTOR, MODEL, ROW
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
@@ -72,7 +70,7 @@ def fold(state, *events):
 
 
 def say(state, text):
-    state, commands = act(actions.Send(text), state, 0.0)
+    state, commands = act(Send(text), state, 0.0)
     return state, commands[-1].request
 
 
@@ -150,13 +148,13 @@ def test_a_new_prompt_sees_everything_again():
     state = fold(state, CacheRewritten(request, full[5:], ((0, 5),)))
     assert unseen(state.cache)
     state = fold(state, GenerationFinished(request, "end", GenerationStats()))
-    edited, _ = act(actions.EditMessage(0), state, 0.0)
+    edited, _ = act(EditMessage(0), state, 0.0)
     edited, _ = say(edited, "other")
     assert unseen(edited.cache) == {}
     state, request = say(state, "and")
     state = fold(state, GenerationStarted(request, len(full), 0, full))
     assert unseen(state.cache) == {}
-    assert act(actions.NewChat(), two_turns(), 0.0)[0].cache.made == ()
+    assert act(NewChat(), two_turns(), 0.0)[0].cache.made == ()
 
 
 @given(st.data())
@@ -243,7 +241,7 @@ def test_what_cannot_be_measured_is_said():
 
 def test_overflow_goes_with_every_question():
     state, _ = act(SetOverflow("rolling"), READY, 0.0)
-    _, (command,) = act(actions.Send("x"), state, 0.0)
+    _, (command,) = act(Send("x"), state, 0.0)
     assert isinstance(command, Generate) and command.overflow == "rolling"
 
 

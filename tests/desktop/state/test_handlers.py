@@ -3,9 +3,10 @@
 from typing import get_args
 
 from llm_lite.core.messages import Event
-from llm_lite.desktop.state import actions, apply
+from llm_lite.desktop.actions.act import _HANDLERS, Action
+from llm_lite.desktop.state import apply
 
 
 def test_each_action_and_each_event_is_handled():
-    assert set(actions._HANDLERS) == set(get_args(actions.Action))
+    assert set(_HANDLERS) == set(get_args(Action))
     assert set(apply._HANDLERS) == set(get_args(Event))

@@ -26,9 +26,11 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
-from llm_lite.desktop.state import actions, inspect_actions
+from llm_lite.desktop.actions import inspecting
+from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Regenerate, Send
+from llm_lite.desktop.actions.program import OpenModel, SetAttention
+from llm_lite.desktop.actions.requests import versions
 from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.requests import versions
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, XRay, unread
 from tests.desktop.fake_engine import EXECUTOR, MODEL
@@ -73,10 +75,10 @@ def test_positions_know_their_messages():
 
 def test_what_is_said_anew_has_no_positions_until_it_is_read():
     state = answered()
-    assert play(state, actions.Regenerate())[0].owners == (TEMPLATE, 0)
-    assert play(state, actions.EditMessage(0), actions.Send("ho"))[0].owners == (TEMPLATE,)
-    assert play(state, actions.Send("more"))[0].owners == state.owners
-    assert play(state, actions.NewChat())[0].owners == ()
+    assert play(state, Regenerate())[0].owners == (TEMPLATE, 0)
+    assert play(state, EditMessage(0), Send("ho"))[0].owners == (TEMPLATE,)
+    assert play(state, Send("more"))[0].owners == state.owners
+    assert play(state, NewChat())[0].owners == ()
     assert play(state, ModelLoaded(MODEL, EXECUTOR, 1.0))[0].owners == ()
 
 
@@ -94,14 +96,14 @@ def test_what_is_said_anew_has_no_positions_until_it_is_read():
 )
 def test_pointing_at_a_token_asks_where_it_looks(xray, look):
     state = replace(answered(), attention=AttentionChoice(((4, 1), (5, 0)), exclude_first=True))
-    state, commands = play(state, inspect_actions.SetXRay(xray), inspect_actions.SetXRay(xray))
+    state, commands = play(state, inspecting.SetXRay(xray), inspecting.SetXRay(xray))
     assert commands == [ReadAttentionRows(1, 3, *look, without_first=True)]
     looked = AttentionRows(1, 3, look[0], (0.5, 0.5))
     state, _ = play(
         state, AttentionRows(0, 3, "from", (1.0,)), looked, AttentionRows(1, 3, "from", (1.0,))
     )
     assert state.looked == looked, "an answer that nobody waits for is dropped"
-    state, commands = play(state, inspect_actions.SetXRay(replace(xray, at=None)))
+    state, commands = play(state, inspecting.SetXRay(replace(xray, at=None)))
     assert (state.looked, commands) == (None, [])
 
 
@@ -109,23 +111,23 @@ def test_a_late_answer_is_not_shown_once_the_pointer_has_left():
     xray = XRay(True, at=3)
     state, _ = play(
         answered(),
-        inspect_actions.SetXRay(xray),
-        inspect_actions.SetXRay(replace(xray, at=None)),
+        inspecting.SetXRay(xray),
+        inspecting.SetXRay(replace(xray, at=None)),
         AttentionRows(1, 3, "from", (1.0,)),
     )
     assert state.looked is None
 
 
 def test_locked_heads_need_heads_that_are_locked():
-    state, commands = play(answered(), inspect_actions.SetXRay(XRay(True, "locked", at=2)))
-    assert (commands, state.looked.message) == ([], inspect_actions.NOTHING_LOCKED)
-    state, commands = play(state, actions.SetAttention(AttentionChoice(((4, 1),))))
+    state, commands = play(answered(), inspecting.SetXRay(XRay(True, "locked", at=2)))
+    assert (commands, state.looked.message) == ([], inspecting.NOTHING_LOCKED)
+    state, commands = play(state, SetAttention(AttentionChoice(((4, 1),))))
     assert commands == [ReadAttentionRows(1, 2, "from", "heads", ((4, 1),))]
 
 
 def test_continue_from_another_choice_keeps_the_old_answer():
     before = answered()
-    state, (command,) = play(before, inspect_actions.ContinueFrom(1, 1, OTHER))
+    state, (command,) = play(before, inspecting.ContinueFrom(1, 1, OTHER))
     assert isinstance(command, Generate)
     assert (command.forced, command.messages) == ((11, 9), (ChatMessage("user", "hi"),))
     assert texts(state) == ["hi", ""]
@@ -141,26 +143,26 @@ def test_continue_from_another_choice_keeps_the_old_answer():
     assert [(t.id, t.probability) for t in tokens] == [(11, 0.5), (9, 0.2), (14, 0.7)]
     assert tokens[0].alternatives == BEST, "as it was judged before"
     assert state.messages[1].place == 1
-    back, commands = play(state, inspect_actions.SwitchVersion(1, 0))
+    back, commands = play(state, inspecting.SwitchVersion(1, 0))
     assert (texts(back), commands) == (["hi", "one two"], [])
     assert back.messages[1].tokens == before.messages[1].tokens
     assert back.owners == (TEMPLATE, 0), "the cache holds the other one"
-    assert texts(play(back, inspect_actions.SwitchVersion(1, 1))[0]) == ["hi", "one other end"]
+    assert texts(play(back, inspecting.SwitchVersion(1, 1))[0]) == ["hi", "one other end"]
     assert versions(back, 1) == versions(state, 1)
 
 
 def other_version():
     """The first answer shown, the second in the cache."""
     state, _ = play(
-        answered(), inspect_actions.ContinueFrom(1, 1, OTHER), GenerationFinished(2, "end", STATS)
+        answered(), inspecting.ContinueFrom(1, 1, OTHER), GenerationFinished(2, "end", STATS)
     )
-    return play(state, inspect_actions.SwitchVersion(1, 0))[0]
+    return play(state, inspecting.SwitchVersion(1, 0))[0]
 
 
 def test_a_version_is_read_again():
     before = other_version()
     assert unread(before.owners, [True, True]) and not unread(answered().owners, [True, True])
-    state, (command,) = play(before, inspect_actions.ReadAgain(), inspect_actions.ReadAgain())
+    state, (command,) = play(before, inspecting.ReadAgain(), inspecting.ReadAgain())
     assert command == Read(3, (ChatMessage("user", "hi"), ChatMessage("assistant", "one two", IDS)))
     state, _ = play(state, PrefillProgress(3, 1, 4))
     assert (state.reading.done, state.reading.total, state.busy) == (1, 4, False)
@@ -174,15 +176,15 @@ def test_a_version_is_read_again():
 @pytest.mark.parametrize(
     "action",
     [
-        actions.Send("more"),
-        actions.Regenerate(),
-        actions.NewChat(),
-        inspect_actions.SwitchVersion(1, 1),
-        actions.OpenModel("x"),
+        Send("more"),
+        Regenerate(),
+        NewChat(),
+        inspecting.SwitchVersion(1, 1),
+        OpenModel("x"),
     ],
 )
 def test_reading_gives_way_to_what_is_wanted_next(action):
-    state, _ = play(other_version(), inspect_actions.ReadAgain())
+    state, _ = play(other_version(), inspecting.ReadAgain())
     state, commands = play(state, action)
     assert state.reading is None and commands[0] == Stop()
     late = play(state, ConversationRead(3, (PromptToken(1, "<s>", -1),)))[0]
@@ -192,27 +194,27 @@ def test_reading_gives_way_to_what_is_wanted_next(action):
 def test_reading_that_fails_is_told():
     state, _ = play(
         other_version(),
-        inspect_actions.ReadAgain(),
+        inspecting.ReadAgain(),
         ConversationRead(3, (), "the context is small"),
     )
     assert state.reading is None and "context is small" in state.notices[-1].text
-    busy, _ = play(answered(), actions.Send("more"), inspect_actions.ReadAgain())
+    busy, _ = play(answered(), Send("more"), inspecting.ReadAgain())
     assert busy.reading is None and "is being written" in busy.notices[-1].text
 
 
 def test_what_followed_goes_and_comes_with_its_version():
-    state = answered(play(answered(), actions.Send("more"))[0])
+    state = answered(play(answered(), Send("more"))[0])
     assert texts(state) == ["hi", "one two", "more", "one two"]
     state, _ = play(
-        state, inspect_actions.ContinueFrom(1, 0, OTHER), GenerationFinished(3, "end", STATS)
+        state, inspecting.ContinueFrom(1, 0, OTHER), GenerationFinished(3, "end", STATS)
     )
     assert texts(state) == ["hi", ""]
-    state, _ = play(state, inspect_actions.SwitchVersion(1, 0))
+    state, _ = play(state, inspecting.SwitchVersion(1, 0))
     assert texts(state) == ["hi", "one two", "more", "one two"]
 
 
 def test_answering_again_keeps_the_answer():
-    state, _ = play(answered(), actions.Regenerate())
+    state, _ = play(answered(), Regenerate())
     assert [tail[0].text for tail in state.messages[1].versions] == ["one two"]
     assert state.messages[1].versions[0][0].sampling.seed != state.messages[1].sampling.seed
 
@@ -220,14 +222,14 @@ def test_answering_again_keeps_the_answer():
 @pytest.mark.parametrize(
     "action",
     [
-        inspect_actions.ContinueFrom(1, 1, OTHER),
-        inspect_actions.SwitchVersion(1, 0),
-        inspect_actions.AnswerSteered(),
-        actions.Regenerate(),
+        inspecting.ContinueFrom(1, 1, OTHER),
+        inspecting.SwitchVersion(1, 0),
+        inspecting.AnswerSteered(),
+        Regenerate(),
     ],
 )
 def test_nothing_is_changed_under_an_answer_that_is_being_written(action):
-    state = play(answered(), inspect_actions.Steer(ABLATED), actions.Regenerate())[0]
+    state = play(answered(), inspecting.Steer(ABLATED), Regenerate())[0]
     after, commands = play(state, action)
     assert (commands, after.messages) == ([], state.messages)
     assert "being written" in after.notices[-1].text
@@ -235,47 +237,45 @@ def test_nothing_is_changed_under_an_answer_that_is_being_written(action):
 
 def test_gains_are_told_at_once_and_their_effect_is_asked_one_at_a_time():
     half = (((0.5,) * 9), *((1.0,) * 9,) * 29)
-    state, commands = play(answered(), inspect_actions.Steer(half), inspect_actions.Steer(ABLATED))
+    state, commands = play(answered(), inspecting.Steer(half), inspecting.Steer(ABLATED))
     assert commands == [SetGains(half), CompareGains(1), SetGains(ABLATED)]
     state, commands = play(state, GainsEffect(1, 0.5))
     assert (state.steering.effect.kl, commands) == (0.5, [CompareGains(2)])
     state, commands = play(state, GainsEffect(1, 9.0), GainsEffect(2, 0.75))
     assert (state.steering.effect.kl, commands) == (0.75, [])
-    state, commands = play(state, inspect_actions.Steer(None))
+    state, commands = play(state, inspecting.Steer(None))
     assert commands == [SetGains(ONES), CompareGains(3)]
-    assert play(state, inspect_actions.Steer(ONES))[0].steering.gains is None
-    assert play(READY, inspect_actions.Steer(ABLATED))[1] == [SetGains(ABLATED)], (
+    assert play(state, inspecting.Steer(ONES))[0].steering.gains is None
+    assert play(READY, inspecting.Steer(ABLATED))[1] == [SetGains(ABLATED)], (
         "nothing to compare yet"
     )
 
 
 def test_another_model_begins_unsteered():
-    state, _ = play(answered(), inspect_actions.Steer(ABLATED), ModelLoaded(MODEL, EXECUTOR, 1.0))
+    state, _ = play(answered(), inspecting.Steer(ABLATED), ModelLoaded(MODEL, EXECUTOR, 1.0))
     assert state.steering.gains is None
 
 
 def test_the_steered_answer_has_the_random_numbers_of_the_first():
-    state, commands = play(answered(), inspect_actions.AnswerSteered())
+    state, commands = play(answered(), inspecting.AnswerSteered())
     assert commands == [], "there is nothing to compare without gains"
-    state, commands = play(state, inspect_actions.Steer(ABLATED), inspect_actions.AnswerSteered())
+    state, commands = play(state, inspecting.Steer(ABLATED), inspecting.AnswerSteered())
     command = commands[-1]
     assert (command.gains, command.messages) == (ABLATED, (ChatMessage("user", "hi"),))
     assert command.sampling == state.messages[1].versions[0][0].sampling
     assert command.sampling.seed is not None
     assert (state.comparing.index, state.comparing.base) == (1, 0)
-    state, _ = play(state, GenerationFinished(2, "end", STATS), inspect_actions.AnswerSteered())
+    state, _ = play(state, GenerationFinished(2, "end", STATS), inspecting.AnswerSteered())
     assert state.comparing.base == 0, "still beside the first"
     assert len(state.messages[1].versions) == 2
     assert (
-        play(state, GenerationFinished(3, "end", STATS), inspect_actions.EndComparison())[
-            0
-        ].comparing
+        play(state, GenerationFinished(3, "end", STATS), inspecting.EndComparison())[0].comparing
         is None
     )
 
 
 def test_the_lens_asks_and_takes_its_own_answer():
-    state, commands = play(answered(), inspect_actions.ShowLens(3, ("key",)))
+    state, commands = play(answered(), inspecting.ShowLens(3, ("key",)))
     assert (commands, state.lens.key) == ([Inspect(3, 1)], ("key",))
     result = LensResult(1, 3, ())
     state, _ = play(state, LensResult(7, 3, ()), result)
@@ -284,4 +284,4 @@ def test_the_lens_asks_and_takes_its_own_answer():
 
 def test_an_answer_that_said_nothing_is_not_kept():
     state = replace(READY, messages=(Message("user", "hi"), Message("assistant", "")))
-    assert play(state, actions.Regenerate())[0].messages[1].versions == ()
+    assert play(state, Regenerate())[0].messages[1].versions == ()

@@ -33,10 +33,20 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
-from llm_lite.desktop.state import actions
-from llm_lite.desktop.state.actions import act, due
-from llm_lite.desktop.state.apply import apply, fold
-from llm_lite.desktop.state.inspect_actions import (
+from llm_lite.desktop.actions.act import Action, act, due
+from llm_lite.desktop.actions.chatting import (
+    CancelEdit,
+    ContinueAnswer,
+    EditMessage,
+    NewChat,
+    Regenerate,
+    Send,
+    SetDraft,
+    SetSampling,
+    StopAnswer,
+    UndoNewChat,
+)
+from llm_lite.desktop.actions.inspecting import (
     AnswerSteered,
     ContinueFrom,
     EndComparison,
@@ -45,8 +55,20 @@ from llm_lite.desktop.state.inspect_actions import (
     Steer,
     SwitchVersion,
 )
+from llm_lite.desktop.actions.program import (
+    CancelLoading,
+    ChooseFile,
+    ClearLog,
+    DismissNotice,
+    OpenModel,
+    ResetLayout,
+    SetFontSize,
+    SetOptions,
+    SetTheme,
+)
+from llm_lite.desktop.actions.requests import versions
+from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.notices import expire
-from llm_lite.desktop.state.requests import versions
 from llm_lite.desktop.state.state import (
     LOG_LINES,
     NOTICES,
@@ -68,7 +90,7 @@ def play(state, *steps, start=0.0, tick=0.1):
     commands = []
     for number, step in enumerate(steps):
         now = start + number * tick
-        if isinstance(step, actions.Action):
+        if isinstance(step, Action):
             state, told = act(step, state, now)
             commands += told
         else:
@@ -79,7 +101,7 @@ def play(state, *steps, start=0.0, tick=0.1):
 
 
 def asked(state=READY, text="hello"):
-    return play(state, actions.Send(text))[0]
+    return play(state, Send(text))[0]
 
 
 def answered(text="one two", reason="end"):
@@ -96,9 +118,7 @@ def answered(text="one two", reason="end"):
 
 
 def test_send_asks_with_system_prompt_and_empties_the_input():
-    state, commands = play(
-        replace(READY, system_prompt=" Be brief. ", draft="hi"), actions.Send(" hi ")
-    )
+    state, commands = play(replace(READY, system_prompt=" Be brief. ", draft="hi"), Send(" hi "))
     told = (ChatMessage("system", "Be brief."), ChatMessage("user", "hi"))
     (command,) = commands
     seed = command.sampling.seed
@@ -125,12 +145,12 @@ def test_answer_is_collected_with_tokens_and_statistics():
     ("state", "word"),
     [
         (asked(), "being written"),
-        (replace(READY, load=play(READY, actions.OpenModel("x"))[0].load), "loading"),
+        (replace(READY, load=play(READY, OpenModel("x"))[0].load), "loading"),
         (AppState(), "No model"),
     ],
 )
 def test_send_that_cannot_be_is_refused_with_a_sentence_and_keeps_the_text(state, word):
-    after, commands = play(replace(state, draft="my text"), actions.Send("my text"))
+    after, commands = play(replace(state, draft="my text"), Send("my text"))
     assert commands == []
     assert after.draft == "my text"
     assert after.messages == state.messages
@@ -138,15 +158,15 @@ def test_send_that_cannot_be_is_refused_with_a_sentence_and_keeps_the_text(state
 
 
 def test_empty_send_does_nothing():
-    assert play(READY, actions.Send("  \n")) == (READY, [])
+    assert play(READY, Send("  \n")) == (READY, [])
 
 
 def test_stop_is_sent_once_and_keeps_what_was_said():
     state, commands = play(
         asked(),
         TokenDecoded(1, 3, "so far", 1.0, 3),
-        actions.StopAnswer(),
-        actions.StopAnswer(),
+        StopAnswer(),
+        StopAnswer(),
         GenerationFinished(1, "stopped", STATS),
     )
     assert commands == [Stop()]
@@ -155,7 +175,7 @@ def test_stop_is_sent_once_and_keeps_what_was_said():
 
 
 def test_continue_sends_the_answer_with_its_tokens_and_appends():
-    state, commands = play(answered(reason="length"), actions.ContinueAnswer())
+    state, commands = play(answered(reason="length"), ContinueAnswer())
     (command,) = commands
     assert command.continue_last
     assert command.messages[-1] == ChatMessage("assistant", "one two", (11, 12))
@@ -170,46 +190,46 @@ def test_continue_sends_the_answer_with_its_tokens_and_appends():
 
 def test_continue_of_an_empty_answer_asks_again():
     failed = replace(READY, messages=(Message("user", "q"), Message("assistant", "")))
-    state, (command,) = play(failed, actions.ContinueAnswer())
+    state, (command,) = play(failed, ContinueAnswer())
     assert not command.continue_last
     assert command.messages == (ChatMessage("user", "q"),)
     assert len(state.messages) == 2
 
 
 def test_regenerate_drops_the_answer():
-    state, (command,) = play(answered(), actions.Regenerate())
+    state, (command,) = play(answered(), Regenerate())
     assert command.messages == (ChatMessage("user", "hello"),)
     assert state.messages[-1].text == ""
     assert len(state.messages) == 2
 
 
 def test_edit_replaces_what_followed_only_when_sent():
-    state, commands = play(answered(), actions.EditMessage(0))
+    state, commands = play(answered(), EditMessage(0))
     assert state.draft == "hello"
     assert len(state.messages) == 2
     assert commands == []
-    kept, _ = play(state, actions.CancelEdit())
+    kept, _ = play(state, CancelEdit())
     assert (kept.draft, kept.editing, kept.messages) == ("", None, state.messages)
-    state, (command,) = play(state, actions.Send("other"))
+    state, (command,) = play(state, Send("other"))
     assert command.messages == (ChatMessage("user", "other"),)
     assert [m.text for m in state.messages] == ["other", ""]
 
 
 def test_new_chat_can_be_undone():
-    state, commands = play(answered(), actions.NewChat())
+    state, commands = play(answered(), NewChat())
     assert (state.messages, commands) == ((), [])
     assert state.notices[-1].undo
-    back, _ = play(state, actions.UndoNewChat())
+    back, _ = play(state, UndoNewChat())
     assert back.messages == answered().messages
     assert not back.notices
-    newer = play(state, actions.Send("since then"), GenerationFinished(2, "stopped", STATS))[0]
-    back, _ = play(newer, actions.UndoNewChat())
+    newer = play(state, Send("since then"), GenerationFinished(2, "stopped", STATS))[0]
+    back, _ = play(newer, UndoNewChat())
     assert back.messages == answered().messages
     assert back.set_aside == newer.messages
 
 
 def test_new_chat_while_answering_waits_for_the_engine_before_asking():
-    state, commands = play(asked(), actions.NewChat(), actions.Send("next"))
+    state, commands = play(asked(), NewChat(), Send("next"))
     assert commands == [Stop()]
     assert state.running.request == 2
     state, commands = play(
@@ -220,7 +240,7 @@ def test_new_chat_while_answering_waits_for_the_engine_before_asking():
 
 
 def test_stop_before_a_waiting_question_was_sent():
-    state, commands = play(asked(), actions.NewChat(), actions.Send("next"), actions.StopAnswer())
+    state, commands = play(asked(), NewChat(), Send("next"), StopAnswer())
     assert commands == [Stop()]
     assert not state.busy
     state, commands = play(state, GenerationFinished(1, "stopped", STATS))
@@ -230,11 +250,11 @@ def test_stop_before_a_waiting_question_was_sent():
 def test_load_and_cancel():
     state, commands = play(
         AppState(),
-        actions.OpenModel("m.gguf"),
+        OpenModel("m.gguf"),
         LoadStarted("m.gguf"),
         LoadProgress("reading", 0.5),
-        actions.CancelLoading(),
-        actions.CancelLoading(),
+        CancelLoading(),
+        CancelLoading(),
     )
     assert commands == [LoadModel("m.gguf", EngineOptions()), CancelLoad()]
     assert (state.load.stage, state.load.fraction) == ("reading", 0.5)
@@ -245,13 +265,13 @@ def test_load_and_cancel():
 
 def test_failed_load_keeps_model_and_conversation():
     before = answered()
-    state, _ = play(before, actions.OpenModel("bad"), LoadFailed("bad", "bad: not a GGUF file"))
+    state, _ = play(before, OpenModel("bad"), LoadFailed("bad", "bad: not a GGUF file"))
     assert (state.model, state.messages, state.load) == (MODEL, before.messages, None)
     assert state.notices[-1].text == "bad: not a GGUF file."
 
 
 def test_second_load_is_refused():
-    state, commands = play(READY, actions.OpenModel("one"), actions.OpenModel("two"))
+    state, commands = play(READY, OpenModel("one"), OpenModel("two"))
     assert [c.source for c in commands] == ["one"]
     assert "already loading" in state.notices[-1].text
 
@@ -277,14 +297,14 @@ def test_executor_change_says_why():
 
 def test_options_reconfigure_a_loaded_model_only():
     options = EngineOptions(backend="cpu")
-    state, commands = play(READY, actions.SetOptions(options))
+    state, commands = play(READY, SetOptions(options))
     assert commands == [Reconfigure(options)]
     assert state.load
     assert play(state, ExecutorChanged(EXECUTOR, MODEL))[0].load is None
-    assert play(asked(), actions.SetOptions(options))[1] == [Reconfigure(options)]  # it goes on
-    assert play(state, actions.SetOptions(EngineOptions()))[1] == []
-    assert play(AppState(), actions.SetOptions(options))[1] == []
-    assert play(READY, actions.SetOptions(READY.options))[1] == []
+    assert play(asked(), SetOptions(options))[1] == [Reconfigure(options)]  # it goes on
+    assert play(state, SetOptions(EngineOptions()))[1] == []
+    assert play(AppState(), SetOptions(options))[1] == []
+    assert play(READY, SetOptions(READY.options))[1] == []
 
 
 def test_live_rate_counts_arrivals_over_time():
@@ -376,14 +396,14 @@ events = st.one_of(
     st.builds(Logged, st.sampled_from(["info", "warning", "error"]), words, st.just(0.0)),
 )
 deeds = st.one_of(
-    st.builds(actions.Send, words),
-    st.builds(actions.SetDraft, words),
-    st.builds(actions.EditMessage, st.integers(-1, 5)),
-    st.builds(actions.OpenModel, st.one_of(st.none(), words)),
-    st.builds(actions.SetOptions, st.sampled_from([EngineOptions(), EngineOptions(backend="cpu")])),
-    st.builds(actions.SetSampling, st.just(SamplingOptions(temperature=0.0))),
-    st.builds(actions.SetFontSize, st.floats(0, 99)),
-    st.builds(actions.DismissNotice, st.integers(0, 9)),
+    st.builds(Send, words),
+    st.builds(SetDraft, words),
+    st.builds(EditMessage, st.integers(-1, 5)),
+    st.builds(OpenModel, st.one_of(st.none(), words)),
+    st.builds(SetOptions, st.sampled_from([EngineOptions(), EngineOptions(backend="cpu")])),
+    st.builds(SetSampling, st.just(SamplingOptions(temperature=0.0))),
+    st.builds(SetFontSize, st.floats(0, 99)),
+    st.builds(DismissNotice, st.integers(0, 9)),
     st.builds(SetXRay, st.builds(XRay, shown=st.booleans(), at=st.integers(0, 9))),
     st.builds(ShowLens, st.integers(0, 9), st.just(())),
     st.builds(
@@ -393,17 +413,17 @@ deeds = st.one_of(
     st.builds(Steer, st.sampled_from([None, GAINS])),
     st.sampled_from(
         [
-            actions.StopAnswer(),
-            actions.ContinueAnswer(),
-            actions.Regenerate(),
-            actions.CancelEdit(),
-            actions.NewChat(),
-            actions.UndoNewChat(),
-            actions.CancelLoading(),
-            actions.ClearLog(),
-            actions.ChooseFile(),
-            actions.ResetLayout(),
-            actions.SetTheme("light"),
+            StopAnswer(),
+            ContinueAnswer(),
+            Regenerate(),
+            CancelEdit(),
+            NewChat(),
+            UndoNewChat(),
+            CancelLoading(),
+            ClearLog(),
+            ChooseFile(),
+            ResetLayout(),
+            SetTheme("light"),
             AnswerSteered(),
             EndComparison(),
         ]

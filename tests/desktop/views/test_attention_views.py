@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.colors import NAMES, srgb_to_lab, table
-from llm_lite.desktop.state.actions import SetAttention
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention import grid, heads
 from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
 from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
-from llm_lite.desktop.views.attention.map import visible
+from llm_lite.desktop.widgets.token_text import visible
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
 

@@ -6,9 +6,9 @@ import pytest
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import LoadModel, SamplingOptions
+from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.attention import work
 from llm_lite.desktop.attention.maps import AttentionMaps
-from llm_lite.desktop.state import actions
 from llm_lite.desktop.state.cache_state import held, used_bytes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.map import label
@@ -34,7 +34,7 @@ def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
     one.program.engine.send(LoadModel(str(tall), exact("cpu", context=CONTEXT)))
     one.robot.wait("the model", lambda s: s.model is not None)
     one.robot.click("tab.kv_cache")
-    one.program.do(actions.Send("One two three four five six seven. " * 25))
+    one.program.do(Send("One two three four five six seven. " * 25))
     one.robot.wait("the answer", lambda s: s.messages and not s.busy)
     one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
     one.robot.frames(3)

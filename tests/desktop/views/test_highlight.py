@@ -3,7 +3,7 @@
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.desktop.state.cache_actions import PointAt
+from llm_lite.desktop.actions.caching import PointAt
 from llm_lite.desktop.views.chat import highlight
 from llm_lite.desktop.views.chat.highlight import character_places
 from tests.desktop.cache_view import QUESTION, point

@@ -14,8 +14,8 @@ from llm_lite.core.messages import (
     SamplingOptions,
     SaveCache,
 )
-from llm_lite.desktop.state import actions
-from llm_lite.desktop.state.cache_actions import ColorCache
+from llm_lite.desktop.actions.caching import ColorCache
+from llm_lite.desktop.actions.chatting import EditMessage, Send
 from llm_lite.desktop.state.cache_state import (
     layer_bytes,
     reserved_bytes,
@@ -23,12 +23,12 @@ from llm_lite.desktop.state.cache_state import (
     used_bytes,
 )
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.cache.colors import kind_colors, kinds, pack
 from llm_lite.desktop.views.cache.tooltip import ranges, value_at
 from llm_lite.desktop.views.cache.totals import alike
 from llm_lite.desktop.views.cache.window import window_of
 from llm_lite.desktop.widgets.theme import DARK, u32
-from llm_lite.desktop.widgets.units import size
 from tests.desktop.cache_view import RINGS, click, point, say
 from tests.desktop.fake_engine import ANSWER, MODEL, ROW, pieces_of
 from tests.desktop.headless import sent
@@ -104,7 +104,7 @@ def test_keeping_on_disk_and_taking_up(cache_view, monkeypatch, tmp_path):
 def test_an_edit_says_how_much_was_reused(cache_view):
     one, engine = cache_view()
     say(one, "And at night?")
-    one.program.do(actions.EditMessage(2))
+    one.program.do(EditMessage(2))
     say(one, "And on Mars?")
     (_, command) = sent(engine, Generate)
     assert command.overflow == "stop"
@@ -152,7 +152,7 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkey
     one.robot.wait("the model", lambda s: s.model is not None)
     one.robot.click("tab.kv_cache")
     for text in ("One two three.", "Four five six."):
-        one.program.do(actions.Send(text))
+        one.program.do(Send(text))
         one.robot.wait("the answer", lambda s: not s.busy)
         one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
     state, layers = one.state, one.state.model.cache.layers

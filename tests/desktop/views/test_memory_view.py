@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from llm_lite.core.messages import Reconfigure
-from llm_lite.desktop.state import actions
+from llm_lite.desktop.actions.program import SetOptions
 from tests.desktop.fake_engine import MODEL
 from tests.desktop.headless import READY, sent
 
@@ -32,7 +32,7 @@ def test_what_does_not_fit_is_said(headless, monkeypatch):
     monkeypatch.setattr(
         "llm_lite.desktop.views.cache.memory.wrapped", lambda ui, words, *_: said.append(words)
     )
-    one.program.do(actions.SetOptions(replace(one.state.options, context=1 << 19)))
+    one.program.do(SetOptions(replace(one.state.options, context=1 << 19)))
     one.program.state = replace(one.state, load=None)
     one.robot.click("rail.memory")
     one.robot.frames(3)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.state.cache_actions import SetOverflow
-from llm_lite.desktop.state.cache_state import with_turns
+from llm_lite.desktop.actions.caching import SetOverflow
 from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.state.turns import with_turns
 from llm_lite.desktop.views.cache.overflow import fullness, headroom
 from tests.desktop.cache_view import say
 from tests.desktop.headless import READY

@@ -15,7 +15,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     Stop,
 )
-from llm_lite.desktop.state.quant_actions import SetQuantization
+from llm_lite.desktop.actions.quantizing import SetQuantization
 from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison, RunToken
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.quantization import divergence, tensors

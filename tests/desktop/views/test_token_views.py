@@ -18,9 +18,9 @@ from llm_lite.core.messages import (
     SamplingOptions,
     SetGains,
 )
-from llm_lite.desktop.state.actions import SetAttention, SetTheme
+from llm_lite.desktop.actions.inspecting import SetXRay, Steer
+from llm_lite.desktop.actions.program import SetAttention, SetTheme
 from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.inspect_actions import SetXRay, Steer
 from llm_lite.desktop.state.state import AppState, Message, Token
 from llm_lite.desktop.state.token_state import TEMPLATE, XRay
 from llm_lite.desktop.views.chat.compare import first_difference

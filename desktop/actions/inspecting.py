@@ -18,8 +18,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     SetGains,
 )
-from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.requests import (
+from llm_lite.desktop.actions.requests import (
     Result,
     ask_again,
     end_reading,
@@ -28,6 +27,7 @@ from llm_lite.desktop.state.requests import (
     switch,
     versions,
 )
+from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AnswerComparison, AppState, Token
 from llm_lite.desktop.state.token_state import XRay
 

@@ -12,7 +12,8 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import expanded, user_folder
 from llm_lite.core.plain_text import one_line
-from llm_lite.desktop.state.actions import Action, ExportAttention
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.program import ExportAttention
 from llm_lite.desktop.state.attention_state import FigureName
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD

@@ -1,9 +1,9 @@
 import pytest
 
+from llm_lite.core import memory
 from llm_lite.core.errors import OutOfMemoryError
+from llm_lite.core.memory import cache_memory
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
-from llm_lite.core.metrics import memory
-from llm_lite.core.metrics.memory import cache_memory
 from tests.runners import BACKENDS, exact, running
 
 LAYOUT = CacheLayout(

@@ -20,9 +20,9 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.desktop.actions.requests import Result, end_reading, obstacle
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.quant_state import Choices, Quantization, RunComparison, TaskKind, Work
-from llm_lite.desktop.state.requests import Result, end_reading, obstacle
 from llm_lite.desktop.state.state import AppState
 
 CHUNK = 512  # tokens

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_lite.core.messages import Measure, MeasureCache, OpenCache, Overflow, SaveCache
+from llm_lite.desktop.actions.requests import Result, obstacle
 from llm_lite.desktop.state.cache_state import ColorBy
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.requests import Result, obstacle
 from llm_lite.desktop.state.state import AppState
 
 

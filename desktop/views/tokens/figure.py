@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.attention.map import visible
 from llm_lite.desktop.views.tokens.bar import NAMES, draw_legend, legend
 from llm_lite.desktop.views.tokens.colors import paint_of, weights_of
 from llm_lite.desktop.views.tokens.tokens import laid
 from llm_lite.desktop.widgets.figure import Figure
-from llm_lite.desktop.widgets.token_text import draw_boxes
+from llm_lite.desktop.widgets.token_text import draw_boxes, visible
 from llm_lite.desktop.widgets.ui import Ui
 
 WIDTH = 190.0  # units of a line of text

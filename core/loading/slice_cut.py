@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.formats.tensor import TensorData
 from llm_lite.core.models.gemma3n import PER_LAYER_TABLE, Gemma3nConfig
+from llm_lite.core.quant.tensor import TensorData
 
 _PIECE_BYTES = 8 << 20
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")

@@ -17,16 +17,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from llm_lite.core.convert.slicing_cut import Cutter, Slice
 from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.folders import NewFolder
 from llm_lite.core.files.json_text import found, read_object
-from llm_lite.core.formats.header import quote
-from llm_lite.core.formats.tensor import TensorData, files_of
 from llm_lite.core.formats.variant.reader import identity_of
 from llm_lite.core.loading.model_source import SLICE_FILE, ModelSource
+from llm_lite.core.loading.slice_cut import Cutter, Slice
 from llm_lite.core.loading.verification import Part, require_sound
 from llm_lite.core.models.gemma3n import PER_LAYER_TABLE, config_of
+from llm_lite.core.plain_text import quote
+from llm_lite.core.quant.tensor import TensorData, files_of
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 

@@ -3,7 +3,7 @@
 import numpy as np
 from imgui_bundle import imgui
 
-from llm_lite.desktop.render.pixel_image import PixelImage
+from llm_lite.desktop.widgets.pixel_image import PixelImage
 
 
 def test_a_picture_is_drawn_to_the_texel_and_again_after_a_change(scene):

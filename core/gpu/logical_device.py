@@ -1,0 +1,21 @@
+"""What the Vulkan objects made from a device ask of it; `device.Device` has it all."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from llm_lite.core.gpu.info import DeviceInfo
+
+
+class LogicalDevice(Protocol):
+    """A VkDevice; who made it closes it after all that was made from it."""
+
+    @property
+    def handle(self) -> Any: ...
+
+    @property
+    def info(self) -> DeviceInfo: ...
+
+    def function(self, name: str) -> Any:
+        """An extension function of the device or, failing that, of the instance."""
+        ...

@@ -1,0 +1,43 @@
+"""What looking inside asks of a session; `generation.session.Session` has it all."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.files.mapping import MappedFiles
+from llm_lite.core.finite import Values
+from llm_lite.core.inspect.committed import Committed
+from llm_lite.core.kv_cache.contents import KvCache
+from llm_lite.core.messages import Gains
+
+
+class CommittedSession(Protocol):
+    """For maps, from any thread."""
+
+    @property
+    def committed(self) -> Committed: ...
+
+    def tokens(self) -> tuple[int, ...]: ...
+
+    def checked(self, values: Values, what: str) -> Values:
+        """The same values; NotFiniteError that names the model where one is NaN or infinite."""
+        ...
+
+
+class InspectedSession(CommittedSession, Protocol):
+    """For what runs ops again or reads the cache, between two steps."""
+
+    executor: Executor
+    files: MappedFiles
+    cache: KvCache
+
+    @property
+    def context_used(self) -> int: ...
+
+    @property
+    def gains(self) -> Gains: ...
+
+    def write_gains(self, gains: Gains) -> None:
+        """What the next step uses, and no more; `gains` stays what is in force."""
+        ...

@@ -1,0 +1,45 @@
+"""All actions of all views, and the pure `act` that carries one out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from llm_lite.desktop.actions import caching, chatting, inspecting, program, quantizing
+from llm_lite.desktop.actions.caching import CacheAction
+from llm_lite.desktop.actions.chatting import ChatAction
+from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.program import ProgramAction
+from llm_lite.desktop.actions.quantizing import QuantAction
+from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.state import defects
+from llm_lite.desktop.state.defects import ReportDefect
+from llm_lite.desktop.state.state import AppState
+
+Action = ChatAction | ProgramAction | InsideAction | CacheAction | QuantAction | ReportDefect
+
+
+def act(action: Action, state: AppState, now: float) -> Result:
+    """The state after `action`, and what the engine must be told."""
+    if type(action) not in _HANDLERS:
+        raise TypeError(f"not an action: {action!r}")
+    return _HANDLERS[type(action)](action, state, now)
+
+
+def due(state: AppState) -> Result:
+    """What had to wait for the engine and can be sent now; after every batch of events."""
+    state, commands = inspecting.compare_gains(state)
+    if state.queued is None or state.draining is not None:
+        return state, commands
+    return replace(state, queued=None), (*commands, state.queued)
+
+
+_HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    **chatting.HANDLERS,
+    **program.HANDLERS,
+    **inspecting.HANDLERS,
+    **caching.HANDLERS,
+    **quantizing.HANDLERS,
+    **defects.HANDLERS,
+}

@@ -1,0 +1,179 @@
+"""What a person does with the model, the settings and the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from llm_lite.core.messages import (
+    CancelLoad,
+    EngineOptions,
+    ExportMaps,
+    LoadModel,
+    Reconfigure,
+    Stop,
+)
+from llm_lite.desktop.actions import inspecting
+from llm_lite.desktop.actions.requests import Result, end_reading
+from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.state import AppState, Load, ThemeName
+
+MIN_FONT, MAX_FONT = 10.0, 32.0
+
+
+@dataclass(frozen=True, slots=True)
+class SetOptions:
+    options: EngineOptions
+
+
+@dataclass(frozen=True, slots=True)
+class OpenModel:
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelLoading:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SetTheme:
+    theme: ThemeName
+
+
+@dataclass(frozen=True, slots=True)
+class SetFontSize:
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
+class DismissNotice:
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClearLog:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SetAttention:
+    choice: AttentionChoice
+
+
+@dataclass(frozen=True, slots=True)
+class ExportAttention:
+    """Write a file: a picture of a view, which the program draws, or the numbers of the locked
+    heads, which the engine writes."""
+
+    view: FigureName
+    kind: Literal["png", "npz"]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseFile:
+    """Ask the system for a file; the window does it, the state does not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetLayout:
+    """Put the docked views back where they were at first; the window does it."""
+
+
+ProgramAction = (
+    SetOptions
+    | OpenModel
+    | CancelLoading
+    | SetTheme
+    | SetFontSize
+    | DismissNotice
+    | ClearLog
+    | SetAttention
+    | ExportAttention
+    | ChooseFile
+    | ResetLayout
+)
+
+
+def _set_options(action: SetOptions, state: AppState, now: float) -> Result:
+    if action.options == state.options:
+        return state, ()
+    if state.load:
+        problem = "Wait until the model is loaded, then change this."
+        return notify(state, "warning", problem, now), ()
+    state = replace(state, options=action.options)
+    if state.model is None:
+        return state, ()
+    path = state.model.path
+    state, ended = end_reading(state)  # a running answer goes on: it is switched between tokens
+    return replace(state, load=Load(path)), (*ended, Reconfigure(action.options))
+
+
+def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
+    if state.load:
+        return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
+    state, ended = end_reading(state)
+    busy = state.running or state.quantization.work
+    stop = (Stop(),) if busy else ended
+    load = Load(action.source or "the default model")
+    return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
+
+
+def _cancel_loading(action: CancelLoading, state: AppState, now: float) -> Result:
+    if state.load is None or state.load.cancelling:
+        return state, ()
+    return replace(state, load=replace(state.load, cancelling=True)), (CancelLoad(),)
+
+
+def _set_theme(action: SetTheme, state: AppState, now: float) -> Result:
+    return replace(state, theme=action.theme), ()
+
+
+def _set_font_size(action: SetFontSize, state: AppState, now: float) -> Result:
+    return replace(state, font_size=min(MAX_FONT, max(MIN_FONT, action.size))), ()
+
+
+def _dismiss_notice(action: DismissNotice, state: AppState, now: float) -> Result:
+    return replace(state, notices=tuple(n for n in state.notices if n.id != action.id)), ()
+
+
+def _clear_log(action: ClearLog, state: AppState, now: float) -> Result:
+    return replace(state, log=()), ()
+
+
+def _set_attention(action: SetAttention, state: AppState, now: float) -> Result:
+    before, state = state.attention, replace(state, attention=action.choice)
+    other = (before.locked, before.exclude_first) != (
+        action.choice.locked,
+        action.choice.exclude_first,
+    )
+    return inspecting.look(state) if other else (state, ())
+
+
+def _export_attention(action: ExportAttention, state: AppState, now: float) -> Result:
+    if action.kind == "png":
+        return state, ()
+    export = ExportMaps(state.next_aside, action.path, state.attention.locked)
+    return replace(state, next_aside=state.next_aside + 1), (export,)
+
+
+def _leave_to_the_window(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SetOptions: _set_options,
+    OpenModel: _open_model,
+    CancelLoading: _cancel_loading,
+    SetTheme: _set_theme,
+    SetFontSize: _set_font_size,
+    DismissNotice: _dismiss_notice,
+    ClearLog: _clear_log,
+    SetAttention: _set_attention,
+    ExportAttention: _export_attention,
+    ChooseFile: _leave_to_the_window,
+    ResetLayout: _leave_to_the_window,
+}

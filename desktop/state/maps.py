@@ -1,0 +1,111 @@
+"""What a view may ask of attention maps; `desktop.attention.maps` makes them on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.plan.attention_layers import AttentionLayer
+
+
+@dataclass(frozen=True, slots=True)
+class ColorScale:
+    """How values become colours."""
+
+    colors: str = "viridis"
+    logarithmic: bool = False
+    low: float = 1e-4  # value of the first colour of a logarithmic scale; a linear one begins at 0
+    high: float = 1.0  # value of the last colour
+    exclude_first: bool = False  # leave out the first position and renormalise the rows
+
+
+@dataclass(frozen=True, slots=True)
+class MapPicture:
+    """The part of a texture that shows a map."""
+
+    texture: int
+    low: tuple[float, float]  # texture coordinates of the upper left corner
+    high: tuple[float, float]
+    pool: int  # a pixel is the largest of pool x pool token pairs
+    waiting: int  # rows that are still to be computed
+
+
+class HeadMaps(Protocol):
+    """Maps of every head of the running model; a view asks while a frame is built."""
+
+    @property
+    def problem(self) -> str:
+        """Why there are no maps, as a sentence; "" when there are."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """Tokens that maps can show."""
+        ...
+
+    @property
+    def rows(self) -> range:
+        """Positions whose queries are held; maps of others can no longer be computed."""
+        ...
+
+    @property
+    def layers(self) -> Sequence[AttentionLayer]: ...
+
+    @property
+    def memory(self) -> Mapping[str, int]:
+        """Bytes by what they are for."""
+        ...
+
+    @property
+    def pending(self) -> bool:
+        """Whether something that is shown is not complete yet."""
+        ...
+
+    @property
+    def scored_rows(self) -> int:
+        """Rows behind the scores, of all heads together."""
+        ...
+
+    @property
+    def vanished(self) -> int:
+        """Textures that pictures of earlier frames may show and that are gone, counted."""
+        ...
+
+    def asks(self, view: str) -> None:
+        """`view` is drawn anew and asks for what it shows; a view that is not asked again shows
+        what it asked for before."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Keep a picture no longer; no frame draws it from now on."""
+        ...
+
+    def use(self, scale: ColorScale) -> None:
+        """Colour like this from now on."""
+        ...
+
+    def thumbnail(self, layer: int, head: int) -> MapPicture:
+        """A head's map over the whole conversation, small. Only where there is no `problem`."""
+        ...
+
+    def picture(
+        self, name: str, layer: int, head: int, rows: range, columns: range, side: float
+    ) -> MapPicture:
+        """A head's map of query positions `rows` and key positions `columns` on about `side`
+        pixels. `name` tells large maps apart; a few are kept. Only where there is no `problem`."""
+        ...
+
+    def value(self, name: str, row: int, column: int) -> float | None:
+        """The value of a picture at a pair of positions, a few frames after it was first asked
+        for; None before, and where the map holds nothing."""
+        ...
+
+    def scores(self, *, of_all: bool = False) -> Mapping[str, NDArray[np.float32]] | None:
+        """By name of core/inspect/attention_scores.py, the means over the rows that are computed,
+        float32 [all heads], layer by layer; nan where it cannot be told. Brought up to date twice a
+        second. `of_all` has the heads computed too that are not on the screen."""
+        ...
