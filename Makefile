@@ -13,7 +13,7 @@ TOUR := build/tour
 IN_PARALLEL := -n auto --dist loadfile
 
 SOURCES := CMakeLists.txt $(shell find kernels_cpp kernels_glsl -type f)
-PYTHON_FILES := llm_lite core desktop tests tools assets
+PYTHON_FILES := llm_lite core desktop tests tools
 CPP_FILES := $(shell find kernels_cpp tests/cross -name '*.cpp' -o -name '*.h')
 
 .PHONY: run setup setup-test test check lint format tour fuzz bench bench-avx2 bench-vulkan clean
