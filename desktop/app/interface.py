@@ -80,7 +80,7 @@ class Interface:
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
-            self._build_layout = "[Docking]" not in settings.layout
+            self._build_layout = not layout.places_every_view(settings.layout)
 
     @property
     def frames(self) -> FrameTimes:
