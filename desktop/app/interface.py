@@ -78,7 +78,7 @@ class Interface:
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
-            self._build_layout = "[Docking]" not in settings.layout
+            self._build_layout = not layout.places_every_view(settings.layout)
 
     def use_maps(self, maps: AttentionMaps) -> None:
         """Views ask these from now on, the program has them made."""

@@ -31,6 +31,12 @@ def build_layout(root: int, size: ImVec2, text: float) -> None:
     dock.dock_builder_finish(root)
 
 
+def places_every_view(remembered: str) -> bool:
+    """Whether Dear ImGui's ini text docks them all; one from before a view was added does not."""
+    windows = (f"[Window][{view.name}]" for view in VIEWS)
+    return "[Docking]" in remembered and all(window in remembered for window in windows)
+
+
 def rescale(factor: float) -> None:
     """Keep the panels' share of the window when it moves to a screen of another density."""
     dock: Any = imgui.internal

@@ -154,7 +154,7 @@ def catalogue() -> tuple[CatalogueEntry, ...]:
             source=entry.name,
             path=str(entry.path or ""),
             title=entry.title,
-            description=entry.licence if entry.path else "not installed: run make setup",
+            description=entry.licence if entry.path else f"To install it: {entry.command}",
             bytes=entry.size or 0,
         )
         for entry in catalog.entries()

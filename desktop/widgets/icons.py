@@ -1,4 +1,4 @@
-"""The icons of assets/fonts/Lucide-Subset.ttf; made by assets/make_fonts.py."""
+"""The icons of assets/fonts/Lucide-Subset.ttf; made by tools/make_fonts.py."""
 
 ICON_SEND = "\ue900"
 ICON_STOP = "\ue901"

@@ -6,27 +6,9 @@
 namespace llm {
 namespace LLM_ISA {
 
-extern const Kernel kEmbed;
-extern const Kernel kTableRows;
-extern const Kernel kRmsNorm;
-extern const Kernel kQuantize;
-extern const Kernel kMatmul;
-extern const Kernel kRope;
-extern const Kernel kStore;
-extern const Kernel kAttention;
-extern const Kernel kSiluMul;
-extern const Kernel kGeluMul;
-extern const Kernel kAdd;
-extern const Kernel kScale;
-extern const Kernel kSoftcap;
-extern const Kernel kSparsify;
-extern const Kernel kColumns;
-extern const Kernel kConcat;
-extern const Kernel kMatchRms;
-extern const Kernel kAltupPredict;
-extern const Kernel kAltupCorrect;
-extern const Kernel kAddStreams;
-extern const Kernel kOutputRows;
+#define LLM_KERNEL(name, check) extern const Kernel k##name;
+LLM_OPS(LLM_KERNEL)
+#undef LLM_KERNEL
 
 static inline size_t no_scratch(const Op&) { return 0; }
 

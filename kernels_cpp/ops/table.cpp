@@ -9,13 +9,9 @@ namespace llm {
 namespace LLM_ISA {
 
 KernelTable table() {
-  return {
-      {kEmbed,     kTableRows, kRmsNorm,  kQuantize,     kMatmul,       kRope,       kStore,
-       kAttention, kSiluMul,   kGeluMul,  kAdd,          kScale,        kSoftcap,    kSparsify,
-       kColumns,   kConcat,    kMatchRms, kAltupPredict, kAltupCorrect, kAddStreams, kOutputRows},
-      kQuantizeInt4,
-      kQuantizeInt8,
-      kLogits};
+#define LLM_KERNEL(name, check) k##name,
+  return {{LLM_OPS(LLM_KERNEL)}, kQuantizeInt4, kQuantizeInt8, kLogits};
+#undef LLM_KERNEL
 }
 
 }  // namespace LLM_ISA

@@ -134,10 +134,9 @@ bool output_rows(const Op& op) {
          op.in[0]->rows == Rows::kTokens && op.out[0]->rows == Rows::kOutputs;
 }
 
-constexpr Check kChecks[] = {
-    embed,     embed,       rms_norm,    quantize,      matmul,        rope,        store,
-    attention, elementwise, elementwise, elementwise,   scale,         of_one,      of_one,
-    columns,   concat,      elementwise, altup_predict, altup_correct, add_streams, output_rows};
+#define LLM_CHECK(name, check) check,
+constexpr Check kChecks[] = {LLM_OPS(LLM_CHECK)};
+#undef LLM_CHECK
 
 }  // namespace
 

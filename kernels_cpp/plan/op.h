@@ -9,6 +9,7 @@
 
 #include "base/step.h"
 #include "logits/logits.h"
+#include "plan/ops.h"
 
 namespace llm {
 
@@ -29,28 +30,10 @@ enum class DType : int32_t {
 };
 enum class Rows : int32_t { kFixed, kTokens, kOutputs };
 enum class OpCode : int32_t {
-  kEmbed,
-  kTableRows,
-  kRmsNorm,
-  kQuantize,
-  kMatmul,
-  kRope,
-  kStore,
-  kAttention,
-  kSiluMul,
-  kGeluMul,
-  kAdd,
-  kScale,
-  kSoftcap,
-  kSparsify,
-  kColumns,
-  kConcat,
-  kMatchRms,
-  kAltupPredict,
-  kAltupCorrect,
-  kAddStreams,
-  kOutputRows,
-  kCount
+#define LLM_CODE(name, check) k##name,
+  LLM_OPS(LLM_CODE)
+#undef LLM_CODE
+      kCount
 };
 
 constexpr int kMaxInputs = 4;

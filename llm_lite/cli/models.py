@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         where = (
             f"{entry.path} ({entry.size / 1e6:.0f} MB)"
             if entry.path and entry.size
-            else ("not installed: run `make setup`")
+            else f"not installed: run `{entry.command}`"
         )
         mark = "  (default)" if entry.name == catalog.DEFAULT else ""
         show(f"{entry.name}{mark}\n    {entry.title}, {entry.licence}\n    {where}")

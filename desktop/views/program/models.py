@@ -82,10 +82,12 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
         imgui.separator()
         text(ui, "Bundled", "muted", "small")
     for entry in state.catalogue:
-        note = f"{entry.description}  ·  {size(entry.bytes)}" if entry.bytes else entry.description
         chosen, there = entry.path == current, bool(entry.path)
+        note = f"{entry.description}  ·  {size(entry.bytes)}" if there else "not installed"
         if row_button(ui, f"models.{entry.source}", entry.title, note, chosen, there):
             actions.append(OpenModel(entry.source))
+        if not there:
+            wrapped(ui, entry.description)
     along = {entry.path for entry in state.catalogue}
     recent = [path for path in state.recent if path not in along]
     if recent:

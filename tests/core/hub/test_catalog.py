@@ -1,15 +1,17 @@
+import importlib.util
 import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.hub import catalog
+from tests.paths import ROOT
 
 
 def test_default_model_is_found_without_importing_its_package():
-    import sys
-
     path = catalog.resolve(None)
     assert path.suffix == ".gguf"
     assert path == catalog.resolve("SmolLM2-135M-instruct")
@@ -53,7 +55,7 @@ def test_a_long_name_is_shortened():
 
 def test_what_is_no_file_in_a_package_is_passed_over(tmp_path, monkeypatch):
     """A broken link, a folder and a pipe, beside the file that is meant."""
-    known = catalog._KnownModel("tiny", "Tiny", "MIT", "package_of_odd_files")
+    known = catalog._KnownModel("tiny", "Tiny", "MIT", "package_of_odd_files", "tiny==1")
     folder = tmp_path / known.package
     folder.mkdir()
     (folder / "a.gguf").symlink_to("nowhere")
@@ -68,13 +70,32 @@ def test_what_is_no_file_in_a_package_is_passed_over(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("package_exists", [False, True])
-def test_missing_package_or_file_says_what_to_do(package_exists, tmp_path, monkeypatch):
-    known = catalog._KnownModel("tiny", "Tiny", "MIT", "package_that_may_lack")
+@pytest.mark.parametrize("has_pip", [False, True])
+def test_a_model_that_is_not_installed_says_the_command(
+    package_exists, has_pip, tmp_path, monkeypatch
+):
+    known = catalog._KnownModel("tiny", "Tiny", "MIT", "package_that_may_lack", "tiny==1")
     if package_exists:
         (tmp_path / known.package).mkdir()
         (tmp_path / known.package / "__init__.py").touch()
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: (find("sys") if has_pip else None) if name == "pip" else find(name),
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(catalog, "_KNOWN", (known,))
-    with pytest.raises(FileError, match="make setup"):
+    monkeypatch.setattr(sys, "executable", "/a b/python")
+    command = "'/a b/python' -m pip" if has_pip else "pip --python '/a b/python'"
+    with pytest.raises(FileError) as caught:
         catalog.resolve("tiny")
-    assert catalog.entries()[0].path is None
+    assert f": run `{command} install --no-deps tiny==1`" in str(caught.value)
+    (entry,) = catalog.entries()
+    assert entry.path is None
+    assert entry.command == f"{command} install --no-deps tiny==1"
+
+
+def test_the_set_up_takes_the_model_that_the_catalogue_names():
+    taken = re.findall(r'--no-deps "([^"]+)"', (ROOT / "Makefile").read_text("utf-8"))
+    assert taken == [known.requirement for known in catalog._KNOWN]

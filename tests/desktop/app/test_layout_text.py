@@ -9,6 +9,7 @@ from imgui_bundle import imgui
 from llm_lite.desktop.app.layout import LAYOUT_VERSION
 from llm_lite.desktop.app.layout_text import is_layout
 from llm_lite.desktop.app.settings import Settings, parse
+from llm_lite.desktop.views import VIEWS
 from tests.desktop.headless import Headless
 
 NUMBERS = ("0", "-1", "2147483647", "99999999999999", "0x00000001", "0xFFFFFFFF", "nan", "1e38")
@@ -105,3 +106,13 @@ def test_what_passes_is_drawn(written):
         shown = one.robot.shows("chat.input")
         one.close()
         assert shown
+
+
+def test_a_layout_from_before_a_view_was_added_gives_way_to_the_default(written):
+    """The new view would float over the others."""
+    before = re.sub(r"\[Window\]\[log\]\n(?:\w+=.*\n)+", "", written)
+    assert before != written and is_layout(before)
+    one = Headless(settings=Settings(layout=before, layout_version=LAYOUT_VERSION))
+    windows = {v.name: imgui.internal.find_window_by_name(v.window) for v in VIEWS}
+    assert windows["log"].dock_id == windows["performance"].dock_id
+    one.close()

@@ -1,6 +1,6 @@
-"""Make assets/fonts and desktop/widgets/icons.py from public packages: a tool for developers.
+"""Make assets/fonts and desktop/widgets/icons.py from public packages.
 
-    pip install fonttools brotli && python assets/make_fonts.py
+    pip install fonttools brotli && python tools/make_fonts.py
 
 Needs npm and apt-get (Debian 12 or later): both only download and unpack. assets/README.md says
 which file comes from which package and under which licence.
@@ -19,9 +19,10 @@ from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont
 from fontTools.ttLib.tables._c_m_a_p import CmapSubtable
 
-ASSETS = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
+ASSETS = ROOT / "assets"
 FONTS = ASSETS / "fonts"
-ICONS_PY = ASSETS.parent / "desktop" / "icons.py"
+ICONS_PY = ROOT / "desktop" / "widgets" / "icons.py"
 
 NPM = {
     "pretendard": "1.3.9",
@@ -221,7 +222,7 @@ def renumber(font: TTFont, mapping: dict[int, str]) -> None:
 
 def write_icons_py() -> None:
     lines = [
-        '"""The icons of assets/fonts/Lucide-Subset.ttf; made by assets/make_fonts.py."""',
+        '"""The icons of assets/fonts/Lucide-Subset.ttf; made by tools/make_fonts.py."""',
         "",
         *(f'ICON_{name} = "\\u{ICON_BASE + i:04x}"' for i, name in enumerate(ICONS)),
     ]

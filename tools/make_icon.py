@@ -1,20 +1,18 @@
 """Draw assets/icon/llm-lite.png: a causal attention map in a rounded square.
 
-python assets/make_icon.py
+python tools/make_icon.py
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-ASSETS = Path(__file__).resolve().parent
-sys.path.insert(0, str(ASSETS.parent))
+from llm_lite.desktop.render.png import write_png
 
-from llm_lite.desktop.render.png import write_png  # noqa: E402
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 SIZE, SAMPLES = 256, 4  # pixels, samples a pixel side
 TOP, BOTTOM = (0.16, 0.20, 0.31), (0.09, 0.11, 0.17)

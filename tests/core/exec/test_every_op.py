@@ -1,0 +1,39 @@
+"""Each op of the table is everywhere: a kernel for every executor, and a case in its tests."""
+
+import re
+
+import pytest
+
+from llm_lite.core.exec.vulkan.kernels import _KERNELS
+from llm_lite.core.plan.ops import OPS
+from tests.paths import ROOT
+
+TESTS = ROOT / "tests" / "core" / "exec"
+PLANS = {"cpu": "one_op.py", "vulkan": "vulkan_program.py"}  # what its tests are made of
+ON_THE_HOST = {"table_rows"}  # its rows are copied by the shader of `columns`
+
+
+def _pascal(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def test_the_rows_of_cpp_are_those_of_the_table_in_order():
+    rows = re.findall(r"OP\((\w+), \w+\)", (ROOT / "kernels_cpp/plan/ops.h").read_text("utf-8"))
+    assert rows == [_pascal(name) for name in OPS]
+
+
+def test_the_rows_of_vulkan_are_those_of_the_table():
+    assert set(_KERNELS) == set(OPS)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_an_op_has_files_of_its_name(op):
+    assert (ROOT / f"kernels_cpp/ops/{op}.cpp").is_file()
+    assert (ROOT / f"kernels_glsl/{op}.comp").is_file() or op in ON_THE_HOST
+
+
+@pytest.mark.parametrize("op", sorted(set(OPS) - {"quantize"}))  # `matmul` makes it where it fits
+@pytest.mark.parametrize("executor", ["cpu", "vulkan"])
+def test_an_op_has_cases_on_an_executor(executor, op):
+    files = [*TESTS.glob(f"test_{executor}*.py"), TESTS / PLANS[executor]]
+    assert any(f".{op}(" in file.read_text("utf-8") for file in files)

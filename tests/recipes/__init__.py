@@ -1,0 +1,1 @@
+"""The recipes of CONTRIBUTING.md, followed in a copy of the repository."""

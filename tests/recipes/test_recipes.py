@@ -1,0 +1,100 @@
+"""The recipes name every place: a toy made by them works, and none is needed that is not named."""
+
+import pytest
+
+from tests.paths import ROOT
+from tests.recipes import toy_command, toy_op, toy_view
+from tests.recipes.recipe import Copy, passed, places
+
+WHOLE = [pytest.mark.build, pytest.mark.timeout(3600)]  # s, to compile
+OP, VIEW, COMMAND = "An op", "A view", "A subcommand"
+NAMED = {
+    OP: places(OP, op=toy_op.OP),
+    VIEW: places(VIEW, folder=toy_view.FOLDER, view=toy_view.VIEW),
+    COMMAND: places(COMMAND, command=toy_command.COMMAND),
+}
+EDITS = {OP: toy_op.EDITS, VIEW: toy_view.EDITS, COMMAND: toy_command.EDITS}
+SOURCES = ("ops/toy.cpp", "ops/table.cpp", "plan/check.cpp")  # that change with an op
+
+
+def followed(folder, recipe, *, without=None):
+    copy = Copy(folder / "copy")
+    copy.follow({place: edit for place, edit in EDITS[recipe].items() if place != without})
+    return copy
+
+
+def op_works(copy):
+    """On NumPy and Vulkan; in C++ its files compile, which `make recipes` runs too."""
+    toy_op.compile_shader(copy)
+    tests = ["tests/core/exec/test_every_op.py", "tests/core/plan/test_builder.py"]
+    tests += ["tests/core/exec/test_reference.py", "tests/core/exec/test_vulkan_kernels.py"]
+    return (
+        passed(copy.tests(*tests, "-k", "toy or one_name or every_op"))
+        and all(passed(toy_op.compiles(copy, f"kernels_cpp/{source}")) for source in SOURCES)
+        and passed(copy.tests("tests/core/exec/test_reference.py::test_toy"))
+    )
+
+
+def view_works(copy):
+    tests = ["tests/desktop/app/test_interface.py::test_every_view_and_popover_is_shown"]
+    tests += ["tests/test_rooms.py", "tests/test_documents.py", "tests/desktop/views/test_toy.py"]
+    return passed(copy.tests(*tests))
+
+
+def command_works(copy):
+    tests = ["tests/cli/test_main.py", "-k", "toy or usage or help", "tests/cli/test_toy.py"]
+    ran = copy.python("-m", "llm_lite", "toy", "ha")
+    return passed(ran) and ran.stdout == "ha\n" and passed(copy.tests(*tests))
+
+
+WORKS = {OP: op_works, VIEW: view_works, COMMAND: command_works}
+
+
+@pytest.mark.parametrize("recipe", NAMED)
+def test_the_recipe_names_every_place(recipe, tmp_path):
+    assert sorted(NAMED[recipe]) == sorted(EDITS[recipe])
+    assert WORKS[recipe](followed(tmp_path, recipe))
+
+
+def test_an_op_without_its_check_does_not_compile(tmp_path):
+    copy = followed(tmp_path, OP, without="kernels_cpp/plan/check.cpp")
+    assert not passed(toy_op.compiles(copy, "kernels_cpp/plan/check.cpp"))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "names"),
+    [
+        ("A model", {"model": "gemma3n"}),
+        ("A weight format", {"format": "q8_0"}),
+    ],
+)
+def test_the_places_of_what_is_there_exist(recipe, names):
+    named = places(recipe, **names)
+    assert len(named) > 4
+    assert [place for place in named if not (ROOT / place).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("recipe", "place"),
+    [
+        pytest.param(recipe, place, marks=WHOLE)
+        for recipe, named in NAMED.items()
+        for place in named
+    ],
+)
+def test_each_place_is_missed(recipe, place, tmp_path):
+    assert not WORKS[recipe](followed(tmp_path, recipe, without=place))
+
+
+@pytest.mark.build
+@pytest.mark.timeout(3600)
+def test_the_toys_in_a_whole_build(tmp_path):
+    """All three at once, with the kernels of every instruction set, types and layers."""
+    copy = Copy(tmp_path / "copy")
+    for edits in EDITS.values():
+        copy.follow(edits)
+    assert passed(toy_op.build(copy))
+    assert passed(copy.tests("tests/core/exec", "-k", "toy or every_op"))
+    assert passed(copy.tests("tests/test_rooms.py", "tests/desktop/app", "tests/cli/test_main.py"))
+    assert passed(copy.python("-m", "mypy"))
+    assert passed(copy.python("-c", "from importlinter.cli import lint_imports_command as c; c()"))

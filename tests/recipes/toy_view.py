@@ -1,0 +1,50 @@
+"""A toy view: a word, and a button that opens a new conversation."""
+
+from __future__ import annotations
+
+from tests.recipes.recipe import Edits
+
+FOLDER, VIEW = "program", "toy"
+EDITS: Edits = {
+    "desktop/views/program/toy.py": '''"""A toy: how many messages there are."""
+
+from __future__ import annotations
+
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.chatting import NewChat
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, text
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    text(ui, f"{len(state.messages)} messages")
+    return [NewChat()] if button(ui, "toy.new", "New") else []
+''',
+    "desktop/views/__init__.py": {
+        "import draw as draw_performance": (
+            "from llm_lite.desktop.views.program.toy import draw as draw_toy\n"
+        ),
+        'View("log"': ('    View("toy", "Toy", ICON_LOG, "lower right", draw_toy, 3),\n'),
+    },
+    "docs/views/toy.md": """# Toy
+
+How many messages there are.
+
+![The log, for want of a picture](../pictures/log.png)
+""",
+    "docs/see-inside.md": {
+        "views/log.md": "| [Toy](views/toy.md) | how many messages there are |\n"
+    },
+    "tests/desktop/views/test_toy.py": '''"""The toy view."""
+
+from llm_lite.desktop.actions.chatting import NewChat
+
+
+def test_its_button_opens_a_new_conversation(headless):
+    one = headless()
+    one.robot.click("tab.toy")
+    one.robot.click("toy.new")
+    assert one.did(NewChat)
+''',
+}

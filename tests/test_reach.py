@@ -1,0 +1,28 @@
+"""The program holds nothing that only its tests use."""
+
+import grimp
+
+from llm_lite.cli.main import _COMMANDS
+
+BEGIN = ("llm_lite.cli.entry", "llm_lite.__main__", "llm_lite", *_COMMANDS.values())
+WORKER = "llm_lite.core.text.sandbox.worker"  # a process of its own imports it
+DEFINITIONS = {
+    "llm_lite.core.quant.search": "what kernels_cpp/quantizer/ computes, as core/exec/reference.py "
+    "is of the ops",
+    "llm_lite.core.exec.compare": "names the op of an executor that is wrong; whoever writes one "
+    "calls it",
+}
+
+
+def test_every_module_is_reached_from_a_command_or_the_python_face():
+    graph = grimp.build_graph("llm_lite")
+    reached = {*BEGIN, WORKER}
+    for module in tuple(reached):
+        reached |= graph.find_upstream_modules(module)
+    rooms = {name for module in graph.modules for name in _ancestors(module)}
+    assert graph.modules - reached - rooms == set(DEFINITIONS)
+
+
+def _ancestors(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]
