@@ -13,12 +13,13 @@ from llm_lite.core.plan.plan import Kind, tensor_row_bytes
 from tests.core.exec.test_vulkan_model import program as model_of
 from tests.core.exec.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 from tests.make_gguf import write_tiny_llama
+from tests.pairs import each_pair
 
 pytestmark = pytest.mark.vulkan
 HEADS, KV_HEADS, CONTEXT = 4, 2, 64
 LANES, PLAIN = Tuning(subgroups=True), Tuning(subgroups=False, matvec_rows=2)
 THREE = [steps(1, start=at) for at in range(3)]
-HOW = pytest.mark.parametrize("tuning", [VECTORS, LANES, PLAIN])
+WAYS = (VECTORS, LANES, PLAIN)
 
 
 def layer(
@@ -73,9 +74,9 @@ def names(executor, plan):
     return [" ".join(op.name for op in group.ops) for group in groups_of(plan, executor)]
 
 
-@HOW
-@pytest.mark.parametrize("half_split", [False, True])
-@pytest.mark.parametrize("dtype", ["f32", "q4_0", "q4_1", "int4", "int8"])
+@each_pair(
+    "dtype, half_split, tuning", ("f32", "q4_0", "q4_1", "int4", "int8"), (False, True), WAYS
+)
 def test_a_decoded_token_takes_six_dispatches_a_layer(make_vulkan, dtype, half_split, tuning):
     tensors, ops = layer([dtype] * 7, half_split=half_split)
     built = program(tensors, ops, tokens=1, context=CONTEXT)
@@ -92,7 +93,7 @@ def test_a_decoded_token_takes_six_dispatches_a_layer(make_vulkan, dtype, half_s
     check(make_vulkan, built, *THREE, tuning=tuning, tolerance=2e-3)
 
 
-@HOW
+@pytest.mark.parametrize("tuning", WAYS)
 @pytest.mark.parametrize(
     ("dtypes", "options", "expected"),
     [
@@ -117,9 +118,7 @@ def test_what_does_not_fit_together_stays_apart(make_vulkan, dtypes, options, ex
     check(make_vulkan, built, *THREE, tuning=tuning, tolerance=2e-3)
 
 
-@HOW
-@pytest.mark.parametrize("tokens", [3, 13])
-@pytest.mark.parametrize("half_split", [False, True])
+@each_pair("tokens, half_split, tuning", (3, 13), (False, True), WAYS)
 def test_several_tokens(make_vulkan, tokens, half_split, tuning):
     tensors, ops = layer(["q4_1"] * 7, half_split=half_split)
     built = program(tensors, ops, tokens=tokens, outputs=tokens, context=CONTEXT)
