@@ -93,23 +93,28 @@ def test_a_decoded_token_takes_six_dispatches_a_layer(make_vulkan, dtype, half_s
     check(make_vulkan, built, *THREE, tuning=tuning, tolerance=2e-3)
 
 
-@pytest.mark.parametrize("tuning", WAYS)
+APART = [  # formats, options of `layer`, the groups that are found
+    # v is kept in more bits: the norm is made twice, in the same two dispatches
+    (["int4", "int4", "int8", *["int4"] * 4], {}, ["rms_norm matmul matmul", "matmul"]),
+    (["int4", "f32", "int4", *["int4"] * 4], {}, ["rms_norm matmul", "matmul", "matmul"]),
+    # 40 columns of keys and values: their rows would not begin where buffers can be bound
+    (["f32"] * 7, {"head_dim": 20, "hidden": 52}, ["rms_norm matmul", "matmul", "matmul"]),
+    (["q4_0", "q4_0", "f32", *["q4_0"] * 4], {"width": 32}, ["rms_norm matmul matmul"]),
+    (["f32"] * 7, {"kv": "i8"}, ["rope", "rope", "store"]),
+    (["f32"] * 7, {"norm_twice": True}, ["rms_norm", "matmul matmul silu_mul", "matmul add"]),
+    (["f32"] * 7, {"hidden": 37}, ["rms_norm matmul", "matmul", "silu_mul", "matmul add"]),
+]
+
+
+# Each way makes the other gate by a kernel of its own.
+GELU = ["int8"] * 7, {"gate": "gelu_mul"}, ["rms_norm matmul matmul gelu_mul", "matmul add"]
+
+
 @pytest.mark.parametrize(
-    ("dtypes", "options", "expected"),
-    [
-        # v is kept in more bits: the norm is made twice, in the same two dispatches
-        (["int4", "int4", "int8", *["int4"] * 4], {}, ["rms_norm matmul matmul", "matmul"]),
-        (["int4", "f32", "int4", *["int4"] * 4], {}, ["rms_norm matmul", "matmul", "matmul"]),
-        # 40 columns of keys and values: their rows would not begin where buffers can be bound
-        (["f32"] * 7, {"head_dim": 20, "hidden": 52}, ["rms_norm matmul", "matmul", "matmul"]),
-        (["q4_0", "q4_0", "f32", *["q4_0"] * 4], {"width": 32}, ["rms_norm matmul matmul"]),
-        (["int8"] * 7, {"gate": "gelu_mul"}, ["rms_norm matmul matmul gelu_mul", "matmul add"]),
-        (["f32"] * 7, {"kv": "i8"}, ["rope", "rope", "store"]),
-        (["f32"] * 7, {"norm_twice": True}, ["rms_norm", "matmul matmul silu_mul", "matmul add"]),
-        (["f32"] * 7, {"hidden": 37}, ["rms_norm matmul", "matmul", "silu_mul", "matmul add"]),
-    ],
+    ("case", "tuning"), [*zip(APART, itertools.cycle(WAYS)), *((GELU, way) for way in WAYS)]
 )
-def test_what_does_not_fit_together_stays_apart(make_vulkan, dtypes, options, expected, tuning):
+def test_what_does_not_fit_together_stays_apart(make_vulkan, case, tuning):
+    dtypes, options, expected = case
     tensors, ops = layer(dtypes, **options)
     built = program(tensors, ops, tokens=1, context=CONTEXT)
     found = names(make_vulkan(*built), built[0].plans[0])

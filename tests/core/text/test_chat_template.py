@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from llm_lite.core.hub.catalog import resolve
 from llm_lite.core.text import chat_template
 from llm_lite.core.text.chat_template import CHATML, MAX_SOURCE_CHARS, PLAIN, ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
+from tests.hurry import hurried
 from tests.make_gguf import tokenizer_metadata
 from tests.paths import FIXTURES
 
@@ -258,8 +258,7 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_templates_end_with_a_sentence(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Less time than the program gives, so that those that only time ends are soon over."""
-    for name in ("COMPILING", "RENDERING"):
-        limits = replace(getattr(chat_template, name), cpu_seconds=0.2)
+    for name, limits in hurried().items():
         monkeypatch.setattr(chat_template, name, limits)
     with pytest.raises(UnsupportedError, match="chat template"):
         ChatTemplate(HOSTILE[case]).render(HELLO)
