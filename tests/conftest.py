@@ -27,18 +27,23 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # Files of ten seconds and more, longest first: a worker that began one last would work alone.
 LONG = (
     "desktop/tour/test_tour.py",
-    "fuzz/test_doors.py",
-    "core/models/test_huggingface_logits.py",
-    "core/models/test_smollm2.py",
-    "cli/test_streams.py",
     "desktop/app/test_app.py",
-    "core/exec/test_vulkan_model.py",
-    "core/exec/test_vulkan_fusion.py",
+    "fuzz/test_doors.py",
+    "core/models/test_smollm2.py",
+    "core/inspect/test_smollm2_attention.py",
+    "core/models/test_huggingface_logits.py",
+    "core/engine/test_switching.py",
+    "fuzz/test_runner.py",
+    "cli/test_streams.py",
+    "bench/test_instructions.py",
     "core/convert/test_slicing.py",
     "core/exec/test_vulkan_attention.py",
-    "core/convert/test_quantizing.py",
-    "core/text/test_chat_template.py",
+    "core/exec/test_vulkan_fusion.py",
     "core/exec/test_vulkan_kernels.py",
+    "core/exec/test_vulkan_model.py",
+    "core/text/test_chat_template.py",
+    "core/convert/test_quantizing.py",
+    "cli/test_interrupts.py",
 )
 
 
