@@ -11,8 +11,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TOUR := build/tour
-# Files of tests, spread over all cores.
-IN_PARALLEL := -n auto --dist loadfile
+# Files of tests, spread over all cores in the order that tests/conftest.py gives them.
+IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 SOURCES := CMakeLists.txt $(shell find kernels_cpp kernels_glsl -type f)
 PYTHON_FILES := llm_lite core desktop tests tools

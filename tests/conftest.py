@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
 from tests.make_gguf import write_tiny_llama
+from tests.paths import ROOT
 
 # How long an example takes, or its making, is the machine's affair and no test's.
 settings.register_profile(
@@ -21,6 +22,34 @@ settings.load_profile("any machine")
 # and our children: tests send both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+# Files of ten seconds and more, longest first: a worker that began one last would work alone.
+LONG = (
+    "desktop/tour/test_tour.py",
+    "desktop/app/test_app.py",
+    "fuzz/test_doors.py",
+    "core/models/test_smollm2.py",
+    "core/inspect/test_smollm2_attention.py",
+    "core/models/test_huggingface_logits.py",
+    "core/engine/test_switching.py",
+    "fuzz/test_runner.py",
+    "cli/test_streams.py",
+    "bench/test_instructions.py",
+    "core/convert/test_slicing.py",
+    "core/exec/test_vulkan_attention.py",
+    "core/exec/test_vulkan_fusion.py",
+    "core/exec/test_vulkan_kernels.py",
+    "core/exec/test_vulkan_model.py",
+    "core/text/test_chat_template.py",
+    "core/convert/test_quantizing.py",
+    "cli/test_interrupts.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {ROOT / "tests" / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(LONG)))
 
 
 def pytest_collection_finish() -> None:

@@ -6,7 +6,14 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pytest
+
 Case = tuple[Any, ...]
+
+
+def each_pair(names: str, *axes: Sequence[Any], also: Iterable[Case] = ()) -> pytest.MarkDecorator:
+    """Parametrizes a test by `pairs`: `names` are its arguments, one an axis."""
+    return pytest.mark.parametrize(names, pairs(*axes, also=also))
 
 
 def pairs(*axes: Sequence[Any], also: Iterable[Case] = ()) -> list[Case]:

@@ -77,13 +77,13 @@ def test_random_weights_where_the_model_is_not_installed(monkeypatch, tmp_path):
 def test_a_command_ends_with_its_time(monkeypatch, capfd):
     monkeypatch.setattr(gpu, "STILL_S", 0.1)
     began = time.monotonic()
-    with pytest.raises(gpu.LeftOutError, match="no time"):
-        gpu.run(["-c", "import time; time.sleep(60)"], began + 0.5)
-    assert 0.4 < time.monotonic() - began < 50
+    with pytest.raises(gpu.LeftOutError, match="no time"):  # else this test ends by its own limit
+        gpu.run(["-c", "import time; time.sleep(3600)"], began + 0.5)
+    assert time.monotonic() > began + 0.4
     assert "..." in capfd.readouterr().err
-    assert gpu.run(["-c", "print(5)"], began + 60) == "5\n"
+    assert gpu.run(["-c", "print(5)"], began + 3600) == "5\n"
     with pytest.raises(gpu.LeftOutError, match="code 3"):
-        gpu.run(["-c", "import sys; sys.exit(3)"], began + 60)
+        gpu.run(["-c", "import sys; sys.exit(3)"], began + 3600)
 
 
 def test_frames_and_tour_are_reported(monkeypatch, tmp_path, capsys):

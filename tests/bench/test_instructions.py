@@ -1,14 +1,16 @@
 """A decoded token costs no more instructions than it did, whatever the machine's mood.
 
-The figures are of the AVX2 build, which most machines for tests can run. Who makes the step faster
-writes the new figure down: python -m tests.bench.test_instructions prints them.
+The figures are of the AVX2 build, which most machines for tests can run. Fewer instructions are a
+warning: who makes the step faster writes them down with python -m tests.bench.test_instructions.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -49,9 +51,11 @@ def step_instructions(folder: Path, mode: Mode, activations: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_decoded_token_costs_as_many_instructions_as_ever(
+def test_a_decoded_token_costs_no_more_instructions_than_it_did(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if sys.gettrace() is not None:
+        pytest.skip("the instructions of what traces this test would be counted")
     if ISA not in available_isas():
         pytest.skip(f"the figures are of {ISA}, which this processor cannot run")
     monkeypatch.setenv("LLM_LITE_ISA", ISA)
@@ -61,7 +65,8 @@ def test_a_decoded_token_costs_as_many_instructions_as_ever(
     except instructions.CannotCountError as reason:
         pytest.skip(str(reason))
     assert found <= stored * (1 + TOLERANCE), f"{found} instructions, {stored} are on record"
-    assert found >= stored * (1 - TOLERANCE), f"{found} instructions: write that down"
+    if found < stored * (1 - TOLERANCE):  # no failure, but a guard that would see less
+        warnings.warn(f"{kind}: {found} instructions, {stored} are on record", stacklevel=1)
 
 
 def test_counts_grow_with_the_work() -> None:

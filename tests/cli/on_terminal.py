@@ -12,9 +12,8 @@ import termios
 import time
 from fcntl import ioctl
 
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import ROOT
-
-LIMIT = 60.0  # seconds for anything to appear; far more than it takes
 
 
 class OnTerminal:
@@ -50,7 +49,7 @@ class OnTerminal:
     def until(self, expected, count=1):
         """What appears up to `expected`, the `count`-th time from now; it is taken off `seen`."""
         wanted = expected.encode()
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + PATIENCE
         taken = b""
         while count:
             before, found, after = self.seen.partition(wanted)
@@ -75,10 +74,10 @@ class OnTerminal:
 
     def end(self):
         """(exit code, what was still to be seen)."""
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + PATIENCE
         while self._read():
             assert time.monotonic() < end, f"it does not end: {self.seen!r}"
-        return self.process.wait(LIMIT), self.seen.decode(errors="replace")
+        return self.process.wait(PATIENCE), self.seen.decode(errors="replace")
 
     def close(self):
         with contextlib.suppress(ProcessLookupError):

@@ -8,6 +8,7 @@ import pytest
 
 from llm_lite.cli.conversation import loop
 from llm_lite.cli.main import main
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import GREEDY, NUMPY, sentence, spawn
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 
@@ -115,11 +116,11 @@ def test_a_conversation(tiny_llama, capsys, monkeypatch):
 def test_standard_input(tiny_llama):
     arguments = ("chat", tiny_llama, *NUMPY, *GREEDY, "--max-new-tokens", "4", "--json")
     typed = spawn(*arguments, stdin=subprocess.PIPE)
-    out, _ = typed.communicate("바다 on the sea".encode(), timeout=120)
+    out, _ = typed.communicate("바다 on the sea".encode(), timeout=PATIENCE)
     given = spawn(*arguments, "-p", "바다 on the sea")
-    assert json.loads(out)["tokens"] == json.loads(given.communicate(timeout=120)[0])["tokens"]
+    assert json.loads(out)["tokens"] == json.loads(given.communicate(timeout=PATIENCE)[0])["tokens"]
     bad = spawn(*arguments, stdin=subprocess.PIPE)
-    out, err = bad.communicate(b"ab\xff", timeout=120)
+    out, err = bad.communicate(b"ab\xff", timeout=PATIENCE)
     assert (bad.returncode, out) == (1, b"")
     assert b"not valid UTF-8" in err
     assert err.count(b"\n") == 1
@@ -128,7 +129,7 @@ def test_standard_input(tiny_llama):
 def test_a_terminal_of_few_characters(tiny_llama):
     arguments = ("chat", tiny_llama, *NUMPY, *GREEDY, "-p", "Hello there", "--max-new-tokens", "30")
     process = spawn(*arguments, env={"PYTHONIOENCODING": "ascii"})
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert b"Traceback" not in err
     assert b"?" in out

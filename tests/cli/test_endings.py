@@ -11,6 +11,7 @@ import pytest
 from llm_lite.cli.main import main
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import TokenDecoded
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import GREEDY, NUMPY, spawn
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.runners import BACKENDS
@@ -62,7 +63,7 @@ def test_interrupting_a_stream(endless_llama, backend):
     process = spawn("chat", endless_llama, *ENDLESS, "--backend", backend)
     first = read_some(process.stdout)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert b"Traceback" not in err
     assert b"[stopped]" in err
@@ -74,7 +75,7 @@ def test_a_signal_ends_a_stream(endless_llama, number, code):
     process = spawn("chat", endless_llama, *ENDLESS, *NUMPY)
     read_some(process.stdout)
     process.send_signal(number)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == code
     assert b"Traceback" not in err
 
@@ -86,7 +87,7 @@ def test_a_signal_leaves_nothing_of_a_checkpoint(tmp_path, form):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.005)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (143, b"\nllm-lite: terminated\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -95,7 +96,7 @@ def test_interrupting_before_there_is_an_answer():
     process = spawn("chat", *NUMPY, "-p", "x", stdin=subprocess.PIPE)
     time.sleep(0.3)  # wherever it is now: starting, reading the file, about to answer
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode in (130, -signal.SIGINT)
     assert b"internal error" not in err
 
@@ -123,7 +124,7 @@ def test_a_full_disk_behind_the_output(tiny_llama, words):
     words = (words[0], tiny_llama, *words[1:]) if words[0] == "chat" else words
     with Path("/dev/full").open("wb") as full:
         process = spawn(*words, stdout=full)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert b"No space left" in err
     assert b"Traceback" not in err

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.children import PATIENCE
 from tests.paths import ROOT
 
 INTERRUPT_ITSELF = """
@@ -28,7 +29,7 @@ sys.exit(main())
 def run(module, handler="default_int_handler"):
     code = INTERRUPT_ITSELF.format(module=module, handler=handler)
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
     )
 
 

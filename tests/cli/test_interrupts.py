@@ -9,6 +9,7 @@ import time
 import pytest
 
 from llm_lite.cli.terminal import interrupts
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import GREEDY, ROOT, spawn
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 
@@ -40,7 +41,7 @@ def start(model, *answer):
 
 def check(process, expected):
     try:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
         _, err = process.communicate()
@@ -98,7 +99,7 @@ sys.exit(entry.main())
 def test_an_engine_that_does_not_end_is_left():
     """A thread goes in and out of C++, which aborts where the interpreter ends meanwhile."""
     process = subprocess.run(
-        [sys.executable, "-c", STUCK], cwd=ROOT, capture_output=True, timeout=60, check=False
+        [sys.executable, "-c", STUCK], cwd=ROOT, capture_output=True, timeout=PATIENCE, check=False
     )
     assert (process.returncode, process.stdout, process.stderr) == (3, b"said", b"")
 
@@ -131,7 +132,7 @@ with interrupts.noted() as noted:
 
 def test_an_interrupt_within_the_handler_of_another_one_does_not_wait():
     process = subprocess.run(
-        [sys.executable, "-c", NESTED], cwd=ROOT, capture_output=True, timeout=50, check=False
+        [sys.executable, "-c", NESTED], cwd=ROOT, capture_output=True, timeout=PATIENCE, check=False
     )
     assert (process.returncode, process.stdout) == (0, b"True\n"), process.stderr
 
@@ -157,7 +158,7 @@ sys.exit(entry.main())
 
 def test_an_interrupt_within_a_finalizer_is_not_lost():
     process = subprocess.run(
-        [sys.executable, "-c", LOST], cwd=ROOT, capture_output=True, timeout=50, check=False
+        [sys.executable, "-c", LOST], cwd=ROOT, capture_output=True, timeout=PATIENCE, check=False
     )
     assert (process.returncode, process.stdout, process.stderr) == (130, b"", b"")
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from llm_lite.cli.main import main
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import NUMPY, sentence, spawn
 
 
@@ -83,7 +84,7 @@ def test_a_full_disk_leaves_what_was_there(tiny_llama, tmp_path, capsys, monkeyp
 def run(*arguments, **options):
     """In a process of its own: its exit code, and what it says on standard output and error."""
     process = spawn(*arguments, **options)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert b"Traceback" not in err, err
     return process.returncode, out, err.decode()
 
@@ -115,7 +116,7 @@ def test_into_a_pipe(tiny_llama, tmp_path, command):
     os.close(write)
     with open(read, "rb") as file:  # noqa: PTH123
         assert file.read() == out
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     os.mkfifo(tmp_path / "pipe")
     assert run(*words, "--out", tmp_path / "pipe")[::2] == (

@@ -8,6 +8,7 @@ import pytest
 
 from llm_lite.cli.main import main
 from llm_lite.core.hub import catalog
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import NUMPY, ROOT, sentence
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 
@@ -126,7 +127,7 @@ def test_the_terminal_needs_no_window(tiny_llama, tmp_path, command):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=True,
     )
     assert process.stderr.splitlines()[-1] == "0 []"

@@ -12,6 +12,7 @@ import pytest
 
 from llm_lite.cli.main import INTERRUPTED, main
 from llm_lite.core.formats.variant.reader import open_variant
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import sentence
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors, write_tiny_llama
 from tests.make_huggingface import write_tiny_llama as write_folder
@@ -230,7 +231,7 @@ def test_ended_in_the_middle_it_leaves_nothing_half(large, tmp_path, number):
     process = start(large, tmp_path / "v", "--mode", "int4")
     wait_for_part(tmp_path, process)
     process.send_signal(number)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE)
     if process.returncode == 0:  # it was quicker
         assert open_variant(tmp_path / "v").mode == "int4"
     else:
@@ -248,7 +249,7 @@ def test_killed_in_the_middle_it_leaves_the_old_one(large, tmp_path, delay):
     wait_for_part(tmp_path, process)
     time.sleep(delay)
     process.kill()
-    process.communicate(timeout=120)
+    process.communicate(timeout=PATIENCE)
     assert open_variant(place).mode in ("fp16", "int4")
     assert quantize(large, place, "--mode", "int8", "--force") == 0
     assert [path.name for path in tmp_path.iterdir()] == ["v"]

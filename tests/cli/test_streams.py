@@ -11,10 +11,9 @@ import pytest
 
 from llm_lite.cli.main import main
 from llm_lite.cli.terminal import endings
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import GREEDY, NUMPY, ROOT, sentence
 from tests.paths import program_files
-
-LIMIT = 120  # seconds
 
 
 def run(*words, shell="", limits=(), env=None):
@@ -31,7 +30,7 @@ def run(*words, shell="", limits=(), env=None):
         capture_output=True,
         env=os.environ | (env or {}),
         preexec_fn=limit,
-        timeout=LIMIT,
+        timeout=PATIENCE,
         check=False,
     )
     assert b"Traceback" not in process.stderr, process.stderr
@@ -141,7 +140,7 @@ def test_no_home_and_no_such_user(tmp_path, words):
         env={"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=PATIENCE,
         check=False,
     )
     assert process.returncode == (1 if "chat" in words else 0), process.stderr

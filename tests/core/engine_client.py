@@ -72,6 +72,7 @@ class Hook:
 
     def __init__(self, monkeypatch, backend="numpy"):
         self.steps = []
+        self.heard = False  # whether the blocked step was asked to stop
         self.at_step = lambda step, stop: None
         self.at_make = lambda progress: None
         self.at_close = lambda: None
@@ -109,10 +110,11 @@ class Hook:
             if len(self.steps) == number:
                 reached.set()
                 deadline = time.monotonic() + PATIENCE
-                while not should_stop() and time.monotonic() < deadline:
+                while not self.heard and time.monotonic() < deadline:
+                    self.heard = should_stop()
                     time.sleep(0.001)
 
-        self.at_step = wait
+        self.at_step, self.heard = wait, False
         return reached
 
     def block_make(self):

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import random
 
+from llm_lite.core.text import chat_template
 from llm_lite.core.text.chat_template import ChatTemplate
 from tests.fuzz.door import Case, Door
 from tests.fuzz.mutations import odd_text
+from tests.hurry import hurried
 
 _FEW = ("0", "1", "-1", "2", "3", "messages", "message.content", "m.role", "'a'", "'b c'", "x")
 _SAFE = (
@@ -351,6 +353,8 @@ def expression(rng: random.Random, depth: int) -> str:
 
 
 def prepare() -> None:
+    for name, limits in hurried().items():
+        setattr(chat_template, name, limits)
     ChatTemplate("{{ messages }}").render([])
 
 

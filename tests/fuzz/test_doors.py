@@ -1,4 +1,4 @@
-"""Each door, a few hundred cases of it in processes with limits: none of them fails."""
+"""Each door, some of its cases in processes with limits: none of them fails."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.fuzz.door import case_of, judge
 from tests.fuzz.doors import DOORS, share
 from tests.fuzz.runner import fuzz
 
-COUNT = 1500  # over all doors
+COUNT = 900  # over all doors: the first of those that `make fuzz` tries
 
 
 @pytest.mark.parametrize("door", DOORS)

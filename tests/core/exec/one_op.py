@@ -24,7 +24,8 @@ VOCABULARY = 40
 FLOATS = ("f32", "f16", "bf16")
 BLOCKS = ("q4_0", "q4_1", "q8_0")
 TILES = ("int4", "int8")
-EVERY_ISA = pytest.mark.parametrize("isa", available_isas())  # builds of the kernels
+ISAS = available_isas()  # builds of the kernels
+EVERY_ISA = pytest.mark.parametrize("isa", ISAS)
 
 Weights = dict[str, TensorData]
 

@@ -26,6 +26,7 @@ from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import available_isas, cpu_features, read_gb_s
 from llm_lite.core.quant.tensor import TensorData
+from tests.children import PATIENCE
 from tests.make_gguf import write_tiny_llama
 
 CONTEXT = 96
@@ -107,7 +108,7 @@ def test_busy_neighbours_do_not_stop_it(tmp_path: Path) -> None:
     ]
     expected = CpuExecutor(program, file.tensors).run(step).tobytes()
     for run in runs:
-        assert run.communicate(timeout=120)[0] == expected
+        assert run.communicate(timeout=PATIENCE)[0] == expected
 
 
 def test_threads_may_come_and_go_at_any_moment(tmp_path: Path) -> None:

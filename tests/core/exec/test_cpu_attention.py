@@ -13,6 +13,7 @@ from llm_lite.core.plan.step import Step
 from tests.core.exec.one_op import (
     CONTEXT,
     EVERY_ISA,
+    ISAS,
     VOCABULARY,
     OneOp,
     check,
@@ -20,14 +21,12 @@ from tests.core.exec.one_op import (
     steps,
     weight,
 )
-from tests.pairs import pairs
-
-pytestmark = EVERY_ISA
+from tests.pairs import each_pair
 
 
-@pytest.mark.parametrize("half_split", [False, True])
-@pytest.mark.parametrize(("head_dim", "rotary_dim"), [(2, 2), (14, 14), (200, 200), (26, 10)])
-def test_rope(isa: str, head_dim: int, rotary_dim: int, half_split: bool) -> None:
+@each_pair("isa, widths, half_split", ISAS, ((2, 2), (14, 14), (200, 200), (26, 10)), (False, True))
+def test_rope(isa: str, widths: tuple[int, int], half_split: bool) -> None:
+    head_dim, rotary_dim = widths
     case = OneOp()
     case.inputs(3 * head_dim, "x")
     case.weights["factors"] = weight("factors", "f32", 1 + np.arange(rotary_dim // 2) / 7)
@@ -46,7 +45,7 @@ CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f
 RINGS = [(0, CONTEXT), (7, CONTEXT), (70, CONTEXT), (70, 89)]  # window, rows of the ring
 
 
-@pytest.mark.parametrize(("shape", "rings", "cache"), pairs(HEADS, RINGS, CACHES), ids=str)
+@each_pair("isa, shape, rings, cache", ISAS, HEADS, RINGS, CACHES)
 def test_attention(
     isa: str, shape: tuple[int, int, int], rings: tuple[int, int], cache: tuple[str, str]
 ) -> None:
@@ -87,6 +86,7 @@ def test_attention(
         assert max_error(program, case.weights, step, cpu, reference) <= 5e-6
 
 
+@EVERY_ISA
 def test_store_rounds_to_half_as_numpy(isa: str) -> None:
     bits = np.random.default_rng(1).integers(0, 1 << 32, (VOCABULARY, 64), np.uint64)
     values = bits.astype(np.uint32).view(np.float32)

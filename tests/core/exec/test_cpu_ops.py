@@ -17,16 +17,17 @@ from tests.core.exec.one_op import (
     BLOCKS,
     EVERY_ISA,
     FLOATS,
+    ISAS,
     TILES,
     VOCABULARY,
     OneOp,
     check,
     weight,
 )
+from tests.pairs import each_pair
 
-pytestmark = EVERY_ISA
 
-
+@EVERY_ISA
 @pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
 def test_embed(isa: str, dtype: str) -> None:
     for columns in (1, 13, 521) if dtype in FLOATS else (32, 96, 640):
@@ -35,6 +36,7 @@ def test_embed(isa: str, dtype: str) -> None:
         check(case, isa, 1e-6)
 
 
+@EVERY_ISA
 @pytest.mark.parametrize("columns", [1, 13, 127, 576])
 def test_rms_norm(isa: str, columns: int) -> None:
     case = OneOp()
@@ -44,6 +46,7 @@ def test_rms_norm(isa: str, columns: int) -> None:
     check(case, isa, 5e-6)
 
 
+@EVERY_ISA
 @pytest.mark.parametrize("dtype", TILES)
 def test_tiles_of_any_bytes_decode_exactly(isa: str, dtype: str) -> None:
     """All headers but those that are no numbers, subnormal and largest scales among them."""
@@ -67,6 +70,7 @@ def test_tiles_of_any_bytes_decode_exactly(isa: str, dtype: str) -> None:
         np.testing.assert_array_equal(found, expected[tokens])
 
 
+@EVERY_ISA
 @pytest.mark.parametrize("columns", [1, 13, 127, 1536])
 def test_silu_mul_and_add(isa: str, columns: int) -> None:
     case = OneOp()
@@ -83,6 +87,7 @@ def test_silu_mul_and_add(isa: str, columns: int) -> None:
     check(case, isa, 1e-6)
 
 
+@EVERY_ISA
 def test_silu_of_every_magnitude(isa: str) -> None:
     """Relative to each value, not only to the largest."""
     gate = np.linspace(-80, 80, VOCABULARY * 513, dtype=np.float32).reshape(VOCABULARY, 513)
@@ -99,8 +104,7 @@ def test_silu_of_every_magnitude(isa: str) -> None:
     np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
-@pytest.mark.parametrize("columns", [13, 700])
-@pytest.mark.parametrize("outputs", [0, 1, 3, 17])
+@each_pair("isa, outputs, columns", ISAS, (0, 1, 3, 17), (13, 700))
 def test_output_rows(isa: str, outputs: int, columns: int) -> None:
     case = OneOp()
     case.inputs(columns, "x")
@@ -151,14 +155,12 @@ COLUMNWISE: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("columns", [1, 13, 127, 600])
-@pytest.mark.parametrize("op", COLUMNWISE)
+@each_pair("isa, op, columns", ISAS, tuple(COLUMNWISE), (1, 13, 127, 600))
 def test_columnwise(isa: str, op: str, columns: int) -> None:
     check(pair_case(columns, COLUMNWISE[op]), isa, 5e-6)
 
 
-@pytest.mark.parametrize("width", [1, 13, 127])
-@pytest.mark.parametrize("streams", [1, 2, 3, 4])
+@each_pair("isa, streams, width", ISAS, (1, 2, 3, 4), (1, 13, 127))
 def test_altup_predict(isa: str, streams: int, width: int) -> None:
     case = OneOp()
     case.inputs(streams * width, "x")
@@ -167,9 +169,9 @@ def test_altup_predict(isa: str, streams: int, width: int) -> None:
     check(case, isa, 5e-6)
 
 
-@pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize(("width", "groups"), [(1, 5), (13, 3), (64, 2), (127, 2)])
-def test_rms_norm_of_groups(isa: str, width: int, groups: int, weighted: bool) -> None:
+@each_pair("isa, shape, weighted", ISAS, ((1, 5), (13, 3), (64, 2), (127, 2)), (True, False))
+def test_rms_norm_of_groups(isa: str, shape: tuple[int, int], weighted: bool) -> None:
+    width, groups = shape
     case = OneOp()
     case.inputs(width * groups, "x", scale=100)
     case.random("w", width)
@@ -179,6 +181,7 @@ def test_rms_norm_of_groups(isa: str, width: int, groups: int, weighted: bool) -
     check(case, isa, 5e-6)
 
 
+@EVERY_ISA
 @pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
 def test_table_rows(isa: str, dtype: str) -> None:
     """The table has fewer rows than there are tokens: those beyond it read row 0."""

@@ -14,6 +14,7 @@ from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 from tests.core.exec.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
+from tests.pairs import each_pair
 
 pytestmark = pytest.mark.vulkan
 
@@ -36,25 +37,21 @@ def check_gains(make_vulkan, built, heads):
     assert compare(reference, executor, step) is None
 
 
-ATTENTIONS = [
-    *(
-        Tuning(attention_lanes=16, share_heads=shared, subgroups=subgroups)
-        for shared in (False, True)
-        for subgroups in (False, True)
-    ),
-    VECTORS,
-]
+ATTENTIONS = {
+    "own": Tuning(attention_lanes=16, share_heads=False, subgroups=False),
+    "own-sub": Tuning(attention_lanes=16, share_heads=False, subgroups=True),
+    "shared": Tuning(attention_lanes=16, share_heads=True, subgroups=False),
+    "shared-sub": Tuning(attention_lanes=16, share_heads=True, subgroups=True),
+    "vec": VECTORS,
+}
+SHAPES = (  # heads, heads of keys, columns of a head, window, rows of the ring
+    *((1, 1, 4, 0, 64), (9, 3, 64, 0, 64), (4, 2, 26, 5, 64), (6, 3, 28, 5, 19), (6, 3, 24, 5, 19)),
+)
 
 
-@pytest.mark.parametrize(
-    "tuning", ATTENTIONS, ids=["own", "own-sub", "shared", "shared-sub", "vec"]
-)
-@pytest.mark.parametrize("types", CACHES, ids="-".join)
-@pytest.mark.parametrize(
-    ("heads", "kv_heads", "head_dim", "window", "rows"),
-    [(1, 1, 4, 0, 64), (9, 3, 64, 0, 64), (4, 2, 26, 5, 64), (6, 3, 28, 5, 19), (6, 3, 24, 5, 19)],
-)
-def test_attention(make_vulkan, tuning, types, heads, kv_heads, head_dim, window, rows):
+@each_pair("way, types, shape", tuple(ATTENTIONS), CACHES, SHAPES)
+def test_attention(make_vulkan, way, types, shape):
+    heads, kv_heads, head_dim, window, rows = shape
     if "i8" in types and head_dim % 4:
         pytest.skip("int8 comes in words")
     columns = heads * head_dim
@@ -81,17 +78,13 @@ def test_attention(make_vulkan, tuning, types, heads, kv_heads, head_dim, window
     tolerance = max({"f16": 2e-3, "f32": 2e-5, "i8": 2e-2}[dtype] for dtype in types)
     built = program(tensors, ops, tokens=13, outputs=13)
     check_gains(make_vulkan, built, heads)
-    check(make_vulkan, built, *chunks, tuning=tuning, tolerance=tolerance)
+    check(make_vulkan, built, *chunks, tuning=ATTENTIONS[way], tolerance=tolerance)
 
 
-@pytest.mark.parametrize("types", CACHES, ids="-".join)
-@pytest.mark.parametrize(("heads", "kv_heads", "window", "rows"), [(9, 3, 0, 96), (4, 2, 70, 80)])
-@pytest.mark.parametrize("shared", [False, True])
-def test_workgroups_share_the_positions_of_a_token(
-    make_vulkan, types, heads, kv_heads, window, rows, shared
-):
+@each_pair("types, shape, shared", CACHES, ((9, 3, 0, 96), (4, 2, 70, 80)), (False, True))
+def test_workgroups_share_the_positions_of_a_token(make_vulkan, types, shape, shared):
     """From one position to more than fill a share of each; over rings too, and again and again."""
-    head_dim = 64
+    (heads, kv_heads, window, rows), head_dim = shape, 64
     columns = heads * head_dim
     tensors = [
         weight("table", (VOCABULARY, columns)),

@@ -13,12 +13,13 @@ from llm_lite.core.plan.plan import Kind, tensor_row_bytes
 from tests.core.exec.test_vulkan_model import program as model_of
 from tests.core.exec.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 from tests.make_gguf import write_tiny_llama
+from tests.pairs import each_pair
 
 pytestmark = pytest.mark.vulkan
 HEADS, KV_HEADS, CONTEXT = 4, 2, 64
 LANES, PLAIN = Tuning(subgroups=True), Tuning(subgroups=False, matvec_rows=2)
 THREE = [steps(1, start=at) for at in range(3)]
-HOW = pytest.mark.parametrize("tuning", [VECTORS, LANES, PLAIN])
+WAYS = (VECTORS, LANES, PLAIN)
 
 
 def layer(
@@ -73,9 +74,9 @@ def names(executor, plan):
     return [" ".join(op.name for op in group.ops) for group in groups_of(plan, executor)]
 
 
-@HOW
-@pytest.mark.parametrize("half_split", [False, True])
-@pytest.mark.parametrize("dtype", ["f32", "q4_0", "q4_1", "int4", "int8"])
+@each_pair(
+    "dtype, half_split, tuning", ("f32", "q4_0", "q4_1", "int4", "int8"), (False, True), WAYS
+)
 def test_a_decoded_token_takes_six_dispatches_a_layer(make_vulkan, dtype, half_split, tuning):
     tensors, ops = layer([dtype] * 7, half_split=half_split)
     built = program(tensors, ops, tokens=1, context=CONTEXT)
@@ -92,23 +93,28 @@ def test_a_decoded_token_takes_six_dispatches_a_layer(make_vulkan, dtype, half_s
     check(make_vulkan, built, *THREE, tuning=tuning, tolerance=2e-3)
 
 
-@HOW
+APART = [  # formats, options of `layer`, the groups that are found
+    # v is kept in more bits: the norm is made twice, in the same two dispatches
+    (["int4", "int4", "int8", *["int4"] * 4], {}, ["rms_norm matmul matmul", "matmul"]),
+    (["int4", "f32", "int4", *["int4"] * 4], {}, ["rms_norm matmul", "matmul", "matmul"]),
+    # 40 columns of keys and values: their rows would not begin where buffers can be bound
+    (["f32"] * 7, {"head_dim": 20, "hidden": 52}, ["rms_norm matmul", "matmul", "matmul"]),
+    (["q4_0", "q4_0", "f32", *["q4_0"] * 4], {"width": 32}, ["rms_norm matmul matmul"]),
+    (["f32"] * 7, {"kv": "i8"}, ["rope", "rope", "store"]),
+    (["f32"] * 7, {"norm_twice": True}, ["rms_norm", "matmul matmul silu_mul", "matmul add"]),
+    (["f32"] * 7, {"hidden": 37}, ["rms_norm matmul", "matmul", "silu_mul", "matmul add"]),
+]
+
+
+# Each way makes the other gate by a kernel of its own.
+GELU = ["int8"] * 7, {"gate": "gelu_mul"}, ["rms_norm matmul matmul gelu_mul", "matmul add"]
+
+
 @pytest.mark.parametrize(
-    ("dtypes", "options", "expected"),
-    [
-        # v is kept in more bits: the norm is made twice, in the same two dispatches
-        (["int4", "int4", "int8", *["int4"] * 4], {}, ["rms_norm matmul matmul", "matmul"]),
-        (["int4", "f32", "int4", *["int4"] * 4], {}, ["rms_norm matmul", "matmul", "matmul"]),
-        # 40 columns of keys and values: their rows would not begin where buffers can be bound
-        (["f32"] * 7, {"head_dim": 20, "hidden": 52}, ["rms_norm matmul", "matmul", "matmul"]),
-        (["q4_0", "q4_0", "f32", *["q4_0"] * 4], {"width": 32}, ["rms_norm matmul matmul"]),
-        (["int8"] * 7, {"gate": "gelu_mul"}, ["rms_norm matmul matmul gelu_mul", "matmul add"]),
-        (["f32"] * 7, {"kv": "i8"}, ["rope", "rope", "store"]),
-        (["f32"] * 7, {"norm_twice": True}, ["rms_norm", "matmul matmul silu_mul", "matmul add"]),
-        (["f32"] * 7, {"hidden": 37}, ["rms_norm matmul", "matmul", "silu_mul", "matmul add"]),
-    ],
+    ("case", "tuning"), [*zip(APART, itertools.cycle(WAYS)), *((GELU, way) for way in WAYS)]
 )
-def test_what_does_not_fit_together_stays_apart(make_vulkan, dtypes, options, expected, tuning):
+def test_what_does_not_fit_together_stays_apart(make_vulkan, case, tuning):
+    dtypes, options, expected = case
     tensors, ops = layer(dtypes, **options)
     built = program(tensors, ops, tokens=1, context=CONTEXT)
     found = names(make_vulkan(*built), built[0].plans[0])
@@ -117,9 +123,7 @@ def test_what_does_not_fit_together_stays_apart(make_vulkan, dtypes, options, ex
     check(make_vulkan, built, *THREE, tuning=tuning, tolerance=2e-3)
 
 
-@HOW
-@pytest.mark.parametrize("tokens", [3, 13])
-@pytest.mark.parametrize("half_split", [False, True])
+@each_pair("tokens, half_split, tuning", (3, 13), (False, True), WAYS)
 def test_several_tokens(make_vulkan, tokens, half_split, tuning):
     tensors, ops = layer(["q4_1"] * 7, half_split=half_split)
     built = program(tensors, ops, tokens=tokens, outputs=tokens, context=CONTEXT)

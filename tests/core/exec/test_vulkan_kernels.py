@@ -18,6 +18,7 @@ from tests.core.exec.vulkan_program import (
     steps,
     weight,
 )
+from tests.pairs import each_pair
 
 pytestmark = pytest.mark.vulkan
 
@@ -42,23 +43,43 @@ LANES, TILES = (Tuning(matvec_tokens=tokens, subgroups=True) for tokens in (16, 
 # As for hardware: lanes beside each other in tiles of weights, larger tiles of outputs
 ROWS = Tuning(matvec_tokens=16, tile_lanes=16, subgroups=True)
 LARGE = Tuning(matvec_tokens=0, tile=8)
-MATRIX_CASES = [
-    *((dtype, k, n) for dtype in ("f32", "f16", "bf16") for k, n in [(1, 1), (13, 127), (127, 13)]),
-    *((dtype, k, n) for dtype in ("f32", *BLOCKS) for k, n in [(32, 1), (96, 127)]),
-    *((dtype, 64, 37) for dtype in ("f16", "bf16")),
-]
+WAYS = {
+    **{f"vectors {count}": (count, VECTORS) for count in (1, 3, 13)},
+    **{f"lanes {count}": (count, LANES) for count in (1, 13)},
+    **{f"rows {count}": (count, ROWS) for count in (1, 13)},
+    **{f"tiles {count}": (count, TILES) for count in (13, 45)},
+    "large 45": (45, LARGE),
+}
+INTEGER_WAYS = {
+    **{f"vectors {count}": (count, VECTORS) for count in (1, 13)},
+    **{f"lanes {count}": (count, LANES) for count in (1, 13)},
+    **{f"rows {count}": (count, ROWS) for count in (1, 13)},
+    **{f"lanes {count} dot": (count, replace(LANES, integer_dot=True)) for count in (1, 3)},
+    **{f"rows {count} dot": (count, replace(ROWS, integer_dot=True)) for count in (1, 3)},
+    **{f"tiles {count}": (count, TILES) for count in (13, 45)},
+    **{f"tiles {count} dot": (count, replace(TILES, integer_dot=True)) for count in (13, 45)},
+    "large 60": (60, LARGE),
+    "large 60 dot": (60, replace(LARGE, integer_dot=True)),
+}
 
 
-@pytest.mark.parametrize(("dtype", "k", "n"), MATRIX_CASES)
-@pytest.mark.parametrize(
-    ("tokens", "how"),
-    [
-        *((count, VECTORS) for count in (1, 3, 13)),
-        *((count, how) for count in (1, 13) for how in (LANES, ROWS)),
-        *((13, TILES), (45, TILES), (45, LARGE)),
-    ],
+@each_pair(
+    "dtype, shape, way",
+    ("f32", "f16", "bf16"),
+    ((1, 1), (13, 127), (127, 13), (64, 37)),  # 64 and 32: whole words and vectors of them
+    tuple(WAYS),
 )
-def test_embed_and_matmul_of_each_format(make_vulkan, dtype, k, n, tokens, how):
+def test_embed_and_matmul_of_floats(make_vulkan, dtype, shape, way):
+    check_product(make_vulkan, dtype, shape, way)
+
+
+@each_pair("dtype, shape, way", BLOCKS, ((32, 1), (96, 127)), tuple(WAYS))
+def test_embed_and_matmul_of_blocks(make_vulkan, dtype, shape, way):
+    check_product(make_vulkan, dtype, shape, way)
+
+
+def check_product(make_vulkan, dtype, shape, way):
+    (k, n), (tokens, how) = shape, WAYS[way]
     tensors = [weight("table", (VOCABULARY, k), dtype), weight("w", (n, k), dtype, 1, k**-0.5)]
     built = program(tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens)
     model, weights = built
@@ -68,18 +89,9 @@ def test_embed_and_matmul_of_each_format(make_vulkan, dtype, k, n, tokens, how):
         assert compare(reference, executor, steps(count)) is None
 
 
-@pytest.mark.parametrize("dtype", BLOCKS)
-@pytest.mark.parametrize(
-    ("tokens", "how"),
-    [
-        *((count, how) for count in (1, 13) for how in (VECTORS, LANES, ROWS)),
-        *((count, replace(how, integer_dot=True)) for count in (1, 3) for how in (LANES, ROWS)),
-        *((count, replace(TILES, integer_dot=dot)) for count in (13, 45) for dot in (False, True)),
-        *((60, replace(LARGE, integer_dot=dot)) for dot in (False, True)),
-    ],
-)
-@pytest.mark.parametrize("inputs", [96, 1056])
-def test_matmul_of_int8_activations(make_vulkan, dtype, inputs, tokens, how):
+@each_pair("dtype, way, inputs", BLOCKS, tuple(INTEGER_WAYS), (96, 1056))
+def test_matmul_of_int8_activations(make_vulkan, dtype, way, inputs):
+    tokens, how = INTEGER_WAYS[way]
     tensors = [weight("table", (VOCABULARY, inputs)), weight("w", (127, inputs), dtype, 1, 0.1)]
     built = program(
         tensors, lambda b, x: b.matmul(x, b.weight("w"), "product"), tokens=tokens, integer=True
@@ -134,10 +146,11 @@ def test_quantize_of_values_without_a_scale(make_vulkan, value):
     )
 
 
-@pytest.mark.parametrize("half_split", [False, True])
-@pytest.mark.parametrize(("head_dim", "rotary_dim"), [(2, 2), (64, 64), (26, 12)])
-@pytest.mark.parametrize("start", [0, 5, 100_003])
-def test_rope(make_vulkan, half_split, head_dim, rotary_dim, start):
+@each_pair(
+    "half_split, widths, start", (False, True), ((2, 2), (64, 64), (26, 12)), (0, 5, 100_003)
+)
+def test_rope(make_vulkan, half_split, widths, start):
+    head_dim, rotary_dim = widths
     factors = weight("factors", (rotary_dim // 2,), seed=3)
     factors = TensorData(
         "factors", "f32", factors.shape, (np.abs(factors.dequantize()) + 0.5).view(np.uint8)
@@ -183,9 +196,7 @@ COLUMNWISE = {
 }
 
 
-@pytest.mark.parametrize("columns", [1, 13, 127, 576])
-@pytest.mark.parametrize("tokens", [1, 13])
-@pytest.mark.parametrize("op", COLUMNWISE)
+@each_pair("op, columns, tokens", tuple(COLUMNWISE), (1, 13, 127, 576), (1, 13))
 def test_columnwise_ops(make_vulkan, op, columns, tokens):
     tensors = [weight("table", (VOCABULARY, columns)), weight("norm", (columns,), seed=1)]
 

@@ -3,10 +3,9 @@ its own: where a fault is not caught, it ends that."""
 
 import json
 import os
-import sys
 from pathlib import Path
 
-from llm_lite.cli.main import main
+from llm_lite.cli import main as commands
 from llm_lite.core.convert.calibration_run import calibrate
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.convert.slicing import slice_model
@@ -264,9 +263,9 @@ def command(path, file, *arguments):
         return executor
 
     backends.make_executor = changed
-    return main(list(arguments))
+    return commands.main(list(arguments))
 
 
-if __name__ == "__main__":
-    _, case, model, changing, *rest = sys.argv
+def main(arguments):
+    case, model, changing, *rest = arguments
     print(json.dumps(globals()[case](Path(model), Path(changing), *rest)))

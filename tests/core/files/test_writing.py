@@ -8,6 +8,7 @@ import pytest
 
 from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.writing import check_place, replaced, write_file
+from tests.children import PATIENCE
 from tests.core.files.writing_runs import ROOT, TELL, WRITE, as_root, child, mode_of, names
 
 NOBODY = 65534
@@ -151,7 +152,7 @@ def test_a_read_only_disk(tmp_path):
         ["unshare", "-m", "sh", "-c",
          'mount -t tmpfs -o ro none "$1" && exec "$2" -c "$3" "$1/x"',
          "sh", str(tmp_path), sys.executable, TELL],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     if mounted.returncode:
         pytest.skip(f"nothing can be mounted here: {mounted.stderr[:80]}")
@@ -177,7 +178,7 @@ def test_a_full_disk_and_a_mounted_file(tmp_path):
     )
     run = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "sh", str(tmp_path), sys.executable, code],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     if run.returncode:
         pytest.skip(f"nothing can be mounted here: {run.stderr[-80:]}")

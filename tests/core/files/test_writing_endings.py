@@ -12,6 +12,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files import writing
 from llm_lite.core.files.folders import NewFolder
 from llm_lite.core.files.writing import replaced, write_file
+from tests.children import PATIENCE
 from tests.core.files.writing_runs import ROOT, names
 
 DEAD = 2**22 + 17  # beyond the largest number that a process may have
@@ -38,7 +39,7 @@ def test_what_a_killed_writer_left_goes_with_the_next(tmp_path):
     write_file(place, b"meanwhile")
     assert len(names(tmp_path)) == 2, "of a process that runs, it stays"
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert len(names(tmp_path)) == 2 and place.read_bytes() == b"meanwhile"
     write_file(place, b"new")
     assert names(tmp_path) == ["x"] and place.read_bytes() == b"new"
@@ -106,7 +107,7 @@ def test_a_signal_leaves_nothing_half(tmp_path, numbers):
     assert process.stdout.readline() == b"half\n"
     for number in numbers:
         process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     ends = {CODES[number] for number in numbers}
     if len(numbers) > 1:  # the second while the interpreter itself ends: to a shell, the same
         ends |= {-number for number in numbers}
@@ -122,7 +123,7 @@ def test_a_signal_that_was_ignored_stays_so(tmp_path):
     )  # fmt: skip
     assert process.stdout.readline() == b"half\n"
     process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert (tmp_path / "x").read_bytes() == b"half"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.files.writing import replaced
+from tests.children import PATIENCE
 from tests.paths import ROOT
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may do this")
@@ -26,7 +27,7 @@ def child(code, *arguments, **options):
     """A Python of its own over this source; its one line of output."""
     run = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, **options,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, **options,
     )  # fmt: skip
     assert "Traceback" not in run.stderr, run.stderr
     return run.stdout.strip()

@@ -6,7 +6,6 @@ import json
 import mmap
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
 
@@ -117,6 +116,6 @@ def faulthandler_speaks(folder):
     return plain[mmap.PAGESIZE]
 
 
-if __name__ == "__main__":
-    _, case, directory, *rest = sys.argv
+def main(arguments):
+    case, directory, *rest = arguments
     print(json.dumps(globals()[case](Path(directory), *rest)))

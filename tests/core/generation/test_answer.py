@@ -112,10 +112,9 @@ def test_stop_while_it_prefills_and_decodes(client, tiny_llama, hook, step, expe
     reached = hook.block_step(step)
     client.send(Reconfigure(exact()), Generate(2, HELLO, GREEDY))  # with an empty cache
     assert reached.wait(PATIENCE)
-    started = time.monotonic()
     client.send(Stop())
     finished = client.until(GenerationFinished)
-    assert time.monotonic() - started < PATIENCE / 2  # a step that hears nothing lasts that long
+    assert hook.heard, "the step was asked to stop"
     assert (finished.request, finished.stop_reason, finished.message) == (2, "stopped", "")
     assert finished.stats.new_tokens == expected
     assert client.ask(3)[1] == whole, "what was stopped left nothing behind"

@@ -12,6 +12,7 @@ from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.processor import available_isas
+from tests.pairs import pairs
 
 F32 = NDArray[np.float32]
 KERNELS = {isa: _cpp.Logits(isa) for isa in available_isas()}
@@ -28,31 +29,29 @@ def rows(size: int) -> list[F32]:
 
 
 @pytest.mark.parametrize("isa", KERNELS)
-@pytest.mark.parametrize("size", SIZES)
-def test_sum_of_exponentials(isa: str, size: int) -> None:
-    for values in rows(size):
+def test_sum_of_exponentials(isa: str) -> None:
+    for values in (row for size in SIZES for row in rows(size)):
         largest, total = KERNELS[isa].sum_exp(values)
         assert largest == values.max()
         assert total == pytest.approx(np.exp(values.astype(float) - largest).sum(), rel=1e-6)
 
 
 @pytest.mark.parametrize("isa", KERNELS)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("place", [0, 0.4, 1])
-def test_what_is_no_number_is_seen(isa: str, size: int, place: float) -> None:
-    for bad in (math.nan, math.inf):
+def test_what_is_no_number_is_seen(isa: str) -> None:
+    for size, place, bad in pairs(SIZES, (0, 0.4, 1), (math.nan, math.inf)):
         values = rows(size)[0]
         values[round(place * (size - 1))] = bad
         largest, total = KERNELS[isa].sum_exp(values)
-        assert not (math.isfinite(largest) and math.isfinite(total))
-    assert KERNELS[isa].sum_exp(np.full(size, -np.inf, np.float32))[0] == -math.inf
+        assert not (math.isfinite(largest) and math.isfinite(total)), (size, place, bad)
+    for size in SIZES:
+        assert KERNELS[isa].sum_exp(np.full(size, -np.inf, np.float32))[0] == -math.inf
 
 
 @pytest.mark.parametrize("isa", KERNELS)
-@pytest.mark.parametrize("size", SIZES)
-def test_the_largest_fall_and_equal_ones_keep_their_order(isa: str, size: int) -> None:
-    for values in rows(size):
+def test_the_largest_fall_and_equal_ones_keep_their_order(isa: str) -> None:
+    for values in (row for size in SIZES for row in rows(size)):
         falling = np.argsort(-values, kind="stable")
+        size = len(values)
         for count in {0, 1, min(5, size), min(40, size), size}:
             found = KERNELS[isa].largest(values, count)
             np.testing.assert_array_equal(found, falling[:count])

@@ -15,6 +15,7 @@ from tests.runners import BACKENDS, exact, running
 
 DOCUMENT = json.loads((FIXTURES / "smollm2_texts.json").read_text("utf-8"))
 IDS = {text["name"]: text["token_ids"] for text in DOCUMENT["texts"]}
+SHORTEST = min(IDS, key=lambda name: len(IDS[name]))
 LAYERS, HEADS = 30, 9
 
 
@@ -52,21 +53,22 @@ def check(maps, expected, name, tolerance):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_maps_with_float32_caches(request, smollm2, expected, backend):
     device = request.getfixturevalue("device") if backend == "vulkan" else None
+    names = IDS if backend == "cpu" else (SHORTEST,)  # the others are slow
     with running(smollm2, exact(backend), device=device) as runner:
-        for name, ids in IDS.items():
-            check(maps_of(runner, ids), expected, name, 1e-4)
+        for name in names:
+            check(maps_of(runner, IDS[name]), expected, name, 1e-4)
 
 
 def test_maps_with_float16_caches(smollm2, expected):
     """What the live view shows: at most 3e-3 off where the cache is rounded."""
     with running(smollm2, exact("cpu", keys="fp16", values="fp16")) as runner:
-        for name, ids in IDS.items():
-            check(maps_of(runner, ids), expected, name, 4e-3)
+        for name in ("prose", SHORTEST):
+            check(maps_of(runner, IDS[name]), expected, name, 4e-3)
 
 
 def test_maps_are_the_same_whoever_fed_the_tokens(smollm2, expected):
     """Prefill in two parts and token by token at the end: the ring holds what one prefill does."""
-    ids = IDS["whitespace"]
+    ids = IDS[SHORTEST]
     with running(smollm2, exact("cpu")) as runner:
         runner.session.prefill(ids[:20])
         runner.session.prefill(ids[:45])
@@ -75,4 +77,4 @@ def test_maps_are_the_same_whoever_fed_the_tokens(smollm2, expected):
         maps = np.empty((LAYERS, HEADS, len(ids), len(ids)), np.float32)
         for layer in range(LAYERS):
             head_maps(runner.attention, layer, range(HEADS), maps[layer])
-        check(maps, expected, "whitespace", 1e-4)
+        check(maps, expected, SHORTEST, 1e-4)

@@ -1,4 +1,8 @@
-"""Every number of a config.json and of a GGUF header: what it cannot be is one sentence."""
+"""Every number of a config.json and of a GGUF header: what it cannot be is one sentence.
+
+Each field is given a value that is too small, one too large and one of another kind. Values go
+around, so that each is tried in several fields.
+"""
 
 import json
 import math
@@ -12,30 +16,41 @@ from llm_lite.core.models.registry import read_model
 from tests.make_gguf import TinyLlama, build_gguf, llama_metadata, llama_tensors
 from tests.make_huggingface import LLAMA_CASES, write_tiny_gemma3n, write_tiny_llama
 
-WRONG_INTEGERS = (-1, -(1 << 63), 1 << 40, 2**60, 10**400, True, "4", 1.5, [4], {})
-WRONG_NUMBERS = (-1.0, -(10**30), 1e30, 10**400, True, "1", [1.0], {})
+LARGE_INTEGERS = (1 << 40, 2**60, 10**400)
+NO_INTEGERS = (True, "4", 1.5, [4], {})
+# Too small, too large, of another kind.
+INTEGER = ((-1, 0, -(1 << 63)), LARGE_INTEGERS, NO_INTEGERS)
+INTEGER_OR_ZERO = ((-1, -(1 << 63)), LARGE_INTEGERS, NO_INTEGERS)
+NUMBER = ((-1.0, 0, -(10**30), 0.0), (1e30, 10**400), (True, "1", [1.0], {}))
 INTEGERS = (
     *("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"),
     *("head_dim", "max_position_embeddings", "vocab_size", "sliding_window"),
 )
 LLAMA = {
-    **dict.fromkeys((*INTEGERS, "intermediate_size"), (*WRONG_INTEGERS, 0)),
-    **dict.fromkeys(("rms_norm_eps", "rope_theta"), (*WRONG_NUMBERS, 0, 0.0)),
+    **dict.fromkeys((*INTEGERS, "intermediate_size"), INTEGER),
+    **dict.fromkeys(("rms_norm_eps", "rope_theta"), NUMBER),
 }
 SCALING = {
-    "original_max_position_embeddings": (*WRONG_INTEGERS, 0),
-    **dict.fromkeys(("factor", "low_freq_factor", "high_freq_factor"), (*WRONG_NUMBERS, 0)),
+    "original_max_position_embeddings": INTEGER,
+    **dict.fromkeys(("factor", "low_freq_factor", "high_freq_factor"), NUMBER),
 }
 GEMMA = {
-    **dict.fromkeys(INTEGERS, (*WRONG_INTEGERS, 0)),
-    **dict.fromkeys(("hidden_size_per_layer_input", "altup_num_inputs"), (*WRONG_INTEGERS, 0)),
-    "vocab_size_per_layer_input": (*WRONG_INTEGERS, 0),
-    **dict.fromkeys(("altup_active_idx", "num_kv_shared_layers"), WRONG_INTEGERS),
-    **dict.fromkeys(("rms_norm_eps", "rope_local_base_freq"), (*WRONG_NUMBERS, 0)),
+    **dict.fromkeys(INTEGERS, INTEGER),
+    **dict.fromkeys(("hidden_size_per_layer_input", "altup_num_inputs"), INTEGER),
+    "vocab_size_per_layer_input": INTEGER,
+    **dict.fromkeys(("altup_active_idx", "num_kv_shared_layers"), INTEGER_OR_ZERO),
+    **dict.fromkeys(("rms_norm_eps", "rope_local_base_freq"), NUMBER),
+}
+GEMMA_ALONE = {
     "final_logit_softcapping": (-1.0, 1e30, 10**400, True, "1", 1e-300),
     "activation_sparsity_pattern": (-1.0, 1.5, 10**400, True, "1", [0.5] * 5, [2.0] * 6),
     "intermediate_size": (0, -1, 1 << 40, 10**400, True, "9", [77] * 5, [10**400] * 6),
 }
+# These computed nonsense once, or were a traceback: an integer longer than any float.
+ONCE_WRONG = [
+    *(("sliding_window", -1), ("rope_theta", 0), ("rope_theta", 10**400), ("rms_norm_eps", 1e30)),
+    *(("rms_norm_eps", 10**400), ("hidden_size", 10**400)),
+]
 MOST_BYTES = 8 << 20
 
 
@@ -84,15 +99,21 @@ def changed(request):
     return changed
 
 
-def cases(fields):
-    return [(field, value) for field, values in fields.items() for value in values]
+def cases(fields, also=()):
+    """(field, value) with one value of each kind for a field, the next for the next field."""
+    some = [
+        (field, values[number % len(values)])
+        for number, (field, kinds) in enumerate(fields.items())
+        for values in kinds
+    ]
+    return some + [case for case in also if case not in some]
 
 
 def short(value):
     return repr(value)[:20]
 
 
-@pytest.mark.parametrize(("field", "value"), cases(LLAMA), ids=short)
+@pytest.mark.parametrize(("field", "value"), cases(LLAMA, ONCE_WRONG), ids=short)
 def test_llama(llama, changed, field, value):
     assert field in refused(changed(llama, **{field: value}))
 
@@ -109,7 +130,10 @@ def test_linear_scaling(llama, changed, value):
     assert "factor" in refused(changed(llama, rope_scaling=scaling))
 
 
-@pytest.mark.parametrize(("field", "value"), cases(GEMMA), ids=short)
+ALONE = [(field, value) for field, values in GEMMA_ALONE.items() for value in values]
+
+
+@pytest.mark.parametrize(("field", "value"), cases(GEMMA, ALONE), ids=short)
 def test_gemma(gemma, changed, field, value):
     assert field in refused(changed(gemma, **{field: value}))
 
@@ -148,8 +172,10 @@ GGUF_INTEGERS = (
 )
 
 
-@pytest.mark.parametrize("field", GGUF_INTEGERS)
-@pytest.mark.parametrize("value", [0, -1, 1 << 40, 2**60, True, "4", 1.5, [4]], ids=short)
+GGUF = dict.fromkeys(GGUF_INTEGERS, ((0, -1), (1 << 40, 2**60), (True, "4", 1.5, [4])))
+
+
+@pytest.mark.parametrize(("field", "value"), cases(GGUF), ids=short)
 def test_integers_of_gguf(tmp_path, field, value):
     assert field in refused(gguf(tmp_path, field, value))
 

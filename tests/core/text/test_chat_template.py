@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from llm_lite.core.errors import RequestError, UnsupportedError
 from llm_lite.core.formats.gguf.reader import open_gguf
 from llm_lite.core.hub.catalog import resolve
+from llm_lite.core.text import chat_template
 from llm_lite.core.text.chat_template import CHATML, MAX_SOURCE_CHARS, PLAIN, ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
+from tests.hurry import hurried
 from tests.make_gguf import tokenizer_metadata
 from tests.paths import FIXTURES
 
@@ -254,9 +256,17 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_hostile_templates_end_with_a_sentence(case: str) -> None:
+def test_hostile_templates_end_with_a_sentence(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less time than the program gives, so that those that only time ends are soon over."""
+    for name, limits in hurried().items():
+        monkeypatch.setattr(chat_template, name, limits)
     with pytest.raises(UnsupportedError, match="chat template"):
         ChatTemplate(HOSTILE[case]).render(HELLO)
+
+
+def test_a_template_has_the_processor_for_as_long_as_the_program_says() -> None:
+    with pytest.raises(UnsupportedError, match=r"more than 0\.8 s of processor time"):
+        ChatTemplate(HOSTILE["nested loops"]).render(HELLO)
 
 
 @pytest.mark.parametrize(

@@ -107,23 +107,23 @@ def test_a_question_is_answered(app):
 
 def test_nothing_is_drawn_while_nothing_happens(app):
     one = settled(ready(app()))
-    frames, turns, end = one.screen.loop.frames, 0, time.monotonic() + 2.0
+    frames, turns, end = one.screen.loop.frames, 0, time.monotonic() + 1.0
     while time.monotonic() < end:
         one.turn()
         turns += 1
     assert one.screen.loop.frames == frames
-    assert turns < 40, "it sleeps in between"
+    assert turns < 20, "it sleeps in between"
 
 
 def test_a_minimised_window_sleeps_whatever_input_is_left(app, monkeypatch):
     one = ready(app())
     monkeypatch.setattr(Window, "drawable", property(lambda self: False))
     imgui.get_io().add_mouse_pos_event(5.0, 5.0)
-    shown, turns, end = one.program.interface.frames.values().size, 0, time.monotonic() + 2.0
+    shown, turns, end = one.program.interface.frames.values().size, 0, time.monotonic() + 1.0
     while time.monotonic() < end:
         one.turn()
         turns += 1
-    assert turns < 40
+    assert turns < 20
     assert one.program.interface.frames.values().size == shown
 
 
@@ -168,9 +168,7 @@ def test_closing_does_not_wait_for_what_is_under_way(app, monkeypatch, moment):
         ready(one).engine.delay = 1000.0
         one.program.do(Send("hello"))
         turn(one, lambda s: s.running.phase == "prefill")
-    start = time.monotonic()
-    one.close()
-    assert time.monotonic() - start < 60.0
+    assert one.close(), "the engine ended before CLOSE_SECONDS had passed"
 
 
 def test_lost_device_is_replaced_and_the_conversation_kept(app, monkeypatch):

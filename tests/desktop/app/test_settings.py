@@ -281,7 +281,7 @@ keys = st.sampled_from(["theme", "window", "sampling", "options", "recent", "lay
 inner_keys = st.sampled_from(["x", "width", "seed", "top_k", "temperature", "backend", "maximized"])
 
 
-@hypothesis_settings(max_examples=300, deadline=None)
+@hypothesis_settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(
         keys, st.one_of(json_values, st.dictionaries(inner_keys, json_values)), max_size=5

@@ -23,6 +23,9 @@ CLEAR = (0.2, 0.4, 0.6, 1.0)
 CLEAR_BYTES = (51, 102, 153)
 
 
+FOREVER = 3600.0  # seconds: the test would end by its own limit
+
+
 class Program:
     """Window, device, renderer and loop, put together as the application does."""
 
@@ -212,19 +215,15 @@ def test_wake_from_another_thread_ends_the_sleep(program):
     program.frames(3)
     program.window.wait_events(0.2)
     timer = threading.Timer(0.1, program.window.wake)
-    start = time.monotonic()
     timer.start()
-    program.window.wait_events(240.0)
-    assert time.monotonic() - start < 120.0
+    program.window.wait_events(FOREVER)
     timer.join()
 
 
 def test_sleep_ends_by_itself(program):
     program.frames(3)
     program.window.poll_events()
-    start = time.monotonic()
     program.window.wait_events(0.05)
-    assert time.monotonic() - start < 120.0
 
 
 def test_dropped_files_are_handed_on(program):

@@ -10,11 +10,12 @@ import pytest
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.render.png import read_png
-from llm_lite.desktop.tour import input_driver
+from llm_lite.desktop.tour import input_driver, stage
 from llm_lite.desktop.tour.clock import process_start
 from llm_lite.desktop.tour.tour import run_tour
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
+from tests.children import PATIENCE
 from tests.cli.terminal_runs import spawn
 from tests.desktop.fake_engine import ANSWER, FakeEngine, FramedEngine
 from tests.make_gguf import write_tiny_llama
@@ -31,6 +32,9 @@ def tour(tmp_path_factory):
         patch.setattr(
             input_driver, "time", clock
         )  # the engine steps with frames: these need no pause
+        # As many points as on a dense screen, fewer pixels: the tour of a real engine draws all.
+        patch.setattr(stage, "LARGE", (2560, 1440, 2.0))
+        patch.setattr(stage, "IDLE_SECONDS", 0.2)
         report = run_tour(
             directory,
             "Why is the sky blue?",
@@ -77,7 +81,7 @@ def test_pictures(tour):
         if "figure" not in name:  # these have the size of what they show
             shapes.add(pixels.shape)
         assert np.unique(pixels.view(np.uint32)[::3, ::3]).size > 40, name  # colours
-    assert shapes == {(720, 1280, 4), (2160, 3840, 4)}
+    assert shapes == {(720, 1280, 4), (1440, 2560, 4)}
 
 
 def test_themes_and_languages_differ(tour):
@@ -108,17 +112,18 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
 def test_a_model_of_one_layer_and_head_and_few_tokens_has_its_pictures(tmp_path):
     model = write_tiny_llama(tmp_path / "tiny.gguf", seed=2, layers=1, heads=1, kv_heads=1)
     process = spawn("tour", tmp_path / "tour", "--model", model)
-    _, err = process.communicate(timeout=280)
+    _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, b"")
     report = json.loads((tmp_path / "tour" / "report.json").read_text("utf-8"))
     assert len(report["pictures"]) > 60
     assert all((tmp_path / "tour" / name).exists() for name in report["pictures"])
+    assert read_png(tmp_path / "tour" / "12-attention-dark.png").shape == (2160, 3840, 4)
 
 
 def test_a_model_that_cannot_answer_is_a_sentence(tmp_path):
     model = write_tiny_llama(tmp_path / "tiny.gguf", seed=2, context=16)
     process = spawn("tour", tmp_path / "tour", "--model", model)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert err.startswith(b"llm-lite: the tour needs an answer of at least 8 tokens")
     assert b"the context holds 16" in err

@@ -126,9 +126,12 @@ def test_at_rest_it_takes_no_processor_time(sandbox):
     def ticks():
         return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13]))
 
-    before = ticks()
-    time.sleep(0.5)
-    assert ticks() == before
+    for _ in range(60):  # until what it still does after its answer is done
+        before = ticks()
+        time.sleep(0.5)
+        if ticks() == before:
+            return
+    pytest.fail("it never rests")
 
 
 def test_it_cannot_write_a_file_and_knows_nothing_of_the_person(sandbox, monkeypatch):
