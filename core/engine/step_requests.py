@@ -14,7 +14,7 @@ from llm_lite.core.generation.answer import Emit, alternatives
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
-from llm_lite.core.inspect.attention_rows import Looking
+from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.messages import (
@@ -37,7 +37,7 @@ from llm_lite.core.messages import (
 
 T = TypeVar("T", bound=StepRequest)
 NO_MODEL = "no model is loaded: open one first"
-LOOK_SECONDS = 0.01  # that a look may take of the time between two steps, when it can be cut
+SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
 
 
 class StepRequestServer:
@@ -54,8 +54,8 @@ class StepRequestServer:
         self._gains: Gains | None = None  # None: all 1
         self._own_gains = False  # the cache belongs to an answer with gains of its own
         self._answering_with_own = False
-        self._looking: Looking | None = None  # at the runner of the last look
-        self._look: ReadAttentionRows | None = None  # wanted, or begun
+        self._rows_reader: AttentionRowsReader | None = None  # at the runner of the last request
+        self._rows_wanted: ReadAttentionRows | None = None  # wanted, or begun
         self._measures: deque[MeasureCache] = deque()
         self._measuring: Measuring | None = None  # at the first of these
 
@@ -66,7 +66,7 @@ class StepRequestServer:
         """Another model: its gains are all 1."""
         self._gains = None
         self._own_gains = False
-        self._looking = None
+        self._rows_reader = None
 
     def begin_answer(self, runner: Runner, own: Gains | None) -> None:
         """The steps that follow use these gains of their own, or else those in force."""
@@ -86,13 +86,13 @@ class StepRequestServer:
         """
         while (request := self._next()) is not None:
             if isinstance(request, ReadAttentionRows):
-                self._look = request
+                self._rows_wanted = request
             elif isinstance(request, MeasureCache):
                 self._measures.append(request)
             else:
                 self._guard(request, self._serve, runner)
-        while self._look is not None:
-            self._guard(self._look, self._serve_look, runner)
+        while self._rows_wanted is not None:
+            self._guard(self._rows_wanted, self._serve_rows, runner)
             if hurry():
                 return
         while self._measures:
@@ -116,18 +116,18 @@ class StepRequestServer:
             if isinstance(error, DeviceError):
                 raise
 
-    def _serve_look(self, request: ReadAttentionRows, runner: Runner | None) -> None:
+    def _serve_rows(self, request: ReadAttentionRows, runner: Runner | None) -> None:
         if runner is None:
             self._refuse(request, NO_MODEL)
             return
-        if self._looking is None or self._looking.source is not runner.attention:
-            self._looking = Looking(runner.attention)
-        self._look = None  # a defect ends the look, not every step from here on
-        looked = self._looking.look(request, LOOK_SECONDS)
-        if looked is None:
-            self._look = request
+        if self._rows_reader is None or self._rows_reader.source is not runner.attention:
+            self._rows_reader = AttentionRowsReader(runner.attention)
+        self._rows_wanted = None  # a defect ends the request, not every step from here on
+        rows = self._rows_reader.read(request, SERVE_SECONDS)
+        if rows is None:
+            self._rows_wanted = request
         else:
-            self._emit(looked)
+            self._emit(rows)
 
     def _serve_measure(self, request: MeasureCache, runner: Runner | None) -> None:
         if runner is None:
@@ -136,7 +136,7 @@ class StepRequestServer:
         work, self._measuring = self._measuring, None  # a defect ends it, not every step from here
         if work is None or work.request is not request or work.source is not runner.attention:
             work = Measuring(request, runner.session, runner.attention)
-        measured = work.advance(LOOK_SECONDS)
+        measured = work.advance(SERVE_SECONDS)
         if measured is None:
             self._measuring = work
             self._measures.appendleft(request)
@@ -183,7 +183,7 @@ class StepRequestServer:
 
     def _refuse(self, request: StepRequest, message: str) -> None:
         if isinstance(request, ReadAttentionRows):
-            self._look = None
+            self._rows_wanted = None
             self._emit(
                 AttentionRows(request.request, request.position, request.direction, (), message)
             )

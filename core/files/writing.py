@@ -56,7 +56,7 @@ def replaced(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
     new: FileError where there is anything already. FileError too where it cannot be written.
     """
     try:
-        target = _look(path)
+        target = _target_at(path)
         if target.descriptor is not None:
             with Output(os.dup(target.descriptor), seeks=False) as out:
                 yield cast(BinaryIO, out)
@@ -86,7 +86,7 @@ def check_place(path: Path) -> None:
     A pipe is not opened for that: its reader would take it for the end.
     """
     try:
-        target = _look(path)
+        target = _target_at(path)
         if target.descriptor is not None:
             _check_descriptor(target.descriptor)
         elif target.is_file:
@@ -183,7 +183,7 @@ class _Target:
         return self.old is None or stat.S_ISREG(self.old.st_mode)
 
 
-def _look(path: Path) -> _Target:
+def _target_at(path: Path) -> _Target:
     """FileError for what is never written to; OSError where it cannot be found out."""
     try:
         number = _descriptor(path)

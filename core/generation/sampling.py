@@ -57,7 +57,7 @@ class Sampler:
 
         NotFiniteError where the logits are no distribution: a NaN or +inf among them, or -inf only.
         """
-        seen = _look(logits)
+        seen = _largest_and_sum(logits)
         greedy = self._options.temperature == 0.0
         uniform = 0.0 if greedy else self._random.random()
         return _choice(logits, seen, draw(logits, self._options, self._recent(context), uniform))
@@ -73,7 +73,7 @@ def score_token(logits: NDArray[np.float32], token: int) -> TokenChoice:
 
     NotFiniteError as `Sampler.choose`.
     """
-    return _choice(logits, _look(logits), token)
+    return _choice(logits, _largest_and_sum(logits), token)
 
 
 def likeliest(logits: NDArray[np.float32]) -> tuple[tuple[int, float], ...]:
@@ -81,7 +81,7 @@ def likeliest(logits: NDArray[np.float32]) -> tuple[tuple[int, float], ...]:
     return score_token(logits, 0).best
 
 
-def _look(logits: NDArray[np.float32]) -> tuple[float, float]:
+def _largest_and_sum(logits: NDArray[np.float32]) -> tuple[float, float]:
     """The largest, and the sum of e^(x - largest)."""
     most, total = sum_exp(logits)
     if not math.isfinite(most) or not math.isfinite(total):

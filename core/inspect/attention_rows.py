@@ -25,14 +25,14 @@ COLUMN_PAIRS = 4 << 20  # of tokens, for all heads of a column: some 50 ms
 F32 = NDArray[np.float32]
 
 
-class Looking:
+class AttentionRowsReader:
     """Serves looks at one running model; keeps what a rollout needs from look to look."""
 
     def __init__(self, source: AttentionSource) -> None:
         self.source = source
         self._rollout: Rollout | None = None
 
-    def look(self, request: ReadAttentionRows, seconds: float = math.inf) -> AttentionRows | None:
+    def read(self, request: ReadAttentionRows, seconds: float = math.inf) -> AttentionRows | None:
         """None when the time was up: ask again, and it goes on where it was.
 
         RequestError where the position, layer or head is not there, its query is no longer kept,

@@ -42,7 +42,7 @@ class Measuring:
             )
         if request.what == "received" and not len(source.rows):
             raise RequestError(source.note or "no queries are kept of what is in the cache")
-        self._era = session.committed.epoch
+        self._epoch = session.committed.epoch
         self._length = session.context_used
         self._values = np.full(
             (len(self._layers), request.last - request.first), np.nan, np.float32
@@ -63,7 +63,7 @@ class Measuring:
 
     def _check(self) -> None:
         session = self._session
-        if session.committed.epoch != self._era or session.context_used < self._length:
+        if session.committed.epoch != self._epoch or session.context_used < self._length:
             raise RequestError("the cache was rewritten while it was measured: measure it again")
 
     def _norms(self) -> Iterator[None]:

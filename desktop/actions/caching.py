@@ -84,9 +84,9 @@ def measure(action: AskMeasure, state: AppState, now: float) -> Result:
         first = known.values.shape[1]
     if cache.request or state.model is None or first >= length:
         return state, ()
-    request = state.next_aside
+    request = state.next_step_request
     asked = MeasureCache(request, action.what, first, min(length, state.context_used))
-    state = replace(state, next_aside=request + 1, cache=replace(cache, request=request))
+    state = replace(state, next_step_request=request + 1, cache=replace(cache, request=request))
     return state, (asked,)
 
 

@@ -116,7 +116,7 @@ def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
 
 def look(state: AppState) -> Result:
     """Ask again where the token under the pointer looks, if there is one."""
-    xray, request = state.xray, state.next_aside
+    xray, request = state.xray, state.next_step_request
     if xray.at is None:
         return state, ()
     direction: Direction = "to" if xray.looks_back else "from"
@@ -133,13 +133,15 @@ def look(state: AppState) -> Result:
         xray.layer,
         state.attention.exclude_first,
     )
-    return replace(state, look=request, next_aside=request + 1), (asked,)
+    return replace(state, look=request, next_step_request=request + 1), (asked,)
 
 
 def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
-    request = state.next_aside
+    request = state.next_step_request
     lens = replace(state.lens, key=action.key, request=request)
-    return replace(state, lens=lens, next_aside=request + 1), (Inspect(action.position, request),)
+    return replace(state, lens=lens, next_step_request=request + 1), (
+        Inspect(action.position, request),
+    )
 
 
 def continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
@@ -189,12 +191,12 @@ def steer(action: Steer, state: AppState, now: float) -> Result:
 
 def compare_gains(state: AppState) -> Result:
     """Ask for the effect of gains that changed, one question at a time."""
-    steering, request = state.steering, state.next_aside
+    steering, request = state.steering, state.next_step_request
     if not steering.stale or steering.request or not state.context_used:
         return state, ()
     steering = replace(steering, request=request, stale=False)
     commands: tuple[Command, ...] = (CompareGains(request),)
-    return replace(state, steering=steering, next_aside=request + 1), commands
+    return replace(state, steering=steering, next_step_request=request + 1), commands
 
 
 def answer_steered(action: AnswerSteered, state: AppState, now: float) -> Result:

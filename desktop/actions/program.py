@@ -156,8 +156,8 @@ def _set_attention(action: SetAttention, state: AppState, now: float) -> Result:
 def _export_attention(action: ExportAttention, state: AppState, now: float) -> Result:
     if action.kind == "png":
         return state, ()
-    export = ExportMaps(state.next_aside, action.path, state.attention.locked)
-    return replace(state, next_aside=state.next_aside + 1), (export,)
+    export = ExportMaps(state.next_step_request, action.path, state.attention.locked)
+    return replace(state, next_step_request=state.next_step_request + 1), (export,)
 
 
 def _leave_to_the_window(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:

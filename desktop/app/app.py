@@ -57,15 +57,15 @@ def open_window(
     False where the engine did not end in time: its thread is still there. Raises DeviceError when
     there is no display, or no device that can draw to it.
     """
-    keeper = SettingsStore(settings_path())
-    state = restore(keeper.settings, AppState())
+    store = SettingsStore(settings_path())
+    state = restore(store.settings, AppState())
     state = replace(
         state,
         options=given(options, EngineOptions(), state.options),
         sampling=given(sampling, SamplingOptions(), state.sampling),
     )
     sys.setswitchinterval(SWITCH)
-    app = App(keeper, state, complain)
+    app = App(store, state, complain)
     try:
         app.start(source)
         app.loop()
@@ -84,9 +84,9 @@ class App:
     """Raises DeviceError when there is no display, or no device that can draw to it."""
 
     def __init__(
-        self, keeper: SettingsStore, state: AppState, complain: Complain = lambda problem: None
+        self, store: SettingsStore, state: AppState, complain: Complain = lambda problem: None
     ) -> None:
-        self._keeper = keeper
+        self._store = store
         self._complain_outside = complain
         self._asked = state  # what only the command line asked for is not remembered
         self.engine: Any = None
@@ -98,13 +98,13 @@ class App:
         self._dialog = FileDialog()
         self._pacer = Pacer()
         self._listening = True  # to the engine: what it says ends the sleep
-        self.window = Window(TITLE, _geometry(keeper.settings.window))
+        self.window = Window(TITLE, _geometry(store.settings.window))
         try:
             self.device = self._begun_with = self._open_device()
             self._context = create_context()
             self.window.connect_imgui()
             faces = load_fonts(self.window.ui_scale).faces
-            interface = Interface(faces, self.window.ui_scale, keeper.settings)
+            interface = Interface(faces, self.window.ui_scale, store.settings)
             self.screen = Screen.make(self.device, self.window)
         except BaseException:
             self.window.close()
@@ -116,7 +116,7 @@ class App:
 
     def start(self, source: str | None) -> None:
         """The first frame; the engine with its model follows while the window answers."""
-        for problem in self._keeper.problems:
+        for problem in self._store.problems:
             self.program.warn(problem)
         open_first_model(self.program, source)
         self._draw()
@@ -265,7 +265,7 @@ class App:
         if now - self._saved_at < LOOK_PERIOD and not at_once:
             return
         self._saved_at = now
-        state, asked, old = self.program.state, self._asked, self._keeper.settings
+        state, asked, old = self.program.state, self._asked, self._store.settings
         if state.options == asked.options:
             state = replace(state, options=old.options)
         if state.sampling == asked.sampling:
@@ -275,7 +275,7 @@ class App:
         layout = None
         if at_once or io.want_save_ini_settings:
             layout, io.want_save_ini_settings = imgui.save_ini_settings_to_memory(), False
-        self._keeper.update(state, place, now, self._complain, layout=layout, at_once=at_once)
+        self._store.update(state, place, now, self._complain, layout=layout, at_once=at_once)
 
     def _complain(self, problem: str) -> None:
         self.program.warn(problem)

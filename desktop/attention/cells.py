@@ -27,7 +27,7 @@ class Cell:
     shift: int = 0
     scores: int = NO_ROWS  # where its row scores begin; NO_ROWS: none
     seen: int = 0  # positions it has heard of
-    look: int = -1  # the look its pixels were coloured with
+    scale_number: int = -1  # of the colour scale of its pixels; -1: none yet
     fresh: bool = True  # must be cleared before anything is drawn
     todo: list[tuple[int, int]] = field(default_factory=list)  # [from, to), ascending, disjoint
 

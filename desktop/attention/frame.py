@@ -197,17 +197,17 @@ class FrameRecorder:
         key = (layer, surface.texture, self._slots.index(slot))
         self._kernels.dispatch(commands, pipeline, key, named, push, groups)
 
-    def colors(self, commands: Any, look: ColorScale) -> None:
+    def colors(self, commands: Any, scale: ColorScale) -> None:
         """Colour what has changed and copy it into the images."""
         slot = self._slot
-        slot.table.upload(attention_colors.table(look.colors))
+        slot.table.upload(attention_colors.table(scale.colors))
         at, done = 0, []
         for surface in self._store.surfaces():
             pieces = surface.pieces()
             if not pieces:
                 continue
             slot.spans.rows[at : at + len(pieces)] = pieces
-            self._dispatch_colors(commands, surface, look, at, len(pieces))
+            self._dispatch_colors(commands, surface, scale, at, len(pieces))
             at += len(pieces)
             done.append(surface)
         if done:
@@ -217,7 +217,7 @@ class FrameRecorder:
             self._renderer.touched(surface.texture)
 
     def _dispatch_colors(
-        self, commands: Any, surface: MapSurface, look: ColorScale, first: int, count: int
+        self, commands: Any, surface: MapSurface, scale: ColorScale, first: int, count: int
     ) -> None:
         slot = self._slot
         named = {
@@ -226,8 +226,8 @@ class FrameRecorder:
             "Table": whole(slot.table),
             "Colors": whole(surface.colors),
         }
-        low = look.low if look.logarithmic else 0.0
-        push = (first, int(look.logarithmic), float(low), float(look.high))
+        low = scale.low if scale.logarithmic else 0.0
+        push = (first, int(scale.logarithmic), float(low), float(scale.high))
         pipeline = self._kernels.plain("attention_map_color")
         key = ("color", surface.texture, self._slots.index(slot))
         self._kernels.dispatch(commands, pipeline, key, named, push, count)

@@ -52,9 +52,9 @@ class AttentionMaps:
         self._uploads: Uploads | None = None
         self._held = ExitStack()
         self._budget, self._planner = Budget(device.info.kind == "software"), Planner()
-        self._look, self._looks = ColorScale(), 0
+        self._scale, self._scale_number = ColorScale(), 0
         self._tokens: tuple[int, ...] = ()
-        self._version, self._era = -1, 0
+        self._version, self._epoch = -1, 0
         self._refusal = ""  # why this device cannot make maps of the source
         self._rows = range(0)
         self._asked = Asked()
@@ -124,15 +124,15 @@ class AttentionMaps:
         if self._background and self._store:
             cells += [c for c in self._store.atlas.cells if c.seen < self.length or c.todo]
             return any(c.seen < self.length or c.todo for c in cells)
-        return any(cell.todo or cell.look != self._looks for cell in cells)
+        return any(cell.todo or cell.scale_number != self._scale_number for cell in cells)
 
-    def use(self, look: ColorScale) -> None:
+    def use(self, scale: ColorScale) -> None:
         """Colour like this from now on."""
-        if look == self._look:
+        if scale == self._scale:
             return
-        if self._store and look.exclude_first != self._look.exclude_first:
+        if self._store and scale.exclude_first != self._scale.exclude_first:
             self._store.redo()
-        self._look, self._looks = look, self._looks + 1
+        self._scale, self._scale_number = scale, self._scale_number + 1
 
     def thumbnail(self, layer: int, head: int) -> MapPicture:
         """A head's map over the whole conversation, small. Only where there is no `problem`."""
@@ -292,8 +292,8 @@ class AttentionMaps:
             return
         self._version = source.version
         tokens = source.tokens()[: source.length]
-        kept = _common(self._tokens, tokens) if source.epoch == self._era else 0
-        self._era = source.epoch
+        kept = _common(self._tokens, tokens) if source.epoch == self._epoch else 0
+        self._epoch = source.epoch
         if kept < len(self._tokens):
             self._store.shrink(kept)
             self._readings.forget_values()
@@ -355,9 +355,9 @@ class AttentionMaps:
                 recorder.forget()
             uploads.record(commands)
             recorder.order(commands)
-        exclude = self._look.exclude_first
+        exclude = self._scale.exclude_first
         recorder.rows(commands, jobs.jobs, self.ring_rows, self.length, exclude, self._buffers)
-        recorder.colors(commands, self._look)
+        recorder.colors(commands, self._scale)
         if probe and probe[0] in self._asked.pictures:
             name, y, x = slot.probed = probe
             recorder.probe(commands, self._asked.pictures[name], y, x)
@@ -367,15 +367,15 @@ class AttentionMaps:
         return True
 
     def _recolor(self, store: Store) -> None:
-        """Pictures of this frame that were coloured with another look."""
+        """Pictures of this frame that have the colours of another scale."""
         for number, cell in self._asked.thumbnails.items():
-            if cell.look != self._looks:
+            if cell.scale_number != self._scale_number:
                 store.atlas.recolor(number, 0, cell.height)
-                cell.look = self._looks
+                cell.scale_number = self._scale_number
         for surface in self._asked.pictures.values():
-            if surface.cells[0].look != self._looks:
+            if surface.cells[0].scale_number != self._scale_number:
                 surface.recolor(0, 0, surface.size[1])
-                surface.cells[0].look = self._looks
+                surface.cells[0].scale_number = self._scale_number
 
     def _read(self, slot: Slot) -> None:
         """Take what came back with the frame that used this slot before."""

@@ -224,7 +224,7 @@ class AppState:
     steering: Steering = field(default_factory=Steering)
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
-    next_aside: int = 1  # requests that are no answers
+    next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()
     notices: tuple[Notice, ...] = ()

@@ -36,7 +36,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if model is None:
         wrapped(ui, "Load a model first: what its conversations take depends on it.")
         return []
-    actions: list[Action] = _look(ui)
+    actions: list[Action] = _ask_what_is_free(ui)
     options = _pending(state, ui)
     options = _draw_context(state, ui, model, options)
     options = _draw_types(ui, options)
@@ -49,7 +49,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]
 
 
-def _look(ui: Ui) -> list[Action]:
+def _ask_what_is_free(ui: Ui) -> list[Action]:
     if ui.now - ui.memory.get("memory.looked", -RECENT) < RECENT:
         return []
     ui.memory["memory.looked"] = ui.now

@@ -8,7 +8,7 @@ import pytest
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect import attention_rows
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.inspect.attention_rows import Looking
+from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.messages import AttentionRows, Logged, ReadAttentionRows, SetGains, TokenDecoded
 from tests.core.engine.test_step_requests import Client, at_step
 from tests.core.engine_client import PATIENCE
@@ -48,9 +48,9 @@ def expected_map(maps, mode):
     return np.mean([maps[at] for at in LOCKED], axis=0)
 
 
-def ask(looking_, mode, position, direction):
+def ask(reader, mode, position, direction):
     look = ReadAttentionRows(1, position, direction, mode, LOCKED if mode == "heads" else (), 1)
-    looked = looking_.look(look)
+    looked = reader.read(look)
     assert (looked.request, looked.position, looked.direction) == (1, position, direction)
     return np.array(looked.weights), looked.message
 
@@ -62,22 +62,22 @@ def test_rows_and_columns_are_those_of_the_maps(tiny_llama, backend, kv, request
     with running(tiny_llama, exact(backend, keys=kv, values=kv), device=device) as runner:
         runner.session.prefill(list(range(40, 75)))
         runner.session.decode(9)
-        source, looks = runner.attention, Looking(runner.attention)
+        source, reader = runner.attention, AttentionRowsReader(runner.attention)
         maps = whole_maps(source)
         for mode in ("heads", "layer-mean", "rollout"):
             expected = expected_map(maps, mode)
             for position in (0, 17, source.length - 1):
-                row, message = ask(looks, mode, position, "from")
+                row, message = ask(reader, mode, position, "from")
                 np.testing.assert_allclose(row, expected[position], atol=2e-6)
                 assert math.isclose(row.sum(), 1, abs_tol=1e-5)
-                column, unsaid = ask(looks, mode, position, "to")
+                column, unsaid = ask(reader, mode, position, "to")
                 np.testing.assert_allclose(column, expected[:, position], atol=2e-6)
                 assert message == unsaid == ""
 
 
 def test_rollout_follows_a_text_that_grows_and_changes(parts):  # noqa: F811
     source = source_of(parts, 1)
-    session, looks, rng = session_of(source), Looking(source), np.random.default_rng(3)
+    session, reader, rng = session_of(source), AttentionRowsReader(source), np.random.default_rng(3)
     for common, count, decoded in [(0, 3, 0), (3, 6, 3), (2, 4, 1), (0, 18, 2), (16, 2, 0)]:
         session.prefill([*source.tokens()[:common], *rng.integers(3, 300, count).tolist()])
         for token in range(decoded):
@@ -85,29 +85,29 @@ def test_rollout_follows_a_text_that_grows_and_changes(parts):  # noqa: F811
         expected = rollout_of(whole_maps(source))
         last = source.length - 1
         np.testing.assert_allclose(
-            ask(looks, "rollout", last, "from")[0], expected[last], atol=1e-6
+            ask(reader, "rollout", last, "from")[0], expected[last], atol=1e-6
         )
-        np.testing.assert_allclose(ask(looks, "rollout", 1, "to")[0], expected[:, 1], atol=1e-6)
+        np.testing.assert_allclose(ask(reader, "rollout", 1, "to")[0], expected[:, 1], atol=1e-6)
 
 
 def test_rollout_without_the_first_token(parts):  # noqa: F811
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
-    expected, looks = rollout_of(whole_maps(source), True), Looking(source)
+    expected, reader = rollout_of(whole_maps(source), True), AttentionRowsReader(source)
     for position in (0, 1, 7, 11):
         for direction, weights in (("from", expected[position]), ("to", expected[:, position])):
             look = ReadAttentionRows(1, position, direction, "rollout", without_first=True)
-            np.testing.assert_allclose(looks.look(look).weights, weights, atol=1e-6)
+            np.testing.assert_allclose(reader.read(look).weights, weights, atol=1e-6)
 
 
 def test_rollout_of_the_same_text_read_with_other_gains(parts):  # noqa: F811
     source = source_of(parts, 1)
-    session, looks, text = session_of(source), Looking(source), list(range(5, 17))
+    session, reader, text = session_of(source), AttentionRowsReader(source), list(range(5, 17))
     session.prefill(text)
-    before, _ = ask(looks, "rollout", 11, "from")
+    before, _ = ask(reader, "rollout", 11, "from")
     session.set_gains(((0.0,) * 4, (1.0,) * 4), throughout=True)
     session.prefill(text)
-    after, _ = ask(looks, "rollout", 11, "from")
+    after, _ = ask(reader, "rollout", 11, "from")
     np.testing.assert_allclose(after, rollout_of(whole_maps(source))[11], atol=1e-6)
     assert np.abs(after - before).max() > 1e-4
 
@@ -116,37 +116,37 @@ def test_rollout_is_cut_into_pieces(parts, monkeypatch):  # noqa: F811
     monkeypatch.setattr(attention_rows, "ROLLOUT_ROWS", 3)
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
-    looks, wanted = Looking(source), ReadAttentionRows(1, 11, "from", "rollout")
-    pieces = [looks.look(wanted, seconds=0.0) for _ in range(4)]
+    reader, wanted = AttentionRowsReader(source), ReadAttentionRows(1, 11, "from", "rollout")
+    pieces = [reader.read(wanted, seconds=0.0) for _ in range(4)]
     assert pieces[:3] == [None] * 3
-    whole = Looking(source).look(wanted)
+    whole = AttentionRowsReader(source).read(wanted)
     np.testing.assert_allclose(pieces[3].weights, whole.weights, atol=1e-6)
 
 
 def test_what_the_ring_no_longer_holds(parts):  # noqa: F811
     source = source_of(parts)
     session_of(source).prefill(list(range(3, 3 + 3 * CHUNK)))
-    looks, kept, complete = Looking(source), source.rows, source_of(parts, 1)
+    reader, kept, complete = AttentionRowsReader(source), source.rows, source_of(parts, 1)
     session_of(complete).prefill(source.tokens())
     assert kept == range(12 - RING, 12)
     expected = expected_map(whole_maps(complete), "layer-mean")
-    row, _ = ask(looks, "layer-mean", kept.start, "from")
+    row, _ = ask(reader, "layer-mean", kept.start, "from")
     np.testing.assert_allclose(row, expected[kept.start], atol=1e-5)
-    column, message = ask(looks, "layer-mean", 1, "to")
+    column, message = ask(reader, "layer-mean", 1, "to")
     assert message == f"of the tokens that follow, {kept.start} to 11 are told"
     assert not column[: kept.start].any()
     np.testing.assert_allclose(column[kept.start :], expected[kept.start :, 1], atol=1e-5)
     with pytest.raises(RequestError, match="token 4 looks is no longer known: of 5 to 11 it is"):
-        looks.look(ReadAttentionRows(1, 4, "from", "layer-mean"))
+        reader.read(ReadAttentionRows(1, 4, "from", "layer-mean"))
     with pytest.raises(RequestError, match="those of the first 5 are no longer kept"):
-        looks.look(ReadAttentionRows(1, 11, "from", "rollout"))
+        reader.read(ReadAttentionRows(1, 11, "from", "rollout"))
 
 
 def test_a_column_is_cut_where_it_would_take_too_long(parts, monkeypatch):  # noqa: F811
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
     monkeypatch.setattr(attention_rows, "COLUMN_PAIRS", 4 * 12 * 3)
-    column, message = ask(Looking(source), "layer-mean", 2, "to")
+    column, message = ask(AttentionRowsReader(source), "layer-mean", 2, "to")
     assert np.flatnonzero(column).tolist() == [2, 3, 4]
     assert message == "of the tokens that follow, 2 to 4 are told"
 
@@ -154,7 +154,7 @@ def test_a_column_is_cut_where_it_would_take_too_long(parts, monkeypatch):  # no
 def test_looks_that_cannot_be(parts, monkeypatch):  # noqa: F811
     source = source_of(parts, 1)
     session_of(source).prefill([5, 6, 7])
-    looks = Looking(source)
+    reader = AttentionRowsReader(source)
     for look, message in (
         (
             ReadAttentionRows(1, 3, "from", "layer-mean"),
@@ -166,17 +166,19 @@ def test_looks_that_cannot_be(parts, monkeypatch):  # noqa: F811
         (ReadAttentionRows(1, 0, "to", "heads"), "no head is chosen"),
     ):
         with pytest.raises(RequestError, match=message):
-            looks.look(look)
+            reader.read(look)
     monkeypatch.setattr(attention_rows, "ROLLOUT_BYTES", 2 * 2 * 2 * 4)
     with pytest.raises(RequestError, match="the text has 3 tokens, and 0 MiB are enough for 2"):
-        Looking(source).look(ReadAttentionRows(1, 2, "from", "rollout"))
+        AttentionRowsReader(source).read(ReadAttentionRows(1, 2, "from", "rollout"))
 
 
 def test_without_queries(tiny_llama):
     with running(tiny_llama, exact(query_budget=0)) as runner:
         runner.session.prefill([5, 6, 7])
         with pytest.raises(RequestError, match="memory budget is 0"):
-            Looking(runner.attention).look(ReadAttentionRows(1, 1, "from", "layer-mean"))
+            AttentionRowsReader(runner.attention).read(
+                ReadAttentionRows(1, 1, "from", "layer-mean")
+            )
 
 
 def test_through_the_engine(tiny_llama):
@@ -221,7 +223,7 @@ def test_a_defect_ends_the_look_and_nothing_else(monkeypatch, tiny_llama):
     client.load(tiny_llama)
     client.ask(1)
     with monkeypatch.context() as patch:
-        patch.setattr(Looking, "look", fail)
+        patch.setattr(AttentionRowsReader, "look", fail)
         client.send(ReadAttentionRows(2, 1, "from", "layer-mean"))
         assert "planted" in next_error(client)
     assert client.ask(3)[0].stop_reason == "length"
