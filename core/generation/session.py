@@ -115,7 +115,7 @@ class Session:
         if gains != self.gains:
             self._gains.write(gains)
             self._gains.current = gains
-            self._rows.touch()
+            self._rows.gains_changed()
         kept = self.cache.good(None, gains) if throughout else len(self.cache)
         if kept < len(self.cache):
             self._keep_copy(kept)

@@ -46,6 +46,6 @@ class CommittedRows:
         """Equal tokens may have other keys from now on."""
         self.state = replace(self.state, version=self.state.version + 1, epoch=self.state.epoch + 1)
 
-    def touch(self) -> None:
-        """What is computed of the same rows is another: the gains changed."""
+    def gains_changed(self) -> None:
+        """What the rows are used for is computed with other gains from now on."""
         self.state = replace(self.state, version=self.state.version + 1)
