@@ -2,6 +2,7 @@
 # make test   set up what is missing and pass the tests
 # make check  everything a change must pass: format, lint, types, layers, tests
 # make fuzz   50,000 malformed inputs over every door of the program, in processes with limits
+# make sanitize  the C++ kernels under AddressSanitizer and UBSan, the thread pool under ThreadSanitizer
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
 # make bench-vulkan  the same on Vulkan's device; building llama.cpp for it takes glslc
@@ -14,9 +15,9 @@ IN_PARALLEL := -n auto --dist loadfile
 
 SOURCES := CMakeLists.txt $(shell find kernels_cpp kernels_glsl -type f)
 PYTHON_FILES := llm_lite core desktop tests tools assets
-CPP_FILES := $(shell find kernels_cpp tests/cross -name '*.cpp' -o -name '*.h')
+CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: run setup setup-test test check lint format tour fuzz bench bench-avx2 bench-vulkan clean
+.PHONY: run setup setup-test test check lint format tour fuzz sanitize bench bench-avx2 bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -54,6 +55,9 @@ format: setup-test
 
 fuzz: setup-test
 	$(BIN)/python -m tests.fuzz --count 50000 --jobs 2
+
+sanitize: setup-test
+	$(BIN)/python -m tests.sanitize
 
 # Us against llama.cpp, which is built first: minutes, and 8 GB of disk for Gemma 3n's shapes. For a
 # quiet machine.
