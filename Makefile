@@ -4,6 +4,7 @@
 # make fuzz   50,000 malformed inputs over every door of the program, in processes with limits
 # make wheel-test   build the wheel, install it into an environment of its own, run it: minutes
 # make recipes  follow the recipes of CONTRIBUTING.md in a copy that is built: minutes
+# make sanitize  the C++ kernels under AddressSanitizer and UBSan, the thread pool under ThreadSanitizer
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
 # make bench-vulkan  the same on Vulkan's device; building llama.cpp for it takes glslc
@@ -16,9 +17,9 @@ IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 SOURCES := CMakeLists.txt $(shell find kernels_cpp kernels_glsl -type f)
 PYTHON_FILES := llm_lite core desktop tests tools
-CPP_FILES := $(shell find kernels_cpp tests/cross -name '*.cpp' -o -name '*.h')
+CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: run setup setup-test test check lint format tour fuzz wheel-test recipes bench bench-avx2 bench-vulkan clean
+.PHONY: run setup setup-test test check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -62,6 +63,9 @@ wheel-test: setup-test
 
 recipes: setup-test
 	$(BIN)/python -m pytest tests/recipes -m ""
+
+sanitize: setup-test
+	$(BIN)/python -m tests.sanitize
 
 # Us against llama.cpp, which is built first: minutes, and 8 GB of disk for Gemma 3n's shapes. For a
 # quiet machine.

@@ -60,6 +60,7 @@ done
 if [ "$mode" = --test ]; then
   have_layer || missing="$missing vulkan-validationlayers"
   command -v Xvfb >/dev/null 2>&1 || missing="$missing xvfb"
+  command -v g++ >/dev/null 2>&1 || missing="$missing g++" # brings the sanitizers
 fi
 [ -n "$missing" ] || exit 0
 

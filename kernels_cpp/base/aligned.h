@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
-#if defined(__unix__) || defined(__APPLE__)
+// A sanitizer knows where memory from the heap ends, and nothing of pages (tests/sanitize/).
+#if (defined(__unix__) || defined(__APPLE__)) && !defined(LLM_BUFFERS_ON_HEAP)
+#define LLM_BUFFERS_ARE_PAGES
 #include <sys/mman.h>
 #endif
 
@@ -15,18 +17,19 @@ namespace llm {
 
 constexpr size_t kCacheLine = 64;  // bytes
 
-#if defined(__unix__) || defined(__APPLE__)
+#if defined(LLM_BUFFERS_ARE_PAGES)
 
 // Pages of its own: untouched until first use, so that a long KV cache costs what it holds, and
 // back with the system at once. calloc does so only until blocks as large have been freed.
 inline void* take_zeroed(size_t bytes) {
+  if (bytes == 0) bytes = 1;  // mmap refuses none
   void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) throw std::bad_alloc();
   return block;
 }
 
 inline void give_back(void* block, size_t bytes) {
-  if (block != nullptr) munmap(block, bytes);
+  if (block != nullptr) munmap(block, bytes == 0 ? 1 : bytes);
 }
 
 // Asks for large pages, of which a processor knows the places of more memory: a stream through
@@ -43,19 +46,19 @@ inline void wish_for_large_pages(void* block, size_t bytes) {
 inline void wish_for_large_pages(void*, size_t) {}
 
 inline void* take_zeroed(size_t bytes) {
-  void* block = std::calloc(bytes, 1);
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
+  return std::memset(::operator new(bytes, std::align_val_t{kCacheLine}), 0, bytes);
 }
 
-inline void give_back(void* block, size_t) { std::free(block); }
+inline void give_back(void* block, size_t) {
+  ::operator delete(block, std::align_val_t{kCacheLine});
+}
 
 #endif
 
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  explicit AlignedBuffer(size_t bytes) : block_(take_zeroed(bytes + kCacheLine)), size_(bytes) {}
+  explicit AlignedBuffer(size_t bytes) : block_(take_zeroed(bytes)), size_(bytes) {}
   AlignedBuffer(AlignedBuffer&& other) noexcept : block_(other.block_), size_(other.size_) {
     other.block_ = nullptr;
     other.size_ = 0;
@@ -65,15 +68,12 @@ class AlignedBuffer {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~AlignedBuffer() { give_back(block_, size_ + kCacheLine); }
+  ~AlignedBuffer() { give_back(block_, size_); }
 
-  uint8_t* data() const {
-    const auto address = reinterpret_cast<uintptr_t>(block_);
-    return reinterpret_cast<uint8_t*>((address + kCacheLine - 1) / kCacheLine * kCacheLine);
-  }
+  uint8_t* data() const { return static_cast<uint8_t*>(block_); }
   size_t size() const { return size_; }
   // Before its first use.
-  void wish_for_large_pages() { llm::wish_for_large_pages(block_, size_ + kCacheLine); }
+  void wish_for_large_pages() { llm::wish_for_large_pages(block_, size_); }
 
  private:
   void* block_ = nullptr;

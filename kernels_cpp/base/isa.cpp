@@ -105,6 +105,7 @@ const std::vector<Build>& builds() {
 #endif
 
 bool runs_here(const Build& build) {
+  if (build.table == nullptr) return false;
   const Features& have = cpu_features();
   return std::all_of(build.needs.begin(), build.needs.end(), [&](const std::string& need) {
     return std::find(have.begin(), have.end(), std::pair(need, true)) != have.end();

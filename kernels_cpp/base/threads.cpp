@@ -133,10 +133,14 @@ void ThreadPool::next_phase(int worker) {
   uint32_t tasks = phases_->next_phase();
   for (; tasks == 1; tasks = phases_->next_phase()) phases_->run_task(0, worker);
   unfinished_ = tasks;
-  if (tasks == 0) running_ = false;
-  const int shares = in_use_;
-  const auto edge = [&](int of) { return static_cast<uint32_t>(uint64_t{tasks} * of / shares); };
-  for (int i = 0; i < shares; ++i) ranges_[i].set({edge(i), edge(i + 1)});
+  if (tasks == 0) {
+    running_ =
+        false;  // from here on the caller may have begun the next work: its ranges are not ours
+  } else {
+    const int shares = in_use_;
+    const auto edge = [&](int of) { return static_cast<uint32_t>(uint64_t{tasks} * of / shares); };
+    for (int i = 0; i < shares; ++i) ranges_[i].set({edge(i), edge(i + 1)});
+  }
   ++phase_;
   wake_sleepers();
 }

@@ -8,6 +8,12 @@
 #include <thread>
 #include <vector>
 
+// What the threads agree by. A test puts its own in place (tests/sanitize/): one that lets other
+// threads run between two operations, or one without order.
+#ifndef LLM_POOL_ATOMIC
+#define LLM_POOL_ATOMIC std::atomic
+#endif
+
 namespace llm {
 
 class Phases {
@@ -38,7 +44,7 @@ class alignas(64) TaskRange {
     return {static_cast<uint32_t>(left), static_cast<uint32_t>(left >> 32)};
   }
 
-  std::atomic<uint64_t> left_{0};
+  LLM_POOL_ATOMIC<uint64_t> left_{0};
 };
 
 // Each thread has a share of a phase's tasks side by side, so that it reads memory in one stream,
@@ -67,12 +73,12 @@ class ThreadPool {
   void wait_for_change(uint64_t seen);
   void wake_sleepers();
 
-  alignas(64) std::atomic<uint64_t> phase_{0};  // grows when there are tasks, or no more work
-  alignas(64) std::atomic<uint32_t> unfinished_{0};
-  alignas(64) std::atomic<int> sleepers_{0};
-  std::atomic<int> in_use_;  // workers below it work
-  std::atomic<bool> running_{false};
-  std::atomic<bool> quit_{false};
+  alignas(64) LLM_POOL_ATOMIC<uint64_t> phase_{0};  // grows when there are tasks, or no more work
+  alignas(64) LLM_POOL_ATOMIC<uint32_t> unfinished_{0};
+  alignas(64) LLM_POOL_ATOMIC<int> sleepers_{0};
+  LLM_POOL_ATOMIC<int> in_use_;  // workers below it work
+  LLM_POOL_ATOMIC<bool> running_{false};
+  LLM_POOL_ATOMIC<bool> quit_{false};
   Phases* phases_ = nullptr;
   std::vector<TaskRange> ranges_;  // [threads]
   std::mutex mutex_;

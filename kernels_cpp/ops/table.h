@@ -1,13 +1,14 @@
-// The function tables: one namespace an instruction set, all from the same sources.
+// The function tables: one namespace an instruction set, all from the same sources. Null where a
+// build was left out (LLM_ISAS in CMakeLists.txt).
 #pragma once
 
 #include "plan/op.h"
 
 namespace llm {
 
-#define LLM_DECLARE_TABLE(isa) \
-  namespace isa {              \
-  KernelTable table();         \
+#define LLM_DECLARE_TABLE(isa)               \
+  namespace isa {                            \
+  KernelTable table() __attribute__((weak)); \
   }
 
 #if defined(__x86_64__)
