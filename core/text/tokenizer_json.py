@@ -1,4 +1,4 @@
-"""tokenizer.json: the vocabulary it holds, and an encoder that runs it as the library does.
+"""tokenizer.json: the vocabulary it holds, and an encoder that runs it with the library.
 
 Format: https://huggingface.co/docs/tokenizers. Which tokens control the model is decided here, and
 text never becomes one of them.
