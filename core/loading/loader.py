@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
+from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.kept_variants import open_weights
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
@@ -38,7 +40,9 @@ from llm_lite.core.plan.cache_layers import cache_bytes, cache_layers
 from llm_lite.core.plan.plan import Program, tensor_row_bytes
 from llm_lite.core.quant.modes import MODES, common_room, convert, mode_bytes, promoted
 from llm_lite.core.quant.tensor import TensorData, files_of
+from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.sandbox.process import sandbox
+from llm_lite.core.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
@@ -79,7 +83,8 @@ def open_model(
     later: bool = False,
 ) -> ModelFile:
     """Read a file's header, vocabulary and template; weights only to warn of bad ones, and `later`
-    only where nobody else will do it while the model is in use.
+    only where nobody else will do it while the model is in use. `later`, `start` is who waits for
+    the vocabulary and the template.
 
     FileError, UnsupportedError or RequestError where the source is not a model that we run.
     """
@@ -101,14 +106,27 @@ def _understood(
         warn(f"{file.path}: {note}")
     progress("reading the vocabulary", 0.1)
     model = read_model(file.metadata, file.tensors, file.path)
-    tokenizer = file.tokenizer(model.shape.vocabulary)
-    template = file.template(tokenizer)
-    tokenizer.begin()  # `start` waits for it
+    text = BackgroundWork(partial(_read_text, file, model.shape.vocabulary), "tokenizer")
+    try:
+        progress("checking the weights", 0.25)
+        if check_weights and not (later and file.checked_later):
+            _warn_of_bad_weights(file, model.on_disk, progress, warn)
+        if not later:
+            text.result()
+    except BaseException:
+        text.close()
+        raise
+    return ModelFile(file.path, file, model, text, file.nbytes)
+
+
+def _read_text(file: ModelSource, rows: int) -> tuple[Tokenizer, ChatTemplate]:
+    """On a thread of its own, beside the weights."""
+    with files_of(file.tensors.values()).unchanged():
+        tokenizer = file.tokenizer(rows)
+        template = file.template(tokenizer)
+        tokenizer.load()
     give_back()  # the text that a vocabulary was read from
-    progress("checking the weights", 0.25)
-    if check_weights and not (later and file.checked_later):
-        _warn_of_bad_weights(file, model.on_disk, progress, warn)
-    return ModelFile(file.path, file, model, tokenizer, template, file.nbytes)
+    return tokenizer, template
 
 
 def start(
@@ -134,6 +152,7 @@ def start(
         weights, unchecked = _convert(model_file, options.mode, progress)
         # The plan names the formats of the weights as they are now, not as the file has them.
         model = read_model(model_file.file.metadata, weights, model_file.path)
+        model_file.text.raise_failure()
         executor = backends.make_executor(
             choice,
             model,
@@ -142,12 +161,16 @@ def start(
             options.threads,
             lambda fraction: progress("preparing the executor", 0.6 + 0.4 * fraction),
         )
+        try:
+            model_file.text.result()
+        except BaseException:  # its tokenizer fails; cancelled
+            executor.close()
+            raise
     runner = _runner(model_file, options, choice, build, executor, weights, unchecked)
     try:
-        model_file.tokenizer.wait()
         runner.session.files.check()
         progress("ready", 1.0)
-    except BaseException:  # its tokenizer fails; cancelled; the files have changed meanwhile
+    except BaseException:  # cancelled; the files have changed meanwhile
         runner.close()
         raise
     return runner

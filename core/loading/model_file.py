@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.messages import Mode
 from llm_lite.core.models.model import Model
@@ -19,10 +20,18 @@ class ModelFile:
     path: Path
     file: ModelSource
     model: Model
-    tokenizer: Tokenizer
-    template: ChatTemplate
+    text: BackgroundWork[tuple[Tokenizer, ChatTemplate]]  # a large vocabulary takes seconds
     size: int  # bytes
     kept: dict[Mode, Path] = field(default_factory=dict)  # variants on disk
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.text.result()[0]
+
+    @property
+    def template(self) -> ChatTemplate:
+        return self.text.result()[1]
+
     def close(self) -> None:
+        self.text.close()
         self.file.close()

@@ -1,7 +1,7 @@
 """SentencePiece's BPE: merge the pair whose union scores highest, the leftmost of equals.
 
-The `tokenizers` library ranks pairs, not unions, and so differs where a token can be reached by
-two pairs; it would also need all pairs of the vocabulary searched while loading.
+Our own because the `tokenizers` library ranks pairs, not unions, and so gives other ids where
+tokens have equal scores; it would also need all pairs of the vocabulary searched while loading.
 Source: Kudo and Richardson, 2018, and `bpe_model.cc` of google/sentencepiece.
 """
 

@@ -75,14 +75,10 @@ class Tokenizer:
 
         return cls(*read_tokenizer(folder, rows))
 
-    def begin(self) -> None:
-        """Get ready to encode, on another thread."""
+    def load(self) -> None:
+        """What the first text would wait for else. FileError where it can never encode."""
         if isinstance(self._words, _ByteLevelEncoder):
-            self._words.begin()
-
-    def wait(self) -> None:
-        """Until it can encode. FileError where it never will."""
-        self._encode_words([""])
+            self._words.load()
 
     @property
     def vocab_size(self) -> int:
@@ -258,21 +254,27 @@ class _ByteLevelEncoder:
     """Byte-level BPE through the `tokenizers` library."""
 
     def __init__(self, vocabulary: Vocabulary, rule: Rule, control: frozenset[str]) -> None:
-        # What a user types must not become a control token by merging either.
-        ids = {t: i for i, t in enumerate(vocabulary.tokens) if t not in control}
-        pairs = (p for p in vocabulary.merges if control.isdisjoint((*p, "".join(p))))
-        parts = {
-            "ids": ids,
-            "merges": list(chain.from_iterable(pairs)),
-            "patterns": rule.patterns,
-            "whole_words": rule.whole_words,
-        }
-        data = json.dumps(parts).encode()
-        self._library = SandboxedEncoder(vocabulary.path, "load pairs", {}, data)
-        self._known_bytes = b"".join(_BYTE_OF[char] for char in _BYTE_OF if char in ids)
+        self._vocabulary, self._rule, self._control = vocabulary, rule, control
+        self._library = SandboxedEncoder(vocabulary.path, "load pairs", {}, self._parts)
+        single = (token for token in vocabulary.tokens if len(token) == 1 and token not in control)
+        self._known_bytes = b"".join(_BYTE_OF.get(char, b"") for char in single)
 
-    def begin(self) -> None:
-        self._library.begin()
+    def load(self) -> None:
+        self._library.load()
+
+    def _parts(self) -> bytes:
+        """The vocabulary as `core.text.sandbox.tokenizers` loads it."""
+        # What a user types must not become a control token by merging either.
+        tokens, control = self._vocabulary.tokens, self._control
+        merges = self._vocabulary.merges
+        pairs = (p for p in merges if control.isdisjoint((*p, "".join(p))))
+        parts = {
+            "ids": {token: i for i, token in enumerate(tokens) if token not in control},
+            "merges": list(chain.from_iterable(pairs)),
+            "patterns": self._rule.patterns,
+            "whole_words": self._rule.whole_words,
+        }
+        return json.dumps(parts).encode()
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         return self._library.encode_all([self._spelled(text) for text in texts])

@@ -7,4 +7,3 @@ void init_interpreter(pybind11::module_& module);
 void init_logits(pybind11::module_& module);
 void init_mapping(pybind11::module_& module);
 void init_quantizer(pybind11::module_& module);
-void init_tokenizer(pybind11::module_& module);

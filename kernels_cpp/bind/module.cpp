@@ -7,5 +7,4 @@ PYBIND11_MODULE(_cpp, module) {
   init_logits(module);
   init_mapping(module);
   init_quantizer(module);
-  init_tokenizer(module);
 }

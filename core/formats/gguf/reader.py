@@ -1,7 +1,8 @@
 """GGUF files (versions 2 and 3, little endian): metadata and tensors, mapped and not copied.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Nothing in the file is
-trusted: every count, length and offset is held against the file's size before it is used.
+trusted: every count, length and offset is held against the file's size before it is used. It is our
+own because the `gguf` package visits every vocabulary entry: seconds for SmolLM2, here 0.01 s.
 """
 
 from __future__ import annotations

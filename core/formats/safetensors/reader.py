@@ -1,7 +1,8 @@
 """Safetensors files, one or several shards with an index: named tensors, mapped and not copied.
 
 Format: https://github.com/huggingface/safetensors#format. Nothing in the files is trusted: every
-length and offset is held against the file's size before it is used.
+length and offset is held against the file's size before it is used. It is our own because the
+`safetensors` package copies each tensor that it gives to NumPy, and kernels read the map itself.
 """
 
 from __future__ import annotations

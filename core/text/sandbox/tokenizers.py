@@ -21,10 +21,11 @@ class LoadedTokenizers:
         self._loaded: OrderedDict[str, Tokenizer] = OrderedDict()
 
     def load_file(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
-        """A tokenizer.json: {"vocabulary", "added", "decoder", "byte_fallback", "around"}.
+        """A tokenizer.json: {"ids", "tokens", "added", "decoder", "byte_fallback", "around"}.
 
-        "vocabulary" is token -> id, "added" a list of (id, text, whether it is special), "around"
-        the ids that the file puts around a text.
+        "ids" is the largest id and one, "tokens" those below `most_ids` by id (None: there is
+        none), "added" a list of (id, text, whether it is special), "around" the ids that the file
+        puts around a text.
         """
         library = Tokenizer.from_buffer(data)
         library.no_truncation()
@@ -35,8 +36,14 @@ class LoadedTokenizers:
             raise ValueError(f"it has {len(vocabulary)} tokens")
         added = library.get_added_tokens_decoder().items()
         decoder = library.decoder
+        count = max(vocabulary.values(), default=-1) + 1
+        tokens: list[str | None] = [None] * min(count, request["most_ids"])
+        for token, number in vocabulary.items():
+            if number < len(tokens):
+                tokens[number] = token
         described = {
-            "vocabulary": vocabulary,
+            "ids": count,
+            "tokens": tokens,
             "added": [(number, token.content, token.special) for number, token in added],
             "decoder": "" if decoder is None else decoder.__getstate__().decode(),
             "byte_fallback": bool(getattr(library.model, "byte_fallback", False)),

@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 
@@ -157,8 +159,53 @@ def test_a_cache_beyond_all_memory(write, backend):
         pass
 
 
-@pytest.mark.parametrize("at", [0.0, 0.2, 0.26, 0.4, 0.99])
-def test_cancelling_anywhere_lets_everything_go(tiny_llama, monkeypatch, at):
+def held_back(monkeypatch):
+    """A vocabulary that is read as soon as the returned event is set."""
+    go_on, read = threading.Event(), loader._read_text
+
+    def late(*arguments):
+        go_on.wait()
+        return read(*arguments)
+
+    monkeypatch.setattr(loader, "_read_text", late)
+    return go_on
+
+
+def test_the_vocabulary_is_read_beside_the_weights(tiny_llama, monkeypatch):
+    go_on = held_back(monkeypatch)
+    closed_and_made(monkeypatch, go_on.set)
+    file = loader.open_model(str(tiny_llama), ignore, print, later=True)
+    runner = loader.start(file, exact(), None, ignore)
+    assert go_on.is_set(), "the executor is there before the vocabulary"
+    assert runner.model_file.tokenizer.encode("the")
+    runner.close()
+    file.close()
+
+
+def test_a_tokenizer_that_failed_before_the_weights_were_read(write, monkeypatch):
+    _, made = closed_and_made(monkeypatch)
+    path = write({"tokenizer.ggml.pre": "klingon"})
+    file = loader.open_model(str(path), ignore, print, later=True)
+    for attempt in (file.text.result, lambda: loader.start(file, exact(), None, ignore)):
+        with pytest.raises(UnsupportedError, match="'klingon'"):
+            attempt()
+    assert not made
+    file.close()
+
+
+def test_a_tokenizer_that_fails_after_the_weights_were_read(write, monkeypatch):
+    go_on = held_back(monkeypatch)
+    closed, made = closed_and_made(monkeypatch, go_on.set)
+    path = write({"tokenizer.ggml.pre": "klingon"})
+    file = loader.open_model(str(path), ignore, print, later=True)
+    with pytest.raises(UnsupportedError, match="'klingon'"):
+        loader.start(file, exact(), None, ignore)
+    assert closed == made and len(made) == 1
+    file.close()
+
+
+def closed_and_made(monkeypatch, then=lambda: None):
+    """Executors, as they are made and closed from now on; `then` is called when one is made."""
     closed, made = [], []
     make = backends.make_executor
 
@@ -167,9 +214,16 @@ def test_cancelling_anywhere_lets_everything_go(tiny_llama, monkeypatch, at):
         close = executor.close
         executor.close = lambda: (closed.append(executor), close())
         made.append(executor)
+        then()
         return executor
 
     monkeypatch.setattr(backends, "make_executor", watched)
+    return closed, made
+
+
+@pytest.mark.parametrize("at", [0.0, 0.2, 0.26, 0.4, 0.99])
+def test_cancelling_anywhere_lets_everything_go(tiny_llama, monkeypatch, at):
+    closed, made = closed_and_made(monkeypatch)
 
     def progress(stage, fraction):
         if fraction >= at:

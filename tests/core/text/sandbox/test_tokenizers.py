@@ -65,6 +65,19 @@ def test_a_tokenizer_outlives_the_process_that_runs_it():
     assert [tokenizer.encode(text) for text in TEXTS] == before
 
 
+def test_a_file_is_read_again_for_another_process_unless_it_changed(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(tokenizer_json(300)))
+    tokenizer = Tokenizer.from_huggingface(tmp_path, 300)
+    before = [tokenizer.encode(text) for text in TEXTS]
+    sandbox().close()
+    assert [tokenizer.encode(text) for text in TEXTS] == before
+    sandbox().close()
+    path.write_text(json.dumps(tokenizer_json(290)))
+    with pytest.raises(FileError, match=r"tokenizer\.json: has changed since it was loaded"):
+        tokenizer.encode("hello")
+
+
 def test_more_tokenizers_than_are_kept():
     made = [Tokenizer.from_gguf(tokenizer_metadata(300 + i), "model.gguf") for i in range(7)]
     first = [tokenizer.encode("hello world") for tokenizer in made]

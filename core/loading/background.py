@@ -1,0 +1,49 @@
+"""Work on a thread of its own, beside what the starter does meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+from llm_lite.core.text.sandbox.process import cancelled_by, give_up_when_cancelled
+
+Result = TypeVar("Result")
+
+_POLL_SECONDS = 0.02  # how long a cancellation may go unnoticed
+
+
+class BackgroundWork(Generic[Result]):
+    """Begins at once. For any thread; what the work throws, `result` throws."""
+
+    def __init__(self, work: Callable[[], Result], name: str) -> None:
+        self._work = work
+        self._future: Future[Result] = Future()
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def result(self) -> Result:
+        """Waits for it; CancelledError as `cancelled_by` has it for the thread that asks."""
+        while not self._future.done():
+            self._thread.join(_POLL_SECONDS)
+            give_up_when_cancelled()
+        return self._future.result()
+
+    def raise_failure(self) -> None:
+        """What the work has thrown so far; waits for nothing."""
+        if self._future.done():
+            self._future.result()
+
+    def close(self) -> None:
+        """Nobody wants the result any more: requests to the sandbox end, and so does the thread."""
+        self._is_closed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with cancelled_by(self._is_closed.is_set):
+                self._future.set_result(self._work())
+        except BaseException as error:
+            self._future.set_exception(error)
