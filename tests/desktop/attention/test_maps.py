@@ -69,6 +69,14 @@ def test_growing_is_the_same_as_from_scratch(rig, on_device):
     assert_thumbnails(one, 2e-5)
 
 
+def test_growing_by_more_than_a_factor_of_two_halves_again_in_a_frame(rig):
+    one = rig(context=1024)
+    for count in (20, 700):
+        one.source.grow(count)
+        one.until_complete(thumbnails)
+    assert_thumbnails(one, 2e-5)
+
+
 @pytest.mark.parametrize("kept", [0, 1, 63, 64, 100])
 def test_a_changed_prefix_is_drawn_again(rig, kept):
     one = rig(context=300, layers=1)
