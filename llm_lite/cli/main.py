@@ -26,19 +26,19 @@ from llm_lite.core.text.sandbox.process import sandbox
 
 # Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
 _COMMANDS = {
-    "desktop": "llm_lite.cli.desktop",
-    "tour": "llm_lite.cli.tour",
-    "chat": "llm_lite.cli.chat",
-    "logits": "llm_lite.cli.logits",
-    "attention": "llm_lite.cli.attention",
-    "bench": "llm_lite.cli.bench",
-    "slice": "llm_lite.cli.slicing",
-    "synth": "llm_lite.cli.synth",
-    "perplexity": "llm_lite.cli.perplexity",
-    "models": "llm_lite.cli.models",
-    "doctor": "llm_lite.cli.doctor",
-    "quantize": "llm_lite.cli.quantize",
-    "verify": "llm_lite.cli.verify",
+    "desktop": "llm_lite.cli.commands.desktop",
+    "tour": "llm_lite.cli.commands.tour",
+    "chat": "llm_lite.cli.commands.chat",
+    "logits": "llm_lite.cli.commands.logits",
+    "attention": "llm_lite.cli.commands.attention",
+    "bench": "llm_lite.cli.commands.bench",
+    "slice": "llm_lite.cli.commands.slicing",
+    "synth": "llm_lite.cli.commands.synth",
+    "perplexity": "llm_lite.cli.commands.perplexity",
+    "models": "llm_lite.cli.commands.models",
+    "doctor": "llm_lite.cli.commands.doctor",
+    "quantize": "llm_lite.cli.commands.quantize",
+    "verify": "llm_lite.cli.commands.verify",
 }
 _LONGEST_ERROR = 400  # characters
 INTERRUPTED = interrupts.CODE

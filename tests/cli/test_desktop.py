@@ -17,7 +17,7 @@ def test_an_engine_that_never_ends_is_told(monkeypatch, capsys, ended, code, tol
         asked.append(arguments[:3])
         return ended
 
-    monkeypatch.setattr("llm_lite.cli.desktop.open_window", open_window)
+    monkeypatch.setattr("llm_lite.cli.commands.desktop.open_window", open_window)
     assert main(["desktop", "some.gguf", "--threads", "1"]) == code
     assert capsys.readouterr().err == told
     assert asked == [("some.gguf", EngineOptions(threads=1), SamplingOptions())]

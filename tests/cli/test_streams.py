@@ -159,7 +159,7 @@ def test_a_defect_is_a_sentence_and_its_traceback_is_kept(capsys, monkeypatch, t
         raise error
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("llm_lite.cli.models.run", fail)
+    monkeypatch.setattr("llm_lite.cli.commands.models.run", fail)
     assert main(["models", "list"]) == endings.DEFECT
     text = sentence(capsys)
     assert "an internal error, please report it: " + type(error).__name__ in text
@@ -187,7 +187,7 @@ def test_what_the_system_refuses(capsys, monkeypatch, error, expected):
     def fail(arguments):
         raise error
 
-    monkeypatch.setattr("llm_lite.cli.models.run", fail)
+    monkeypatch.setattr("llm_lite.cli.commands.models.run", fail)
     assert main(["models", "list"]) == 1
     assert expected in sentence(capsys)
 

@@ -32,7 +32,7 @@ def prepare() -> None:
     for name in (
         "llm_lite.core.exec.cpu.executor",
         "llm_lite.core.exec.reference",
-        "llm_lite.cli.logits",
+        "llm_lite.cli.commands.logits",
     ):
         import_module(name)
     sum_exp(np.zeros(2, np.float32))

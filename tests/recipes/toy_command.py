@@ -6,7 +6,7 @@ from tests.recipes.recipe import Edits
 
 COMMAND = "toy"
 EDITS: Edits = {
-    "llm_lite/cli/toy.py": '''"""`llm-lite toy`: a word, several times."""
+    "llm_lite/cli/commands/toy.py": '''"""`llm-lite toy`: a word, several times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 ''',
     "llm_lite/cli/main.py": {
-        '"verify": "llm_lite.cli.verify"': '    "toy": "llm_lite.cli.toy",\n',
+        '"verify": "llm_lite.cli.commands.verify"': '    "toy": "llm_lite.cli.commands.toy",\n',
         "_machine(commands, engine)": "    _toy(commands)\n",
         "use SRC's files instead": """
 

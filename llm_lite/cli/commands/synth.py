@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from llm_lite.cli.slicing import Percent
+from llm_lite.cli.commands.slicing import Percent
 from llm_lite.cli.terminal.output import show
 from llm_lite.core.convert.synthetic import write_synthetic
 from llm_lite.core.errors import RequestError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from llm_lite.cli.slicing import Percent
+from llm_lite.cli.commands.slicing import Percent
 from llm_lite.cli.terminal.output import show, show_json, warn
 from llm_lite.core.loading.file_check import Verdict, verify_model
 

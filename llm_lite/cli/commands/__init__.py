@@ -1,0 +1,1 @@
+"""The subcommands, a file each: `run(arguments)` carries it out and returns the exit code."""
