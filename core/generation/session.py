@@ -263,10 +263,6 @@ class Session:
         self._forget_queries()
         return length
 
-    def usable_at(self, position: int) -> bool:
-        """Whether the token at the position can be run again: rings lose what is old."""
-        return self.cache.usable(position)
-
     def _prefill_plan(self, prompt: Sequence[int], reading: PrefillOptions) -> PrefillPlan:
         usual = self.cache.good(*self._wanted(reading))
         rule = reading.overflow, reading.head, self.context

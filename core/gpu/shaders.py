@@ -85,10 +85,6 @@ def interface_of(name: str) -> Interface:
     return reflect(load_spirv(name))
 
 
-def has_spirv(name: str) -> bool:
-    return (_spirv_folder() / f"{name}.spv").is_file()
-
-
 @lru_cache(maxsize=1)
 def _spirv_folder() -> Path:
     spec = importlib.util.find_spec("llm_lite_kernels")

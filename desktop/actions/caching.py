@@ -55,12 +55,12 @@ class TakeUpCache:
 
 
 @dataclass(frozen=True, slots=True)
-class LookAtMemory:
+class AskFreeMemory:
     """Find out how much memory the machine has free; the program does it."""
 
 
 CacheAction = (
-    ColorCache | PointAt | AskMeasure | SetOverflow | KeepCache | TakeUpCache | LookAtMemory
+    ColorCache | PointAt | AskMeasure | SetOverflow | KeepCache | TakeUpCache | AskFreeMemory
 )
 
 
@@ -112,7 +112,7 @@ def _unready(state: AppState) -> str:
     return "" if state.owners else "The cache is empty: there is nothing to keep yet."
 
 
-def nothing(action: LookAtMemory, state: AppState, now: float) -> Result:
+def nothing(action: AskFreeMemory, state: AppState, now: float) -> Result:
     return state, ()
 
 
@@ -123,5 +123,5 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetOverflow: set_overflow,
     KeepCache: keep,
     TakeUpCache: take_up,
-    LookAtMemory: nothing,
+    AskFreeMemory: nothing,
 }

@@ -110,11 +110,11 @@ def set_xray(action: SetXRay, state: AppState, now: float) -> Result:
         return state, ()
     if action.xray.at is None or not action.xray.shown:
         xray = replace(action.xray, at=None)
-        return replace(state, xray=xray, look=0, looked=None), ()
-    return look(state)
+        return replace(state, xray=xray, rows_request=0, attention_rows=None), ()
+    return ask_rows(state)
 
 
-def look(state: AppState) -> Result:
+def ask_rows(state: AppState) -> Result:
     """Ask again where the token under the pointer looks, if there is one."""
     xray, request = state.xray, state.next_step_request
     if xray.at is None:
@@ -123,7 +123,7 @@ def look(state: AppState) -> Result:
     heads = ((xray.layer, xray.head),) if xray.by == "head" else state.attention.locked
     if xray.by == "locked" and not heads:
         nothing = AttentionRows(0, xray.at, direction, (), NOTHING_LOCKED)
-        return replace(state, look=0, looked=nothing), ()
+        return replace(state, rows_request=0, attention_rows=nothing), ()
     asked = ReadAttentionRows(
         request,
         xray.at,
@@ -133,7 +133,7 @@ def look(state: AppState) -> Result:
         xray.layer,
         state.attention.exclude_first,
     )
-    return replace(state, look=request, next_step_request=request + 1), (asked,)
+    return replace(state, rows_request=request, next_step_request=request + 1), (asked,)
 
 
 def show_lens(action: ShowLens, state: AppState, now: float) -> Result:

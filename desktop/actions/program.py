@@ -150,7 +150,7 @@ def _set_attention(action: SetAttention, state: AppState, now: float) -> Result:
         action.choice.locked,
         action.choice.exclude_first,
     )
-    return inspecting.look(state) if other else (state, ())
+    return inspecting.ask_rows(state) if other else (state, ())
 
 
 def _export_attention(action: ExportAttention, state: AppState, now: float) -> Result:

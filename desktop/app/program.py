@@ -19,7 +19,7 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event
 from llm_lite.desktop.actions.act import Action, act, due
-from llm_lite.desktop.actions.caching import LookAtMemory
+from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.program import ChooseFile, ExportAttention, OpenModel
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
@@ -101,7 +101,7 @@ class Program:
             self.on_choose_file()
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
-        elif isinstance(action, LookAtMemory):
+        elif isinstance(action, AskFreeMemory):
             self.state = replace(self.state, memory_available=available_bytes())
         try:
             self.state, commands = act(action, self.state, time.monotonic())

@@ -102,7 +102,7 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         xray=state.xray.fit(event.model.layers, event.model.heads, state.model is None),
         owners=(),
         cache=CacheState(state.cache.by, state.cache.slots),
-        looked=None,
+        attention_rows=None,
         lens=Lens(),
         steering=Steering(),
         last_stats=None,
@@ -146,7 +146,7 @@ def _generation_started(event: GenerationStarted, state: AppState, now: float) -
         cache=cache_state.started(
             state.cache, event.prompt, event.reused_tokens, event.prompt_tokens
         ),
-        looked=None,
+        attention_rows=None,
     )
     return turns.with_turns(state)
 
@@ -178,7 +178,7 @@ def _conversation_read(event: ConversationRead, state: AppState, now: float) -> 
         positions=tuple(token.text for token in event.prompt),
         owners=tuple(_owner(token.message, reading.lead) for token in event.prompt),
         cache=cache_state.started(state.cache, event.prompt, 0, len(event.prompt)),
-        looked=None,
+        attention_rows=None,
     )
     return turns.with_turns(state)
 
@@ -235,7 +235,11 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
 
 
 def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppState:
-    return replace(state, look=0, looked=event) if event.request == state.look else state
+    return (
+        replace(state, rows_request=0, attention_rows=event)
+        if event.request == state.rows_request
+        else state
+    )
 
 
 def _maps_exported(event: MapsExported, state: AppState, now: float) -> AppState:
@@ -269,7 +273,7 @@ def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppS
         context_used=len(owners),
         cache=cache,
         attention=replace(state.attention, row=None),
-        looked=None,
+        attention_rows=None,
     )
 
 

@@ -218,8 +218,8 @@ class AppState:
     owners: tuple[int, ...] = ()  # by position: message, or TEMPLATE or SYSTEM
     cache: CacheState = field(default_factory=CacheState)
     xray: XRay = field(default_factory=XRay)
-    look: int = 0  # request whose answer is wanted
-    looked: AttentionRows | None = None
+    rows_request: int = 0  # the one whose answer is wanted
+    attention_rows: AttentionRows | None = None
     lens: Lens = field(default_factory=Lens)
     steering: Steering = field(default_factory=Steering)
     comparing: AnswerComparison | None = None

@@ -29,103 +29,103 @@ QUESTION = "Write a long story about a lighthouse keeper and the sea."
 PROMPT = "Write the beginning of a story about a lighthouse."
 
 
-def look_at_modes(robot: InputDriver, picture: Callable[[str], None]) -> None:
+def look_at_modes(driver: InputDriver, picture: Callable[[str], None]) -> None:
     """The panel's pages, then the runs, in the middle of the way and at their end."""
-    robot.click("tab.quantization")
-    _switch(robot, picture)
-    robot.click("quantization.measure")
-    robot.wait("the speed of the modes", _no_work, LIMIT)
-    _point(robot, "quantization.mode.int4")
+    driver.click("tab.quantization")
+    _switch(driver, picture)
+    driver.click("quantization.measure")
+    driver.wait("the speed of the modes", _no_work, LIMIT)
+    _point(driver, "quantization.mode.int4")
     picture("06-modes-measured")
-    _report(robot, picture)
-    robot.click("quantization.page.tensors")
-    robot.click("tensors.run")
-    robot.wait("the tensors", _no_work, LIMIT)
-    robot.leave()
+    _report(driver, picture)
+    driver.click("quantization.page.tensors")
+    driver.click("tensors.run")
+    driver.wait("the tensors", _no_work, LIMIT)
+    driver.leave()
     picture("06-modes-tensors")
-    robot.click("quantization.page.modes")
-    compare(robot, picture)
+    driver.click("quantization.page.modes")
+    compare(driver, picture)
 
 
-def _switch(robot: InputDriver, picture: Callable[[str], None]) -> None:
+def _switch(driver: InputDriver, picture: Callable[[str], None]) -> None:
     """To int8 while an answer is written, and back after it."""
-    options, sampling = robot.state.options, robot.state.sampling
-    robot.program.do(NewChat())
-    for notice in robot.state.notices:
-        robot.program.do(DismissNotice(notice.id))
-    robot.program.do(SetSampling(replace(sampling, max_new_tokens=ANSWER)))
-    robot.program.do(Send(QUESTION))
-    robot.wait("its beginning", _has_said(8), LIMIT)
-    robot.click("quantization.mode.int8")
-    robot.leave()
+    options, sampling = driver.state.options, driver.state.sampling
+    driver.program.do(NewChat())
+    for notice in driver.state.notices:
+        driver.program.do(DismissNotice(notice.id))
+    driver.program.do(SetSampling(replace(sampling, max_new_tokens=ANSWER)))
+    driver.program.do(Send(QUESTION))
+    driver.wait("its beginning", _has_said(8), LIMIT)
+    driver.click("quantization.mode.int8")
+    driver.leave()
     picture("06-modes-switching")
-    robot.wait("int8 in the middle of the answer", _in_mode("int8"), LIMIT)
-    said = len(robot.state.messages[-1].tokens)
-    robot.wait("some tokens more", _has_said(said + 12), LIMIT)
+    driver.wait("int8 in the middle of the answer", _in_mode("int8"), LIMIT)
+    said = len(driver.state.messages[-1].tokens)
+    driver.wait("some tokens more", _has_said(said + 12), LIMIT)
     picture("06-modes-switched")
-    robot.program.do(StopAnswer())
-    robot.wait("its end", lambda s: not s.busy, LIMIT)
-    robot.program.do(SetSampling(sampling))
-    robot.program.do(SetOptions(options))
-    robot.wait("the mode from before", lambda s: s.load is None, LIMIT)
+    driver.program.do(StopAnswer())
+    driver.wait("its end", lambda s: not s.busy, LIMIT)
+    driver.program.do(SetSampling(sampling))
+    driver.program.do(SetOptions(options))
+    driver.wait("the mode from before", lambda s: s.load is None, LIMIT)
 
 
-def _report(robot: InputDriver, picture: Callable[[str], None]) -> None:
+def _report(driver: InputDriver, picture: Callable[[str], None]) -> None:
     """Two modes against fp32 on the beginning of the sample."""
-    robot.click("quantization.page.report")
-    stats = robot.state.last_stats
+    driver.click("quantization.page.report")
+    stats = driver.state.last_stats
     slow = stats is not None and stats.prefill_tok_s < SLOW
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sample.txt"
         write_file(path, SAMPLE.read_bytes()[: SLOW_BYTES if slow else BYTES])
         tested: tuple[Mode, ...] = ("int4",) if slow else ("int8", "int4")
         for mode in tested:
-            _choose(robot, tested=mode, reference="fp32", path=str(path))
-            robot.click("report.run")
-            robot.wait("the report", _no_work, LIMIT)
-        _choose(robot, path="")
-    robot.leave()
+            _choose(driver, tested=mode, reference="fp32", path=str(path))
+            driver.click("report.run")
+            driver.wait("the report", _no_work, LIMIT)
+        _choose(driver, path="")
+    driver.leave()
     picture("06-modes-report")
-    _point(robot, "report.table")
-    robot.wheel(-30.0)
-    robot.leave()
+    _point(driver, "report.table")
+    driver.wheel(-30.0)
+    driver.leave()
     picture("06-modes-report-plots")
-    _point(robot, "view.quantization")
-    robot.wheel(60.0)
+    _point(driver, "view.quantization")
+    driver.wheel(60.0)
 
 
-def compare(robot: InputDriver, picture: Callable[[str], None]) -> None:
+def compare(driver: InputDriver, picture: Callable[[str], None]) -> None:
     """fp32 and int4 on one prompt."""
-    robot.click("quantization.compare")
-    robot.leave()
+    driver.click("quantization.compare")
+    driver.leave()
     picture("06-runs-empty")
-    runs = _runs(robot.state.options)
-    _choose(robot, runs=runs, prompt=PROMPT, greedy=True, length=TOKENS)
-    robot.click("runs.start")
-    robot.leave()
-    robot.wait("both runs", _run_tokens(TOKENS // 3), LIMIT)
+    runs = _runs(driver.state.options)
+    _choose(driver, runs=runs, prompt=PROMPT, greedy=True, length=TOKENS)
+    driver.click("runs.start")
+    driver.leave()
+    driver.wait("both runs", _run_tokens(TOKENS // 3), LIMIT)
     picture("06-runs-writing")
-    robot.wait("the comparison", _no_work, LIMIT)
-    robot.leave()
+    driver.wait("the comparison", _no_work, LIMIT)
+    driver.leave()
     picture("06-runs")
-    point_at_parting(robot)
+    point_at_parting(driver)
     picture("06-runs-token")
-    robot.leave()
+    driver.leave()
 
 
-def leave(robot: InputDriver) -> None:
-    robot.program.do(ShowRuns(False))
-    robot.frames(2)
+def leave(driver: InputDriver) -> None:
+    driver.program.do(ShowRuns(False))
+    driver.frames(2)
 
 
-def point_at_parting(robot: InputDriver) -> None:
+def point_at_parting(driver: InputDriver) -> None:
     """The bar of the strip where the runs part, or the last one."""
-    held = robot.state.quantization.comparison
+    held = driver.state.quantization.comparison
     if held is None or not held.forced:
         raise InputDriverError("the comparison has no tokens to point at")
     at = held.parting if held.parting is not None else len(held.forced) - 1
-    robot.point(f"runs.bar.{min(at, len(held.forced) - 1)}")
-    robot.frames(3)
+    driver.point(f"runs.bar.{min(at, len(held.forced) - 1)}")
+    driver.frames(3)
 
 
 def _runs(options: EngineOptions) -> tuple[EngineOptions, EngineOptions]:
@@ -133,16 +133,16 @@ def _runs(options: EngineOptions) -> tuple[EngineOptions, EngineOptions]:
     return replace(options, mode=a), replace(options, mode=b)
 
 
-def _choose(robot: InputDriver, **changes: object) -> None:
-    choices = replace(robot.state.quantization.choices, **changes)  # type: ignore[arg-type]
-    robot.program.do(SetQuantization(choices))
-    robot.frames(2)
+def _choose(driver: InputDriver, **changes: object) -> None:
+    choices = replace(driver.state.quantization.choices, **changes)  # type: ignore[arg-type]
+    driver.program.do(SetQuantization(choices))
+    driver.frames(2)
 
 
-def _point(robot: InputDriver, name: str) -> None:
-    x0, y0, x1, y1 = robot.rect(name)
+def _point(driver: InputDriver, name: str) -> None:
+    x0, y0, x1, y1 = driver.rect(name)
     imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
-    robot.frames(3)
+    driver.frames(3)
 
 
 def _no_work(state: AppState) -> bool:

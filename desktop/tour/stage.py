@@ -78,7 +78,7 @@ class Stage:
         self.program, self.device = self._backstage.program, self._backstage.device
         self._screen = self._backstage.screen
         self.program.on_event = self._note
-        self.robot = InputDriver(self.program, self._draw)
+        self.driver = InputDriver(self.program, self._draw)
 
     def play(self, source: str | None, prompt: str, engine: Any) -> None:
         self._begin(source, engine)
@@ -99,42 +99,42 @@ class Stage:
             engine = Engine
         self._engine = engine(self.device, lambda: None)
         self.program.start(self._engine)
-        self.robot.frames()
+        self.driver.frames()
         self._picture("01-loading")
 
     def _ask(self, prompt: str) -> None:
-        robot = self.robot
-        robot.click("chat.input")
-        robot.type(prompt)
-        robot.wait("the model", lambda s: s.load is None, LOAD_LIMIT, pace=0.0)
-        if self.robot.state.model is None:
-            problems = [notice.text for notice in self.robot.state.notices]
+        driver = self.driver
+        driver.click("chat.input")
+        driver.type(prompt)
+        driver.wait("the model", lambda s: s.load is None, LOAD_LIMIT, pace=0.0)
+        if self.driver.state.model is None:
+            problems = [notice.text for notice in self.driver.state.notices]
             raise LlmLiteError(problems[-1] if problems else "the model could not be loaded")
-        robot.click("chat.send")
-        robot.wait("the first token", _has_tokens(1), ANSWER_LIMIT)
+        driver.click("chat.send")
+        driver.wait("the first token", _has_tokens(1), ANSWER_LIMIT)
         self._decode()
         self.program.state = with_lists(self.program.state, lists())
-        robot.leave()
+        driver.leave()
         self._picture("03-answer")
         self._phase = "idle"
         end = time.monotonic() + IDLE_SECONDS
-        robot.wait("a while", lambda s: time.monotonic() > end, ANSWER_LIMIT)
+        driver.wait("a while", lambda s: time.monotonic() > end, ANSWER_LIMIT)
         self._phase = ""
 
     def _decode(self) -> None:
         before = self._recorded_by_engine()
-        self.robot.wait("some tokens", _has_tokens(24), ANSWER_LIMIT)
+        self.driver.wait("some tokens", _has_tokens(24), ANSWER_LIMIT)
         self._picture("02-writing")
-        self.robot.wait("the answer", lambda s: not s.busy, ANSWER_LIMIT)
+        self.driver.wait("the answer", lambda s: not s.busy, ANSWER_LIMIT)
         self.measured.recorded_during_decode = self._recorded_by_engine() - before
-        self.answer = self.robot.state.messages[-1]
+        self.answer = self.driver.state.messages[-1]
         self._check(self.answer)
 
     def _check(self, answer: Message) -> None:
         """All that follows looks into the answer."""
         said = len(answer.tokens)
         if said < LEAST_ANSWER:
-            problems = [notice.text for notice in self.robot.state.notices]
+            problems = [notice.text for notice in self.driver.state.notices]
             why = problems[-1] if problems else "ask something else with --prompt"
             raise LlmLiteError(
                 f"the tour needs an answer of at least {LEAST_ANSWER} tokens, this model's has "
@@ -147,62 +147,62 @@ class Stage:
 
     def _look_around(self) -> None:
         """Every view and every popover, then the light theme."""
-        robot = self.robot
+        driver = self.driver
         for view in VIEWS[1:]:
-            robot.click(f"tab.{view.name}")
-            robot.leave()
+            driver.click(f"tab.{view.name}")
+            driver.leave()
             if view.name == "lens":
-                robot.wait("the lens", lambda s: s.lens.result is not None, ANSWER_LIMIT)
+                driver.wait("the lens", lambda s: s.lens.result is not None, ANSWER_LIMIT)
             self._picture(f"04-{view.name}")
         self._look_at_a_step()
         self._look_at_attention()
-        look_inside(robot, self._picture, lambda: self._figure("text"))
-        look_at_cache(robot, self._picture)
-        look_at_modes(robot, self._picture)
-        leave(robot)
-        robot.click("tab.attention")
-        robot.click("tab.performance")
+        look_inside(driver, self._picture, lambda: self._figure("text"))
+        look_at_cache(driver, self._picture)
+        look_at_modes(driver, self._picture)
+        leave(driver)
+        driver.click("tab.attention")
+        driver.click("tab.performance")
         for panel in PANELS:
             self._popover(f"rail.{panel.name}", panel.name)
         self._popover("status.executor", "executor")
-        robot.click("rail.theme")
-        robot.leave()
+        driver.click("rail.theme")
+        driver.leave()
         self._picture("06-light")
-        robot.click("rail.new_chat")
-        for notice in robot.state.notices:
-            robot.click(f"notice.{notice.id}.close")
-        robot.leave()
+        driver.click("rail.new_chat")
+        for notice in driver.state.notices:
+            driver.click(f"notice.{notice.id}.close")
+        driver.leave()
         self._picture("07-new-chat-light")
 
     def _look_at_a_step(self) -> None:
         """Where the time of a token goes; the pointer on the products of the vocabulary."""
-        robot = self.robot
-        robot.click("tab.performance")
-        robot.point("view.performance")  # the rates of a fast model are not drawn
-        robot.wheel(-6)
-        robot.click("step.measure")
-        robot.wait("a profile", lambda s: s.quantization.profile is not None, 120)
-        robot.wait("rest", lambda s: s.quantization.work is None, 120)
-        robot.frames(3)
-        robot.point("step.logits")
+        driver = self.driver
+        driver.click("tab.performance")
+        driver.point("view.performance")  # the rates of a fast model are not drawn
+        driver.wheel(-6)
+        driver.click("step.measure")
+        driver.wait("a profile", lambda s: s.quantization.profile is not None, 120)
+        driver.wait("rest", lambda s: s.quantization.work is None, 120)
+        driver.frames(3)
+        driver.point("step.logits")
         self._picture("04-step")
-        robot.wheel(60)  # back to the rates, which now know what memory allows
-        robot.leave()
-        robot.frames(3)
+        driver.wheel(60)  # back to the rates, which now know what memory allows
+        driver.leave()
+        driver.frames(3)
         self._picture("04-performance-limit")
 
     def _look_at_attention(self) -> None:
         """The grid, a head under the pointer, two locked ones, and the large view."""
-        robot = self.robot
-        robot.click("tab.attention")
-        robot.click("tab.head")
+        driver = self.driver
+        driver.click("tab.attention")
+        driver.click("tab.head")
         heads = [f"{layer}.{head}" for layer, head in self._known(FIGURED[:2])]
-        robot.point(f"attention.{heads[0]}")
+        driver.point(f"attention.{heads[0]}")
         self._complete()
         self._picture("04-attention-hover")
         for head in heads:
-            robot.click(f"attention.{head}")
-        robot.leave()
+            driver.click(f"attention.{head}")
+        driver.leave()
         self._complete()
         self._picture("04-attention-heads")
         self._choose(large=True, row=max(self._maps().length - 8, 0))
@@ -210,7 +210,7 @@ class Stage:
         self._choose(row=None)
         self._zoom(f"head.{heads[0]}")
         self._picture("04-attention-zoomed")
-        robot.click("head.all")
+        driver.click("head.all")
         self._choose(large=False)
         self._choose(locked=self._known(FIGURED))
         self._figure("grid")
@@ -219,8 +219,8 @@ class Stage:
 
     def _zoom(self, name: str) -> None:
         """Down to single tokens, with their words on the axes, and the pointer on a cell."""
-        self.robot.point(name)
-        self.robot.wheel(13.0)
+        self.driver.point(name)
+        self.driver.wheel(13.0)
         self._complete()
 
     def _known(self, heads: tuple[Head, ...]) -> tuple[Head, ...]:
@@ -234,15 +234,15 @@ class Stage:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{view}.png"
             self.program.do(ExportAttention(view, "png", str(path)))
-            self.robot.wait("the figure", lambda s: path.exists(), MAPS_LIMIT)
+            self.driver.wait("the figure", lambda s: path.exists(), MAPS_LIMIT)
             self._pictures[f"13-figure-{view}"] = read_png(path)
-        for notice in self.robot.state.notices:
+        for notice in self.driver.state.notices:
             self.program.do(DismissNotice(notice.id))
 
     def _choose(self, **changes: Any) -> None:
         choice = replace(self.program.state.attention, **changes)
         self.program.do(SetAttention(choice))
-        self.robot.frames(2)
+        self.driver.frames(2)
         self._complete()
 
     def _maps(self) -> AttentionMaps:
@@ -250,30 +250,30 @@ class Stage:
 
     def _complete(self) -> None:
         """Draw until the maps on the screen are complete."""
-        self.robot.frames(4)
-        self.robot.wait("the maps", lambda s: not self._maps().pending, MAPS_LIMIT, pace=0.0)
-        self.robot.frames(2)
+        self.driver.frames(4)
+        self.driver.wait("the maps", lambda s: not self._maps().pending, MAPS_LIMIT, pace=0.0)
+        self.driver.frames(2)
 
     def _popover(self, opener: str, name: str) -> None:
-        self.robot.click(opener)
-        self.robot.rect(name)
-        self.robot.leave()
+        self.driver.click(opener)
+        self.driver.rect(name)
+        self.driver.leave()
         self._picture(f"05-{name}")
-        self.robot.click(f"{name}.close")
+        self.driver.click(f"{name}.close")
 
     def _ask_in_korean(self) -> None:
         """At 13 pixels, with the keyboard alone; small models know no Korean but can repeat it."""
         from imgui_bundle import imgui
 
-        robot = self.robot
+        driver = self.driver
         self.program.do(SetFontSize(13))
         self.program.do(SetSampling(EXACT))
-        robot.frames(2)
-        robot.press(imgui.Key.mod_ctrl, imgui.Key.l)
-        robot.type(KOREAN)
-        robot.press(imgui.Key.enter)
-        robot.wait("the Korean answer", lambda s: not s.busy, ANSWER_LIMIT)
-        robot.leave()
+        driver.frames(2)
+        driver.press(imgui.Key.mod_ctrl, imgui.Key.l)
+        driver.type(KOREAN)
+        driver.press(imgui.Key.enter)
+        driver.wait("the Korean answer", lambda s: not s.busy, ANSWER_LIMIT)
+        driver.leave()
         self._picture("08-korean-13px-light")
         self.program.do(SetTheme("dark"))
         self._picture("09-korean-13px-dark")
@@ -282,12 +282,12 @@ class Stage:
     def _large(self) -> None:
         """The same on a dense screen: 26 pixels."""
         self._backstage.resize(*LARGE)
-        self.robot.frames(3)
+        self.driver.frames(3)
         self._picture("10-korean-26px-dark")
         self.program.do(SetTheme("light"))
         self._picture("11-korean-26px-light")
         self._popover("rail.sampler", "sampler")
-        self.robot.leave()
+        self.driver.leave()
         for theme in ("dark", "light"):
             self.program.do(SetTheme(theme))
             self._choose(large=True, exclude_first=True)
@@ -299,12 +299,12 @@ class Stage:
     def _runs(self, name: str) -> None:
         """The comparison that was made before."""
         self.program.do(ShowRuns(True))
-        self.robot.click("tab.quantization")
-        point_at_parting(self.robot)
+        self.driver.click("tab.quantization")
+        point_at_parting(self.driver)
         self._picture(name)
-        self.robot.leave()
+        self.driver.leave()
         self.program.do(ShowRuns(False))
-        self.robot.click("tab.attention")
+        self.driver.click("tab.attention")
 
     def _draw(self) -> None:
         took = self._backstage.draw()
@@ -316,7 +316,7 @@ class Stage:
     def _picture(self, name: str) -> None:
         while name in self._pictures:
             name += "-large"
-        self.robot.frames(2)
+        self.driver.frames(2)
         self._pictures[name] = self._backstage.target.read_rgba()
 
     def _note(self, event: Event, now: float) -> None:

@@ -64,17 +64,17 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace, stage: OffscreenApp, engine: Engine) -> dict[str, Any]:
     program, following = stage.program, False
-    robot = InputDriver(program, lambda: stage.draw(following=following))
+    driver = InputDriver(program, lambda: stage.draw(following=following))
     open_first_model(program, None)
     program.start(engine)
-    robot.wait("the model", lambda s: s.load is None and s.model is not None, 120.0)
-    robot.click("chat.input")
-    robot.type(QUESTION)
-    robot.click("chat.send")
-    robot.wait("the answer", lambda s: bool(s.messages) and not s.busy, 300.0)
-    robot.leave()
+    driver.wait("the model", lambda s: s.load is None and s.model is not None, 120.0)
+    driver.click("chat.input")
+    driver.type(QUESTION)
+    driver.click("chat.send")
+    driver.wait("the answer", lambda s: bool(s.messages) and not s.busy, 300.0)
+    driver.leave()
     program.state = grown(program.state, arguments.messages)
-    robot.frames(30)
+    driver.frames(30)
     times, report = _timed(program), {}
     for kind in ("following", "whole"):
         following = kind == "following"
@@ -82,7 +82,7 @@ def measure(arguments: argparse.Namespace, stage: OffscreenApp, engine: Engine) 
             values.clear()
         for _ in range(arguments.frames):
             program.state = written(program.state)
-            robot.frames()
+            driver.frames()
         report[kind] = {name: percentiles(values) for name, values in times.items()}
     return {"messages": arguments.messages, "views": len(VIEWS), "ms": report}
 

@@ -19,22 +19,22 @@ RINGS = CacheLayout(
 
 def say(one, text):
     one.program.do(Send(text))
-    one.robot.wait("the answer", lambda s: s.messages and not s.busy, pace=0)
-    one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
-    one.robot.frames(3)
+    one.driver.wait("the answer", lambda s: s.messages and not s.busy, pace=0)
+    one.driver.wait("its status", lambda s: s.cache.status.length == s.context_used)
+    one.driver.frames(3)
 
 
 def point(one, position, row=0, layers=30):
     """At the middle of a position's column in a layer's row."""
-    x0, y0, x1, y1 = one.robot.rect("kv_cache.map")
+    x0, y0, x1, y1 = one.driver.rect("kv_cache.map")
     window = window_of(one.state, one.ui.memory["kv.zoom"], int(x1 - x0))
     x = x0 + window.x(position + 0.5)
     imgui.get_io().add_mouse_pos_event(x, y0 + (row + 0.5) * (y1 - y0) / layers)
-    one.robot.frames(3)
+    one.driver.frames(3)
 
 
 def click(one):
     for down in (True, False):
         imgui.get_io().add_mouse_button_event(0, down)
-        one.robot.frames()
-    one.robot.frames(2)
+        one.driver.frames()
+    one.driver.frames(2)

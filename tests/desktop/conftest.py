@@ -83,9 +83,9 @@ def cache_view(headless):
             engine.model = replace(MODEL, context=1024, layers=6, cache=RINGS)
         one.program.start(engine)
         engine.send(LoadModel(None))
-        one.robot.wait("the model", lambda s: s.model is not None)
+        one.driver.wait("the model", lambda s: s.model is not None)
         engine.source = None  # nobody looks at attention here
-        one.robot.click("tab.kv_cache")
+        one.driver.click("tab.kv_cache")
         say(one, QUESTION)
         engine.commands.clear()
         return one, engine

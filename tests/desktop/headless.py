@@ -26,8 +26,8 @@ class Headless:
             state, Interface(load_fonts(scale).faces, scale, settings or Settings())
         )
         self.done = []
-        self.robot = InputDriver(self.program, self.draw)
-        self.robot.frames(3)
+        self.driver = InputDriver(self.program, self.draw)
+        self.driver.frames(3)
 
     @property
     def state(self):

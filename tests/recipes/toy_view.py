@@ -43,8 +43,8 @@ from llm_lite.desktop.actions.chatting import NewChat
 
 def test_its_button_opens_a_new_conversation(headless):
     one = headless()
-    one.robot.click("tab.toy")
-    one.robot.click("toy.new")
+    one.driver.click("tab.toy")
+    one.driver.click("toy.new")
     assert one.did(NewChat)
 ''',
 }

@@ -31,7 +31,7 @@ def redraw(state: AppState, ui: Ui, maps: HeadMaps) -> None:
         ui.redraw_in(0.1 if state.busy else 0.0)
 
 
-def draw_look(choice: AttentionChoice, ui: Ui, name: str) -> AttentionChoice:
+def draw_scale(choice: AttentionChoice, ui: Ui, name: str) -> AttentionChoice:
     """Two buttons at the right end of the line: the look, and the large view."""
     side = ui.u(7)
     imgui.same_line(ui.right(side * 2 + ui.u(1)))

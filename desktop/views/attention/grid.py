@@ -16,7 +16,7 @@ from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.attention import heads as attention_head
-from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_look, redraw
+from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_scale, redraw
 from llm_lite.desktop.views.attention.map import draw_map
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.controls import picker
@@ -110,7 +110,7 @@ def _draw_bar(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoic
         layer=int(layer) if layer else None,
         group=int(group) if group else None,
     )
-    return draw_look(choice, ui, "attention")
+    return draw_scale(choice, ui, "attention")
 
 
 def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:

@@ -15,7 +15,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import (
     bar_width,
     color_scale_of,
-    draw_look,
+    draw_scale,
     draw_upright_bar,
     redraw,
 )
@@ -130,7 +130,7 @@ def _draw_heads(
     imgui.set_cursor_screen_pos(top)
     if not choice.large:
         imgui.dummy(ImVec2(0, ui.u(7)))
-        choice = draw_look(choice, ui, "head")
+        choice = draw_scale(choice, ui, "head")
     bar = ImVec2(top.x + step * shown.columns, top.y + shown.title + shown.edge)
     draw_upright_bar(choice, ui, bar, shown.side, imgui.get_window_draw_list())
     rows = -(-len(choice.locked) // shown.columns)

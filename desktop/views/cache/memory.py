@@ -9,7 +9,7 @@ from imgui_bundle import imgui
 from llm_lite.core.memory import cache_memory
 from llm_lite.core.messages import KV_TYPES, EngineOptions, KvType, ModelInfo
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.caching import LookAtMemory, SetOverflow
+from llm_lite.desktop.actions.caching import AskFreeMemory, SetOverflow
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.state.cache_state import WARN, retyped
 from llm_lite.desktop.state.state import AppState
@@ -50,10 +50,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _ask_what_is_free(ui: Ui) -> list[Action]:
-    if ui.now - ui.memory.get("memory.looked", -RECENT) < RECENT:
+    if ui.now - ui.memory.get("memory.asked", -RECENT) < RECENT:
         return []
-    ui.memory["memory.looked"] = ui.now
-    return [LookAtMemory()]
+    ui.memory["memory.asked"] = ui.now
+    return [AskFreeMemory()]
 
 
 def _pending(state: AppState, ui: Ui) -> EngineOptions:

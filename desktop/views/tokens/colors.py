@@ -35,39 +35,39 @@ class Shades:
 
 def weights_of(state: AppState) -> AttentionRows | None:
     """What is to be shown: the look at the token under the pointer, once it is there."""
-    looked = state.looked
-    fits = looked is not None and looked.position == state.xray.at and looked.weights
-    return looked if fits else None
+    rows = state.attention_rows
+    fits = rows is not None and rows.position == state.xray.at and rows.weights
+    return rows if fits else None
 
 
-def shown_weights(looked: AttentionRows, choice: AttentionChoice) -> np.ndarray:
+def shown_weights(rows: AttentionRows, choice: AttentionChoice) -> np.ndarray:
     """Without the first token, and scaled to 1 again, where that is asked for."""
-    weights = np.array(looked.weights, np.float64)
+    weights = np.array(rows.weights, np.float64)
     if not choice.exclude_first:
         return weights
     weights[0] = 0.0
     total = weights.sum()
-    return weights / total if looked.direction == "from" and total > 0 else weights
+    return weights / total if rows.direction == "from" and total > 0 else weights
 
 
 def shades(state: AppState, ui: Ui) -> Shades | None:
     """Of the look that is shown; kept until it, the theme or the scale changes."""
-    looked = weights_of(state)
-    if looked is None:
+    rows = weights_of(state)
+    if rows is None:
         return None
     choice = state.attention
     key = (choice.colors, choice.exclude_first, state.theme)
     held = ui.memory.get("shades")
-    if held is None or held[0] is not looked or held[1] != key:
-        held = ui.memory["shades"] = (looked, key, _shade(looked, choice, ui))
+    if held is None or held[0] is not rows or held[1] != key:
+        held = ui.memory["shades"] = (rows, key, _shade(rows, choice, ui))
     found: Shades = held[2]
     return found
 
 
-def _shade(looked: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
+def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
     """Linear, or all of the text would light up; the scale ends at the largest weight but for the
     first token, which swamps all others."""
-    weights = shown_weights(looked, choice)
+    weights = shown_weights(rows, choice)
     rest = weights[1:] if len(weights) > 1 else weights
     top = max(float(rest.max()), 1e-9)
     shares = np.clip(weights / top, 0.0, 1.0)

@@ -46,11 +46,11 @@ def text_figure(state: AppState, ui: Ui) -> Figure:
 
 
 def _title(state: AppState) -> str:
-    looked = weights_of(state)
-    if looked is not None:
-        at = looked.position
+    rows = weights_of(state)
+    if rows is not None:
+        at = rows.position
         said = visible(state.positions[at]) if at < len(state.positions) else ""
-        if looked.direction == "to":
+        if rows.direction == "to":
             return f"Who looks at “{said}”"
         return f"Where “{said}” looks"
     return "How likely each token was" if state.xray.probabilities else "Token by token"
@@ -59,8 +59,8 @@ def _title(state: AppState) -> str:
 def _note(state: AppState) -> str:
     model, xray = state.model, state.xray
     name = model.name if model else ""
-    looked = weights_of(state)
-    if looked is None:
+    rows = weights_of(state)
+    if rows is None:
         return name
     whose = {
         "head": f"layer {xray.layer}, head {xray.head}",
@@ -68,4 +68,4 @@ def _note(state: AppState) -> str:
         "locked": "mean over " + ", ".join(f"L{a} H{b}" for a, b in state.attention.locked),
     }.get(xray.by, f"attention {NAMES[xray.by].lower()} through all layers")
     without = "  ·  first token left out" if state.attention.exclude_first else ""
-    return f"{name}  ·  position {looked.position:,}  ·  {whose}{without}"
+    return f"{name}  ·  position {rows.position:,}  ·  {whose}{without}"

@@ -211,15 +211,15 @@ def _words(state: AppState, pointed: Pointed) -> str:
 
 
 def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
-    looked = state.looked
-    if looked is not None and looked.position == state.xray.at and looked.message:
+    rows = state.attention_rows
+    if rows is not None and rows.position == state.xray.at and rows.message:
         imgui.dummy(ImVec2(width, 0))
-        wrapped(ui, looked.message[:1].upper() + looked.message[1:] + ".")
-    looked = weights_of(state)
-    if looked is None:
+        wrapped(ui, rows.message[:1].upper() + rows.message[1:] + ".")
+    rows = weights_of(state)
+    if rows is None:
         return
-    reverse = looked.direction == "to"
-    weights = shown_weights(looked, state.attention)
+    reverse = rows.direction == "to"
+    weights = shown_weights(rows, state.attention)
     best = [i for i in np.argsort(-weights)[:MOST].tolist() if weights[i] > 0]
     if state.xray.by == "rollout" and not reverse and weights[0] > 0.9:
         wrapped(ui, SWALLOWED)

@@ -268,9 +268,9 @@ def test_clipboard_bytes_that_are_no_utf_8_are_pasted_as_text(app):
     one = ready(app())
     turn(one, lambda s: "chat.input" in one.program.interface.ui.rects)
     glfw._glfw.glfwSetClipboardString(one.window.handle, b"a\xff\xed\xa0\x80\x1b[2Jb")
-    robot = InputDriver(one.program, one._draw)
-    robot.click("chat.input")
-    robot.press(imgui.Key.mod_ctrl, imgui.Key.v)
+    driver = InputDriver(one.program, one._draw)
+    driver.click("chat.input")
+    driver.press(imgui.Key.mod_ctrl, imgui.Key.v)
     draft = one.program.state.draft
     assert draft.startswith("a") and draft.endswith("b")
     draft.encode()

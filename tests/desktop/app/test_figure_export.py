@@ -30,9 +30,9 @@ def stage(monkeypatch):
     one._engine = FakeEngine(0.0)
     one.program.start(one._engine)
     one._engine.send(LoadModel(None))
-    one.robot.wait("the model", lambda s: s.model is not None)
+    one.driver.wait("the model", lambda s: s.model is not None)
     one.program.do(Send("Why is the sky blue?"))
-    one.robot.wait("the answer", lambda s: s.messages and not s.busy)
+    one.driver.wait("the answer", lambda s: s.messages and not s.busy)
     yield one
     messages = list(one.device.validation_messages)
     one.close()
@@ -42,13 +42,13 @@ def stage(monkeypatch):
 def saved(stage, view, path):
     """The pixels of the picture, uint8 [h, w, 4]."""
     stage.program.do(ExportAttention(view, "png", str(path)))
-    stage.robot.wait("the picture", lambda s: any(str(path) in n.text for n in s.notices))
-    assert stage.robot.state.notices[-1].text.startswith("Saved")
+    stage.driver.wait("the picture", lambda s: any(str(path) in n.text for n in s.notices))
+    assert stage.driver.state.notices[-1].text.startswith("Saved")
     return read_png(path)
 
 
 def choose(stage, **changes):
-    state = stage.robot.state
+    state = stage.driver.state
     stage.program.do(SetAttention(replace(state.attention, **changes)))
 
 
@@ -135,8 +135,8 @@ def test_exports_that_fail_are_sentences(stage, tmp_path, monkeypatch):
     def told(path, view="grid"):
         stage.program.state = replace(stage.program.state, notices=())
         stage.program.do(ExportAttention(view, "png", str(path)))
-        stage.robot.wait("a notice", lambda s: s.notices)
-        return stage.robot.state.notices[-1].text
+        stage.driver.wait("a notice", lambda s: s.notices)
+        return stage.driver.state.notices[-1].text
 
     assert "cannot be made: there is a file where" in told(tmp_path / "file" / "x.png")
     assert "already" in told(tmp_path / "file")
@@ -147,20 +147,20 @@ def test_exports_that_fail_are_sentences(stage, tmp_path, monkeypatch):
 
 
 def test_the_panel_asks_for_a_path(stage, tmp_path):
-    robot = stage.robot
+    driver = stage.driver
     choose(stage, locked=((0, 0),))
-    robot.click("tab.head")
-    robot.click("save.heads.open")
-    assert robot.shows("save.heads.path")
+    driver.click("tab.head")
+    driver.click("save.heads.open")
+    assert driver.shows("save.heads.path")
     stage.program.interface.ui.memory["save.heads"] = str(tmp_path / "mine.png")
-    robot.frames(2)
-    robot.click("save.heads.npz")
+    driver.frames(2)
+    driver.click("save.heads.npz")
     sent = [c for c in stage._engine.commands if isinstance(c, ExportMaps)]
     assert [(c.path, c.heads) for c in sent] == [(str(tmp_path / "mine.npz"), ((0, 0),))]
-    robot.click("save.heads.open")
+    driver.click("save.heads.open")
     stage.program.interface.ui.memory["save.heads"] = str(tmp_path / "mine.png")
-    robot.frames(2)
-    robot.click("save.heads.png")
-    robot.wait("the picture", lambda s: (tmp_path / "mine.png").exists())
-    name = default_path(robot.state, "grid").name
+    driver.frames(2)
+    driver.click("save.heads.png")
+    driver.wait("the picture", lambda s: (tmp_path / "mine.png").exists())
+    name = default_path(driver.state, "grid").name
     assert name.startswith("SmolLM2-135M-Instruct-grid-") and name.endswith(".png")

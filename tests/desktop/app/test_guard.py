@@ -23,7 +23,7 @@ from tests.desktop.headless import READY
 def headless(headless):
     def make(*state, **options):
         one = headless(*state, **options)
-        one.robot.tolerant = True
+        one.driver.tolerant = True
         return one
 
     return make
@@ -80,13 +80,13 @@ def test_what_a_view_began_is_ended_and_the_others_are_drawn(headless, monkeypat
         begin(ui)
         raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "planted")
 
-    one.robot.click("tab.log")
+    one.driver.click("tab.log")
     monkeypatch.setattr(type(LOG), "draw", property(lambda view: _draw(view, broken)))
     for _ in range(4):
-        one.robot.frames(2)
+        one.driver.frames(2)
         one.program.state = replace(one.state)  # tried again
-    assert one.robot.shows("failed")
-    assert one.robot.shows("chat.input") and one.robot.shows("status.executor")
+    assert one.driver.shows("failed")
+    assert one.driver.shows("chat.input") and one.driver.shows("status.executor")
     (defect,) = one.did(ReportDefect)
     assert "planted" in defect.text
     assert defect.part == "log"
@@ -94,10 +94,10 @@ def test_what_a_view_began_is_ended_and_the_others_are_drawn(headless, monkeypat
     assert "The log has the details" in one.state.notices[-1].text
     monkeypatch.undo()
     one.program.state = replace(one.state)
-    one.robot.frames(2)
-    assert not one.robot.shows("failed") and one.robot.shows("log.copy"), "the state is another"
-    one.robot.click("chat.input")
-    one.robot.type("and on")
+    one.driver.frames(2)
+    assert not one.driver.shows("failed") and one.driver.shows("log.copy"), "the state is another"
+    one.driver.click("chat.input")
+    one.driver.type("and on")
     assert one.state.draft == "and on"
     assert one.state.messages == (Message("user", "hello"),)
 
@@ -116,21 +116,21 @@ def test_a_view_that_failed_is_left_until_the_state_changes(headless, monkeypatc
         tried.append(state)
         raise KeyError("planted")
 
-    one.robot.click("tab.log")
+    one.driver.click("tab.log")
     monkeypatch.setattr(type(LOG), "draw", property(lambda view: _draw(view, broken)))
-    one.robot.frames(10)
+    one.driver.frames(10)
     assert len(tried) == 2, "once, and once more for what was then told of it"
 
 
 def test_a_panel_that_raises_is_closed(headless, monkeypatch):
     one = headless()
     monkeypatch.setattr(models, "_draw_model", lambda state, ui: 1 / 0)
-    one.robot.click("rail.models")
-    one.robot.frames(4)
-    assert not one.robot.shows("models")
+    one.driver.click("rail.models")
+    one.driver.frames(4)
+    assert not one.driver.shows("models")
     assert one.did(ReportDefect)[0].part == "rail"
-    one.robot.click("rail.settings")
-    assert one.robot.shows("settings")
+    one.driver.click("rail.settings")
+    assert one.driver.shows("settings")
 
 
 def test_a_lost_device_is_no_defect_of_a_view(headless):
@@ -156,7 +156,7 @@ def test_an_event_that_cannot_be_folded_costs_only_itself(headless, monkeypatch)
     monkeypatch.setattr("llm_lite.desktop.state.apply.Load", broken)
     for event in (Logged("info", "before", 0.0), LoadStarted("x"), Logged("info", "after", 0.0)):
         engine._say(event)
-    one.robot.frames(2)
+    one.driver.frames(2)
     texts = [line.text for line in one.state.log]
     assert texts[0] == "before" and texts[-1] == "after"
     assert "LoadStarted" in texts[1] and "Traceback" in texts[1]
@@ -177,9 +177,9 @@ def test_an_action_that_cannot_be_done_changes_nothing(headless, monkeypatch):
     assert "planted" in one.state.log[-1].text
 
 
-def test_a_robot_does_not_overlook_a_defect(headless, monkeypatch):
+def test_the_driver_does_not_overlook_a_defect(headless, monkeypatch):
     one = headless()
-    one.robot.tolerant = False
+    one.driver.tolerant = False
     monkeypatch.setattr(models, "_draw_model", lambda state, ui: 1 / 0)
     with pytest.raises(InputDriverError, match="ZeroDivisionError"):
-        one.robot.click("rail.models")
+        one.driver.click("rail.models")

@@ -44,57 +44,57 @@ def with_engine(one, delay=0.0):
 def test_every_view_and_popover_is_shown(headless):
     one = headless()
     for view in VIEWS[1:]:
-        one.robot.click(f"tab.{view.name}")
-        assert one.robot.shows(f"view.{view.name}")
+        one.driver.click(f"tab.{view.name}")
+        assert one.driver.shows(f"view.{view.name}")
     for opener, name in OPENERS:
-        one.robot.click(opener)
-        assert one.robot.shows(name)
-        one.robot.press(KEY.escape)
-        assert not one.robot.shows(name)
+        one.driver.click(opener)
+        assert one.driver.shows(name)
+        one.driver.press(KEY.escape)
+        assert not one.driver.shows(name)
 
 
 def test_popovers_stay_inside_a_small_window(headless):
     one = headless(size=(640, 400))
     for opener, name in OPENERS:
-        one.robot.click(opener)
-        one.robot.frames(3)
-        x0, y0, x1, y1 = one.robot.rect(name)
+        one.driver.click(opener)
+        one.driver.frames(3)
+        x0, y0, x1, y1 = one.driver.rect(name)
         assert 0 <= x0 < x1 <= 640, name
         assert 0 <= y0 < y1 <= 400, name
-        one.robot.press(KEY.escape)
+        one.driver.press(KEY.escape)
 
 
 def test_the_default_layout_puts_everything_in_its_place(headless):
     one = headless()
     chat, attention, log = (
-        one.robot.rect(f"view.{n}") for n in ("chat", "attention", "performance")
+        one.driver.rect(f"view.{n}") for n in ("chat", "attention", "performance")
     )
-    assert chat[0] == pytest.approx(one.robot.rect("rail.models")[2], abs=16)
+    assert chat[0] == pytest.approx(one.driver.rect("rail.models")[2], abs=16)
     assert chat[2] <= attention[0]
     assert attention[3] <= log[1]
-    assert log[3] <= one.robot.rect("status.executor")[1] + 4
+    assert log[3] <= one.driver.rect("status.executor")[1] + 4
     assert chat[2] - chat[0] > 0.55 * 1280
 
 
 def test_panels_keep_their_share_on_a_denser_screen(headless):
     one = headless()
-    share = one.robot.rect("view.attention")[0] / 1280
+    share = one.driver.rect("view.attention")[0] / 1280
     imgui.get_io().display_size = imgui.ImVec2(2560, 1440)
     one.program.interface.scale = 2.0
-    one.robot.frames(4)
-    assert one.robot.rect("view.attention")[0] / 2560 == pytest.approx(share, abs=0.01)
+    one.driver.frames(4)
+    assert one.driver.rect("view.attention")[0] / 2560 == pytest.approx(share, abs=0.01)
 
 
 def test_layout_is_remembered_and_reset(headless):
     first = headless()
-    first.robot.click("tab.log")
+    first.driver.click("tab.log")
     text = imgui.save_ini_settings_to_memory()
-    first.robot.frames(1)
+    first.driver.frames(1)
     second = headless(settings=Settings(layout=text, layout_version=1))
-    assert second.robot.shows("view.log")
+    assert second.driver.shows("view.log")
     second.program.interface.reset_layout()
-    second.robot.frames(3)
-    assert second.robot.shows("view.attention")
+    second.driver.frames(3)
+    assert second.driver.shows("view.attention")
 
 
 @pytest.mark.parametrize(
@@ -102,48 +102,48 @@ def test_layout_is_remembered_and_reset(headless):
 )
 def test_broken_layout_text_still_shows_the_chat(headless, text):
     one = headless(settings=Settings(layout=text, layout_version=1))
-    assert one.robot.shows("chat.input")
+    assert one.driver.shows("chat.input")
 
 
 def test_typing_and_enter_sends(headless):
     one = headless()
-    one.robot.click("chat.input")
-    one.robot.type("héllo 안녕 😀")
-    one.robot.press(KEY.enter)
+    one.driver.click("chat.input")
+    one.driver.type("héllo 안녕 😀")
+    one.driver.press(KEY.enter)
     assert one.did(Send) == [Send("héllo 안녕 😀")]
     assert one.state.draft == ""
-    one.robot.type("next")
+    one.driver.type("next")
     assert one.state.draft == "next"
 
 
 def test_a_person_can_write_without_clicking_first(headless):
     one = headless(replace(READY, model=None))
     one.program.state = replace(one.program.state, model=READY.model)
-    one.robot.frames(3)
-    one.robot.type("hello")
+    one.driver.frames(3)
+    one.driver.type("hello")
     assert one.state.draft == "hello"
-    one.robot.press(KEY.enter)
-    one.robot.click("rail.new_chat")
-    one.robot.type("again")
+    one.driver.press(KEY.enter)
+    one.driver.click("rail.new_chat")
+    one.driver.type("again")
     assert one.state.draft == "again"
 
 
 def test_shift_enter_breaks_the_line_and_the_input_grows(headless):
     one = headless()
-    one.robot.click("chat.input")
-    low = one.robot.rect("chat.input")
-    one.robot.type("one")
-    one.robot.press(KEY.mod_shift, KEY.enter)
-    one.robot.type("two")
+    one.driver.click("chat.input")
+    low = one.driver.rect("chat.input")
+    one.driver.type("one")
+    one.driver.press(KEY.mod_shift, KEY.enter)
+    one.driver.type("two")
     assert one.state.draft == "one\ntwo"
     assert not one.did(Send)
-    high = one.robot.rect("chat.input")
+    high = one.driver.rect("chat.input")
     assert high[3] - high[1] > low[3] - low[1]
 
 
 def test_a_long_text_does_not_grow_the_input_without_end(headless):
     one = headless(replace(READY, draft="line\n" * 200))
-    _, y0, _, y1 = one.robot.rect("chat.input")
+    _, y0, _, y1 = one.driver.rect("chat.input")
     assert y1 - y0 < 200
     assert y0 > 300
 
@@ -151,108 +151,108 @@ def test_a_long_text_does_not_grow_the_input_without_end(headless):
 def test_escape_stops_and_keeps_the_text(headless):
     one = headless()
     engine = with_engine(one, delay=0.05)
-    one.robot.click("chat.input")
-    one.robot.type("first")
-    one.robot.press(KEY.enter)
-    one.robot.type("second, half")
-    one.robot.press(KEY.escape)
+    one.driver.click("chat.input")
+    one.driver.type("first")
+    one.driver.press(KEY.enter)
+    one.driver.type("second, half")
+    one.driver.press(KEY.escape)
     assert one.did(StopAnswer)
     assert one.state.draft == "second, half"
-    one.robot.wait("the end", lambda s: not s.busy)
+    one.driver.wait("the end", lambda s: not s.busy)
     assert one.state.messages[-1].stop_reason == "stopped"
-    one.robot.type(" written")
+    one.driver.type(" written")
     assert one.state.draft == "second, half written"
     assert [type(c).__name__ for c in engine.commands] == ["Generate", "Stop"]
 
 
 def test_enter_while_an_answer_runs_is_refused_and_loses_nothing(headless):
     one = headless(replace(READY, running=Running(1, 0.0), messages=(Message("user", "q"),)))
-    one.robot.click("chat.input")
-    one.robot.type("too early")
-    one.robot.press(KEY.enter)
+    one.driver.click("chat.input")
+    one.driver.type("too early")
+    one.driver.press(KEY.enter)
     assert one.state.draft == "too early"
     assert "being written" in one.state.notices[-1].text
-    one.robot.frames(2)
-    one.robot.type("!")
+    one.driver.frames(2)
+    one.driver.type("!")
     assert one.state.draft == "too early!"
 
 
 def test_whole_conversation_with_the_mouse(headless):
     one = headless(AppState())
     with_engine(one)
-    one.robot.click("chat.load_default")
-    one.robot.wait("the model", lambda s: s.model is not None)
-    one.robot.frames(2)
-    one.robot.click("example.0")
-    one.robot.wait("the answer", lambda s: not s.busy)
+    one.driver.click("chat.load_default")
+    one.driver.wait("the model", lambda s: s.model is not None)
+    one.driver.frames(2)
+    one.driver.click("example.0")
+    one.driver.wait("the answer", lambda s: not s.busy)
     assert one.state.messages[-1].text == ANSWER
-    one.robot.frames(3)
-    one.robot.click("chat.regenerate")
-    one.robot.wait("the second answer", lambda s: not s.busy and s.next_request == 3)
-    one.robot.frames(3)
-    one.robot.click("chat.continue")
-    one.robot.wait("the continuation", lambda s: not s.busy and s.next_request == 4)
+    one.driver.frames(3)
+    one.driver.click("chat.regenerate")
+    one.driver.wait("the second answer", lambda s: not s.busy and s.next_request == 3)
+    one.driver.frames(3)
+    one.driver.click("chat.continue")
+    one.driver.wait("the continuation", lambda s: not s.busy and s.next_request == 4)
     assert one.state.messages[-1].text == ANSWER * 2
-    one.robot.frames(3)
-    one.robot.click("message.1.copy")
+    one.driver.frames(3)
+    one.driver.click("message.1.copy")
     assert imgui.get_clipboard_text() == ANSWER * 2
-    one.robot.click("rail.new_chat")
+    one.driver.click("rail.new_chat")
     assert one.state.messages == ()
 
 
 def test_edit_of_an_earlier_message(headless):
     messages = (Message("user", "first"), Message("assistant", "yes", stop_reason="end"))
     one = headless(replace(READY, messages=messages))
-    one.robot.point("message.0")
-    one.robot.frames(2)
-    one.robot.click("message.0.edit")
+    one.driver.point("message.0")
+    one.driver.frames(2)
+    one.driver.click("message.0.edit")
     assert (one.state.draft, one.state.editing) == ("first", 0)
-    one.robot.frames(2)
-    one.robot.press(KEY.escape)
+    one.driver.frames(2)
+    one.driver.press(KEY.escape)
     assert (one.state.draft, one.state.editing) == ("", None)
 
 
 def test_a_load_can_be_cancelled_with_the_conversation_in_sight(headless):
     messages = (Message("user", "first"), Message("assistant", "yes", stop_reason="end"))
     one = headless(replace(READY, messages=messages, load=Load("x.gguf", "reading", 0.4)))
-    assert one.robot.shows("chat.loading")
-    one.robot.click("chat.cancel_load")
+    assert one.driver.shows("chat.loading")
+    one.driver.click("chat.cancel_load")
     assert one.did(CancelLoading)
     assert one.state.load.cancelling
 
 
 def test_shortcuts(headless):
     one = headless(replace(READY, messages=(Message("user", "q"),)))
-    one.robot.click("chat.input")
-    one.robot.press(KEY.mod_ctrl, KEY.equal)
+    one.driver.click("chat.input")
+    one.driver.press(KEY.mod_ctrl, KEY.equal)
     assert one.state.font_size == 16.0
-    one.robot.press(KEY.mod_ctrl, KEY.minus)
+    one.driver.press(KEY.mod_ctrl, KEY.minus)
     assert one.state.font_size == 15.0
-    one.robot.press(KEY.mod_ctrl, KEY.o)
+    one.driver.press(KEY.mod_ctrl, KEY.o)
     assert one.did(ChooseFile)
-    one.robot.press(KEY.mod_ctrl, KEY.n)
+    one.driver.press(KEY.mod_ctrl, KEY.n)
     assert one.state.messages == ()
-    one.robot.press(KEY.mod_ctrl, KEY.comma)
-    assert one.robot.shows("settings")
+    one.driver.press(KEY.mod_ctrl, KEY.comma)
+    assert one.driver.shows("settings")
 
 
 def test_model_path_can_be_typed(headless):
     one = headless(AppState())
-    one.robot.click("rail.models")
-    one.robot.click("models.path")
-    one.robot.type("/some/model.gguf")
-    one.robot.press(KEY.enter)
+    one.driver.click("rail.models")
+    one.driver.click("models.path")
+    one.driver.type("/some/model.gguf")
+    one.driver.press(KEY.enter)
     assert one.did(OpenModel) == [OpenModel("/some/model.gguf")]
 
 
 def test_sampler_sliders_change_the_sampling(headless):
     one = headless()
-    one.robot.click("rail.sampler")
-    one.robot.click("sampler.temperature")
+    one.driver.click("rail.sampler")
+    one.driver.click("sampler.temperature")
     assert one.state.sampling.temperature == pytest.approx(1.02, abs=0.1)
-    one.robot.click("sampler.greedy")
+    one.driver.click("sampler.greedy")
     assert one.state.sampling.temperature == 0.0
-    one.robot.click("sampler.defaults")
+    one.driver.click("sampler.defaults")
     assert one.state.sampling == AppState().sampling
 
 
@@ -262,12 +262,12 @@ def test_following_the_answer_ends_when_the_person_scrolls_up(headless):
     )
     one = headless(replace(READY, messages=messages))
     assert one.ui.memory["scroll"].follow
-    assert not one.robot.shows("chat.jump")
-    one.robot.point("view.chat")
-    one.robot.wheel(5.0)
-    one.robot.frames(3)
+    assert not one.driver.shows("chat.jump")
+    one.driver.point("view.chat")
+    one.driver.wheel(5.0)
+    one.driver.frames(3)
     assert not one.ui.memory["scroll"].follow
-    one.robot.click("chat.jump")
+    one.driver.click("chat.jump")
     assert one.ui.memory["scroll"].follow
 
 
@@ -281,7 +281,7 @@ def test_long_conversation_draws_only_what_is_in_sight(headless):
     assert 1 <= len(shown) <= 4
     assert "message.199" in shown
     pages = len(one.ui.memory["rich_text"]._pages)
-    one.robot.frames(5)
+    one.driver.frames(5)
     assert len(one.ui.memory["rich_text"]._pages) == pages
 
 
@@ -296,16 +296,16 @@ def test_while_an_answer_is_written_only_its_last_block_is_laid_out(headless, mo
     one.program.state = replace(
         one.state, messages=(Message("user", "q"), Message("assistant", head + " More"))
     )
-    one.robot.frames(1)
+    one.driver.frames(1)
     assert len(laid) == 1
 
 
-def test_robot_says_what_is_missing(headless):
+def test_the_driver_says_what_is_missing(headless):
     one = headless()
     with pytest.raises(InputDriverError, match="nothing called 'no such thing'"):
-        one.robot.click("no such thing")
+        one.driver.click("no such thing")
     with pytest.raises(InputDriverError, match="waited 0 s for the moon"):
-        one.robot.wait("the moon", lambda s: False, 0.0)
+        one.driver.wait("the moon", lambda s: False, 0.0)
 
 
 def random_state(rng):
@@ -341,13 +341,13 @@ def random_state(rng):
         rng.random() < 0.5, rng.choice(["head", "layer", "locked", "rollout"]), 3, 1,
         rng.random() < 0.5, rng.random() < 0.5, rng.choice([None, 0, 7, 999]),
     )  # fmt: skip
-    looked = AttentionRows(1, 7, rng.choice(["from", "to"]), tuple(rng.random() for _ in range(30)))
+    rows = AttentionRows(1, 7, rng.choice(["from", "to"]), tuple(rng.random() for _ in range(30)))
     results = [None, LensResult(1, 5, lens()), LensResult(1, 5, (), "no such position")]
     last = len(messages) - 1
     answered = last > 0 and messages[last].role == "assistant"
     return AppState(
         xray=xray,
-        looked=rng.choice([None, looked, replace(looked, weights=(), message="not kept")]),
+        attention_rows=rng.choice([None, rows, replace(rows, weights=(), message="not kept")]),
         lens=Lens((), rng.randrange(2), rng.choice(results)),
         positions=tuple(rng.choice(["a", "\n", " sky", "\ufffd"]) for _ in owners),
         owners=tuple(sorted(owners)),
@@ -388,7 +388,7 @@ def test_any_state_is_drawn(headless, size):
         one.program.state = random_state(rng)
         one.ui.opened = rng.choice(names)
         for view in VIEWS[1:]:
-            if rng.random() < 0.3 and one.robot.shows(f"tab.{view.name}"):
-                one.robot.click(f"tab.{view.name}")
-        one.robot.frames(2)
-        assert one.robot.shows("chat.input")
+            if rng.random() < 0.3 and one.driver.shows(f"tab.{view.name}"):
+                one.driver.click(f"tab.{view.name}")
+        one.driver.frames(2)
+        assert one.driver.shows("chat.input")

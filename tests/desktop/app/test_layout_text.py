@@ -21,26 +21,26 @@ LEAF = "  DockNode ID=0x0000000{0} Parent=0x00000009 SizeRef=50,100"
 def written():
     """What Dear ImGui writes of the default layout after a panel was moved out and tabs changed."""
     one = Headless()
-    one.robot.click("tab.log")
-    one.robot.click("tab.kv_cache")
+    one.driver.click("tab.log")
+    one.driver.click("tab.kv_cache")
     drag(one, "tab.steer", (500, 300))
-    one.robot.frames(3)
+    one.driver.frames(3)
     text = imgui.save_ini_settings_to_memory()
     one.close()
     return text
 
 
 def drag(one, name, to):
-    one.robot.point(name)
+    one.driver.point(name)
     io = imgui.get_io()
     io.add_mouse_button_event(0, True)
-    one.robot.frames(2)
+    one.driver.frames(2)
     for share in (0.3, 0.6, 1.0):
         x, y = one.ui.pointer
         io.add_mouse_pos_event(x + (to[0] - x) * share, y + (to[1] - y) * share)
-        one.robot.frames(2)
+        one.driver.frames(2)
     io.add_mouse_button_event(0, False)
-    one.robot.frames(2)
+    one.driver.frames(2)
 
 
 def test_what_dear_imgui_writes_passes(written):
@@ -103,7 +103,7 @@ def test_what_passes_is_drawn(written):
     assert 20 < len(texts) < 130
     for text in texts:
         one = Headless(settings=Settings(layout=text, layout_version=LAYOUT_VERSION))
-        shown = one.robot.shows("rail.models")  # the chat may lie behind another tab
+        shown = one.driver.shows("rail.models")  # the chat may lie behind another tab
         one.close()
         assert shown
 

@@ -61,10 +61,10 @@ def following(headless, monkeypatch):
         one = headless(size=size)
         one.program.start(FakeEngine(0.0))
         one.program.do(Send("Why is the sky blue?"))
-        one.robot.wait("an answer", lambda s: s.messages and not s.busy)
-        one.robot.click("chat.input")
-        one.robot.leave()
-        one.robot.frames(4)
+        one.driver.wait("an answer", lambda s: s.messages and not s.busy)
+        one.driver.click("chat.input")
+        one.driver.leave()
+        one.driver.frames(4)
         return Following(one, monkeypatch)
 
     return make
@@ -140,14 +140,14 @@ def test_news_is_shown_in_turn(following):
 
 def test_the_view_under_the_pointer_is_drawn_in_each(following):
     one = following()
-    one.one.robot.point("view.log")
+    one.one.driver.point("view.log")
     for _ in range(TURNS):
         assert "log" in one.frame()
 
 
 def test_the_view_that_the_pointer_left_is_drawn_once_more(following):
     one = following()
-    one.one.robot.point("view.log")
+    one.one.driver.point("view.log")
     imgui.get_io().add_mouse_pos_event(-1e6, -1e6)
     drawn = ["log" in one.frame() for _ in range(TURNS + 1)]
     assert drawn[0]
@@ -156,8 +156,8 @@ def test_the_view_that_the_pointer_left_is_drawn_once_more(following):
 
 def test_the_view_with_the_keyboard_is_drawn_in_each(following):
     one = following()
-    one.one.robot.click("view.steer")
-    one.one.robot.leave()
+    one.one.driver.click("view.steer")
+    one.one.driver.leave()
     for _ in range(TURNS):
         assert "steer" in one.frame()
 
@@ -166,7 +166,7 @@ def test_a_click_reaches_a_view_that_rested(following):
     """It came after the decision that the frame only follows the engine."""
     one = following()
     one.whole()
-    x0, y0, x1, y1 = one.one.robot.rect("view.performance")
+    x0, y0, x1, y1 = one.one.driver.rect("view.performance")
     imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
     imgui.get_io().add_mouse_button_event(0, True)
     assert "performance" in one.frame()
@@ -176,7 +176,7 @@ def test_a_drag_draws_everything(following):
     """Of the line between two views, which both have another size in every frame."""
     one = following()
     one.whole()
-    x0, _, x1, y1 = one.one.robot.rect("view.chat")
+    x0, _, x1, y1 = one.one.driver.rect("view.chat")
     imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, y1)
     one.frame()
     imgui.get_io().add_mouse_button_event(0, True)
@@ -189,7 +189,7 @@ def test_a_drag_draws_everything(following):
         one.one.program.paint()
         imgui.render()
         assert picture() == got, "as if no view had rested"
-    assert one.one.robot.rect("view.chat")[3] > y1 + 20
+    assert one.one.driver.rect("view.chat")[3] > y1 + 20
     imgui.get_io().add_mouse_button_event(0, False)
     for _ in range(SETTLING):
         assert one.frame() == [view.name for view in VIEWS]
@@ -199,7 +199,7 @@ def test_a_drag_draws_everything(following):
 def test_a_click_is_drawn_in_turn(following):
     """The view under the pointer at once, the others while it settles."""
     one = following()
-    one.one.robot.point("view.log")
+    one.one.driver.point("view.log")
     one.whole()
     drawn = []
     for down in (True, False):
@@ -216,13 +216,13 @@ def test_another_tab_is_drawn_at_once(headless, turn):
     one = headless()
     for _ in range(turn):
         frame_in_turn(one)
-    x0, y0, x1, y1 = one.robot.rect("tab.lens")
+    x0, y0, x1, y1 = one.driver.rect("tab.lens")
     imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
     for down in (True, False):
         frame_in_turn(one)
         imgui.get_io().add_mouse_button_event(0, down)
     frame_in_turn(one)
-    assert one.robot.shows("view.lens") and not one.robot.shows("view.attention")
+    assert one.driver.shows("view.lens") and not one.driver.shows("view.attention")
     got = picture()
     imgui.new_frame()
     one.program.paint()
@@ -232,9 +232,9 @@ def test_another_tab_is_drawn_at_once(headless, turn):
 
 def test_an_open_popup_draws_everything(following):
     one = following()
-    one.one.robot.click("rail.sampler")
+    one.one.driver.click("rail.sampler")
     assert one.frame() == [view.name for view in VIEWS]
-    one.one.robot.press(imgui.Key.escape)
+    one.one.driver.press(imgui.Key.escape)
     one.frame()
     assert one.frame() != [view.name for view in VIEWS]
 
@@ -296,9 +296,9 @@ def test_a_view_outside_the_dockspace(following):
 
 def test_a_tab_that_is_hidden_is_not_drawn(headless, monkeypatch):
     one = headless()
-    one.robot.click("tab.lens")
-    one.robot.leave()
+    one.driver.click("tab.lens")
+    one.driver.leave()
     for _ in range(TURNS):
         frame_in_turn(one)
-        assert one.robot.shows("view.lens")
-        assert not one.robot.shows("view.attention")
+        assert one.driver.shows("view.lens")
+        assert not one.driver.shows("view.attention")

@@ -149,20 +149,20 @@ def test_the_program_while_it_is_used(stage):
         draw()
         check()
 
-    stage.robot._draw = checked
+    stage.driver._draw = checked
     stage._engine = FramedEngine()  # so that each token has a frame of its own
     stage.program.start(stage._engine)
     stage._engine.send(LoadModel(None))
-    stage.robot.wait("the model", lambda s: s.model is not None)
+    stage.driver.wait("the model", lambda s: s.model is not None)
     stage.program.do(Send("Why is the sky blue?"))
-    stage.robot.wait("some words", lambda s: s.messages and len(s.messages[-1].tokens) > 2)
+    stage.driver.wait("some words", lambda s: s.messages and len(s.messages[-1].tokens) > 2)
     shares.clear()
-    stage.robot.wait("the answer", lambda s: not s.busy)
+    stage.driver.wait("the answer", lambda s: not s.busy)
     assert len(shares) > 20
     assert np.median(shares) < 0.5, "most of the window is left as it is"
     stage.program.do(SetAttention(AttentionChoice(locked=((0, 1),), row=3)))
     for name in ("tab.head", "chat.xray", "rail.settings", "settings.close", "attention.look.open"):
-        stage.robot.click(name)
+        stage.driver.click(name)
     stage.program.do(SetTheme("light"))
-    stage.robot.frames(3)
-    stage.robot.leave()
+    stage.driver.frames(3)
+    stage.driver.leave()

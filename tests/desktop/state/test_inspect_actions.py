@@ -98,13 +98,16 @@ def test_pointing_at_a_token_asks_where_it_looks(xray, look):
     state = replace(answered(), attention=AttentionChoice(((4, 1), (5, 0)), exclude_first=True))
     state, commands = play(state, inspecting.SetXRay(xray), inspecting.SetXRay(xray))
     assert commands == [ReadAttentionRows(1, 3, *look, without_first=True)]
-    looked = AttentionRows(1, 3, look[0], (0.5, 0.5))
+    rows = AttentionRows(1, 3, look[0], (0.5, 0.5))
     state, _ = play(
-        state, AttentionRows(0, 3, "from", (1.0,)), looked, AttentionRows(1, 3, "from", (1.0,))
+        state,
+        AttentionRows(0, 3, "from", (1.0,)),
+        rows,
+        AttentionRows(1, 3, "from", (1.0,)),
     )
-    assert state.looked == looked, "an answer that nobody waits for is dropped"
+    assert state.attention_rows == rows, "an answer that nobody waits for is dropped"
     state, commands = play(state, inspecting.SetXRay(replace(xray, at=None)))
-    assert (state.looked, commands) == (None, [])
+    assert (state.attention_rows, commands) == (None, [])
 
 
 def test_a_late_answer_is_not_shown_once_the_pointer_has_left():
@@ -115,12 +118,12 @@ def test_a_late_answer_is_not_shown_once_the_pointer_has_left():
         inspecting.SetXRay(replace(xray, at=None)),
         AttentionRows(1, 3, "from", (1.0,)),
     )
-    assert state.looked is None
+    assert state.attention_rows is None
 
 
 def test_locked_heads_need_heads_that_are_locked():
     state, commands = play(answered(), inspecting.SetXRay(XRay(True, "locked", at=2)))
-    assert (commands, state.looked.message) == ([], inspecting.NOTHING_LOCKED)
+    assert (commands, state.attention_rows.message) == ([], inspecting.NOTHING_LOCKED)
     state, commands = play(state, SetAttention(AttentionChoice(((4, 1),))))
     assert commands == [ReadAttentionRows(1, 2, "from", "heads", ((4, 1),))]
 

@@ -32,12 +32,12 @@ def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
     one = headless(AppState(sampling=SamplingOptions(seed=1, max_new_tokens=8)), size=(1400, 2600))
     one.program.start(Engine(None))
     one.program.engine.send(LoadModel(str(tall), exact("cpu", context=CONTEXT)))
-    one.robot.wait("the model", lambda s: s.model is not None)
-    one.robot.click("tab.kv_cache")
+    one.driver.wait("the model", lambda s: s.model is not None)
+    one.driver.click("tab.kv_cache")
     one.program.do(Send("One two three four five six seven. " * 25))
-    one.robot.wait("the answer", lambda s: s.messages and not s.busy)
-    one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
-    one.robot.frames(3)
+    one.driver.wait("the answer", lambda s: s.messages and not s.busy)
+    one.driver.wait("its status", lambda s: s.cache.status.length == s.context_used)
+    one.driver.frames(3)
     layers, length = one.state.model.cache.layers, one.state.context_used
     assert length > 640
     assert [layer.layer for layer in layers] == list(range(20))
@@ -51,7 +51,7 @@ def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
     row = 2 * 2 * 12 * 4  # keys and values of 2 groups of 12 float32
     assert used_bytes(one.state.model.cache, length) == (4 * length + 16 * 640) * row
     assert {held(layer, length) for layer in layers} == {length, 640}
-    _, y0, _, y1 = one.robot.rect("kv_cache.map")
+    _, y0, _, y1 = one.driver.rect("kv_cache.map")
     rows = one.ui.memory["kv.rows"].row_of
     assert len(rows) == 20 and (y1 - y0) % 20 == 0
     assert {rows[i] for i in FULL}.isdisjoint(rows[i] for i in range(20) if i not in FULL)

@@ -15,15 +15,15 @@ def test_pointing_names_the_token_and_lights_it_up_in_the_chat(cache_view):
     start = 2 + len(pieces_of(QUESTION)) + 2
     point(one, start + 3)
     assert one.state.cache.pointed == start + 3
-    one.robot.frames(2)
-    x0, y0, x1, y1 = one.robot.rect("chat.pointed")
-    message = one.robot.rect("message.1")
+    one.driver.frames(2)
+    x0, y0, x1, y1 = one.driver.rect("chat.pointed")
+    message = one.driver.rect("message.1")
     assert message[0] - 8 <= x0 < x1 and message[1] <= y0 < y1 <= message[3]
     point(one, 3)
     assert one.state.cache.pointed == 3
-    assert one.robot.rect("chat.pointed")[3] <= one.robot.rect("message.0")[3]
-    one.robot.leave()
-    assert one.state.cache.pointed is None and not one.robot.shows("chat.pointed")
+    assert one.driver.rect("chat.pointed")[3] <= one.driver.rect("message.0")[3]
+    one.driver.leave()
+    assert one.state.cache.pointed is None and not one.driver.shows("chat.pointed")
 
 
 @pytest.mark.parametrize("size", [(1400, 1700), (700, 1700), (3000, 1700)])

@@ -44,7 +44,7 @@ def test_the_numbers_are_those_of_the_status(cache_view):
     status = one.state.cache.status
     assert one.state.cache.reused == status.reused > 100
     assert status.saved_bytes == status.reused * 30 * 2 * ROW
-    assert one.robot.shows("kv_cache.forecast") and one.robot.shows("kv_cache.pool")
+    assert one.driver.shows("kv_cache.forecast") and one.driver.shows("kv_cache.pool")
 
 
 def test_a_click_holds_the_token_and_a_second_lets_go(cache_view):
@@ -60,19 +60,19 @@ def test_colours_ask_the_engine_once(cache_view):
     one, engine = cache_view()
     for by in ("key-norm", "value-norm", "received"):
         one.program.do(ColorCache(by, False))
-        one.robot.frames(2)
-        one.robot.wait("the numbers", lambda s: s.cache.measured is not None)
-        one.robot.frames(5)
+        one.driver.frames(2)
+        one.driver.wait("the numbers", lambda s: s.cache.measured is not None)
+        one.driver.frames(5)
         assert [m.what for m in sent(engine, MeasureCache)] == [by]
         assert value_at(one.state, 3, 40).endswith(("3.04", "304.00%"))
         engine.commands.clear()
     one.program.do(ColorCache("age", False))
-    one.robot.frames(3)
+    one.driver.frames(3)
     fresh = replace(one.state, owners=(), positions=(), context_used=0)
     one.program.state, before = fresh, one.state
-    one.robot.frames(3)
+    one.driver.frames(3)
     one.program.state = before
-    one.robot.frames(3)
+    one.driver.frames(3)
     assert sent(engine, MeasureCache) == []
     assert value_at(one.state, 3, one.state.context_used - 1) == "the newest"
 
@@ -86,7 +86,7 @@ def test_a_ring_shows_the_last_positions_and_where_it_writes(cache_view):
     assert one.state.cache.pointed is None, "overwritten there"
     point(one, 5, row=3, layers=4)
     assert one.state.cache.pointed == 5
-    one.robot.click("kv_cache.slots")
+    one.driver.click("kv_cache.slots")
     assert one.state.cache.slots
     point(one, 5, row=0, layers=4)
     assert one.state.cache.pointed == 256 + 5
@@ -95,8 +95,8 @@ def test_a_ring_shows_the_last_positions_and_where_it_writes(cache_view):
 def test_keeping_on_disk_and_taking_up(cache_view, monkeypatch, tmp_path):
     monkeypatch.setattr("llm_lite.desktop.views.cache.totals.kept_file", lambda: tmp_path / "x.kv")
     one, engine = cache_view(view=(1400, 2600))
-    one.robot.click("kv_cache.keep")
-    one.robot.click("kv_cache.take_up")
+    one.driver.click("kv_cache.keep")
+    one.driver.click("kv_cache.take_up")
     assert sent(engine, SaveCache) == [SaveCache(str(tmp_path / "x.kv"))]
     assert sent(engine, OpenCache) == [OpenCache(str(tmp_path / "x.kv"))]
 
@@ -110,7 +110,7 @@ def test_an_edit_says_how_much_was_reused(cache_view):
     assert command.overflow == "stop"
     stats = one.state.messages[-1].stats
     assert 0.9 < stats.reused_tokens / stats.prompt_tokens < 1
-    assert one.robot.shows("message.3.stats")
+    assert one.driver.shows("message.3.stats")
 
 
 def test_layers_that_are_alike_are_told_once():
@@ -125,7 +125,7 @@ def test_colours_of_owners_are_on_the_picture(cache_view, scene):
     one, _ = cache_view()
     rows = one.ui.memory["kv.rows"]
     texels, top = rows.picture._texels(), rows.picture._top
-    x0, _, x1, _ = one.robot.rect("kv_cache.map")
+    x0, _, x1, _ = one.driver.rect("kv_cache.map")
     window = window_of(one.state, one.ui.memory["kv.zoom"], int(x1 - x0))
     row = texels[top + rows.row_of[0], : int(x1 - x0)]
     packed = pack(kind_colors(one.ui.theme.palette), np.ones(5, np.float32))
@@ -149,12 +149,12 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkey
     engine = Engine(device)
     one.program.start(engine)
     engine.send(LoadModel(str(tiny_llama), exact(backend)))
-    one.robot.wait("the model", lambda s: s.model is not None)
-    one.robot.click("tab.kv_cache")
+    one.driver.wait("the model", lambda s: s.model is not None)
+    one.driver.click("tab.kv_cache")
     for text in ("One two three.", "Four five six."):
         one.program.do(Send(text))
-        one.robot.wait("the answer", lambda s: not s.busy)
-        one.robot.wait("its status", lambda s: s.cache.status.length == s.context_used)
+        one.driver.wait("the answer", lambda s: not s.busy)
+        one.driver.wait("its status", lambda s: s.cache.status.length == s.context_used)
     state, layers = one.state, one.state.model.cache.layers
     status, each = state.cache.status, sum(map(layer_bytes, layers))
     assert status.reused == reused_positions(state.cache) > 12
@@ -163,14 +163,14 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkey
     assert state.model.cache.reserved_bytes == state.model.kv_bytes == reserved_bytes(layers)
     for by in ("key-norm", "received"):
         one.program.do(ColorCache(by, False))
-        one.robot.wait("the numbers", lambda s: s.cache.measured or s.cache.problem)
+        one.driver.wait("the numbers", lambda s: s.cache.measured or s.cache.problem)
         assert one.state.cache.problem == ""
         values = one.state.cache.measured.values
         assert values.shape == (len(layers), status.length) and (values[:, :-1] > 0).all()
-    one.robot.click("kv_cache.keep")
-    one.robot.wait("the file", lambda s: path.is_file() and "saved" in s.log[-1].text)
+    one.driver.click("kv_cache.keep")
+    one.driver.wait("the file", lambda s: path.is_file() and "saved" in s.log[-1].text)
     assert path.stat().st_size > status.length * each
-    one.robot.click("kv_cache.take_up")
-    one.robot.wait("the cache", lambda s: "came back" in s.log[-1].text)
-    one.robot.frames(3)
+    one.driver.click("kv_cache.take_up")
+    one.driver.wait("the cache", lambda s: "came back" in s.log[-1].text)
+    one.driver.frames(3)
     assert one.state.cache.status.length == one.state.context_used == status.length

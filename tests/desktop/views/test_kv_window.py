@@ -14,27 +14,27 @@ from tests.desktop.headless import READY
 def test_zoom_goes_from_the_whole_context_to_single_tokens(cache_view):
     one, _ = cache_view()
     zoom = one.ui.memory["kv.zoom"]
-    one.robot.click("kv_cache.context")
+    one.driver.click("kv_cache.context")
     assert window_of(one.state, zoom, 400) == CacheWindow(0.0, 8192.0, 400)
     point(one, 100)
     for _ in range(40):
-        one.robot.wheel(1.0)
+        one.driver.wheel(1.0)
     window = window_of(one.state, zoom, 400)
     assert window.span == 8.0 and window.first <= 100 < window.first + 8
-    one.robot.click("kv_cache.used")
+    one.driver.click("kv_cache.used")
     assert window_of(one.state, zoom, 400).span >= one.state.context_used
-    _, y0, x1, y1 = one.robot.rect("kv_cache.map")
-    one.robot.click("kv_cache.in")
+    _, y0, x1, y1 = one.driver.rect("kv_cache.map")
+    one.driver.click("kv_cache.in")
     first, io = zoom.own[0], imgui.get_io()
     io.add_mouse_pos_event(x1 - 20, (y0 + y1) / 2)
-    one.robot.frames(2)
+    one.driver.frames(2)
     io.add_mouse_button_event(0, True)
-    one.robot.frames()
+    one.driver.frames()
     for step in range(1, 6):
         io.add_mouse_pos_event(x1 - 20 + step * 10, (y0 + y1) / 2)
-        one.robot.frames()
+        one.driver.frames()
     io.add_mouse_button_event(0, False)
-    one.robot.frames(2)
+    one.driver.frames(2)
     assert zoom.own[0] < first and one.state.attention.row is None, "a drag is no click"
 
 

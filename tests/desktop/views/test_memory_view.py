@@ -10,15 +10,15 @@ from tests.desktop.headless import READY, sent
 
 def test_memory_is_chosen_with_its_cost(cache_view):
     one, engine = cache_view(view=(1400, 900))
-    one.robot.click("rail.memory")
+    one.driver.click("rail.memory")
     assert one.state.memory_available > 0
-    one.robot.click("memory.keys.int8")
+    one.driver.click("memory.keys.int8")
     assert one.state.options.keys == "fp16", "not before it is applied"
-    one.robot.click("memory.revert")
-    one.robot.click("memory.apply")
+    one.driver.click("memory.revert")
+    one.driver.click("memory.apply")
     assert sent(engine, Reconfigure) == []
-    one.robot.click("memory.values.int8")
-    one.robot.click("memory.apply")
+    one.driver.click("memory.values.int8")
+    one.driver.click("memory.apply")
     (command,) = sent(engine, Reconfigure)
     assert (command.options.keys, command.options.values) == ("fp16", "int8")
 
@@ -34,6 +34,6 @@ def test_what_does_not_fit_is_said(headless, monkeypatch):
     )
     one.program.do(SetOptions(replace(one.state.options, context=1 << 19)))
     one.program.state = replace(one.state, load=None)
-    one.robot.click("rail.memory")
-    one.robot.frames(3)
+    one.driver.click("rail.memory")
+    one.driver.frames(3)
     assert any(words.startswith("That does not fit: 181 MiB are free") for words in said)

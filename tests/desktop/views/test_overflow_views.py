@@ -14,19 +14,19 @@ from tests.desktop.headless import READY
 
 def test_overflow_is_seen_coming_and_marked(cache_view):
     one, _ = cache_view(rings=True)
-    one.robot.click("rail.sampler")
-    one.robot.click("sampler.overflow.forget-middle")
+    one.driver.click("rail.sampler")
+    one.driver.click("sampler.overflow.forget-middle")
     assert one.did(SetOverflow) and one.state.overflow == "forget-middle"
-    one.robot.press(imgui.Key.escape)
+    one.driver.press(imgui.Key.escape)
     for n in range(5):
         say(one, f"Number {n}?")
     assert one.state.cache.forgotten and one.state.context_used <= 1024
     assert len(one.state.messages) == 12, "the window keeps all"
     marks, io = set(), imgui.get_io()
-    x0, y0, x1, y1 = one.robot.rect("view.chat")
+    x0, y0, x1, y1 = one.driver.rect("view.chat")
     io.add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
     for _ in range(120):
-        one.robot.wheel(1.0)
+        one.driver.wheel(1.0)
         marks |= {name for name in one.ui.rects if name.endswith(("unseen", "seen"))}
     assert any(name.endswith(".unseen") for name in marks)
     assert any(name.endswith(".seen") for name in marks)

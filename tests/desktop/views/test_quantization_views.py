@@ -34,9 +34,9 @@ def panel(headless):
         one, engine = headless(AppState(), size=size), FakeEngine(delay)
         one.program.start(engine)
         engine.send(LoadModel(None))
-        one.robot.wait("the model", lambda s: s.model is not None)
+        one.driver.wait("the model", lambda s: s.model is not None)
         engine.source = None
-        one.robot.click("tab.quantization")
+        one.driver.click("tab.quantization")
         return one, engine
 
     return make
@@ -52,13 +52,13 @@ def at_rest(state):
 
 def choose(one, **changes):
     one.program.do(SetQuantization(replace(one.state.quantization.choices, **changes)))
-    one.robot.frames(2)
+    one.driver.frames(2)
 
 
 def inside(one, name, place):
     """Whether all of `name` is in sight in `place`."""
-    x0, y0, x1, y1 = one.robot.rect(name)
-    left, top, right, bottom = one.robot.rect(place)
+    x0, y0, x1, y1 = one.driver.rect(name)
+    left, top, right, bottom = one.driver.rect(place)
     return left <= x0 < x1 <= right and top <= y0 < y1 <= bottom
 
 
@@ -73,59 +73,59 @@ def test_all_modes_and_both_ways_to_compare_are_in_sight_on_a_small_screen(panel
 
 def test_a_click_switches_and_a_measurement_says_which_to_choose(panel):
     one, engine = panel()
-    one.robot.click("quantization.mode.int8")
+    one.driver.click("quantization.mode.int8")
     assert last(engine, Reconfigure).options.mode == "int8"
-    one.robot.wait("the other mode", lambda s: s.executor.mode == "int8")
-    one.robot.click("quantization.measure")
-    one.robot.wait("the speeds", lambda s: s.quantization.speeds is not None)
+    one.driver.wait("the other mode", lambda s: s.executor.mode == "int8")
+    one.driver.click("quantization.measure")
+    one.driver.wait("the speeds", lambda s: s.quantization.speeds is not None)
     assert one.state.quantization.speeds.rows[2].mode == "int4"
 
 
 def test_a_mode_is_kept_on_disk(panel):
     one, engine = panel()
     assert inside(one, "quantization.keep", "view.quantization")
-    one.robot.click("quantization.keep")
+    one.driver.click("quantization.keep")
     assert not [c for c in engine.commands if isinstance(c, KeepVariant)], "the file is on disk"
-    one.robot.click("quantization.mode.int4")
-    one.robot.wait("int4", lambda s: s.executor.mode == "int4")
-    one.robot.click("quantization.keep")
-    one.robot.wait("the variant", lambda s: "int4" in s.model.kept)
+    one.driver.click("quantization.mode.int4")
+    one.driver.wait("int4", lambda s: s.executor.mode == "int4")
+    one.driver.click("quantization.keep")
+    one.driver.wait("the variant", lambda s: "int4" in s.model.kept)
     assert last(engine, KeepVariant).mode == "int4"
     assert "/variants/model-int4" in one.state.notices[-1].text
-    one.robot.wait("its end", at_rest)
-    one.robot.click("quantization.keep")
-    x0, _, x1, _ = one.robot.rect("quantization.kept")  # where it is kept
+    one.driver.wait("its end", at_rest)
+    one.driver.click("quantization.keep")
+    x0, _, x1, _ = one.driver.rect("quantization.kept")  # where it is kept
     assert 0 < x0 < x1 < imgui.get_main_viewport().size.x, "all of it in the window"
-    one.robot.press(imgui.Key.escape)
+    one.driver.press(imgui.Key.escape)
     assert "int4" in one.state.model.kept
-    one.robot.click("quantization.keep")
-    one.robot.click("quantization.drop")
-    one.robot.wait("it to be gone", lambda s: "int4" not in s.model.kept)
+    one.driver.click("quantization.keep")
+    one.driver.click("quantization.drop")
+    one.driver.wait("it to be gone", lambda s: "int4" not in s.model.kept)
     assert last(engine, DropVariant).mode == "int4"
     assert "no longer kept" in one.state.notices[-1].text
-    assert not one.robot.shows("quantization.kept")
+    assert not one.driver.shows("quantization.kept")
     assert len([c for c in engine.commands if isinstance(c, KeepVariant)]) == 1
 
 
 def test_runs_from_the_prompt_to_the_mode_that_is_kept(panel):
     one, engine = panel()
-    one.robot.click("quantization.compare")
+    one.driver.click("quantization.compare")
     choices = one.state.quantization.choices
     assert choices.runs[0].mode == "as-stored" and choices.runs[1].mode == "int4"
-    one.robot.click("runs.prompt")
-    one.robot.type("Tell me a story.")
-    one.robot.click("runs.start")
-    one.robot.wait("both answers", at_rest)
+    one.driver.click("runs.prompt")
+    one.driver.type("Tell me a story.")
+    one.driver.click("runs.start")
+    one.driver.wait("both answers", at_rest)
     command = last(engine, CompareRuns)
     assert command.messages[-1].content == "Tell me a story."
     assert command.sampling.temperature == 0.0 and command.sampling.seed is not None
     held = one.state.quantization.comparison
     assert [answer.text for answer in held.answers] == [" ".join(SAID), " ".join(OTHER)]
     assert held.parting == PARTING and len(held.forced) == len(SAID)
-    one.robot.frames(3)
+    one.driver.frames(3)
     for run in "ab":
-        assert one.robot.shows(f"runs.{run}.token.{PARTING}")
-    one.robot.click("runs.keep.b")
+        assert one.driver.shows(f"runs.{run}.token.{PARTING}")
+    one.driver.click("runs.keep.b")
     assert last(engine, Reconfigure).options.mode == "int4"
     assert not one.state.quantization.shown
 
@@ -133,69 +133,69 @@ def test_runs_from_the_prompt_to_the_mode_that_is_kept(panel):
 @pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (3840, 2160)])
 def test_strip_and_tokens_point_at_the_same(panel, size):
     one, _ = panel(size)
-    one.robot.click("quantization.compare")
+    one.driver.click("quantization.compare")
     choose(one, prompt="Tell me a story.")
-    one.robot.click("runs.start")
-    one.robot.wait("both answers", at_rest)
-    one.robot.frames(3)
+    one.driver.click("runs.start")
+    one.driver.wait("both answers", at_rest)
+    one.driver.frames(3)
     assert inside(one, "runs.strip", "view.chat")
     for name in (f"runs.bar.{PARTING}", f"runs.a.token.{PARTING}"):
-        one.robot.point(name)
-        one.robot.frames(2)
+        one.driver.point(name)
+        one.driver.frames(2)
         assert one.ui.memory["runs.pointed"] == PARTING
-    one.robot.leave()
-    one.robot.frames(2)
+    one.driver.leave()
+    one.driver.frames(2)
     assert one.ui.memory["runs.pointed"] is None
 
 
 def test_a_run_has_a_type_of_cache(panel):
     one, _ = panel()
-    one.robot.click("quantization.compare")
-    one.robot.click("runs.b.cache")
-    one.robot.click("runs.b.cache.int8")
+    one.driver.click("quantization.compare")
+    one.driver.click("runs.b.cache")
+    one.driver.click("runs.b.cache.int8")
     runs = one.state.quantization.choices.runs
     assert [(run.keys, run.values) for run in runs] == [("fp16", "fp16"), ("int8", "int8")]
 
 
 def test_a_comparison_can_be_stopped(panel):
     one, engine = panel(delay=0.05)
-    one.robot.click("quantization.compare")
+    one.driver.click("quantization.compare")
     choose(one, prompt="Tell me a story.")
-    one.robot.click("runs.start")
-    one.robot.wait("a token", lambda s: bool(s.quantization.comparison.answers[0].tokens))
-    one.robot.click("runs.start")
+    one.driver.click("runs.start")
+    one.driver.wait("a token", lambda s: bool(s.quantization.comparison.answers[0].tokens))
+    one.driver.click("runs.start")
     assert isinstance(engine.commands[-1], Stop)
-    one.robot.wait("its end", at_rest)
+    one.driver.wait("its end", at_rest)
     assert not one.state.quantization.problem("runs"), "a person knows what was stopped"
     assert len(one.state.quantization.comparison.answers[0].tokens) < len(SAID)
 
 
 def test_reports_stand_beside_each_other(panel):
     one, engine = panel()
-    one.robot.click("quantization.page.report")
+    one.driver.click("quantization.page.report")
     for mode in ("int8", "int4"):
         choose(one, tested=mode, reference="fp32")
-        one.robot.click("report.run")
-        one.robot.wait("the report", at_rest)
+        one.driver.click("report.run")
+        one.driver.wait("the report", at_rest)
     command = last(engine, MeasureDivergence)
     assert (command.tested.mode, command.reference.mode) == ("int4", "fp32")
     assert command.reference.activations == "a32"
     assert [r.tested.mode for r in one.state.quantization.reports] == ["int4", "int8"]
-    one.robot.frames(3)
-    _, top, _, bottom = one.robot.rect("report.table")
+    one.driver.frames(3)
+    _, top, _, bottom = one.driver.rect("report.table")
     assert bottom - top > 15 * one.ui.theme.size("small"), "every row is there"
-    one.robot.click("report.forget")
+    one.driver.click("report.forget")
     assert one.state.quantization.reports == ()
 
 
 def test_the_table_of_tensors(panel):
     one, engine = panel()
-    one.robot.click("quantization.page.tensors")
-    one.robot.click("tensors.run")
-    one.robot.wait("the tensors", at_rest)
+    one.driver.click("quantization.page.tensors")
+    one.driver.click("tensors.run")
+    one.driver.wait("the tensors", at_rest)
     assert last(engine, AnalyzeTensors).mode == "int4"
-    one.robot.frames(2)
-    assert one.robot.shows("tensors.table")
+    one.driver.frames(2)
+    assert one.driver.shows("tensors.table")
     words = tensors.summary(one.state.quantization.tensors)
     assert "least exact is blk.0.ffn_up with 12.5 dB" in words
     weights = 49152 * 576 + 576 + 1536 * 576
@@ -254,11 +254,11 @@ def test_a_tip_has_room_for_its_words(panel, monkeypatch):
     monkeypatch.setattr(divergence, "_draw_row", watched)
 
     one, _ = panel()
-    one.robot.click("quantization.compare")
+    one.driver.click("quantization.compare")
     choose(one, prompt="Tell me a story.")
-    one.robot.click("runs.start")
-    one.robot.wait("both answers", at_rest)
-    one.robot.point(f"runs.bar.{PARTING}")
+    one.driver.click("runs.start")
+    one.driver.wait("both answers", at_rest)
+    one.driver.point(f"runs.bar.{PARTING}")
     drawn.clear()
-    one.robot.frames(3)
+    one.driver.frames(3)
     assert len(drawn) == 30 and min(drawn) > one.ui.u(40)

@@ -44,98 +44,98 @@ def talk(headless):
     engine = FakeEngine(0.0)
     one.program.start(engine)
     engine.send(LoadModel(None))
-    one.robot.wait("the model", lambda s: s.model is not None)
+    one.driver.wait("the model", lambda s: s.model is not None)
     ask(one)
     engine.commands.clear()
     return one, engine
 
 
 def ask(one):
-    one.robot.click("chat.input")
-    one.robot.type(QUESTION)
-    one.robot.click("chat.send")
-    one.robot.wait("the answer", lambda s: s.messages and not s.busy, pace=0)
-    one.robot.frames(2)
+    one.driver.click("chat.input")
+    one.driver.type(QUESTION)
+    one.driver.click("chat.send")
+    one.driver.wait("the answer", lambda s: s.messages and not s.busy, pace=0)
+    one.driver.frames(2)
 
 
 def test_reading_is_unspoiled_until_asked(talk):
     one, engine = talk
     assert not any(name.startswith("token.") for name in one.ui.rects)
-    one.robot.click("chat.xray")
-    assert one.robot.shows("token.1.0") and one.robot.shows("xray.by")
+    one.driver.click("chat.xray")
+    assert one.driver.shows("token.1.0") and one.driver.shows("xray.by")
     assert not sent(engine, ReadAttentionRows)
-    one.robot.click("chat.xray")
-    assert not one.robot.shows("token.1.0")
+    one.driver.click("chat.xray")
+    assert not one.driver.shows("token.1.0")
 
 
 @pytest.mark.parametrize("name", ["token.0.2", "token.1.3", "token.0.-2"])
 def test_pointing_at_any_token_asks_where_it_looks(talk, name):
     one, engine = talk
-    one.robot.click("chat.xray")
-    one.robot.point(name)
+    one.driver.click("chat.xray")
+    one.driver.point(name)
     _, message, token = name.split(".")
     start = 2 if message == "0" else 2 + len(pieces_of(QUESTION)) + 2
     position = start + int(token)
     assert [look.position for look in sent(engine, ReadAttentionRows)] == [position]
-    one.robot.wait("the look", lambda s: s.looked is not None)
-    one.robot.frames(3)
+    one.driver.wait("the look", lambda s: s.attention_rows is not None)
+    one.driver.frames(3)
     assert len(sent(engine, ReadAttentionRows)) == 1, "asked once while the pointer rests"
-    one.robot.leave()
-    assert one.state.looked is None
+    one.driver.leave()
+    assert one.state.attention_rows is None
 
 
 def test_shift_shows_who_looks_here(talk):
     one, engine = talk
-    one.robot.click("chat.xray")
-    one.robot.point("token.1.3")
+    one.driver.click("chat.xray")
+    one.driver.point("token.1.3")
     imgui.get_io().add_key_event(KEY.mod_shift, True)
-    one.robot.frames(2)
+    one.driver.frames(2)
     imgui.get_io().add_key_event(KEY.mod_shift, False)
-    one.robot.frames(2)
+    one.driver.frames(2)
     assert [look.direction for look in sent(engine, ReadAttentionRows)] == ["from", "to", "from"]
-    one.robot.click("xray.reverse")
-    one.robot.point("token.1.3")
+    one.driver.click("xray.reverse")
+    one.driver.point("token.1.3")
     assert sent(engine, ReadAttentionRows)[-1].direction == "to"
 
 
 def test_a_token_gives_way_to_another_choice_and_comes_back(talk):
     one, engine = talk
-    one.robot.click("chat.xray")
-    one.robot.click("token.1.2")
+    one.driver.click("chat.xray")
+    one.driver.click("token.1.2")
     assert one.state.attention.row == 2 + len(pieces_of(QUESTION)) + 2 + 2, "held"
-    one.robot.click(f"tokens.choice.{OTHER_ID}")
+    one.driver.click(f"tokens.choice.{OTHER_ID}")
     (command,) = sent(engine, Generate)
     assert command.forced == (0, 1, OTHER_ID)
-    one.robot.wait("the answer", lambda s: not s.busy, pace=0)
-    one.robot.frames(2)
+    one.driver.wait("the answer", lambda s: not s.busy, pace=0)
+    one.driver.frames(2)
     text = one.state.messages[1].text
     assert text == "".join([*pieces_of(ANSWER)[:2], OTHER, *pieces_of(ANSWER)[3:]])
-    one.robot.click("message.1.before")
+    one.driver.click("message.1.before")
     assert one.state.messages[1].text == ANSWER
-    one.robot.click("message.1.next")
+    one.driver.click("message.1.next")
     assert one.state.messages[1].text == text
-    one.robot.click("chat.xray")
-    one.robot.click("message.1.before")
+    one.driver.click("chat.xray")
+    one.driver.click("message.1.before")
     assert one.state.messages[1].text == ANSWER, "in plain reading too"
 
 
 def test_a_version_that_the_cache_has_lost_is_read_again(talk):
     one, engine = talk
-    one.robot.click("chat.xray")
-    assert not one.robot.shows("xray.read")
-    one.robot.click("token.1.2")
-    one.robot.click(f"tokens.choice.{OTHER_ID}")
-    one.robot.wait("the answer", lambda s: not s.busy, pace=0)
-    one.robot.click("message.1.before")
+    one.driver.click("chat.xray")
+    assert not one.driver.shows("xray.read")
+    one.driver.click("token.1.2")
+    one.driver.click(f"tokens.choice.{OTHER_ID}")
+    one.driver.wait("the answer", lambda s: not s.busy, pace=0)
+    one.driver.click("message.1.before")
     engine.delay = 0.1
-    one.robot.click("xray.read")
-    assert one.robot.shows("xray.legend") is False
-    one.robot.wait("the reading", lambda s: s.reading is None)
-    one.robot.frames(2)
+    one.driver.click("xray.read")
+    assert one.driver.shows("xray.legend") is False
+    one.driver.wait("the reading", lambda s: s.reading is None)
+    one.driver.frames(2)
     (command,) = sent(engine, Read)
     assert command.messages[-1].content == ANSWER == one.state.messages[1].text
-    assert not one.robot.shows("xray.read")
-    one.robot.point("token.1.3")
+    assert not one.driver.shows("xray.read")
+    one.driver.point("token.1.3")
     assert sent(engine, ReadAttentionRows)[-1].position == 2 + len(pieces_of(QUESTION)) + 2 + 3
 
 
@@ -144,10 +144,10 @@ def test_the_lens_follows_the_newest_token_at_leisure(headless):
     engine = FakeEngine(0.01)
     one.program.start(engine)
     engine.send(LoadModel(None))
-    one.robot.wait("the model", lambda s: s.model is not None)
-    one.robot.click("tab.lens")
+    one.driver.wait("the model", lambda s: s.model is not None)
+    one.driver.click("tab.lens")
     ask(one)
-    one.robot.wait("the lens", lambda s: not s.lens.request)
+    one.driver.wait("the lens", lambda s: not s.lens.request)
     asked = [inspect.position for inspect in sent(engine, Inspect)]
     assert asked == sorted(set(asked)) and asked[-1] == one.state.context_used - 1
     tokens = len(one.state.messages[1].tokens)
@@ -156,45 +156,45 @@ def test_the_lens_follows_the_newest_token_at_leisure(headless):
 
 def test_the_choice_that_was_made_does_nothing(talk):
     one, engine = talk
-    one.robot.click("chat.xray")
-    one.robot.click("token.1.2")
-    one.robot.click("tokens.choice.2")
+    one.driver.click("chat.xray")
+    one.driver.click("token.1.2")
+    one.driver.click("tokens.choice.2")
     assert sent(engine, Generate) == []
 
 
 def drag(one, name, pixels):
-    one.robot.point(name)
-    x0, y0, x1, y1 = one.robot.rect(name)
+    one.driver.point(name)
+    x0, y0, x1, y1 = one.driver.rect(name)
     io = imgui.get_io()
     io.add_mouse_button_event(0, True)
-    one.robot.frames()
+    one.driver.frames()
     for step in range(1, 6):
         io.add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2 - pixels * step / 5)
-        one.robot.frames()
+        one.driver.frames()
     io.add_mouse_button_event(0, False)
-    one.robot.frames(2)
+    one.driver.frames(2)
 
 
 def test_heads_are_ablated_weighed_and_restored(talk):
     one, engine = talk
-    one.robot.click("tab.steer")
-    one.robot.click("steer.2.4")
+    one.driver.click("tab.steer")
+    one.driver.click("steer.2.4")
     (gains,) = (command.gains for command in sent(engine, SetGains))
     assert gains[2] == (1.0,) * 4 + (0.0,) + (1.0,) * 4
     assert all(row == (1.0,) * 9 for n, row in enumerate(gains) if n != 2)
-    one.robot.wait("the effect", lambda s: s.steering.effect is not None)
+    one.driver.wait("the effect", lambda s: s.steering.effect is not None)
     drag(one, "steer.1.0", 50)
     assert one.state.steering.gains[1][0] == pytest.approx(1.6, abs=0.02)
     drag(one, "steer.1.0", -400)
     assert one.state.steering.gains[1][0] == 0.0
-    one.robot.click("steer.2.4")
+    one.driver.click("steer.2.4")
     assert one.state.steering.gains[2] == (1.0,) * 9
-    one.robot.click("steer.layer.3")
-    one.robot.click("steer.layer.3")
+    one.driver.click("steer.layer.3")
+    one.driver.click("steer.layer.3")
     assert one.state.steering.gains[3] == (0.0,) * 9
-    one.robot.click("steer.span.1")
+    one.driver.click("steer.span.1")
     assert one.state.steering.gains[3] == pytest.approx((1.0,) * 3 + (0.0,) * 6, abs=0.1)
-    one.robot.click("steer.reset")
+    one.driver.click("steer.reset")
     assert one.state.steering.gains is None
     assert set(sum(sent(engine, SetGains)[-1].gains, ())) == {1.0}
 
@@ -203,19 +203,19 @@ def press(one, *names):
     """The button goes down on the first and up on the last, by way of the others; None: a gap."""
     io = imgui.get_io()
     for number, name in enumerate(names):
-        x0, y0, x1, y1 = one.robot.rect(name or "steer.2.4")
+        x0, y0, x1, y1 = one.driver.rect(name or "steer.2.4")
         io.add_mouse_pos_event((x0 + x1) / 2 if name else x1 + 0.5, (y0 + y1) / 2)
-        one.robot.frames(2)
+        one.driver.frames(2)
         if number == 0:
             io.add_mouse_button_event(0, True)
-            one.robot.frames(2)
+            one.driver.frames(2)
     io.add_mouse_button_event(0, False)
-    one.robot.frames(2)
+    one.driver.frames(2)
 
 
 def test_only_what_was_pressed_and_let_go_is_clicked(talk):
     one, _ = talk
-    one.robot.click("tab.steer")
+    one.driver.click("tab.steer")
     press(one, "steer.layer.1", "steer.layer.2")
     assert one.state.steering.gains is None and one.ui.memory.get("steer.layer", 0) == 0
     press(one, None, "steer.2.4")
@@ -230,20 +230,20 @@ def test_only_what_was_pressed_and_let_go_is_clicked(talk):
 
 def test_the_steered_answer_stands_beside_the_first(talk):
     one, engine = talk
-    one.robot.click("tab.steer")
-    one.robot.click("steer.again")
+    one.driver.click("tab.steer")
+    one.driver.click("steer.again")
     assert sent(engine, Generate) == [], "nothing is steered yet"
-    one.robot.click("steer.0.0")
-    one.robot.click("steer.again")
-    assert one.robot.shows("compare")
-    one.robot.wait("the answer", lambda s: not s.busy, pace=0)
-    one.robot.frames(2)
+    one.driver.click("steer.0.0")
+    one.driver.click("steer.again")
+    assert one.driver.shows("compare")
+    one.driver.wait("the answer", lambda s: not s.busy, pace=0)
+    one.driver.frames(2)
     (command,) = sent(engine, Generate)
     assert command.gains == one.state.steering.gains
     base, other = one.state.messages[1].versions[0][0], one.state.messages[1]
     assert first_difference(base, other) == 2
-    one.robot.click("compare.close")
-    assert not one.robot.shows("compare")
+    one.driver.click("compare.close")
+    assert not one.driver.shows("compare")
     assert one.state.messages[1].place == 1
 
 
@@ -260,21 +260,21 @@ def test_where_answers_part():
 def test_the_lens_asks_of_the_token_that_is_held(talk):
     one, engine = talk
     assert sent(engine, Inspect) == [], "nobody looks"
-    one.robot.click("tab.lens")
+    one.driver.click("tab.lens")
     last = one.state.context_used - 1
     assert [inspect.position for inspect in sent(engine, Inspect)] == [last]
-    one.robot.wait("the lens", lambda s: not s.lens.request)
-    one.robot.frames(3)
+    one.driver.wait("the lens", lambda s: not s.lens.request)
+    one.driver.frames(3)
     assert len(sent(engine, Inspect)) == 1
     one.program.do(SetAttention(AttentionChoice(row=7)))
-    one.robot.wait("the lens", lambda s: s.lens.key[:1] == (7,))
-    one.robot.wait("the lens", lambda s: not s.lens.request)
+    one.driver.wait("the lens", lambda s: s.lens.key[:1] == (7,))
+    one.driver.wait("the lens", lambda s: not s.lens.request)
     assert sent(engine, Inspect)[-1].position == 7
-    one.robot.frames(2)
-    assert one.robot.shows("lens.table")
+    one.driver.frames(2)
+    assert one.driver.shows("lens.table")
     assert settled(lens()) == 20
     one.program.do(Steer(((0.0,) * 9,) * 30))
-    one.robot.frames(3)
+    one.driver.frames(3)
     assert len(sent(engine, Inspect)) == 3, "with other gains the layers say something else"
 
 
@@ -282,12 +282,12 @@ def test_the_lens_asks_of_the_token_that_is_held(talk):
 def test_colours_are_those_of_the_map(talk, theme):
     one, _ = talk
     one.program.do(SetTheme(theme))
-    one.robot.click("chat.xray")
-    one.robot.point("token.1.3")
-    one.robot.wait("the look", lambda s: s.looked is not None)
+    one.driver.click("chat.xray")
+    one.driver.point("token.1.3")
+    one.driver.wait("the look", lambda s: s.attention_rows is not None)
     weights = [0.9, 0.0, 0.001, 0.05, 0.1]
-    looked = replace(one.state.looked, weights=tuple(weights))
-    one.program.state = replace(one.state, looked=looked)
+    attention_rows = replace(one.state.attention_rows, weights=tuple(weights))
+    one.program.state = replace(one.state, attention_rows=attention_rows)
     found = colors.shades(one.state, one.ui)
     last = colors.table("viridis")[255].tolist()
     assert found.top == pytest.approx(0.1), "the first token does not set the scale"
@@ -299,7 +299,7 @@ def test_colours_are_those_of_the_map(talk, theme):
     faint = np.abs(np.array(unpacked(found.fills[2])) - channels(base)).max()
     assert 0 < faint < 40
     state = replace(one.state, attention=AttentionChoice(exclude_first=True))
-    without = colors.shown_weights(looked, state.attention)
+    without = colors.shown_weights(attention_rows, state.attention)
     np.testing.assert_allclose(without, [0, 0, 0.001 / 0.151, 0.05 / 0.151, 0.1 / 0.151])
 
 
@@ -342,7 +342,7 @@ def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
         state = replace(READY, messages=messages, owners=owners, positions=labels)
         one = headless(replace(state, xray=XRay(shown=True, at=5)))
         laid.clear()
-        calls[count] = python_calls(one.robot.frames)
+        calls[count] = python_calls(one.driver.frames)
         assert laid == []
         shown = sum(name.startswith("token.") for name in one.ui.rects)
         assert 20 < shown < 1000
@@ -356,32 +356,32 @@ def test_on_a_real_model(headless, tiny_llama, backend, request):
     engine = Engine(device)
     one.program.start(engine)
     engine.send(LoadModel(str(tiny_llama), exact(backend)))
-    one.robot.wait("the model", lambda s: s.model is not None)
+    one.driver.wait("the model", lambda s: s.model is not None)
     ask(one)
     state, source = one.state, engine.attention()
     ids = [token.id for token in state.messages[1].tokens]
     first = next(n for n, owner in enumerate(state.owners) if owner == 1)
     assert list(source.tokens()[first:]) == ids[: source.length - first]
-    one.robot.click("chat.xray")
+    one.driver.click("chat.xray")
     one.program.do(SetXRay(replace(one.state.xray, layer=1)))
-    one.robot.point("token.1.4")
-    one.robot.wait("the look", lambda s: s.looked is not None)
+    one.driver.point("token.1.4")
+    one.driver.wait("the look", lambda s: s.attention_rows is not None)
     maps = np.zeros((4, source.length, source.length), np.float32)
     head_maps(source, 1, range(4), maps)
     expected = maps.mean(axis=0)[first + 4]
-    np.testing.assert_allclose(one.state.looked.weights, expected, atol=1e-5)
+    np.testing.assert_allclose(one.state.attention_rows.weights, expected, atol=1e-5)
     check_choice(one, ids)
     check_steering(one)
-    one.robot.click("tab.lens")
-    one.robot.wait("the lens", lambda s: s.lens.result is not None and not s.lens.request)
+    one.driver.click("tab.lens")
+    one.driver.wait("the lens", lambda s: s.lens.result is not None and not s.lens.request)
     assert [row.layer for row in one.state.lens.result.rows] == [0, 1]
 
 
 def check_choice(one, ids):
-    one.robot.click("token.1.4")
+    one.driver.click("token.1.4")
     other = next(b for b in one.state.messages[1].tokens[4].alternatives if b.token != ids[4])
-    one.robot.click(f"tokens.choice.{other.token}")
-    one.robot.wait("the answer", lambda s: not s.busy)
+    one.driver.click(f"tokens.choice.{other.token}")
+    one.driver.wait("the answer", lambda s: not s.busy)
     tokens = one.state.messages[1].tokens
     assert [token.id for token in tokens[:5]] == [*ids[:4], other.token]
     assert tokens[4].probability == pytest.approx(other.probability, abs=1e-4)
@@ -390,11 +390,11 @@ def check_choice(one, ids):
 
 def check_steering(one):
     one.program.do(Steer(((0.0,) * 4,) * 2))
-    one.robot.wait("the effect", lambda s: s.steering.effect is not None)
+    one.driver.wait("the effect", lambda s: s.steering.effect is not None)
     assert one.state.steering.effect.kl > 1e-4
-    one.robot.click("tab.steer")
-    one.robot.click("steer.again")
-    one.robot.wait("the answer", lambda s: not s.busy)
+    one.driver.click("tab.steer")
+    one.driver.click("steer.again")
+    one.driver.wait("the answer", lambda s: not s.busy)
     base, other = (one.state.messages[1].versions[-1][0], one.state.messages[1])
     assert other.sampling == base.sampling
     assert first_difference(base, other) is not None
