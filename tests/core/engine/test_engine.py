@@ -119,16 +119,10 @@ def test_shutdown_is_quick(tiny_llama, hook, busy):
     assert client.engine.close(PATIENCE / 2)  # what is under way lasts PATIENCE if left alone
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, tmp_path, seed):
-    """Random commands at random moments, none of them waited for."""
-    random = Random(seed)
-    missing = str(tmp_path / "missing.gguf")
-    client.load(tiny_llama)
-    sent = {LoadStarted: 1, GenerationFinished: 0, ConversationRead: 0}
-    sent |= {LensResult: 0, GainsEffect: 0}
-    asides = {
-        "look": lambda number: Inspect(random.randrange(60), number),
+def _random_requests(random):
+    """By kind, a request that is served between two steps."""
+    return {
+        "lens": lambda number: Inspect(random.randrange(60), number),
         "compare": CompareGains,
         "steer": lambda _: SetGains(((random.random(),) * 4,) * 2),
         "see": lambda number: ReadAttentionRows(
@@ -140,12 +134,23 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
             random.randrange(3),
         ),
     }
-    last_look = None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, tmp_path, seed):
+    """Random commands at random moments, none of them waited for."""
+    random = Random(seed)
+    missing = str(tmp_path / "missing.gguf")
+    client.load(tiny_llama)
+    sent = {LoadStarted: 1, GenerationFinished: 0, ConversationRead: 0}
+    sent |= {LensResult: 0, GainsEffect: 0}
+    requests = _random_requests(random)
+    last_rows = None
     for number in range(40):
         if random.random() < 0.3:
             time.sleep(random.random() * 0.03)
         kind = random.choice(
-            ("load", "missing", "change", "ask", "ask", "read", "stop", "cancel", *asides)
+            ("load", "missing", "change", "ask", "ask", "read", "stop", "cancel", *requests)
         )
         if kind in ("load", "missing"):
             client.send(LoadModel(missing if kind == "missing" else str(tiny_llama), exact()))
@@ -157,10 +162,10 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
         elif kind == "read":
             client.send(Read(number, HELLO))
             sent[ConversationRead] += 1
-        elif kind in asides:
-            client.send(asides[kind](number))
-            last_look = number if kind == "see" else last_look
-            sent[LensResult] += kind == "look"
+        elif kind in requests:
+            client.send(requests[kind](number))
+            last_rows = number if kind == "see" else last_rows
+            sent[LensResult] += kind == "lens"
             sent[GainsEffect] += kind == "compare"
         else:
             client.send(Stop() if kind == "stop" else CancelLoad())
@@ -168,8 +173,8 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
     deadline = time.monotonic() + PATIENCE
 
     def waiting():
-        looks = [event.request for event in client.of(AttentionRows)]
-        return _ended(client) != sent or last_look not in (None, *looks)
+        rows = [event.request for event in client.of(AttentionRows)]
+        return _ended(client) != sent or last_rows not in (None, *rows)
 
     while waiting() and time.monotonic() < deadline:
         client.events += client.engine.wait(0.05)
@@ -178,7 +183,7 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
     assert len(finished) == len(set(finished))
     seen = [e.request for e in client.of(AttentionRows)]
     assert seen == sorted(set(seen))
-    assert last_look in (*seen[-1:], None), "a later look takes the place of one that waits"
+    assert last_rows in (*seen[-1:], None), "a later look takes the place of one that waits"
     for event in client.of(GenerationFinished):
         ends = ("length", "stopped", "end")  # with other gains it may end by itself
         assert event.stop_reason in ends or "still being written" in event.message

@@ -223,7 +223,7 @@ def test_a_defect_ends_the_look_and_nothing_else(monkeypatch, tiny_llama):
     client.load(tiny_llama)
     client.ask(1)
     with monkeypatch.context() as patch:
-        patch.setattr(AttentionRowsReader, "look", fail)
+        patch.setattr(AttentionRowsReader, "read", fail)
         client.send(ReadAttentionRows(2, 1, "from", "layer-mean"))
         assert "planted" in next_error(client)
     assert client.ask(3)[0].stop_reason == "length"

@@ -308,29 +308,36 @@ def test_the_driver_says_what_is_missing(headless):
         one.driver.wait("the moon", lambda s: False, 0.0)
 
 
-def random_state(rng):
-    """A state as strange as a run can make it."""
-    texts = [
-        "",
-        "a",
-        ANSWER,
-        KOREAN,
-        "x" * 3000,
-        "\n" * 40,
-        "日本語の文章。" * 30,
-        "`" * 9,
-        "\x00\ufffd",
-    ]
+TEXTS = [
+    "",
+    "a",
+    ANSWER,
+    KOREAN,
+    "x" * 3000,
+    "\n" * 40,
+    "日本語の文章。" * 30,
+    "`" * 9,
+    "\x00\ufffd",
+]
+
+
+def random_messages(rng, stats):
     reasons = ["end", "length", "stopped", "context", "error"]
-    stats = GenerationStats(9, 3, 40, 120.0, 33.0, 250.0, 99, 1 << 30)
     messages = []
     for number in range(rng.randrange(6)):
         role = "user" if number % 2 == 0 else "assistant"
-        text = rng.choice(texts)
+        text = rng.choice(TEXTS)
         tokens = tuple(Token(i, "t", rng.random()) for i in range(rng.randrange(4)))
         reason = rng.choice(reasons) if role == "assistant" else None
         problem = rng.choice(["", "The context is full. " * 9])
         messages.append(Message(role, text, tokens, reason, rng.choice([None, stats]), problem))
+    return messages
+
+
+def random_state(rng):
+    """A state as strange as a run can make it."""
+    stats = GenerationStats(9, 3, 40, 120.0, 33.0, 250.0, 99, 1 << 30)
+    messages = random_messages(rng, stats)
     busy = bool(messages) and messages[-1].role == "assistant" and rng.random() < 0.5
     phase = rng.choice(["waiting", "prefill", "decode"])
     running = Running(1, 0.0, phase, rng.randrange(99), 0, rng.randrange(99), stopping=busy)
@@ -353,7 +360,7 @@ def random_state(rng):
         owners=tuple(sorted(owners)),
         comparing=AnswerComparison(last, 0) if answered and rng.random() < 0.3 else None,
         messages=tuple(messages),
-        draft=rng.choice(texts).replace("\x00", ""),
+        draft=rng.choice(TEXTS).replace("\x00", ""),
         running=running if busy else None,
         model=model,
         executor=rng.choice(

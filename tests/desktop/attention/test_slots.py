@@ -268,7 +268,7 @@ def finish(one):
     assert not one.maps.pending, "the maps were never complete"
     one.scene.loop.wait()
     if one.source.ring_rows == CONTEXT:  # else rows are lost, and those next to them are pooled
-        assert_thumbnails(one, 1e-4, exclude=one.maps._look.exclude_first)
+        assert_thumbnails(one, 1e-4, exclude=one.maps._scale.exclude_first)
 
 
 @pytest.mark.vulkan

@@ -115,7 +115,7 @@ def expecting(state: AppState) -> AppState:
         state,
         messages=state.messages or (Message("user", "why is it so?"),),
         running=Running(1, time.monotonic()),
-        look=1,
+        rows_request=1,
         lens=replace(state.lens, request=1),
         steering=replace(state.steering, request=1),
         cache=replace(state.cache, request=1),

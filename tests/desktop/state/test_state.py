@@ -4,22 +4,16 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from llm_lite.core.messages import (
-    Alternative,
-    AttentionRows,
     CancelLoad,
     ChatMessage,
     EngineOptions,
     ExecutorChanged,
-    GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
-    LensResult,
     LoadFailed,
     LoadModel,
     LoadProgress,
@@ -29,7 +23,6 @@ from llm_lite.core.messages import (
     PrefillProgress,
     PromptToken,
     Reconfigure,
-    SamplingOptions,
     Stop,
     TokenDecoded,
 )
@@ -41,32 +34,14 @@ from llm_lite.desktop.actions.chatting import (
     NewChat,
     Regenerate,
     Send,
-    SetDraft,
-    SetSampling,
     StopAnswer,
     UndoNewChat,
 )
-from llm_lite.desktop.actions.inspecting import (
-    AnswerSteered,
-    ContinueFrom,
-    EndComparison,
-    SetXRay,
-    ShowLens,
-    Steer,
-    SwitchVersion,
-)
 from llm_lite.desktop.actions.program import (
     CancelLoading,
-    ChooseFile,
-    ClearLog,
-    DismissNotice,
     OpenModel,
-    ResetLayout,
-    SetFontSize,
     SetOptions,
-    SetTheme,
 )
-from llm_lite.desktop.actions.requests import versions
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.notices import expire
 from llm_lite.desktop.state.state import (
@@ -78,7 +53,6 @@ from llm_lite.desktop.state.state import (
     Message,
     Token,
 )
-from llm_lite.desktop.state.token_state import XRay
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
@@ -375,83 +349,3 @@ def test_stray_objects_are_refused():
         apply(object(), AppState(), 0.0)
     with pytest.raises(TypeError):
         act(object(), AppState(), 0.0)
-
-
-GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers
-requests = st.integers(0, 4)
-words = st.sampled_from(["", "a", "안녕", "x" * 50])
-events = st.one_of(
-    st.builds(LoadStarted, words),
-    st.builds(LoadProgress, words, st.floats(-1, 2)),
-    st.builds(ModelLoaded, st.just(MODEL), st.just(EXECUTOR), st.floats(0, 9)),
-    st.builds(LoadFailed, words, words, st.booleans()),
-    st.builds(ExecutorChanged, st.just(EXECUTOR), st.just(MODEL)),
-    st.builds(GenerationStarted, requests, st.integers(0, 9), st.integers(0, 9)),
-    st.builds(PrefillProgress, requests, st.integers(0, 9), st.integers(0, 9)),
-    st.builds(TokenDecoded, requests, st.integers(0, 9), words, st.just(0.5), st.integers(0, 9)),
-    st.builds(
-        GenerationFinished,
-        requests,
-        st.sampled_from(["end", "length", "stopped", "context", "error"]),
-        st.just(STATS),
-        words,
-    ),
-    st.builds(AttentionRows, requests, st.integers(0, 9), st.just("from"), st.just((0.5, 0.5))),
-    st.builds(LensResult, requests, st.integers(0, 9), st.just(())),
-    st.builds(GainsEffect, requests, st.floats(0, 9)),
-    st.builds(Logged, st.sampled_from(["info", "warning", "error"]), words, st.just(0.0)),
-)
-deeds = st.one_of(
-    st.builds(Send, words),
-    st.builds(SetDraft, words),
-    st.builds(EditMessage, st.integers(-1, 5)),
-    st.builds(OpenModel, st.one_of(st.none(), words)),
-    st.builds(SetOptions, st.sampled_from([EngineOptions(), EngineOptions(backend="cpu")])),
-    st.builds(SetSampling, st.just(SamplingOptions(temperature=0.0))),
-    st.builds(SetFontSize, st.floats(0, 99)),
-    st.builds(DismissNotice, st.integers(0, 9)),
-    st.builds(SetXRay, st.builds(XRay, shown=st.booleans(), at=st.integers(0, 9))),
-    st.builds(ShowLens, st.integers(0, 9), st.just(())),
-    st.builds(
-        ContinueFrom, st.integers(-1, 5), st.integers(0, 3), st.just(Alternative(7, "x", 0.5))
-    ),
-    st.builds(SwitchVersion, st.integers(-1, 5), st.integers(-1, 3)),
-    st.builds(Steer, st.sampled_from([None, GAINS])),
-    st.sampled_from(
-        [
-            StopAnswer(),
-            ContinueAnswer(),
-            Regenerate(),
-            CancelEdit(),
-            NewChat(),
-            UndoNewChat(),
-            CancelLoading(),
-            ClearLog(),
-            ChooseFile(),
-            ResetLayout(),
-            SetTheme("light"),
-            AnswerSteered(),
-            EndComparison(),
-        ]
-    ),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(events, deeds), max_size=40))
-def test_any_order_of_events_and_actions_keeps_the_state_sound(steps):
-    state, commands = play(AppState(), *steps)
-    assert state.queued is None or state.draining is not None
-    assert state.running is None or state.messages
-    assert state.editing is None or state.messages[state.editing].role == "user"
-    for message in state.messages:
-        assert 0 <= message.place <= len(message.versions)
-        assert all(tail and not tail[0].versions for tail in message.versions)
-    comparing = state.comparing
-    if comparing is not None:
-        assert comparing.base < len(versions(state, comparing.index))
-    numbers = [c.request for c in commands if isinstance(c, Generate)]
-    assert numbers == sorted(set(numbers))
-    for command in commands:
-        if isinstance(command, Generate):
-            assert command.messages[-1].role == ("assistant" if command.continue_last else "user")
