@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.generation.sampling import Sampler
-from llm_lite.core.generation.session import Reading, Session
+from llm_lite.core.generation.session import PrefillOptions, Session
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import EngineOptions, KvType, SamplingOptions
 from llm_lite.core.metrics.memory import resident_bytes
 from tests.paths import ROOT
 
-ROLLING = Reading("rolling")
+ROLLING = PrefillOptions("rolling")
 TEXT = ROOT / "ARCHITECTURE.md"
 
 
