@@ -47,7 +47,7 @@ def default_threads() -> int:
 
 @cache
 def processor_name() -> str:
-    """As the system calls it: "AMD EPYC 9555"."""
+    """As the system calls it: "AMD EPYC 9555". psutil does not know it."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text(errors="replace").splitlines():

@@ -17,7 +17,13 @@ layout(binding = 1, rgba32f) uniform readonly imageBuffer Q;
 layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
 layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
 layout(binding = 6) writeonly buffer Y { vec4 y[]; };
-#include "common/cache_texels.glsl"
+#define TEXELS
+#define KEYS_BLOCK KCache
+#define KEYS_BINDING 2
+#include "common/keys.glsl"
+#define VALUES_BLOCK VCache
+#define VALUES_BINDING 3
+#include "common/values.glsl"
 
 const uint QUADS = HEAD_DIM / 4;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
@@ -26,7 +32,7 @@ float score(vec4 q[QUADS], uint row, uint group) {
   vec4 dots = vec4(0.0);
   [[unroll]] for (uint i = 0; i < QUADS; i += 2) {
     vec4 k[2];
-    key8(row, group, i / 2, k);
+    key_eight(row, group, i / 2, k);
     dots += q[i] * k[0] + q[i + 1] * k[1];
   }
   return (dots.x + dots.y + dots.z + dots.w) * key_scale(row, group);
@@ -60,7 +66,7 @@ void main() {
       weight *= value_scale(row, group);
       [[unroll]] for (uint i = 0; i < QUADS; i += 2) {
         vec4 v[2];
-        value8(row, group, i / 2, v);
+        value_eight(row, group, i / 2, v);
         sums[i] += weight * v[0];
         sums[i + 1] += weight * v[1];
       }

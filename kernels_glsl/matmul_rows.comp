@@ -8,8 +8,8 @@
 // barrier or shared memory. K is a multiple of 32. All is read as texels, which such a driver
 // gathers for all lanes at once; of a storage buffer it reads lane after lane, in a loop with a
 // branch for each. Of x a lane reads an eighth of a block and takes the others' from their registers:
-// subgroups have 8 lanes or more, and a workgroup has 8. Loops are unrolled so that no array is
-// indexed by a variable.
+// subgroups have 8 lanes or more, and a workgroup has 8. Loops are unrolled, of bounds that are
+// constants, so that no array is indexed by a variable.
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint K = 32;
@@ -17,14 +17,16 @@ layout(constant_id = 3) const uint N = 1;          // rows of this part of the w
 layout(constant_id = 4) const uint FIRST_ROW = 0;  // where the part begins in a row of y
 layout(constant_id = 5) const uint TOKENS = 1;
 layout(constant_id = 6) const uint Y_COLUMNS = 1;
-#include "common/weight_texels.glsl"
-#include "common/activation_texels.glsl"
+#define TEXELS
+#include "common/weight_format.glsl"
+#include "common/activations.glsl"
 #include "common/product.glsl"
 #include "common/root.glsl"
 layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(binding = 6, rgba32f) uniform readonly imageBuffer NormWeight;
 
 const uint OUTPUTS = N / HALVES;
+const uint PART_QUADS = 8 / (WORDS / 4);  // of the block's words that are read at once
 
 float from_lane_apart(float value, uint apart) {
   return subgroupShuffle(value, gl_SubgroupInvocationID ^ apart);
@@ -41,22 +43,27 @@ float x_sums[TOKENS];
 vec4 sums[HALVES * TOKENS];
 
 // Adds the products of 4 rows with a block of x to sums[first ..].
-void add_block(uint quad, uint block, uint first) {
+void add_block(uint rows, uint block, uint first) {
   vec4 levels[TOKENS], steps, minimums;
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) levels[t] = vec4(0.0);
-  [[unroll]] for (uint group = 0; group < GROUPS; ++group) {
+  [[unroll]] for (uint part = 0; part < WORDS / 4; ++part) {
     uvec4 words[4];
-    words4(quad, block, group, words);
-    [[unroll]] for (uint i = 0; i < GROUP_VALUES; i += 4) {
+    load_part(rows, block, part, words);
+    [[unroll]] for (uint i = 0; i < PART_QUADS; ++i) {
+      uint q = part * PART_QUADS + i;
       vec4 w[4];
-      [[unroll]] for (uint j = 0; j < 4; ++j) w[j] = value4(words, i + j);
+      uvec4 own[QUAD_WORDS];
+      [[unroll]] for (uint j = 0; j < QUAD_WORDS; ++j) own[j] = words[first_word(q) % 4 + j];
+      [[unroll]] for (uint j = 0; j < 4; ++j) w[j] = level_of(own, q, j);
       [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-        [[unroll]] for (uint j = 0; j < 4; ++j)
-          levels[t] += w[j] * subgroupShuffle(own_x[t][j], (group * GROUP_VALUES + i) / 4);
+        [[unroll]] for (uint j = 0; j < 4; ++j) levels[t] += w[j] * subgroupShuffle(own_x[t][j], q);
       }
     }
   }
-  scales4(quad, block, steps, minimums);
+  decode_header(load_header(rows, block), steps, minimums);
+#ifdef ZERO_LEVEL
+  minimums -= ZERO_LEVEL * steps;
+#endif
   [[unroll]] for (uint t = 0; t < TOKENS; ++t)
     sums[first + t] += levels[t] * steps + x_sums[t] * minimums;
 }
@@ -64,7 +71,7 @@ void add_block(uint quad, uint block, uint first) {
 void main() {
   uint first_token = gl_WorkGroupID.y * TOKENS, last_token = rows_in_use() - 1;
   if (first_token >= rows_in_use()) return;
-  uint quad = min(gl_GlobalInvocationID.x, (OUTPUTS - 1) / 4);
+  uint rows = min(gl_GlobalInvocationID.x, (OUTPUTS - 1) / 4);
   float squares[TOKENS];
   [[unroll]] for (uint i = 0; i < HALVES * TOKENS; ++i) sums[i] = vec4(0.0);
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) squares[t] = 0.0;
@@ -78,15 +85,15 @@ void main() {
       x_sums[t] = sum_of_lanes(own_x[t].x + own_x[t].y + own_x[t].z + own_x[t].w);
     }
     [[unroll]] for (uint part = 0; part < HALVES; ++part)
-      add_block(quad + part * (OUTPUTS / 4), block, part * TOKENS);
+      add_block(rows + part * (OUTPUTS / 4), block, part * TOKENS);
   }
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
     float root = NORMED != 0 ? root_of(sum_of_lanes(squares[t]) / float(K) + EPS) : 1.0;
     [[unroll]] for (uint r = 0; r < 4; ++r) {
-      uint at = (first_token + t) * Y_COLUMNS + FIRST_ROW + quad * 4 + r;
+      uint at = (first_token + t) * Y_COLUMNS + FIRST_ROW + rows * 4 + r;
       float value = sums[t][r] / root;
       if (HALVES == 2) value = gated(value, sums[TOKENS + t][r] / root);
-      if (first_token + t <= last_token && quad * 4 + r < OUTPUTS) y[at] = added(value, at);
+      if (first_token + t <= last_token && rows * 4 + r < OUTPUTS) y[at] = added(value, at);
     }
   }
 }

@@ -83,15 +83,12 @@ def _is_used(path: Path, process: int) -> bool:
 
 
 def _runs(process: int) -> bool:
-    if os.name != "posix":  # a signal of 0 would end it
-        return True
+    import psutil  # late, as there is rarely anything left over
+
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
+        return bool(psutil.pid_exists(process))
     except (OSError, OverflowError):
         return True
-    return True
 
 
 @atexit.register

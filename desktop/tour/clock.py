@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 _IMPORTED = time.monotonic()
-_START_FIELD = 22 - 3  # of /proc/self/stat, counted behind the name in brackets: see proc(5)
 
 
 def process_start() -> float:
-    """Seconds on the monotonic clock; elsewhere than on Linux, when this module was imported."""
+    """Seconds on the monotonic clock; when this module was imported, where the system does not
+    tell."""
+    import psutil
+
     try:
-        stat = Path("/proc/self/stat").read_text("ascii", "replace")
-        uptime = float(Path("/proc/uptime").read_text("ascii").split()[0])
-        ticks = int(stat.rpartition(")")[2].split()[_START_FIELD])
-        age = uptime - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
+        age = _age(psutil.Process().create_time(), psutil.boot_time())
+    except (OSError, RuntimeError, psutil.Error):
         return _IMPORTED
     return min(time.monotonic() - max(age, 0.0), _IMPORTED)
+
+
+def _age(created: float, booted: float) -> float:
+    """Seconds since a process was created, both given on the clock of `time.time`."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        # Linux counts from its boot, and psutil adds when that was, in whole seconds only.
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - (created - booted)
+    return time.time() - created

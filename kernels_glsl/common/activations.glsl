@@ -1,23 +1,41 @@
-// The left operand of a product: rows of K values, float32 or int8 blocks (A8). Needs K and BLOCKS.
+// The left operand of a product: rows of K values, float32 or int8 blocks (A8). Needs K and BLOCKS. With
+// TEXELS activation4 gives 4 values of a row's block, from 4q on.
+#include "common/words.glsl"
 
 #ifdef A8
 // A row: K int8, then K/32 pairs of a float scale and a block sum, and K/32 pairs of int16, of which
 // the first is the zero point (core/quant/blocks/a8.py).
+#ifdef TEXELS
+layout(binding = 3, r32ui) uniform readonly uimageBuffer X;
+uint x_word(uint at) { return imageLoad(X, int(at)).x; }
+#else
 layout(binding = 3) readonly buffer X { uint x_words[]; };
+uint x_word(uint at) { return x_words[at]; }
+#endif
 const uint ROW_WORDS = K / 4 + 3 * BLOCKS;
 
 // 4 levels of a block: value = (level + zero) * scale
-int x_quad(uint row, uint block, uint q) { return int(x_words[row * ROW_WORDS + block * 8 + q]); }
+int x_quad(uint row, uint block, uint q) { return int(x_word(row * ROW_WORDS + block * 8 + q)); }
 
 // scale, and the sum of the block's values
 vec2 x_scale(uint row, uint block) {
   uint at = row * ROW_WORDS + K / 4 + 2 * block;
-  return vec2(uintBitsToFloat(x_words[at]), uintBitsToFloat(x_words[at + 1]));
+  return vec2(uintBitsToFloat(x_word(at)), uintBitsToFloat(x_word(at + 1)));
 }
 
 int x_zero(uint row, uint block) {
-  return bitfieldExtract(int(x_words[row * ROW_WORDS + K / 4 + 2 * BLOCKS + block]), 0, 16);
+  return bitfieldExtract(int(x_word(row * ROW_WORDS + K / 4 + 2 * BLOCKS + block)), 0, 16);
 }
+
+#ifdef TEXELS
+vec4 activation4(uint row, uint block, uint q) {
+  return vec4(bytes_of(uint(x_quad(row, block, q))) + x_zero(row, block)) * x_scale(row, block).x;
+}
+#endif
+#elif defined(TEXELS)
+layout(binding = 3, rgba32f) uniform readonly imageBuffer X;
+
+vec4 activation4(uint row, uint block, uint q) { return imageLoad(X, int(row * (K / 4) + block * 8 + q)); }
 #else
 layout(binding = 3) readonly buffer X { float x_values[]; };
 layout(binding = 3) readonly buffer XQuads { vec4 x_quads[]; };  // the same, four at once

@@ -1,25 +1,39 @@
-// A weight matrix as blocks of 32 values along K; rows are padded to whole blocks with zeros.
-// A format gives: position8(group, i), where in its block the i-th value of a group of 8 lies;
-// levels8(block, group, w), these 8 values before scaling; and scale_of(block), the block's
-// (step, minimum): value = level * step + minimum. Blocks are counted row by row. Needs K. For
-// integer dot products quad(block, q) gives levels 4q .. 4q + 3 of a block as signed bytes, and
-// quad_scale(block) what belongs to these.
-const uint BLOCKS = (K + 31) / 32;  // of a row
+// Weights a word at a time: position8(group, i), where in its block the i-th value of a group of 8
+// lies; levels8(block, group, w), these 8 values before scaling; and scale_of(block), the block's
+// (step, minimum). Blocks are counted row by row. Needs K. For integer dot products quad(block, q)
+// gives a quad as signed bytes, and quad_scale(block) what belongs to these.
+#include "common/weight_format.glsl"
 
-#if defined(FORMAT_F32)
-#include "quant/f32.glsl"
-#elif defined(FORMAT_F16)
-#include "quant/f16.glsl"
-#elif defined(FORMAT_BF16)
-#include "quant/bf16.glsl"
-#elif defined(FORMAT_Q4_0)
-#include "quant/q4_0.glsl"
-#elif defined(FORMAT_Q4_1)
-#include "quant/q4_1.glsl"
-#elif defined(FORMAT_Q8_0)
-#include "quant/q8_0.glsl"
-#elif defined(FORMAT_INT4)
-#include "quant/int4.glsl"
-#elif defined(FORMAT_INT8)
-#include "quant/int8.glsl"
+uint quad_of_group(uint group, uint upper) { return WORDS == 4 ? group + 4 * upper : 2 * group + upper; }
+
+uint position8(uint group, uint i) { return 4 * quad_of_group(group, i / 4) + i % 4; }
+
+void levels8(uint block, uint group, out float w[8]) {
+  uint words[WORDS / 4], own[QUAD_WORDS];
+  load_group(block, group, words);
+  for (uint i = 0; i < 8; ++i) {
+    for (uint j = 0; j < QUAD_WORDS; ++j) own[j] = words[(i / 4 * QUAD_WORDS + j) % (WORDS / 4)];
+    w[i] = level_of(own, quad_of_group(group, i / 4), i % 4);
+#ifdef ZERO_LEVEL
+    w[i] -= ZERO_LEVEL;
+#endif
+  }
+}
+
+vec2 scale_of(uint block) {
+  vec2 scale;
+  decode_header(load_header(block), scale.x, scale.y);
+  return scale;
+}
+
+#ifdef INTEGER_LEVELS
+uint quad(uint block, uint q) { return quad_of(load_word(block, first_word(q)), q); }
+
+vec2 quad_scale(uint block) {
+  vec2 scale = scale_of(block);
+#ifdef ZERO_LEVEL
+  scale.y -= ZERO_LEVEL * scale.x;
+#endif
+  return scale;
+}
 #endif

@@ -1,15 +1,7 @@
-// Two bfloat16 a word: the upper halves of binary32; 4 words are loaded at once.
-layout(binding = 1) readonly buffer Weight { uvec4 weight[]; };
+// Two bfloat16 a word, the first in the low half: the upper halves of binary32.
+#define WORDS 16
+#include "quant/layout/floats.glsl"
 
-uint position8(uint group, uint i) { return group * 8 + i; }
-
-void levels8(uint block, uint group, out float w[8]) {
-  uvec4 words = weight[block * 4 + group];
-  for (uint i = 0; i < 4; ++i) {
-    uint word = words[i];
-    w[2 * i] = uintBitsToFloat(word << 16);
-    w[2 * i + 1] = uintBitsToFloat(word & 0xFFFF0000u);
-  }
+LEVEL level_of(WORD words[QUAD_WORDS], uint i) {
+  return uintBitsToFloat(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
 }
-
-vec2 scale_of(uint block) { return vec2(1.0, 0.0); }

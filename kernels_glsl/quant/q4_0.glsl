@@ -1,10 +1,11 @@
-// value = (level - 8) * step
-#include "quant/nibbles.glsl"
-#include "quant/scales.glsl"
+// value = (level - 8) * step, the header's half
+#define WORDS 4
+#define HEADER_BITS 16
+#define ZERO_LEVEL 8.0
+#include "quant/layout/planes.glsl"
+#include "quant/layout/nibbles.glsl"
 
-void levels8(uint block, uint group, out float w[8]) {
-  nibbles8(block, group, w);
-  for (uint i = 0; i < 8; ++i) w[i] -= 8.0;
+void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {
+  step = half_of(header, 0);
+  minimum = LEVEL(0.0);
 }
-
-vec2 quad_scale(uint block) { return vec2(1.0, -8.0) * scale_of(block).x; }

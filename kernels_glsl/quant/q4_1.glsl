@@ -1,10 +1,11 @@
-// value = level * step + minimum; a word of scales is (step, minimum).
-#include "quant/nibbles.glsl"
+// value = level * step + minimum, the header's halves
+#define WORDS 4
+#define HEADER_BITS 32
 #define HAS_MINIMUM
-layout(binding = 2) readonly buffer Scales { uint scales[]; };
+#include "quant/layout/planes.glsl"
+#include "quant/layout/nibbles.glsl"
 
-void levels8(uint block, uint group, out float w[8]) { nibbles8(block, group, w); }
-
-vec2 scale_of(uint block) { return unpackHalf2x16(scales[block]); }
-
-vec2 quad_scale(uint block) { return scale_of(block); }
+void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {
+  step = half_of(header, 0);
+  minimum = half_of(header, 1);
+}

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from llm_lite.core.convert.synthetic import Form, write_synthetic
 from llm_lite.core.loading.loader import open_model, start
@@ -69,10 +70,8 @@ def hold(model: Path, threads: int, tokens: int) -> dict[str, float]:
 
 
 def memory() -> dict[str, float]:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    kib = dict(line.split(":", 1) for line in lines)
-    names = {"resident_gb": "VmRSS", "private_gb": "RssAnon"}
-    return {key: int(kib[name].split()[0]) * 1024 / 1e9 for key, name in names.items()}
+    found = psutil.Process().memory_info()
+    return {"resident_gb": found.rss / 1e9, "private_gb": (found.rss - found.shared) / 1e9}
 
 
 def main() -> int:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from llm_lite.core.hub import catalog
 from llm_lite.core.loading.sources import open_source
 from tests.paths import ROOT
@@ -18,7 +20,8 @@ from tests.paths import ROOT
 SPARE = 300_000_000  # bytes that quantizing may take beside 1.5 times the largest tensor
 _MAPS = ("Rss", "Pss", "Shared_Clean", "Private_Clean", "Private_Dirty")
 
-# The process tells of itself: what the system tells of ended children counts their parents too.
+# The process tells of itself: what the system tells of ended children counts their parents too. Of
+# the peak psutil does not know.
 _COMMAND = """
 import re, sys
 from llm_lite.cli.main import main
@@ -123,14 +126,7 @@ def _started(variant: Path) -> subprocess.Popen[str]:
 
 
 def _mapping(process: int, variant: Path) -> dict[str, int]:
-    """The sums over all pieces of the file's mapping in /proc/PID/smaps, bytes."""
-    text = Path(f"/proc/{process}/smaps").read_text()
+    """The sums over all pieces of the file's mapping, bytes."""
     file = os.path.realpath(variant / "model.safetensors")
-    totals = dict.fromkeys(_MAPS, 0)
-    inside = False
-    for line in text.splitlines():
-        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
-            inside = line.endswith(file)
-        elif inside and (name := line.partition(":")[0]) in totals:
-            totals[name] += int(line.split()[1]) * 1024
-    return totals
+    maps = [each for each in psutil.Process(process).memory_maps() if each.path == file]
+    return {name: sum(getattr(each, name.lower()) for each in maps) for name in _MAPS}

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.sampling import Sampler
 from llm_lite.core.generation.session import Session
 from llm_lite.core.loading import loader
+from llm_lite.core.memory import resident_bytes
 from llm_lite.core.messages import EngineOptions, KvType, SamplingOptions
 from tests.paths import ROOT
 
@@ -101,8 +100,7 @@ def _log_probability(logits: NDArray[np.float32], token: int) -> float:
 
 
 def _resident_kib() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() // 1024
+    return resident_bytes() // 1024
 
 
 if __name__ == "__main__":

@@ -1,3 +1,5 @@
+import numpy as np
+import psutil
 import pytest
 
 from llm_lite.core import memory
@@ -15,6 +17,21 @@ LAYOUT = CacheLayout(
 def test_available_memory_is_plausible():
     found = memory.available_bytes()
     assert found is not None and 1 << 20 < found < 1 << 50
+
+
+def test_resident_memory_counts_what_is_written():
+    before = memory.resident_bytes()
+    written = np.ones(32 << 20, np.uint8)
+    assert memory.resident_bytes() - before > written.nbytes // 2
+
+
+def test_a_system_that_does_not_tell(monkeypatch):
+    def refuse(*_):
+        raise PermissionError("/proc is not mounted")
+
+    monkeypatch.setattr(psutil, "virtual_memory", refuse)
+    monkeypatch.setattr(psutil.Process, "memory_info", refuse)
+    assert (memory.available_bytes(), memory.resident_bytes()) == (None, 0)
 
 
 def test_what_a_context_takes():

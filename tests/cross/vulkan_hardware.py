@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.exec.vulkan.self_test import trusted
+from llm_lite.core.exec.vulkan.self_test import validated
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.hub import catalog
 from llm_lite.core.messages import EngineOptions
@@ -41,7 +41,7 @@ def main() -> int:
     device = Device.open(validation=True)
     features = {**device.info.features, "integer_dot_accelerated": True}
     device.info = replace(device.info, kind="discrete", features=MappingProxyType(features))
-    print(f"{device.info.name}: {trusted(device)}")
+    print(f"{device.info.name}: {validated(device)}")
     path = arguments.model or catalog.resolve(None)
     right = True
     for mode in arguments.modes.split(","):

@@ -56,7 +56,10 @@ def _lower_addresses(most: int) -> None:
 
 
 def _address_space() -> int:
-    """Bytes of addresses that this process uses."""
+    """Bytes of addresses that this process uses.
+
+    Read by hand: psutil would be imported for this number only, and the process be ready later.
+    """
     try:
         with open("/proc/self/statm") as statm:  # noqa: PTH123
             return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

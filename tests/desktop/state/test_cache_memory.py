@@ -16,7 +16,10 @@ SIZES = {"layers": 4, "kv_heads": 4, "heads": 8, "head_dim": 64, "context": CONT
 
 
 def anonymous_bytes():
-    """Memory of this process that no file stands behind, as the system counts it."""
+    """Memory of this process that no file stands behind, as the system counts it.
+
+    Read by hand: psutil lists all mappings, which takes memory itself.
+    """
     text = Path("/proc/self/smaps_rollup").read_text()
     return 1024 * int(re.search(r"^Anonymous:\s+(\d+) kB", text, re.MULTILINE)[1])
 

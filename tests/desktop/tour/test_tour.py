@@ -11,7 +11,6 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.render.png import read_png
 from llm_lite.desktop.tour import input_driver, stage
-from llm_lite.desktop.tour.clock import process_start
 from llm_lite.desktop.tour.tour import run_tour
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
@@ -128,9 +127,3 @@ def test_a_model_that_cannot_answer_is_a_sentence(tmp_path):
     assert err.startswith(b"llm-lite: the tour needs an answer of at least 8 tokens")
     assert b"the context holds 16" in err
     assert err.count(b"\n") == 1
-
-
-def test_process_start_lies_before_now():
-    start = process_start()
-    assert time.monotonic() - 86400 < start < time.monotonic()
-    assert process_start() == pytest.approx(start, abs=10.0)  # two clocks, read one after the other

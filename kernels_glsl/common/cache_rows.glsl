@@ -1,0 +1,77 @@
+// A cache of keys or values, for keys.glsl and values.glsl: a row a position, in it KV_HEADS heads of
+// HEAD_DIM values as floats, halves (ROWS_F16), or int8 with a half for each head behind them, its
+// scale (ROWS_I8). NAMED(NAME) names what is declared here, ROWS_BLOCK and ROWS_BINDING the buffer.
+//   pair(row, group, p)         2 values of a head, from 2p on, unscaled
+//   four(row, group, i)         4, from 4i on; of ROWS_I8 only
+//   eight(row, group, i, x)     8, from 8i on; with TEXELS, and instead of pair
+//   scale(row, group)
+#include "common/words.glsl"
+
+#if defined(ROWS_I8)
+#ifdef TEXELS
+layout(binding = ROWS_BINDING, r32ui) uniform readonly uimageBuffer ROWS_BLOCK;
+uint NAMED(word)(uint at) { return imageLoad(ROWS_BLOCK, int(at)).x; }
+#else
+layout(binding = ROWS_BINDING) readonly buffer ROWS_BLOCK { uint NAMED(stored)[]; };
+uint NAMED(word)(uint at) { return NAMED(stored)[at]; }
+#endif
+const uint NAMED(row_words) = (KV_HEADS * HEAD_DIM + 2 * KV_HEADS + 3) / 4;
+
+uint NAMED(four_bytes)(uint row, uint group, uint i) {
+  return NAMED(word)(row * NAMED(row_words) + group * (HEAD_DIM / 4) + i);
+}
+
+vec4 NAMED(four)(uint row, uint group, uint i) { return vec4(bytes_of(NAMED(four_bytes)(row, group, i))); }
+
+#ifdef TEXELS
+void NAMED(eight)(uint row, uint group, uint i, out vec4 x[2]) {
+  x[0] = NAMED(four)(row, group, 2 * i);
+  x[1] = NAMED(four)(row, group, 2 * i + 1);
+}
+#else
+vec2 NAMED(pair)(uint row, uint group, uint p) {
+  uint word = NAMED(four_bytes)(row, group, p / 2), first = p % 2 * 2;
+  return vec2(byte_of(word, first), byte_of(word, first + 1));
+}
+#endif
+
+float NAMED(scale)(uint row, uint group) {
+  uint at = KV_HEADS * HEAD_DIM / 2 + group;  // in halves
+  return half_of(NAMED(word)(row * NAMED(row_words) + at / 2) >> (at % 2 * 16), 0);
+}
+
+#else
+float NAMED(scale)(uint row, uint group) { return 1.0; }
+
+#ifdef TEXELS
+layout(binding = ROWS_BINDING, rgba32ui) uniform readonly uimageBuffer ROWS_BLOCK;
+
+void NAMED(eight)(uint row, uint group, uint i, out vec4 x[2]) {
+  uint at = (row * KV_HEADS + group) * (HEAD_DIM / 8) + i;
+#ifdef ROWS_F16
+  uvec4 words = imageLoad(ROWS_BLOCK, int(at));
+  x[0] = vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
+  x[1] = vec4(unpackHalf2x16(words.z), unpackHalf2x16(words.w));
+#else
+  x[0] = uintBitsToFloat(imageLoad(ROWS_BLOCK, int(2 * at)));
+  x[1] = uintBitsToFloat(imageLoad(ROWS_BLOCK, int(2 * at + 1)));
+#endif
+}
+#elif defined(ROWS_F16)
+layout(binding = ROWS_BINDING) readonly buffer ROWS_BLOCK { uint NAMED(stored)[]; };
+vec2 NAMED(pair_at)(uint at) { return unpackHalf2x16(NAMED(stored)[at]); }
+#else
+layout(binding = ROWS_BINDING) readonly buffer ROWS_BLOCK { vec2 NAMED(stored)[]; };
+vec2 NAMED(pair_at)(uint at) { return NAMED(stored)[at]; }
+#endif
+#ifndef TEXELS
+vec2 NAMED(pair)(uint row, uint group, uint p) {
+  return NAMED(pair_at)((row * KV_HEADS + group) * (HEAD_DIM / 2) + p);
+}
+#endif
+#endif
+#undef NAMED
+#undef ROWS_BLOCK
+#undef ROWS_BINDING
+#undef ROWS_I8
+#undef ROWS_F16

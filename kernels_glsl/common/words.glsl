@@ -1,0 +1,12 @@
+// Values in words of 32 bits: of one word, or of four words, of which a component each.
+#ifndef WORDS_GLSL
+#define WORDS_GLSL
+float byte_of(uint word, uint i) { return float(bitfieldExtract(int(word), int(8 * i), 8)); }
+vec4 byte_of(uvec4 words, uint i) { return vec4(ivec4(words << (24 - 8 * i)) >> 24); }
+ivec4 bytes_of(uint word) { return ivec4(word) << ivec4(24, 16, 8, 0) >> 24; }
+
+float half_of(uint word, uint i) { return unpackHalf2x16(word)[i]; }
+vec4 half_of(uvec4 words, uint i) {
+  return vec4(half_of(words.x, i), half_of(words.y, i), half_of(words.z, i), half_of(words.w, i));
+}
+#endif

@@ -1,0 +1,44 @@
+"""A format of weights has one decoder in GLSL: kernels that read texels are made of it too."""
+
+import re
+
+import pytest
+
+from llm_lite.core.exec.vulkan.memory import PLANES, TILE_BYTES
+from llm_lite.core.gpu.shaders import has_spirv
+from llm_lite.core.quant.blocks import tiles
+from llm_lite.core.quant.registry import FORMATS
+from tests.paths import ROOT
+
+GLSL = ROOT / "kernels_glsl"
+DECODERS = {path.stem: path.read_text() for path in (GLSL / "quant").glob("*.glsl")}
+
+
+def test_every_format_has_a_decoder_and_nothing_else_has():
+    assert set(DECODERS) == set(FORMATS)
+
+
+def test_no_kernel_names_a_format():
+    decoders = GLSL / "quant"
+    names = "|".join(FORMATS)
+    named = re.compile(rf"#.*\b(FORMAT_\w+|{names})\b", re.IGNORECASE)
+    others = [path for path in GLSL.rglob("*.glsl") if path.parent != decoders]
+    for path in [*others, *GLSL.glob("*.comp")]:
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("//")]
+        assert not [line for line in lines if named.search(line)], path
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_decoder_reads_what_is_uploaded(name):
+    words = int(re.search(r"#define WORDS (\d+)", DECODERS[name])[1])
+    header = re.search(r"#define HEADER_BITS (\d+)", DECODERS[name])
+    if name in TILE_BYTES:
+        assert TILE_BYTES[name] == tiles.ROWS * (2 + 4 * words)
+        return
+    assert (4 * words, int(header[1]) // 8 if header else 0) == PLANES[name]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("kernel", ["embed", "matvec", "matmul", "matmul_rows"])
+def test_every_kernel_of_weights_is_there(name, kernel):
+    assert has_spirv(f"{kernel}.{name}")
