@@ -29,7 +29,7 @@ def places(recipe: str, **names: str) -> list[str]:
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     section = text.partition(f"### {recipe}\n")[2].partition("\n#")[0]
     lines = re.findall(r"^\d+\. ((?:.|\n   )+)", section, re.MULTILINE)
-    paths = [path for line in lines for path in re.findall(r"`(\w+/[\w./<>]+)`", _head(line))]
+    paths = [path for line in lines for path in re.findall(r"`(\w+/[\w./<>-]+)`", _head(line))]
     return [re.sub(r"<(\w+)>", lambda match: names[match[1]], path) for path in paths]
 
 
