@@ -23,6 +23,13 @@ OPTIONS = {
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     "TSAN_OPTIONS": "halt_on_error=1",
 }
+# Run by every Python that finds the folder of `module` on its path: an editable install answers for
+# the package before the path is asked.
+_FIRST_ON_THE_PATH = """
+import sys
+
+sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
+"""
 _ADDR_NO_RANDOMIZE = 0x0040000  # <sys/personality.h>
 
 
@@ -88,6 +95,7 @@ def module(isas: Sequence[str] = ()) -> Path:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stdout[-3000:]}{done.stderr[-3000:]}")
+    (folder / "sitecustomize.py").write_text(_FIRST_ON_THE_PATH)
     return folder
 
 
