@@ -166,14 +166,14 @@ class Engine:
         self._host.device = device
 
     def _cancel_load(self) -> None:
-        """A load looks whether it was cancelled; one that does not is left behind."""
+        """A load that does not notice in time that it was cancelled is left behind."""
         if self._loading is not None:
             self._late = threading.Timer(CANCEL_SECONDS, self._leave_behind, self._loading)
             self._late.daemon = True
             self._late.start()
 
     def _leave_behind(self, number: int, command: LoadModel) -> None:
-        """The load did not end in time: its thread may keep what it waits for."""
+        """The load did not end in time: its thread keeps what it waits for, and another takes over."""
         with self._lock:
             if self._closing or self._loading is None or self._loading[0] != number:
                 return
@@ -188,7 +188,7 @@ class Engine:
         self._emit(LoadFailed(command.source or "", "loading was cancelled", cancelled=True))
 
     def _make_host(self, device: Device | None) -> ModelHost:
-        """For the worker of now: what a later one's forerunner still says is not heard."""
+        """Of this worker: what one that was left behind still says is dropped."""
         number = self._worker
 
         def emit(event: Event) -> None:
@@ -323,7 +323,7 @@ class Engine:
 
     def _generate(self, number: int, command: Generate) -> None:
         def emit(event: Event) -> None:
-            if isinstance(event, GenerationFinished):  # whoever hears it may ask again at once
+            if isinstance(event, GenerationFinished):  # the window may ask again now
                 self._answered(number)
             self._emit(event)
 

@@ -156,7 +156,7 @@ def _stand_ins(
 
     A text of its own for each answer is found again whatever the template trims and whoever else
     said the same. Where a template writes the contents otherwise than as they are (it drops the
-    thoughts of earlier answers, say), there are no stand-ins: the contents are encoded anew.
+    thoughts of earlier answers, say), there are no stand-ins: the contents are encoded again.
     """
     mark = "\uf8ff"  # a private-use character; more of them where a message has it too
     while any(mark in m.content for m in turns):

@@ -49,9 +49,9 @@ WORTH_COPYING = 8  # positions: what a prefix of the pool must have more than th
 class Session:
     """`committed` and `tokens` may be read from any thread, the rest belongs to one.
 
-    `weights` are those of the executor; `made_by` names them and its arithmetic: positions that
-    others made are read anew. `model` names its file in errors. `files` are what the model was made
-    of: once one has changed, steps end in FileChangedError and the cache stays as it was.
+    `weights` are those of the executor; `made_by` names them and its arithmetic: positions made
+    by others are read again. `model` names its file in errors. `files` are what the model was
+    made of: once one has changed, steps end in FileChangedError and the cache stays as it was.
 
     NotFiniteError from whatever computes logits, where these are no numbers; the cache then holds
     what it held before that step.

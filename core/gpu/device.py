@@ -133,7 +133,7 @@ class Device:
         self._closed = True
         try:
             self.wait_idle()
-        except DeviceError as error:  # whoever waited for the work has been told
+        except DeviceError as error:  # what waited for the work has raised it already
             log.warning("%s", error)
         self._destroy()
         self._owner.close()

@@ -1,4 +1,4 @@
-"""Attention maps: what a map is, and what of the running model is shown to whoever draws one."""
+"""Attention maps: what a map is, and what of the running model it is made from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llm_lite.core.gpu.pipelines import BufferRange
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is told by whoever uses the map
+@np.errstate(over="ignore", invalid="ignore")  # users of the map say what overflows
 def probabilities(
     q: NDArray[Any],
     k: NDArray[Any],
@@ -162,7 +162,7 @@ class AttentionSource:
     def hold(self) -> Iterator[bool]:
         """Keeps the memory until the block ends; False: it is gone, leave it alone.
 
-        Hold it while recording and submitting work that reads it: whoever frees the memory waits
+        Hold it while recording and submitting work that reads it: what frees the memory waits
         for the holders, and then for the device. Blocks are short: the worker waits for them.
         """
         with self._state:

@@ -222,7 +222,7 @@ def usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) -> bool:
 def good(
     made: Sequence[Provenance], weights: str | None, gains: Gains | None, precision: Precision
 ) -> int:
-    """How many first positions are as good as computed anew into a cache of this precision.
+    """How many first positions are as good as computed again into a cache of this precision.
 
     Without `weights` or `gains`, any will do.
     """

@@ -21,7 +21,7 @@ Precision = Literal["whole", "int8"]
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What a position was computed with; others with the same are as good as computed anew."""
+    """What a position was computed with; others with the same are as good as computed again."""
 
     weights: str
     gains: Gains

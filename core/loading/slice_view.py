@@ -1,4 +1,4 @@
-"""Slices that take no disk: a directory with slice.json, which says what of which model is used.
+"""Slices that take no disk: a directory with slice.json, which names a model and its parts in use.
 
     {"layout_version": 1, "source": path, relative to the directory, "identity": of the source,
      "skip": [layers], "feed_forward": [widths]}

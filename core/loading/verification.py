@@ -1,6 +1,6 @@
 """Whether a model's files hold what was written: checksums, and weights that are finite numbers.
 
-Work is cut into slices of some 4 MiB, so that whoever does it can do something else in between;
+Work is cut into slices of some 4 MiB, so that the engine can do something else in between;
 there is no thread here.
 """
 

@@ -42,7 +42,7 @@ class BenchResult:
 @dataclass(frozen=True, slots=True)
 class Reuse:
     """Time to the first token of a second turn, in milliseconds: where the cache holds the first,
-    and where all is read anew."""
+    and where all is read again."""
 
     conversation_tokens: int
     turn_tokens: int

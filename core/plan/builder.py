@@ -141,7 +141,7 @@ class PlanBuilder:
         )
 
     def store(self, rows: Sequence[tuple[Tensor, Tensor]], label: str) -> None:
-        """Keep rows of this step: up to three pairs of them and a cache, for whoever looks later.
+        """Keep rows of this step for later ones: up to three pairs of rows and a cache.
         A cache takes at least a whole step."""
         for x, cache in rows:
             _expect(x.shape[1] == cache.shape[1], f"{label}: {x.shape} does not fit {cache.shape}")

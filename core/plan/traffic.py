@@ -26,7 +26,7 @@ def token_read_bytes(plan: Plan, cached_tokens: int) -> int:
 
 
 def op_read_bytes(plan: Plan, op: Op, step: Step) -> int:
-    """Bytes that one op reads in a step, whoever else reads them too."""
+    """Bytes that one op reads in a step, also where other ops read the same."""
     total = 0
     for weight in _weights(plan, op):
         rows = min(step.count, weight.shape[0]) if op.name in _LOOKUPS else None

@@ -244,7 +244,7 @@ class StreamDecoder:
         return "".join(self._decoder.decode(tokenizer.token_bytes(i)) for i in shown)
 
     def flush(self) -> str:
-        """What is left at the end: U+FFFD for an unfinished character. Begins anew."""
+        """What is left at the end: U+FFFD for an unfinished character. Starts over."""
         rest = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return rest

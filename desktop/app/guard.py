@@ -81,7 +81,7 @@ class Failed:
 
 def attempt(work: Callable[[], Result]) -> Result | Failed:
     """The result of `work`, which draws, or how it failed: Dear ImGui then is as it was before.
-    A device that is lost is no defect: that goes on to whoever opens another."""
+    A device that is lost is no defect: that goes on to the program, which opens another."""
     before = imgui.internal.ErrorRecoveryState()
     imgui.internal.error_recovery_store_state(before)
     try:

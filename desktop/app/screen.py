@@ -1,4 +1,4 @@
-"""A device, its renderer and its frame loop on one surface; made anew when the device is lost."""
+"""A device, its renderer and its frame loop on one surface; made again when the device is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which views a frame draws anew, and the pictures of the others.
+"""Which views a frame draws again, and the pictures of the others.
 
 A frame that follows the engine or a person's input does not ask every view: what the person is at
 is drawn in each, the other views in turn, so that such a frame costs about the same however many
@@ -109,7 +109,7 @@ def _drags() -> bool:
 
 
 def _hold_docked(window: Any) -> None:
-    """A docked window that rests stands among those of its host, which begins anew in every frame
+    """A docked window that rests stands among those of its host, which begins again in every frame
     and would not know of it. A view has its own ground, so the host paints none in its place."""
     beside = window.parent_window.dc.child_windows
     window.begin_order_within_parent = len(beside)

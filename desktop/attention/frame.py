@@ -115,7 +115,7 @@ class FrameRecorder:
             vk.lib.vkCmdFillBuffer(commands, self._row_scores.handle, start, size, 0)
 
     def _halve(self, commands: Any, halvings: list[tuple[MapSurface, int]]) -> None:
-        """Each through `colors`, which is made anew afterwards."""
+        """Each through `colors`, which is made again afterwards."""
         while halvings:
             surface = halvings[0][0]
             numbers = [number for other, number in halvings if other is surface]

@@ -72,7 +72,7 @@ class Kernels:
         pipeline.dispatch(commands, self._bound[pipeline, key], (groups, 1))
 
     def forget(self) -> None:
-        """Buffers have gone: bind anew. Sets of frames in flight live on until these are done."""
+        """Buffers have gone: bind again. Sets of frames in flight live on until these are done."""
         self._renderer.retire(self._sets.close)
         self._sets = DescriptorSets(self._device)
         self._bound.clear()

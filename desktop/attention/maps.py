@@ -193,7 +193,7 @@ class AttentionMaps:
     # What the program calls.
 
     def asks(self, view: str) -> None:
-        """`view` is drawn anew and asks for what it shows; a view that is not asked again shows
+        """`view` is drawn again and asks for what it shows; a view that is not asked again shows
         what it asked for before."""
         self._asked.begin(view)
 
@@ -241,7 +241,7 @@ class AttentionMaps:
         return recorded
 
     def submitted(self) -> None:
-        """The recorded frame has been submitted: whoever frees its memory waits for the device."""
+        """The recorded frame has been submitted: what frees its memory waits for the device."""
         self._held.close()
 
     def close(self) -> None:

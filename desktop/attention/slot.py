@@ -1,6 +1,6 @@
 """What one frame of map work is held in, and how much of it there is room for.
 
-A buffer says itself what it has room for: whoever plans asks it, and nobody keeps a number beside.
+A buffer says itself what it has room for: the planner asks it, and no second number is kept.
 """
 
 from __future__ import annotations

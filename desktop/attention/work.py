@@ -126,7 +126,7 @@ class _Work:
     def visit(self, cells: Iterable[Cell], until: float, *, rounds: bool) -> int:
         """Take rows of each cell in turn until the cost is reached; how many had their turn.
 
-        With `rounds` it begins anew with the first while there is budget.
+        With `rounds` it begins again with the first while there is budget.
         """
         visited, cells = 0, list(cells)
         while True:

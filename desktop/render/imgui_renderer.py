@@ -120,7 +120,7 @@ class ImguiRenderer:
     def _changes(
         self, kept: KeptImage, lists: list[DrawList], extent: tuple[int, int], clear: Color
     ) -> list[tuple[Box, tuple[Any, Any]]]:
-        """Boxes to draw anew, with render pass and framebuffer for each."""
+        """Boxes to draw again, with render pass and framebuffer for each."""
         if not kept.fit(extent, self._last_value) or clear != self._clear:
             self._damage.forget()
         self._clear = clear

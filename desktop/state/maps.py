@@ -76,7 +76,7 @@ class HeadMaps(Protocol):
         ...
 
     def asks(self, view: str) -> None:
-        """`view` is drawn anew and asks for what it shows; a view that is not asked again shows
+        """`view` is drawn again and asks for what it shows; a view that is not asked again shows
         what it asked for before."""
         ...
 

@@ -75,7 +75,7 @@ def _draw_panel(ui: Ui, view: FigureName, panel: str) -> list[Action]:
 
 
 def _expanded(path: str) -> Path:
-    """As it is where a home directory is unknown: whoever writes there says what is wrong."""
+    """As it is where a home directory is unknown: the writer says what is wrong."""
     try:
         return expanded(path)
     except FileError:

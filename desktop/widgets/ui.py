@@ -113,7 +113,7 @@ class _Pushed:
 
 
 class _PopFont:
-    """The same for a font, of which nothing is to be remembered."""
+    """The same for a font; nothing has to be remembered."""
 
     __slots__ = ()
 

@@ -53,7 +53,7 @@ class Wrapped:
     def common(self, spans: tuple[StyledSpan, ...], fit: tuple[float, ...]) -> int:
         """How many first marks hold for `spans` too; 0 for another text.
 
-        A word can only grow if it is the last one, so the line that it is in begins anew.
+        A word can only grow if it is the last one, so only the line that it is in is broken again.
         """
         mine, first, last = self.spans, 0, len(self.spans) - 1
         if fit != self.fit or (len(spans) > 1) != (len(mine) > 1):

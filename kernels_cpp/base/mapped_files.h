@@ -1,6 +1,6 @@
 // Mapped files that shrink: a read behind the new end, or of a page that a failing disk does not
 // give, is a signal that would end the program. Here the read finds zeros instead, and the mapping
-// is lost: whoever uses it asks before a number that was made of it counts.
+// is lost: its users ask before a number that was made of it counts.
 #pragma once
 
 #include <cstddef>

@@ -128,7 +128,7 @@ Tasks ThreadPool::take(int worker) {
   return tasks;
 }
 
-// A single task is for whoever is here: its data lie in this thread's cache.
+// A single task is run by this thread: its data lie in its cache.
 void ThreadPool::next_phase(int worker) {
   uint32_t tasks = phases_->next_phase();
   for (; tasks == 1; tasks = phases_->next_phase()) phases_->run_task(0, worker);

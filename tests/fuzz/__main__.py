@@ -11,8 +11,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.fuzz.doors import DOORS, share
 from tests.fuzz.runner import Failure, Report, fuzz
+from tests.fuzz.shares import DOORS, share
 
 COLUMNS = (
     ("door", 12),
@@ -66,9 +66,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="for failing cases")
     options = parser.parse_args()
-    here = Path(__file__).parent
+    doors = Path(__file__).parent / "doors"
     for door in options.door:
-        if not (here / f"fuzz_{door}.py").is_file():
+        if not (doors / f"{door}.py").is_file():
             parser.error(f"no door {door!r}: expected some of {', '.join(DOORS)}")
     return options
 

@@ -81,7 +81,7 @@ class Fence:
 
 
 def load_door(name: str) -> Door:
-    door: Door = importlib.import_module(f"tests.fuzz.fuzz_{name}").DOOR
+    door: Door = importlib.import_module(f"tests.fuzz.doors.{name}").DOOR
     return door
 
 

@@ -10,8 +10,8 @@ from llm_lite.core.formats.safetensors import reader as safetensors
 from llm_lite.core.formats.variant import reader as variant
 from tests.fuzz.child import load_door
 from tests.fuzz.door import case_of, judge
-from tests.fuzz.doors import DOORS, share
 from tests.fuzz.runner import fuzz
+from tests.fuzz.shares import DOORS, share
 
 COUNT = 900  # over all doors: the first of those that `make fuzz` tries
 
@@ -56,7 +56,7 @@ def outcomes(name: str, count: int, folder: Path, monkeypatch) -> Iterator[str]:
 
 
 def test_every_door_is_run_by_name():
-    here = Path(__file__).parent
-    files = {path.stem.removeprefix("fuzz_") for path in here.glob("fuzz_*.py")}
-    assert files - {"planted"} == set(DOORS)
+    doors = Path(__file__).parent / "doors"
+    files = {path.stem for path in doors.glob("*.py")}
+    assert files - {"planted", "__init__"} == set(DOORS)
     assert sum(share(door, 50_000) for door in DOORS) > 49_900

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.fuzz import fuzz_planted
 from tests.fuzz.door import problem_of_sentence
+from tests.fuzz.doors import planted
 from tests.fuzz.runner import fuzz
 
 EXPECTED = {
@@ -34,8 +34,8 @@ def report(tmp_path_factory):
 
 
 def test_each_planted_failure_is_seen(report):
-    assert tuple(EXPECTED) == fuzz_planted.KINDS
-    found = {fuzz_planted.KINDS[f.number]: f.outcome for f in report.failures}
+    assert tuple(EXPECTED) == planted.KINDS
+    found = {planted.KINDS[f.number]: f.outcome for f in report.failures}
     assert found == {k: v for k, v in EXPECTED.items() if v not in ("ok", "sentence")}
     assert report.cases == len(EXPECTED)
     assert (report.outcomes["ok"], report.outcomes["sentence"]) == (3, 1)
@@ -53,12 +53,12 @@ def test_a_failure_is_kept_with_the_command_that_repeats_it(report):
 
 def test_nothing_was_written_outside(report):
     assert report.outcomes["outside"] == 1
-    assert not list(fuzz_planted.Path(fuzz_planted.__file__).parent.glob("planted"))
+    assert not list(planted.Path(planted.__file__).parent.glob("planted"))
 
 
 def test_a_case_that_computes_is_waited_for():
     """On a busy machine the same work takes longer: the processor's time is what counts."""
-    report = fuzz("planted", 1, first=fuzz_planted.KINDS.index("spin"), wall_seconds=0.05)
+    report = fuzz("planted", 1, first=planted.KINDS.index("spin"), wall_seconds=0.05)
     assert report.outcomes == {"ok": 1}
 
 

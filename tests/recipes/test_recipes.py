@@ -27,7 +27,7 @@ def op_works(copy):
     """On NumPy and Vulkan; in C++ its files compile, which `make recipes` runs too."""
     toy_op.compile_shader(copy)
     tests = ["tests/core/exec/test_every_op.py", "tests/core/plan/test_builder.py"]
-    tests += ["tests/core/exec/test_reference.py", "tests/core/exec/test_vulkan_kernels.py"]
+    tests += ["tests/core/exec/test_reference.py", "tests/core/exec/vulkan/test_vulkan_kernels.py"]
     return (
         passed(copy.tests(*tests, "-k", "toy or one_name or every_op"))
         and all(passed(toy_op.compiles(copy, f"kernels_cpp/{source}")) for source in SOURCES)

@@ -91,8 +91,8 @@ def test_toy():
     assert reference.toy(np.array([[-2, 0, 3]], np.float32), factor=0.5).tolist() == [[1, 0, 1.5]]
 """
     },
-    "tests/core/exec/test_cpu_ops.py": {'"softcap": lambda b, x, y': CASE},
-    "tests/core/exec/test_vulkan_kernels.py": {'"softcap": lambda b, x, y': CASE},
+    "tests/core/exec/cpu/test_cpu_ops.py": {'"softcap": lambda b, x, y': CASE},
+    "tests/core/exec/vulkan/test_vulkan_kernels.py": {'"softcap": lambda b, x, y': CASE},
 }
 
 

@@ -18,16 +18,16 @@ from tests.sanitize import native, pool
 ROUNDS = 300
 # Each test is there once for each build.
 EVERY_BUILD = (
-    "core/exec/test_cpu_ops.py",
-    "core/exec/test_cpu_matmul.py",
-    "core/exec/test_cpu_attention.py",
-    "core/exec/test_cpu.py",
+    "core/exec/cpu/test_cpu_ops.py",
+    "core/exec/cpu/test_cpu_matmul.py",
+    "core/exec/cpu/test_cpu_attention.py",
+    "core/exec/cpu/test_cpu.py",
     "core/quant/test_search.py",
     "core/generation/test_token_choice.py",
 )
 # These run with one build, the highest.
 ONE_BUILD = (
-    "core/exec/test_cpu_weights.py",
+    "core/exec/cpu/test_cpu_weights.py",
     "core/exec/test_shifting.py",
     "core/exec/test_large_tables.py",
     "core/quant/test_a8.py",

@@ -20,7 +20,7 @@ def package():
 
 
 def test_kernels_have_nothing_to_report(package):
-    ops = [f"tests/core/exec/{name}" for name in FILES]
+    ops = [f"tests/core/exec/cpu/{name}" for name in FILES]
     done = native.run_tests(package, *ops, "tests/core/quant/test_search.py")
     assert done.returncode == 0, done.stdout[-10_000:]
     passed = re.search(r"(\d+) passed", done.stdout)

@@ -264,8 +264,8 @@ class VulkanExecutor:
         """Wait for what is in flight and free everything; the device stays open."""
         if self._closing:
             try:
-                self._device.wait_idle()  # whoever draws may still read the cache
-            except DeviceLostError as error:  # told to whoever ran the step; nothing runs any more
+                self._device.wait_idle()  # a frame may still read the cache
+            except DeviceLostError as error:  # the step has raised it; nothing runs
                 log.warning("%s", error)
         while self._closing:
             self._closing.pop().close()

@@ -53,7 +53,7 @@ def _answer(
 
 
 def _streams() -> tuple[BinaryIO, BinaryIO]:
-    """The two pipes; whoever prints from now on prints into nothing."""
+    """The two pipes; what is printed from now on is lost."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""The pixels of the cache's map, drawn anew only when what they show has changed.
+"""The pixels of the cache's map, drawn again only when what they show has changed.
 
 Layers that look alike share a row of the picture: of whose a position is, there is one for all
 layers that keep everything, however many they are.

@@ -12,7 +12,7 @@ from llm_lite.desktop.widgets.widgets import button, wrapped
 
 NOTE = (
     "Said to the model before the conversation: who it is and how to answer. Small models follow "
-    "it loosely. A change counts from the next message on, and the conversation is read anew."
+    "it loosely. A change counts from the next message on, and the conversation is read again."
 )
 DEFAULT = "You are a helpful assistant."
 

@@ -85,7 +85,7 @@ class TokenItem:
         return {at - first: self.ui.color("accent") for at in pointed if at is not None}
 
     def _point(self, x: float, top: float) -> None:
-        """Note the token under the pointer, for whoever draws the conversation."""
+        """Note the token under the pointer, for the conversation that is drawn."""
         held = imgui.HoveredFlags_.allow_when_blocked_by_active_item
         mouse = imgui.get_mouse_pos()
         self._mark_rects(x, top)

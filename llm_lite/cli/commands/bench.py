@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     if reuse := result.reuse:
         show(
             f"  reuse    {reuse.ratio:8.1f} x       {reuse.conversation_tokens} tokens on, a turn "
-            f"starts in {reuse.reused_ms:.0f} ms, read anew in {reuse.fresh_ms:.0f} ms"
+            f"starts in {reuse.reused_ms:.0f} ms, read again in {reuse.fresh_ms:.0f} ms"
         )
     return 0
 

@@ -51,7 +51,7 @@ def _quantize(arguments: argparse.Namespace, destination: Path) -> QuantizationR
 
 
 class _Bar:
-    """A line that is written anew, with the time left; on no terminal, a line every tenth."""
+    """A line that is written over, with the time left; on no terminal, a line every tenth."""
 
     _WIDTH = 30
     _TELLING = 1.0  # seconds, after which the time left is no mere guess

@@ -150,5 +150,5 @@ def _what_was_forgotten(event: CacheRewritten, context: int) -> str:
     return (
         f"the context of {context} tokens is full: the model no longer sees {gone} tokens of this "
         f"conversation (positions {where}), and will forget more as it goes on; /overflow changes "
-        "that, /new begins anew"
+        "that, /new begins another one"
     )

@@ -15,7 +15,7 @@ from typing import Any
 from llm_lite.core.formats.huggingface import gemma3n, llama, reader
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
-from tests.fuzz.fuzz_safetensors import LLAMA
+from tests.fuzz.doors.safetensors import LLAMA
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_value, special_file, to_json
 from tests.make_huggingface import GEMMA3N_CONFIG, gemma3n_tensors, llama_tensors, write_folder
 

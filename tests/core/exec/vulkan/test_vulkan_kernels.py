@@ -9,7 +9,7 @@ from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
 from llm_lite.core.quant.tensor import TensorData
-from tests.core.exec.vulkan_program import (
+from tests.core.exec.vulkan.vulkan_program import (
     BLOCKS,
     VECTORS,
     VOCABULARY,

@@ -12,7 +12,7 @@ from typing import Any
 from llm_lite.core.convert.slicing import Slice, find_slice, slice_model
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
-from tests.fuzz.fuzz_config import GEMMA
+from tests.fuzz.doors.config import GEMMA
 from tests.fuzz.mutations import INTEGERS, TEXTS, change_json, mutate_bytes, special_file, to_json
 from tests.make_huggingface import SLICE_SOURCE, gemma3n_tensors, write_folder
 

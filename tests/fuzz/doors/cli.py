@@ -219,7 +219,8 @@ def words_of(case: Case) -> list[str]:
 @cache
 def material() -> Path:
     """Models and files that cases use, copied into each folder."""
-    from tests.fuzz import fuzz_config, fuzz_gguf, whole
+    from tests.fuzz import whole
+    from tests.fuzz.doors import config, gguf
     from tests.make_gguf import build_gguf, llama_metadata, llama_tensors
     from tests.make_huggingface import gemma3n_tensors, write_folder
     from tests.make_huggingface import llama_tensors as hf_tensors
@@ -230,11 +231,11 @@ def material() -> Path:
     (place / "tiny.gguf").write_bytes(build_gguf(metadata, tensors))
     rng = random.Random(7)
     for name in tensors:
-        tensors[name] = fuzz_gguf.quantized("f32", _huge(tensors[name].shape, rng))
+        tensors[name] = gguf.quantized("f32", _huge(tensors[name].shape, rng))
     (place / "huge.gguf").write_bytes(build_gguf(metadata, tensors))
     (place / "broken.gguf").write_bytes((place / "tiny.gguf").read_bytes()[:5000])
-    write_folder(place / "hf", fuzz_config.LLAMA, hf_tensors(fuzz_config.LLAMA))
-    write_folder(place / "gemma", fuzz_config.GEMMA, gemma3n_tensors(fuzz_config.GEMMA))
+    write_folder(place / "hf", config.LLAMA, hf_tensors(config.LLAMA))
+    write_folder(place / "gemma", config.GEMMA, gemma3n_tensors(config.GEMMA))
     (place / "text.txt").write_text("The end of the line. " * 20)
     (place / "empty.txt").touch()
     (place / "latin1.txt").write_bytes(b"caf\xe9")

@@ -97,7 +97,7 @@ def test_busy_neighbours_do_not_stop_it(tmp_path: Path) -> None:
     step = Step(np.arange(40, dtype=np.int32), 0, 1)
     code = (
         "import sys, pathlib; import numpy as np\n"
-        "from tests.core.exec.test_cpu import *\n"
+        "from tests.core.exec.cpu.test_cpu import *\n"
         "file = open_gguf(sys.argv[1]); cpu = CpuExecutor(program_of(file), file.tensors)\n"
         "for i in range(50): logits = cpu.run(Step(np.arange(40, dtype=np.int32), 0, 1))\n"
         "sys.stdout.buffer.write(logits.tobytes())"

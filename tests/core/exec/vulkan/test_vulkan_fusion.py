@@ -10,8 +10,8 @@ from llm_lite.core.exec.vulkan.fusion import groups_of, placed
 from llm_lite.core.exec.vulkan.record import Hazards
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.plan.plan import Kind, tensor_row_bytes
-from tests.core.exec.test_vulkan_model import program as model_of
-from tests.core.exec.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
+from tests.core.exec.vulkan.test_vulkan_model import program as model_of
+from tests.core.exec.vulkan.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 from tests.make_gguf import write_tiny_llama
 from tests.pairs import each_pair
 

@@ -14,7 +14,7 @@ from llm_lite.core.gpu.create import vk
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.plan.step import Step
-from tests.core.exec.vulkan_program import VOCABULARY, program, steps, weight
+from tests.core.exec.vulkan.vulkan_program import VOCABULARY, program, steps, weight
 
 pytestmark = pytest.mark.vulkan
 

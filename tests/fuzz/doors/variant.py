@@ -23,7 +23,7 @@ from llm_lite.core.quant.tensor import find_non_finite
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
-from tests.fuzz.fuzz_safetensors import mutate_file
+from tests.fuzz.doors.safetensors import mutate_file
 from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_json
 from tests.make_gguf import TinyLlama, llama_metadata, llama_tensors
 

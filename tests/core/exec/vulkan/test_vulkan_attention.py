@@ -13,7 +13,7 @@ from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
-from tests.core.exec.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
+from tests.core.exec.vulkan.vulkan_program import VECTORS, VOCABULARY, check, program, steps, weight
 from tests.pairs import each_pair
 
 pytestmark = pytest.mark.vulkan

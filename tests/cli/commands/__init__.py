@@ -1,0 +1,1 @@
+"""Each subcommand as a person runs it."""

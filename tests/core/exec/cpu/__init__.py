@@ -1,0 +1,1 @@
+"""The C++ executor against the definition."""

@@ -1,0 +1,1 @@
+"""The Vulkan executor against the definition, with validation."""
