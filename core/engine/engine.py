@@ -173,7 +173,7 @@ class Engine:
             self._late.start()
 
     def _leave_behind(self, number: int, command: LoadModel) -> None:
-        """The load did not end in time: its thread keeps what it waits for, and another takes over."""
+        """The load did not end in time: its thread keeps what it waits for; another takes over."""
         with self._lock:
             if self._closing or self._loading is None or self._loading[0] != number:
                 return
