@@ -5,7 +5,7 @@ import re
 import pytest
 
 from llm_lite.core.exec.vulkan.memory import PLANES, TILE_BYTES
-from llm_lite.core.gpu.shaders import has_spirv
+from llm_lite.core.gpu.shaders import load_spirv
 from llm_lite.core.quant.blocks import tiles
 from llm_lite.core.quant.registry import FORMATS
 from tests.paths import ROOT
@@ -41,4 +41,4 @@ def test_a_decoder_reads_what_is_uploaded(name):
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("kernel", ["embed", "matvec", "matmul", "matmul_rows"])
 def test_every_kernel_of_weights_is_there(name, kernel):
-    assert has_spirv(f"{kernel}.{name}")
+    assert load_spirv(f"{kernel}.{name}")
