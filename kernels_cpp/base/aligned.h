@@ -46,7 +46,9 @@ inline void wish_for_large_pages(void* block, size_t bytes) {
 inline void wish_for_large_pages(void*, size_t) {}
 
 inline void* take_zeroed(size_t bytes) {
-  return std::memset(::operator new(bytes, std::align_val_t{kCacheLine}), 0, bytes);
+  void* block = ::operator new(bytes, std::align_val_t{kCacheLine}, std::nothrow);
+  if (block == nullptr) throw std::bad_alloc();
+  return std::memset(block, 0, bytes);
 }
 
 inline void give_back(void* block, size_t) {

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from tests.sanitize import native, pool
 
-ROUNDS = 300
+ROUNDS = 50
 # Each test is there once for each build.
 EVERY_BUILD = (
     "core/exec/cpu/test_cpu_ops.py",
@@ -36,8 +36,12 @@ ONE_BUILD = (
     "core/generation/test_sampling.py",
     "core/formats/test_mapping.py",
 )
-# Shaders are not built; what a busy machine does to the pool is the stress program's.
-NOT = "not vulkan and not test_busy_neighbours"
+# Shaders are not built; what a busy machine does to the pool is the stress program's; faults on
+# purpose end a process by a signal, which AddressSanitizer takes for a defect.
+NOT = " and ".join(
+    f"not {name}"
+    for name in ("vulkan", "test_busy_neighbours", "test_faults_that", "test_a_write_ends")
+)
 
 
 def files(names: tuple[str, ...]) -> list[str]:

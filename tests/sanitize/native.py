@@ -73,11 +73,12 @@ def _place_memory_as_linked() -> None:
     ctypes.CDLL(None).personality(_ADDR_NO_RANDOMIZE)
 
 
-def module(isas: Sequence[str] = ()) -> Path:
-    """A folder with the compiled package, under AddressSanitizer and UndefinedBehaviorSanitizer,
-    with these builds of the kernels, or all. Without optimization: it compiles four times as fast,
-    and no access is left out."""
-    folder = BUILD / "_".join(isas or ["all"])
+def module(isa: str = "") -> Path:
+    """A folder with the compiled package, under AddressSanitizer and UndefinedBehaviorSanitizer.
+
+    Without optimization: it compiles four times as fast, and no access is left out. With `isa`
+    that build of the kernels alone, and bindings without the latter: half of all compiling else."""
+    folder = BUILD / (isa or "all")
     flags = " ".join((*COMMON, *ADDRESS, "-O0"))
     tools = Path(sys.executable).parent
     configure = [tools / "cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-Wno-dev"]
@@ -87,7 +88,8 @@ def module(isas: Sequence[str] = ()) -> Path:
         "CMAKE_BUILD_TYPE": "None",
         "CMAKE_CXX_FLAGS": flags,
         "CMAKE_INTERPROCEDURAL_OPTIMIZATION": "OFF",  # else pybind11 switches it on
-        "LLM_ISAS": ";".join(isas),
+        "LLM_ISAS": isa,
+        "LLM_BIND_OPTIONS": "-fno-sanitize=undefined" if isa else "",
         "Python_EXECUTABLE": sys.executable,
     }
     configure += [f"-D{name}={value}" for name, value in variables.items()]
@@ -99,6 +101,7 @@ def module(isas: Sequence[str] = ()) -> Path:
     return folder
 
 
+# `-s`: what UndefinedBehaviorSanitizer says last, no file has and pytest would keep to itself.
 def run_tests(package: Path, *arguments: str, isa: str = "") -> subprocess.CompletedProcess:
     """pytest with the package of `module`. What the sanitizers report is in the output, also of
     processes that a test started, and makes the code no 0. `isa` as LLM_LITE_ISA."""
@@ -110,7 +113,7 @@ def run_tests(package: Path, *arguments: str, isa: str = "") -> subprocess.Compl
     plugins = ("-p", "tests.sanitize.separate", "-p", "no:faulthandler", "-p", "no:cacheprovider")
     done = run(
         sys.executable,
-        *("-m", "pytest", *plugins, *arguments),
+        *("-m", "pytest", "-s", *plugins, *arguments),
         LD_PRELOAD=" ".join(_runtime(name) for name in ("libasan.so", "libstdc++.so")),
         PYTHONPATH=str(package),
         PYTHONMALLOC="malloc",
@@ -118,9 +121,15 @@ def run_tests(package: Path, *arguments: str, isa: str = "") -> subprocess.Compl
         ASAN_OPTIONS=f"{OPTIONS['ASAN_OPTIONS']}:{place}",
         UBSAN_OPTIONS=f"{OPTIONS['UBSAN_OPTIONS']}:{place}",
     )
-    found = "\n".join(file.read_text() for file in sorted(reports.iterdir()))
+    found = "\n".join(filter(None, map(_report, sorted(reports.iterdir()))))
     code = done.returncode or int(bool(found))
     return subprocess.CompletedProcess(done.args, code, done.stdout + found)
+
+
+def _report(file: Path) -> str:
+    """Without what tests ask for: more memory than there is."""
+    lines = file.read_text().splitlines()
+    return "\n".join(line for line in lines if "failed to allocate" not in line)
 
 
 def _runtime(name: str) -> str:

@@ -5,7 +5,10 @@ import pytest
 from llm_lite.core.processor import available_isas
 from tests.sanitize import native, pool
 
-pytestmark = pytest.mark.skipif(bool(native.why_not()), reason=native.why_not())
+pytestmark = [
+    pytest.mark.skipif(bool(native.why_not()), reason=native.why_not()),
+    pytest.mark.timeout(native.PATIENCE + 300),
+]
 
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = (*AVX2, "-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl")

@@ -4,7 +4,10 @@ import pytest
 
 from tests.sanitize import native, pool
 
-pytestmark = pytest.mark.skipif(bool(native.why_not()), reason=native.why_not())
+pytestmark = [
+    pytest.mark.skipif(bool(native.why_not()), reason=native.why_not()),
+    pytest.mark.timeout(native.PATIENCE + 300),
+]
 
 
 @pytest.mark.parametrize("build", ["pool_thread", "pool_address"])
