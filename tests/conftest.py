@@ -26,6 +26,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Files of ten seconds and more, longest first: a worker that began one last would work alone.
 LONG = (
+    "sanitize/test_kernels.py",
     "desktop/tour/test_tour.py",
     "desktop/app/test_app.py",
     "fuzz/test_doors.py",
@@ -44,6 +45,11 @@ LONG = (
     "core/text/test_chat_template.py",
     "core/convert/test_quantizing.py",
     "cli/test_interrupts.py",
+    "recipes/test_recipes.py",
+    "sanitize/test_plants.py",
+    "sanitize/test_pool.py",
+    "desktop/state/test_outside_text.py",
+    "test_wheel.py",
 )
 
 

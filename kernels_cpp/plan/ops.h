@@ -1,6 +1,6 @@
 // The ops in the order of core/plan/ops.py: a row gives an op's name, of its kernel and its code,
-// and the check of its operands in plan/check.cpp. Without its check a row does not compile, without
-// its kernel the extension does not load.
+// and the check of its operands in plan/check.cpp. Without its check a row does not compile, and
+// without its kernel the extension does not load.
 #pragma once
 
 #define LLM_OPS(OP)               \

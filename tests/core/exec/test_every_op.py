@@ -9,7 +9,7 @@ from llm_lite.core.plan.ops import OPS
 from tests.paths import ROOT
 
 TESTS = ROOT / "tests" / "core" / "exec"
-PLANS = {"cpu": "one_op.py", "vulkan": "vulkan_program.py"}  # what its tests are made of
+PLANS = {"cpu": "one_op.py", "vulkan": "vulkan/vulkan_program.py"}  # what its tests are made of
 ON_THE_HOST = {"table_rows"}  # its rows are copied by the shader of `columns`
 
 
@@ -35,5 +35,5 @@ def test_an_op_has_files_of_its_name(op):
 @pytest.mark.parametrize("op", sorted(set(OPS) - {"quantize"}))  # `matmul` makes it where it fits
 @pytest.mark.parametrize("executor", ["cpu", "vulkan"])
 def test_an_op_has_cases_on_an_executor(executor, op):
-    files = [*TESTS.glob(f"test_{executor}*.py"), TESTS / PLANS[executor]]
+    files = [*TESTS.glob(f"{executor}/test_*.py"), TESTS / PLANS[executor]]
     assert any(f".{op}(" in file.read_text("utf-8") for file in files)
