@@ -40,7 +40,7 @@ from llm_lite.core.metrics.divergence import compare
 from llm_lite.core.text.tokenizer import StreamDecoder
 
 RUNS = (0, 1)
-LONGEST_STEP = 32  # tokens told at once of what is forced
+LONGEST_STEP = 32  # tokens of the forced answer in one event
 
 
 @dataclass(slots=True)

@@ -81,9 +81,9 @@ class Engine:
         self._commands: queue.SimpleQueue[tuple[int, Command]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._sent = 0  # commands are numbered; these numbers say what a stop is meant for
-        self._stop_through = 0
-        self._cancel_through = 0
+        self._sent = 0  # commands are numbered
+        self._stop_through = 0  # the last command that a Stop is meant for
+        self._cancel_through = 0  # the last one that a CancelLoad is meant for
         self._answering: set[int] = set()  # numbers of Generate commands not finished yet
         self._loads = 0  # LoadModel commands not finished yet
         self._loading: tuple[int, LoadModel] | None = None  # the one under way
@@ -124,7 +124,7 @@ class Engine:
         if refused and isinstance(command, Generate):
             problem = "an answer is still being written: stop it first, or wait for its end"
             self._emit(GenerationFinished(command.request, "error", GenerationStats(), problem))
-        else:
+        else:  # a StepRequest too: it wakes a worker that waits
             self._commands.put((number, command))
 
     def frame(self, drawing: bool) -> None:
@@ -294,7 +294,7 @@ class Engine:
             self._step_requests.reset()
 
     def _serve(self) -> None:
-        """Requests that need no answer to be running, and what one left unfinished."""
+        """Serve what waits although no answer runs."""
         try:
             try:
                 self._step_requests.serve(self._host.runner, lambda: not self._commands.empty())

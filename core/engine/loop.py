@@ -26,7 +26,7 @@ class SteppedWork(Protocol):
         ...
 
     def begin(self, runner: Runner) -> None:
-        """Prepare on this runner; again, with what was done kept, once another has taken over."""
+        """Prepare on this runner. Called again after a change of executor: progress is kept."""
         ...
 
     def step(self) -> bool:

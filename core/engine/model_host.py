@@ -127,7 +127,7 @@ class ModelHost:
         return self.runner is runner
 
     def hand_over(self, successor: ModelHost) -> None:
-        """What is in use to another; a load that is under way here is then for nothing. For any
+        """Give what is in use to another; a load under way here is then discarded. For any
         thread."""
         with self._lock:
             self._is_left = True

@@ -82,7 +82,7 @@ class StepRequestServer:
     def serve(self, runner: Runner | None, hurry: Callable[[], bool]) -> None:
         """Serve what waits. DeviceError passes through, after the request was answered.
 
-        A long look stops once there is `hurry`, and goes on the next time.
+        Long requests are cut into slices; once there is `hurry`, the rest waits for the next call.
         """
         while (request := self._next()) is not None:
             if isinstance(request, ReadAttentionRows):

@@ -74,7 +74,7 @@ class Switching:
         return preparation
 
     def left(self) -> Preparation | None:
-        """After an answer: what is still to be done for it, begun if it was not yet."""
+        """After an answer: the preparation that is left, begun if it was not yet."""
         preparation, self._preparing = self._preparing or self._begin(), None
         return preparation
 

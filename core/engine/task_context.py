@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """The model, the runner of the chat and ways to speak and to end."""
+    """The model, the runner of the chat, and callbacks to emit and to stop."""
 
     file: ModelFile
     runner: Runner  # the chat's

@@ -72,8 +72,8 @@ class Answer:
     _ended: bool = False  # by a token that ends a turn
     _prompt_tokens: int = 0
     _reused: int = 0
-    _fed: int = 0  # tokens prefilled before the first one that was scored
-    _timed: int = 0  # tokens that took a step
+    _prefilled_tokens: int = 0  # tokens prefilled before the first one that was scored
+    _decoded_steps: int = 0  # tokens that took a step
     _begun: float = 0.0  # when the steps began on this executor
     _prefill_seconds: float = 0.0
     _first_token: float = 0.0
@@ -167,7 +167,7 @@ class Answer:
         self._prompt_tokens = len(ids)
         self._reused = min(prepared.reused, len(ids) - 1)
         gone = sum(last - first for first, last in prepared.forgotten)
-        self._fed = len(prepared.prompt) - gone - prepared.reused
+        self._prefilled_tokens = len(prepared.prompt) - gone - prepared.reused
         self._labels = labelled(runner.model_file.tokenizer, encoded)
         self.emit(GenerationStarted(request, len(ids), self._reused, self._labels))
         if prepared.forgotten:
@@ -219,21 +219,19 @@ class Answer:
 
     def _note_time(self) -> None:
         self._last_token = time.perf_counter()
-        self._timed += 1
-        if self._timed == 1:
+        self._decoded_steps += 1
+        if self._decoded_steps == 1:
             self._first_token = self._last_token
             self._prefill_seconds = self._first_token - self._begun
 
     def _stats(self, runner: ChatRunner) -> GenerationStats:
-        decode_seconds = self._last_token - self._first_token
-        after_first = self._timed - 1
         context_used = runner.session.context_used
         return GenerationStats(
             prompt_tokens=self._prompt_tokens,
             reused_tokens=self._reused,
             new_tokens=len(self.produced),
-            prefill_tok_s=self._fed / self._prefill_seconds if self._prefill_seconds else 0.0,
-            decode_tok_s=after_first / decode_seconds if decode_seconds > 0 else 0.0,
+            prefill_tok_s=_rate(self._prefilled_tokens, self._prefill_seconds),
+            decode_tok_s=_rate(self._decoded_steps - 1, self._last_token - self._first_token),
             ttft_ms=1e3 * (self._first_token - self.requested) if self._first_token else 0.0,
             context_used=context_used,
             peak_rss_bytes=peak_rss_bytes(),
@@ -294,6 +292,11 @@ def cache_status(session: Session, reused: int = 0) -> CacheStatus:
         prefixes=pool.listed(),
         saved_bytes=reused * cache.position_bytes,
     )
+
+
+def _rate(count: int, seconds: float) -> float:
+    """A second; 0 where no time passed."""
+    return count / seconds if seconds > 0 else 0.0
 
 
 def _options(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -> PrefillOptions:

@@ -29,9 +29,9 @@ PLAIN = PrefillOptions()
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A prompt of which the cache holds all that it can hold without a step.
+    """A prompt after reuse of the cache: what is left to run.
 
-    What is left to run are its tokens from `start` on, without those in `skip`.
+    These are its tokens from `start` on, without those in `skip`.
     """
 
     prompt: tuple[int, ...]

@@ -38,7 +38,7 @@ class Encoded:
         self.owners += [owner] * len(ids)
 
 
-_FORGETTABLE = 4  # contexts of text that a conversation may have where something is forgotten
+_FORGETTABLE = 4  # contexts that a text may have where the beginning may be forgotten
 _ALWAYS_FORGETTABLE = 1 << 20  # bytes
 
 
@@ -48,8 +48,8 @@ def check_size(
     context: int,
     overflow: Overflow = "stop",
 ) -> None:
-    """RequestError for texts that cannot fit, whatever their tokens are: to make tokens of them
-    would take a minute and gigabytes for every few ten megabytes.
+    """RequestError for texts that are certainly too long. Checked by bytes, because tokenizing
+    tens of megabytes takes minutes and gigabytes.
 
     `context` is in tokens. Where something may be forgotten, more is let through.
     """
@@ -151,12 +151,12 @@ def _owners(
 def _stand_ins(
     template: ChatTemplate, turns: Sequence[ChatMessage]
 ) -> tuple[dict[str, int], list[Message]]:
-    """Indices of answers whose tokens are known, by a text that stands for each; the messages
-    with these.
+    """Each answer whose tokens are known is replaced by a unique placeholder before rendering: the
+    answers' indices by placeholder, and the messages with these.
 
-    A text of its own for each answer is found again whatever the template trims and whoever else
-    said the same. Where a template writes the contents otherwise than as they are (it drops the
-    thoughts of earlier answers, say), there are no stand-ins: the contents are encoded again.
+    A placeholder is found again whatever the template trims and whatever else is said. Where a
+    template does not write the contents as they are (it drops the thoughts of earlier answers, say),
+    there are no placeholders: the contents are encoded again.
     """
     mark = "\uf8ff"  # a private-use character; more of them where a message has it too
     while any(mark in m.content for m in turns):

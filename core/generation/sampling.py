@@ -20,8 +20,8 @@ BEST = 5  # tokens told besides the one that was chosen
 @dataclass(frozen=True, slots=True)
 class TokenChoice:
     token: int
-    probability: float  # at temperature 1, before penalty and filters; nan: not judged
-    best: tuple[tuple[int, float], ...] = ()  # the likeliest tokens and their probabilities, so
+    probability: float  # at temperature 1, before penalty and filters; nan: not scored
+    best: tuple[tuple[int, float], ...] = ()  # the likeliest tokens and theirs
 
 
 def check(options: SamplingOptions) -> None:
@@ -42,7 +42,8 @@ def check(options: SamplingOptions) -> None:
 
 
 class Sampler:
-    """Penalty, then top-k, top-p and min-p on the model's own distribution, then temperature.
+    """Repetition penalty, top-k, then top-p and min-p on what is left, at temperature 1, then
+    temperature.
 
     With the same seed and logits it draws the same tokens.
     """

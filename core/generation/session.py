@@ -49,8 +49,8 @@ WORTH_COPYING = 8  # positions: what a prefix of the pool must have more than th
 class Session:
     """`committed` and `tokens` may be read from any thread, the rest belongs to one.
 
-    `weights` are those of the executor; `made_by` names them and its arithmetic: positions made
-    by others are read again. `model` names its file in errors. `files` are what the model was
+    `weights` are those of the executor; `made_by` names them and its arithmetic: positions computed
+    with others are computed again. `model` names its file in errors. `files` are what the model was
     made of: once one has changed, steps end in FileChangedError and the cache stays as it was.
 
     NotFiniteError from whatever computes logits, where these are no numbers; the cache then holds
@@ -108,7 +108,7 @@ class Session:
     def set_gains(self, gains: Gains, *, throughout: bool = False) -> None:
         """Weigh the heads from the next step on; RequestError where these are not the model's.
 
-        With `throughout`, what was not made with just these is cleared.
+        With `throughout`, positions computed with other gains are cleared.
         """
         self._gains.check(gains)
         self._throughout = throughout
@@ -136,7 +136,7 @@ class Session:
         return self._prefill_plan(prompt, PLAIN).keep
 
     def prepare(self, prompt: Sequence[int], reading: PrefillOptions = PLAIN) -> Prepared:
-        """Bring into the cache what is known of the prompt, and take out what is not of it.
+        """Reuse positions of the cache or the pool that match the prompt, and drop the rest.
 
         RequestError where it is empty, or too long and nothing may be forgotten.
         """
@@ -299,7 +299,7 @@ class Session:
             self.pool.put(self.cache.copy_out(self._name))
 
     def _stale(self, kept: int) -> bool:
-        """Whether positions from `kept` on go because of what made them, not of what they are."""
+        """Whether positions from `kept` on go because of their provenance, not of their tokens."""
         return self.cache.good(self.made_by, self.gains) <= kept
 
     def _forget(self, keep: int, drop: int) -> None:

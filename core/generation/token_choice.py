@@ -30,8 +30,8 @@ def largest(logits: F32, count: int) -> NDArray[np.int64]:
 
 
 def draw(logits: F32, options: SamplingOptions, recent: Sequence[int], uniform: float) -> int:
-    """[V] -> a token: the repetition penalty on `recent`, then top-k, top-p and min-p on the
-    model's own distribution, then temperature. `uniform`, in [0, 1), decides.
+    """[V] -> a token: the repetition penalty on `recent`, top-k, then top-p and min-p on what is
+    left, at temperature 1, then temperature. `uniform`, in [0, 1), decides.
 
     The logits are numbers, not all of them -inf. ValueError for tokens outside them.
     """

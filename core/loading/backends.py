@@ -1,4 +1,4 @@
-"""Which executor runs a model, and why: the decision behind `--backend auto` and every fallback."""
+"""Which executor runs a model, and why. `core/engine/model_host.py` falls back where one fails."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ class CompareGains:
 
 @dataclass(frozen=True, slots=True)
 class ReadAttentionRows:
-    """Ask for a Looked: the row (`from`) of the token at `position`, what it looks at, or the
+    """Ask for AttentionRows: the row (`from`) of the token at `position`, what it looks at, or the
     column (`to`), who looks at it. Of the mean over `heads` (layer, head), the mean over all heads
     of `layer`, or the attention rollout through all layers; in which the first token can be left
     out of every layer, as it takes nearly everything otherwise.
 
-    Served between two tokens of an answer; a later Look takes the place of one that still waits.
+    Served between two tokens of an answer; a later request takes the place of one that still waits.
     """
 
     request: int
@@ -100,7 +100,7 @@ class GainsEffect:
 
 @dataclass(frozen=True, slots=True)
 class AttentionRows:
-    """The answer to a Look: a weight for every position of the cache; 0 where there is none."""
+    """The answer to ReadAttentionRows: a weight for every position of the cache; 0: none."""
 
     request: int
     position: int

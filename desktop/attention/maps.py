@@ -2,7 +2,7 @@
 
 Nothing comes back to the host but the value under the pointer, and now and then the scores of all
 heads. A view asks for pictures while a frame is built; `record` computes what they show, within a
-budget, into the command buffer of that frame, before Dear ImGui's pass.
+budget, before Dear ImGui's pass of that frame; on a software device behind it.
 """
 
 from __future__ import annotations

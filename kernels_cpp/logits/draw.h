@@ -1,5 +1,5 @@
-// From logits to a token: penalty, top-k, top-p and min-p on the model's own distribution, then
-// temperature.
+// From logits to a token: repetition penalty, top-k, top-p and min-p on what is left, at temperature
+// 1, then temperature.
 #pragma once
 
 #include <cstdint>

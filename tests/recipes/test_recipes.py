@@ -43,7 +43,7 @@ def view_works(copy):
 
 
 def command_works(copy):
-    tests = ["tests/cli/test_main.py", "tests/cli/test_toy.py", "tests/test_rooms.py"]
+    tests = ["tests/cli/test_main.py", "tests/cli/commands/test_toy.py", "tests/test_rooms.py"]
     tests += ["tests/test_reach.py", "-k", "toy or usage or help or folder or reached"]
     ran = copy.python("-m", "llm_lite", "toy", "ha")
     return passed(ran) and ran.stdout == "ha\n" and passed(copy.tests(*tests))

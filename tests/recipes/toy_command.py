@@ -33,7 +33,7 @@ def _toy(commands: _Commands) -> None:
     toy.add_argument("--times", type=_at_least(1), default=1, metavar="N")
 """,
     },
-    "tests/cli/test_toy.py": '''"""`llm-lite toy`."""
+    "tests/cli/commands/test_toy.py": '''"""`llm-lite toy`."""
 
 from llm_lite.cli.main import main
 from tests.cli.terminal_runs import sentence

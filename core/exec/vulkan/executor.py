@@ -271,7 +271,7 @@ class VulkanExecutor:
             self._closing.pop().close()
         self._recordings.clear()
 
-    # What the kernels ask for (vulkan_dispatch.Binder).
+    # What the kernels ask for (`core/exec/vulkan/dispatch.py`, Binder).
 
     def tensor(self, tensor: Tensor) -> BufferRange:
         if tensor.kind is Kind.STATE:
