@@ -155,8 +155,8 @@ def _stand_ins(
     answers' indices by placeholder, and the messages with these.
 
     A placeholder is found again whatever the template trims and whatever else is said. Where a
-    template does not write the contents as they are (it drops the thoughts of earlier answers, say),
-    there are no placeholders: the contents are encoded again.
+    template does not write the contents as they are (it drops the thoughts of earlier answers,
+    say), there are no placeholders: the contents are encoded again.
     """
     mark = "\uf8ff"  # a private-use character; more of them where a message has it too
     while any(mark in m.content for m in turns):

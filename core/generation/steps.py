@@ -47,9 +47,9 @@ def answer_steps(
 
     Ends after an end token, after `max_new_tokens`, when the context is full and nothing may be
     forgotten, or when stopped. At most one step runs for each item; a token is decoded only when
-    the caller asks for what follows it. The answer begins with `forced`: all but its last token are
-    at the end of the prompt already, and the last is only scored. RequestError and NotFiniteError as
-    of `Session.prepare` and `Sampler.choose`.
+    the caller asks for what follows it. The answer begins with `forced`: all but its last token
+    are at the end of the prompt already, and the last is only scored. RequestError and
+    NotFiniteError as of `Session.prepare` and `Sampler.choose`.
     """
     with suppress(CancelledError):  # the executor left a step half done
         yield from _answer_steps(session, prepared, sampling, end_tokens, forced, should_stop)

@@ -1,4 +1,4 @@
-// From logits to a token: repetition penalty, top-k, top-p and min-p on what is left, at temperature
+// From logits to a token: repetition penalty, top-k, top-p and min-p on what is left at temperature
 // 1, then temperature.
 #pragma once
 
