@@ -209,10 +209,10 @@ def test_interrupts_clear_the_line_and_stop_answers(endless, tmp_path):
     with on_terminal(*words, home=tmp_path) as terminal:
         terminal.until("> ")
         terminal.type("half a line\x03")
+        terminal.until("\n")  # not the prompt of the line that is left, which may be drawn again
         terminal.until("> ")
         terminal.line("Hello there")
-        terminal.until("\n")
-        terminal.until("\n")  # the model has begun to talk: it breaks lines
+        terminal.until("\n", 2)  # of the line, and of the model, which has begun to talk
         terminal.type("\x03")
         assert "[stopped]" in terminal.until(" tok/s\r\n> ")
         terminal.line("/show")
