@@ -20,6 +20,7 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
+from tests.children import answer_of
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import BACKENDS, exact
 
@@ -139,18 +140,11 @@ def test_behind_a_load_it_changes_the_new_model(client, tiny_llama, pace):
     assert client.of(GenerationFinished)[0].stats.new_tokens == LONG
 
 
-def test_twenty_switches_leave_no_memory_behind(client, tmp_path):
-    from tests.make_gguf import write_tiny_llama
-
-    path = write_tiny_llama(tmp_path / "wide.gguf", width=256, ffn=1024, context=2048)
-    client.load(path, exact())
-    sizes = []
-    for number in range(20):
-        client.send(Reconfigure(exact(mode=("fp16", "int8", "fp32")[number % 3])))
-        client.until(ExecutorChanged)
-        give_back()
-        sizes.append(resident_bytes())
-    assert max(sizes[-3:]) <= 1.05 * max(sizes[:3])
+@pytest.mark.parametrize("leak", [False, True])
+def test_twenty_switches_leave_no_memory_behind(leak):
+    """Heaps of threads come and go, a tenth of it all; runners that stay are several times that."""
+    first, *_, last = answer_of("tests.core.engine.switching_child", *["leak"] * leak)
+    assert (max(last) > 1.5 * max(first)) == leak
 
 
 @pytest.mark.parametrize("backends", [("cpu", "cpu"), ("cpu", "vulkan")])
