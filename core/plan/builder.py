@@ -187,15 +187,12 @@ class PlanBuilder:
         )
 
     def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
-        _expect_alike(gate, up, label)
         return self._op("silu_mul", (gate, up), self._like(gate, label), label)
 
     def gelu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
-        _expect_alike(gate, up, label)
         return self._op("gelu_mul", (gate, up), self._like(gate, label), label)
 
     def add(self, a: Tensor, b: Tensor, label: str) -> Tensor:
-        _expect_alike(a, b, label)
         return self._op("add", (a, b), self._like(a, label), label)
 
     def scale(
@@ -224,7 +221,6 @@ class PlanBuilder:
         return self._op("concat", (a, b), y, label)
 
     def match_rms(self, x: Tensor, target: Tensor, eps: float, label: str) -> Tensor:
-        _expect_alike(x, target, label)
         return self._op("match_rms", (x, target), self._like(x, label), label, eps=eps)
 
     def altup_predict(self, x: Tensor, coefs: Tensor, label: str) -> Tensor:
@@ -323,7 +319,10 @@ class PlanBuilder:
         params: dict[str, float],
     ) -> None:
         spec = OPS[name]
-        _expect(set(params) == set(spec.params), f"{label}: {name} takes {spec.params}")
+        _expect(set(params) == set(spec.params), f"{label}: {name} takes {', '.join(spec.params)}")
+        if spec.form != "own":
+            for x in inputs:
+                _expect_alike(x, outputs[0], label)
         ids = tuple(t.id for t in inputs), tuple(t.id for t in outputs)
         self._ops.append(Op(name, *ids, MappingProxyType(params), label))
 

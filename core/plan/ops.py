@@ -2,16 +2,27 @@
 
 A row here, a method in `builder.py`, a function in `exec/reference.py`, a file in kernels_cpp/ops/
 and one in kernels_glsl/ share the op's name. `exec/reference.py` defines what an op computes; this
-table defines its operands. Shapes: T tokens of the step, O the last tokens whose logits are asked
-for, K inputs, N outputs, C positions of the cache, H query heads, G key/value heads, d head width,
-S streams of a residual (AltUp), which lie side by side in a row.
+table defines its operands and parameters. From it the build generates what C++ and GLSL need of
+them (tools/kernel_schema.py), so this module imports nothing but the standard library.
+
+Shapes: T tokens of the step, O the last tokens whose logits are asked for, K inputs, N outputs, C
+positions of the cache, H query heads, G key/value heads, d head width, S streams of a residual
+(AltUp), which lie side by side in a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
+
+# float64 where float32 would lose digits before the kernel has done with them.
+ParamType = Literal["int", "flag", "float32", "float64"]
+# elementwise: a value of y is of those at its place in the inputs, which have y's size.
+# rowwise: a row of y is of those rows of the inputs, which have y's size.
+# own: as its builder method, its check in C++ and its dispatch in Vulkan say.
+Form = Literal["own", "elementwise", "rowwise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,85 +32,117 @@ class OpSpec:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    params: tuple[str, ...]
     meaning: str
+    params: Mapping[str, ParamType] = field(default_factory=dict)
+    form: Form = "own"
 
 
 _TABLE = (
-    OpSpec("embed", ("table",), ("x",), (), "x[T,K] = table[token of the step]"),
+    OpSpec("embed", ("table",), ("x",), "x[T,K] = table[token of the step]"),
     OpSpec(
         "table_rows",
         ("table",),
         ("x",),
-        (),
         "x[T,K] = table[token], row 0 for tokens beyond it; the host reads the rows where they lie",
     ),
     OpSpec(
         "rms_norm",
         ("x", "weight?"),
         ("y",),
-        ("eps", "width"),
         "y = x / sqrt(mean(x^2) + eps) * weight[width], over each `width` values of a row",
+        {"eps": "float32", "width": "int"},
     ),
-    OpSpec("quantize", ("x",), ("y",), (), "y = x in int8 blocks of 32 (dtype a8)"),
-    OpSpec("matmul", ("x", "weight"), ("y",), (), "y[T,N] = x[T,K] . weight[N,K]^T, x f32 or a8"),
+    OpSpec("quantize", ("x",), ("y",), "y = x in int8 blocks of 32 (dtype a8)"),
+    OpSpec("matmul", ("x", "weight"), ("y",), "y[T,N] = x[T,K] . weight[N,K]^T, x f32 or a8"),
     OpSpec(
         "rope",
         ("x", "factors?"),
         ("y",),
-        ("head_dim", "rotary_dim", "theta", "scale", "half_split"),
-        "y = x[T,H*d] turned by its position; half_split pairs (i, i+dim/2), else (2i, 2i+1)",
+        "y = x[T,H*d] rotated by its position; half_split pairs (i, i+dim/2), else (2i, 2i+1)",
+        {
+            "head_dim": "int",
+            "rotary_dim": "int",
+            "theta": "float64",
+            "scale": "float64",
+            "half_split": "flag",
+        },
     ),
     OpSpec(
         "store",
         ("rows", "rows?", "rows?"),
         ("cache", "cache?", "cache?"),
-        (),
         "cache[position of t mod its R rows] = rows[t], T <= R, for keys, values and queries",
     ),
     OpSpec(
         "attention",
         ("q", "k_cache", "v_cache", "gains"),
         ("y",),
-        ("heads", "kv_heads", "head_dim", "scale", "window", "layer"),
         "y[T,H*d] = gains[layer,h] * softmax(q.k * scale) . v, causal; the last `window` positions "
         "only if > 0; C < context is a ring and holds window + T - 1 positions or more",
+        {
+            "heads": "int",
+            "kv_heads": "int",
+            "head_dim": "int",
+            "scale": "float32",
+            "window": "int",
+            "layer": "int",
+        },
     ),
-    OpSpec("silu_mul", ("gate", "up"), ("y",), (), "y = gate * sigmoid(gate) * up"),
-    OpSpec("gelu_mul", ("gate", "up"), ("y",), (), "y = gelu(gate) * up, by tanh"),
-    OpSpec("add", ("a", "b"), ("y",), (), "y = a + b"),
-    OpSpec("scale", ("x", "weight?"), ("y",), ("factor",), "y = x * factor * weight[K]"),
-    OpSpec("softcap", ("x",), ("y",), ("scale", "cap"), "y = cap * tanh(x * scale)"),
+    OpSpec("silu_mul", ("gate", "up"), ("y",), "y = gate * sigmoid(gate) * up", form="elementwise"),
+    OpSpec("gelu_mul", ("gate", "up"), ("y",), "y = gelu(gate) * up, by tanh", form="elementwise"),
+    OpSpec("add", ("a", "b"), ("y",), "y = a + b", form="elementwise"),
+    OpSpec("scale", ("x", "weight?"), ("y",), "y = x * factor * weight[K]", {"factor": "float32"}),
     OpSpec(
-        "sparsify", ("x",), ("y",), ("deviations",), "y = relu(x - mean(x) - deviations * std(x))"
+        "softcap",
+        ("x",),
+        ("y",),
+        "y = cap * tanh(x * scale)",
+        {"scale": "float32", "cap": "float32"},
+        "elementwise",
     ),
-    OpSpec("columns", ("x",), ("y",), ("first",), "y[T,N] = x[T, first : first + N]"),
-    OpSpec("concat", ("a", "b"), ("y",), (), "y[T,K+N] = a[T,K] beside b[T,N]"),
+    OpSpec(
+        "sparsify",
+        ("x",),
+        ("y",),
+        "y = relu(x - mean(x) - deviations * std(x))",
+        {"deviations": "float32"},
+        "rowwise",
+    ),
+    OpSpec("columns", ("x",), ("y",), "y[T,N] = x[T, first : first + N]", {"first": "int"}),
+    OpSpec("concat", ("a", "b"), ("y",), "y[T,K+N] = a[T,K] beside b[T,N]"),
     OpSpec(
         "match_rms",
         ("x", "target"),
         ("y",),
-        ("eps",),
         "y = x * sqrt(mean(target^2) / max(mean(x^2), eps))",
+        {"eps": "float32"},
+        "rowwise",
     ),
     OpSpec(
         "altup_predict",
         ("x", "coefs"),
         ("y",),
-        (),
         "y[T,i,K] = x[T,i,K] + sum over j of coefs[T,i,j] * x[T,j,K], of S streams",
     ),
     OpSpec(
         "altup_correct",
         ("x", "activated", "coefs"),
         ("y",),
-        ("active",),
         "y[T,i,K] = x[T,i,K] + (coefs[T,i] + 1) * (activated[T,K] - x[T,active,K])",
+        {"active": "int"},
     ),
     OpSpec(
-        "add_streams", ("x", "a"), ("y",), ("first",), "y[T,i,K] = x[T,i,K] + a[T,K] for i >= first"
+        "add_streams",
+        ("x", "a"),
+        ("y",),
+        "y[T,i,K] = x[T,i,K] + a[T,K] for i >= first",
+        {"first": "int"},
     ),
-    OpSpec("output_rows", ("x",), ("y",), (), "y[O,K] = the last O rows of x[T,K]"),
+    OpSpec("output_rows", ("x",), ("y",), "y[O,K] = the last O rows of x[T,K]"),
 )
 
 OPS: Mapping[str, OpSpec] = MappingProxyType({spec.name: spec for spec in _TABLE})
+# Of the arrays in which plans are handed to C++.
+MOST_INPUTS = max(len(spec.inputs) for spec in _TABLE)
+MOST_OUTPUTS = max(len(spec.outputs) for spec in _TABLE)
+MOST_PARAMS = max(len(spec.params) for spec in _TABLE)

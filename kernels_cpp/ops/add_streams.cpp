@@ -20,7 +20,7 @@ static void add_streams_row(const float* x, const float* a, int64_t first, int64
 static void add_streams(const Op& op, const Step& step, const Task& task) {
   const Tensor& y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
-  const auto first = static_cast<int64_t>(op.params[0]);
+  const int64_t first = op.params.add_streams.first;
   const int64_t n = op.in[1]->n_cols;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     add_streams_row(row<const float>(*op.in[0], i), row<const float>(*op.in[1], i), first,

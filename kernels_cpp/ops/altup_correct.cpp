@@ -16,7 +16,7 @@ static void altup_correct_row(const float* x, const float* activated, const floa
 static void altup_correct(const Op& op, const Step& step, const Task& task) {
   const Tensor& y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
-  const auto active = static_cast<int64_t>(op.params[0]);
+  const int64_t active = op.params.altup_correct.active;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     altup_correct_row(row<const float>(*op.in[0], i), row<const float>(*op.in[1], i),
                       row<const float>(*op.in[2], i), op.in[2]->n_cols, active, op.in[1]->n_cols,

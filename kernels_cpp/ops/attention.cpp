@@ -47,7 +47,7 @@ static Query start_query(const Op& op, const Step& step, int64_t token, int64_t 
   const int64_t begin = shape.window > 0 && end > shape.window ? end - shape.window : 0;
   const float* q = row<const float>(*op.in[0], token) + head * d;
   float* out = row<float>(*op.out[0], token) + head * d;
-  const float gain = row<const float>(*op.in[3], static_cast<int64_t>(op.params[5]))[head];
+  const float gain = row<const float>(*op.in[3], op.params.attention.layer)[head];
   Query query = {memory, memory + padded(d), out, -__builtin_inff(), 0, gain, begin, end};
   std::memset(memory, 0, 2 * padded(d) * sizeof(float));
   for (int64_t i = 0; i < d; ++i) query.q[i] = q[i] * shape.scale;
@@ -75,7 +75,7 @@ static void finish(const Op& op, const Step& step, const uint8_t* shared) {
   const Tiling tiling = tiling_of(op, step);
   if (tiling.splits == 1) return;
   const int64_t d = shape.head_dim, n = step.n_tokens * shape.heads;
-  const float* gains = row<const float>(*op.in[3], static_cast<int64_t>(op.params[5]));
+  const float* gains = row<const float>(*op.in[3], op.params.attention.layer);
   for (int64_t i = 0; i < n; ++i) {
     const auto part = [&](int64_t split) {
       return reinterpret_cast<const Part*>(shared + (split * n + i) * part_bytes(d));

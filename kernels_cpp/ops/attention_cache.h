@@ -18,9 +18,8 @@ struct Shape {
 };
 
 inline Shape shape_of(const Op& op) {
-  return {static_cast<int64_t>(op.params[0]), static_cast<int64_t>(op.params[1]),
-          static_cast<int64_t>(op.params[2]), static_cast<int64_t>(op.params[4]),
-          static_cast<float>(op.params[3])};
+  const AttentionParams& params = op.params.attention;
+  return {params.heads, params.kv_heads, params.head_dim, params.window, params.scale};
 }
 
 inline int64_t padded(int64_t n) { return (n + kWidth - 1) / kWidth * kWidth; }

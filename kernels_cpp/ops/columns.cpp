@@ -9,7 +9,7 @@ namespace LLM_ISA {
 static void columns(const Op& op, const Step& step, const Task& task) {
   const Tensor& y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
-  const auto first = static_cast<int64_t>(op.params[0]);
+  const int64_t first = op.params.columns.first;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     memcpy(row<float>(y, i), row<const float>(*op.in[0], i) + first, y.n_cols * sizeof(float));
   }

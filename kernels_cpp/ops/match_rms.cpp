@@ -16,7 +16,7 @@ static void match_rms_row(const float* x, const float* target, float eps, int64_
 static void match_rms(const Op& op, const Step& step, const Task& task) {
   const Tensor& y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
-  const auto eps = static_cast<float>(op.params[0]);
+  const float eps = op.params.match_rms.eps;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     match_rms_row(row<const float>(*op.in[0], i), row<const float>(*op.in[1], i), eps, y.n_cols,
                   row<float>(y, i));

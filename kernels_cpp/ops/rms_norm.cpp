@@ -21,8 +21,7 @@ static void rms_norm_row(const float* x, const float* weight, float eps, int64_t
 static void rms_norm(const Op& op, const Step& step, const Task& task) {
   const Tensor &x = *op.in[0], &y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
-  const auto eps = static_cast<float>(op.params[0]);
-  const auto width = static_cast<int64_t>(op.params[1]);
+  const auto [eps, width] = op.params.rms_norm;
   const float* weight = op.in[1] == nullptr ? nullptr : row<const float>(*op.in[1], 0);
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     for (int64_t at = 0; at < x.n_cols; at += width) {

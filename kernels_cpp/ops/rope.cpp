@@ -14,9 +14,9 @@ struct RopeShape {
 };
 
 static RopeShape rope_shape(const Op& op) {
-  const auto pairs = static_cast<int64_t>(op.params[1]) / 2;
-  const bool half_split = op.params[4] != 0;
-  return {static_cast<int64_t>(op.params[0]), pairs, half_split ? pairs : 1, half_split ? 1 : 2};
+  const RopeParams& params = op.params.rope;
+  const int64_t pairs = params.rotary_dim / 2;
+  return {params.head_dim, pairs, params.half_split ? pairs : 1, params.half_split ? 1 : 2};
 }
 
 // Two vectors of pairs side by side -> their firsts and seconds, and back

@@ -16,9 +16,9 @@ static void scale(const Op& op, const Step& step, const Task& task) {
   const Tensor& y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
   const float* weight = op.in[1] == nullptr ? nullptr : row<const float>(*op.in[1], 0);
-  const auto factor = static_cast<float>(op.params[0]);
   for (int64_t i = rows.begin; i < rows.end; ++i) {
-    scale_row(row<const float>(*op.in[0], i), weight, factor, y.n_cols, row<float>(y, i));
+    scale_row(row<const float>(*op.in[0], i), weight, op.params.scale.factor, y.n_cols,
+              row<float>(y, i));
   }
 }
 

@@ -16,7 +16,7 @@ static void softcap_row(const float* x, float scale, float cap, int64_t n, float
 static void softcap(const Op& op, const Step& step, const Task& task) {
   const Tensor& y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
-  const auto scale = static_cast<float>(op.params[0]), cap = static_cast<float>(op.params[1]);
+  const auto [scale, cap] = op.params.softcap;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     softcap_row(row<const float>(*op.in[0], i), scale, cap, y.n_cols, row<float>(y, i));
   }

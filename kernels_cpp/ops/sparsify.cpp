@@ -34,7 +34,7 @@ static void sparsify_row(const float* x, float deviations, int64_t n, float* y) 
 static void sparsify(const Op& op, const Step& step, const Task& task) {
   const Tensor& y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
-  const auto deviations = static_cast<float>(op.params[0]);
+  const float deviations = op.params.sparsify.deviations;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     sparsify_row(row<const float>(*op.in[0], i), deviations, y.n_cols, row<float>(y, i));
   }

@@ -35,15 +35,32 @@ bool whole_blocks(const Tensor* t) {
          !(is_rows_of_blocks(t) || is_tiles(t) || t->dtype == DType::kA8);
 }
 
+// The first inputs and the output, in as many rows.
+bool all_f32(const Op& op, int inputs) {
+  bool fits = is_f32(op.out[0]);
+  for (int i = 0; i < inputs; ++i) {
+    fits = fits && is_f32(op.in[i]) && op.in[i]->rows == op.out[0]->rows &&
+           op.in[i]->n_rows == op.out[0]->n_rows;
+  }
+  return fits;
+}
+// Elementwise and rowwise ops: all operands have one size.
+template <int kInputs>
+bool alike(const Op& op) {
+  bool fits = all_f32(op, kInputs);
+  for (int i = 0; i < kInputs; ++i) fits = fits && same_size(op.in[i], op.out[0]);
+  return fits;
+}
+
 bool embed(const Op& op) {
   return is_weight(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols;
 }
+bool table_rows(const Op& op) { return embed(op); }
 bool rms_norm(const Op& op) {
-  const auto width = static_cast<int64_t>(op.params[1]);
+  const int64_t width = op.params.rms_norm.width;
   const Tensor* weight = op.in[1];
   const bool fits = weight == nullptr || (is_f32(weight) && weight->n_cols == width);
-  return is_f32(op.in[0]) && is_f32(op.out[0]) && same_size(op.in[0], op.out[0]) && width > 0 &&
-         op.in[0]->n_cols % width == 0 && fits;
+  return alike<1>(op) && width > 0 && op.in[0]->n_cols % width == 0 && fits;
 }
 bool quantize(const Op& op) {
   return is_f32(op.in[0]) && is(op.out[0], DType::kA8) && same_size(op.in[0], op.out[0]);
@@ -56,12 +73,11 @@ bool matmul(const Op& op) {
          x->n_rows == y->n_rows && x->rows == y->rows;
 }
 bool rope(const Op& op) {
-  const double head_dim = op.params[0], rotary_dim = op.params[1];
-  if (!is_f32(op.in[0]) || !is_f32(op.out[0]) || !same_size(op.in[0], op.out[0])) return false;
-  if (head_dim < 1 || rotary_dim < 0 || rotary_dim > head_dim) return false;
-  const auto d = static_cast<int64_t>(head_dim), pairs = static_cast<int64_t>(rotary_dim) / 2;
-  const bool factors = op.in[1] == nullptr || (is_f32(op.in[1]) && op.in[1]->n_cols == pairs);
-  return op.in[0]->rows == Rows::kTokens && op.in[0]->n_cols % d == 0 && factors;
+  const auto& [head_dim, rotary_dim, theta, scale, half_split] = op.params.rope;
+  if (!alike<1>(op) || head_dim < 1 || rotary_dim < 0 || rotary_dim > head_dim) return false;
+  const bool factors =
+      op.in[1] == nullptr || (is_f32(op.in[1]) && op.in[1]->n_cols == rotary_dim / 2);
+  return op.in[0]->rows == Rows::kTokens && op.in[0]->n_cols % head_dim == 0 && factors;
 }
 bool store(const Op& op) {
   for (int i = 0; i < kMaxOutputs && (i == 0 || op.out[i] != nullptr); ++i) {
@@ -73,37 +89,21 @@ bool store(const Op& op) {
 }
 bool attention(const Op& op) {
   const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2], *gains = op.in[3];
-  const auto heads = static_cast<int64_t>(op.params[0]);
-  const auto kv_heads = static_cast<int64_t>(op.params[1]);
-  const auto head_dim = static_cast<int64_t>(op.params[2]);
-  const auto layer = static_cast<int64_t>(op.params[5]);
+  const int64_t heads = op.params.attention.heads, kv_heads = op.params.attention.kv_heads;
+  const int64_t head_dim = op.params.attention.head_dim, layer = op.params.attention.layer;
   if (!is_f32(gains) || gains->n_cols != heads || layer < 0 || layer >= gains->n_rows) return false;
-  return is_f32(q) && is_f32(op.out[0]) && same_size(q, op.out[0]) && q->rows == Rows::kTokens &&
-         is_cache(keys) && is_cache(values) && whole_heads(keys, head_dim) &&
-         whole_heads(values, head_dim) && kv_heads > 0 && heads % kv_heads == 0 &&
-         q->n_cols == heads * head_dim && same_size(keys, values) &&
+  return alike<1>(op) && q->rows == Rows::kTokens && is_cache(keys) && is_cache(values) &&
+         whole_heads(keys, head_dim) && whole_heads(values, head_dim) && kv_heads > 0 &&
+         heads % kv_heads == 0 && q->n_cols == heads * head_dim && same_size(keys, values) &&
          keys->n_cols == kv_heads * head_dim;
 }
-bool elementwise(const Op& op) {
-  return is_f32(op.in[0]) && is_f32(op.in[1]) && is_f32(op.out[0]) &&
-         same_size(op.in[0], op.in[1]) && same_size(op.in[0], op.out[0]);
-}
-bool all_f32(const Op& op, int inputs) {
-  bool fits = is_f32(op.out[0]);
-  for (int i = 0; i < inputs; ++i) {
-    fits = fits && is_f32(op.in[i]) && op.in[i]->rows == op.out[0]->rows &&
-           op.in[i]->n_rows == op.out[0]->n_rows;
-  }
-  return fits;
-}
-bool of_one(const Op& op) { return all_f32(op, 1) && same_size(op.in[0], op.out[0]); }
 bool scale(const Op& op) {
   const Tensor* weight = op.in[1];
-  return of_one(op) &&
+  return alike<1>(op) &&
          (weight == nullptr || (is_f32(weight) && weight->n_cols == op.out[0]->n_cols));
 }
 bool columns(const Op& op) {
-  const auto first = static_cast<int64_t>(op.params[0]);
+  const int64_t first = op.params.columns.first;
   return all_f32(op, 1) && first >= 0 && first + op.out[0]->n_cols <= op.in[0]->n_cols;
 }
 bool concat(const Op& op) {
@@ -121,7 +121,7 @@ bool altup_predict(const Op& op) {
          same_size(op.in[0], op.out[0]);
 }
 bool altup_correct(const Op& op) {
-  const auto active = static_cast<int64_t>(op.params[0]);
+  const int64_t active = op.params.altup_correct.active;
   return all_f32(op, 3) && active >= 0 && active < op.in[2]->n_cols &&
          streams_of(op, op.in[2]->n_cols, op.in[1]->n_cols);
 }
@@ -142,7 +142,7 @@ constexpr Check kChecks[] = {LLM_OPS(LLM_CHECK)};
 
 void check_op(const Op& op, size_t index) {
   const auto code = static_cast<size_t>(op.code);
-  bool fits = code < static_cast<size_t>(OpCode::kCount);
+  bool fits = code < static_cast<size_t>(kOpCount);
   for (const Tensor* t : op.in) fits = fits && (t == nullptr || whole_blocks(t));
   for (const Tensor* t : op.out) fits = fits && (t == nullptr || whole_blocks(t));
   if (!fits || !kChecks[code](op)) {

@@ -42,8 +42,8 @@ class Interpreter : private Phases {
 
   struct alignas(kCacheLine) Worker {
     AlignedBuffer scratch{0};
-    uint64_t phase = 0;  // of its last task
-    OpCode code = OpCode::kCount;
+    uint64_t phase = 0;                           // of its last task
+    OpCode code = static_cast<OpCode>(kOpCount);  // none
     const Tensor* input = nullptr;
     uint64_t kept = 0;
     uint64_t still_kept(uint64_t phase, const Op& op);  // see Task

@@ -29,16 +29,7 @@ enum class DType : int32_t {
   kI8
 };
 enum class Rows : int32_t { kFixed, kTokens, kOutputs };
-enum class OpCode : int32_t {
-#define LLM_CODE(name, check) k##name,
-  LLM_OPS(LLM_CODE)
-#undef LLM_CODE
-      kCount
-};
 
-constexpr int kMaxInputs = 4;
-constexpr int kMaxOutputs = 3;
-constexpr int kMaxParams = 6;
 constexpr int kA8Block = 32;   // int8 values that share a scale
 constexpr int kTileRows = 16;  // of the formats int4 and int8, which keep 16 rows together
 
@@ -55,7 +46,7 @@ struct Op {
   OpCode code;
   const Tensor* in[kMaxInputs];    // null where left out
   const Tensor* out[kMaxOutputs];  // and so
-  double params[kMaxParams];       // in the order of the op table
+  Params params;                   // the member of the op's name, if it has any
   const float* angles;             // rope: cosines, then sines, each [max_tokens, rotary_dim / 2]
 };
 
@@ -88,7 +79,7 @@ struct TileQuantizer {
 };
 
 struct KernelTable {
-  Kernel kernels[static_cast<int>(OpCode::kCount)];
+  Kernel kernels[kOpCount];
   TileQuantizer int4, int8;
   LogitKernels logits;
 };

@@ -48,7 +48,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     op.code = static_cast<OpCode>(ops[i].code);
     for (int j = 0; j < kMaxInputs; ++j) op.in[j] = tensor(ops[i].in[j]);
     for (int j = 0; j < kMaxOutputs; ++j) op.out[j] = tensor(ops[i].out[j]);
-    std::copy_n(params.data() + i * kMaxParams, kMaxParams, op.params);
+    op.params = read_params(op.code, params.data() + i * kMaxParams);
     check_op(op, i);
     if (op.code == OpCode::kRope) add_angles(op);
     ops_.push_back(op);

@@ -6,9 +6,9 @@ namespace llm {
 
 RopeAngles::RopeAngles(const Op& rope)
     : max_tokens_(rope.in[0]->n_rows),
-      pairs_(static_cast<int64_t>(rope.params[1]) / 2),
-      theta_(rope.params[2]),
-      scale_(rope.params[3]),
+      pairs_(rope.params.rope.rotary_dim / 2),
+      theta_(rope.params.rope.theta),
+      scale_(rope.params.rope.scale),
       factors_(rope.in[1] ? reinterpret_cast<const float*>(rope.in[1]->data) : nullptr) {}
 
 bool RopeAngles::same_as(const RopeAngles& other) const {

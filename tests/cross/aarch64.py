@@ -81,6 +81,8 @@ def build(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     kernels = [*sorted((KERNELS / "ops").glob("*.cpp")), KERNELS / "logits/kernels.cpp"]
     kernels.append(KERNELS / "quantizer/search.cpp")
+    schema = [sys.executable, ROOT / "tools" / "kernel_schema.py", folder / "schema"]
+    subprocess.run(schema, check=True)
     objects = []
     for isa, flags in BUILDS.items():
         for source in kernels:
@@ -103,10 +105,12 @@ def build(folder: Path) -> Path:
 
 def _compile(source: Path, target: Path, flags: list[str]) -> None:
     """Anew only where a source of the kernels is younger."""
-    sources = [*KERNELS.rglob("*.h"), source]
+    headers = (*KERNELS.rglob("*.h"), *target.parent.rglob("*.h"))
+    sources = [*headers, source]
     if target.exists() and target.stat().st_mtime > max(s.stat().st_mtime for s in sources):
         return
-    command = [COMPILER, *FLAGS, *flags, "-I", KERNELS, "-c", source, "-o", target]
+    includes = ("-I", KERNELS, "-I", target.parent / "schema" / "cpp")
+    command = [COMPILER, *FLAGS, *flags, *includes, "-c", source, "-o", target]
     subprocess.run(command, check=True)
 
 

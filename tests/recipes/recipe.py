@@ -19,9 +19,9 @@ KERNELS = "llm_lite_kernels"
 Edit = str | Mapping[str, str]
 Edits = Mapping[str, Edit]
 
-_COPIED = ("core", "desktop", "docs", "llm_lite", "kernels_cpp", "kernels_glsl", "tests")
+_COPIED = ("core", "desktop", "docs", "llm_lite", "kernels_cpp", "kernels_glsl", "tests", "tools")
 _FILES = ("CMakeLists.txt", "CONTRIBUTING.md", "ARCHITECTURE.md", "README.md", "pyproject.toml")
-_LINKED = ("assets", "tools")
+_LINKED = ("assets",)
 
 
 def places(recipe: str, **names: str) -> list[str]:

@@ -14,7 +14,12 @@ NAMED = {
     COMMAND: places(COMMAND, command=toy_command.COMMAND),
 }
 EDITS = {OP: toy_op.EDITS, VIEW: toy_view.EDITS, COMMAND: toy_command.EDITS}
-SOURCES = ("ops/toy.cpp", "ops/table.cpp", "plan/check.cpp")  # that change with an op
+SOURCES = (
+    "ops/toy.cpp",
+    "ops/table.cpp",
+    "plan/check.cpp",
+    "plan/plan.cpp",
+)  # that change with an op
 
 
 def followed(folder, recipe, *, without=None):
@@ -31,7 +36,7 @@ def op_works(copy):
     return (
         passed(copy.tests(*tests, "-k", "toy or one_name or every_op"))
         and all(passed(toy_op.compiles(copy, f"kernels_cpp/{source}")) for source in SOURCES)
-        and passed(copy.tests("tests/core/exec/test_reference.py::test_toy"))
+        and passed(copy.tests("tests/core/exec/test_reference.py", "-k", "formula and toy"))
     )
 
 
@@ -58,8 +63,14 @@ def test_the_recipe_names_every_place(recipe, tmp_path):
     assert WORKS[recipe](followed(tmp_path, recipe))
 
 
-def test_an_op_without_its_check_does_not_compile(tmp_path):
-    copy = followed(tmp_path, OP, without="kernels_cpp/plan/check.cpp")
+def test_an_op_of_a_form_of_its_own_without_its_check_does_not_compile(tmp_path):
+    copy = followed(tmp_path, OP)
+    assert passed(toy_op.compiles(copy, "kernels_cpp/plan/check.cpp"))
+    table = copy.folder / "core" / "plan" / "ops.py"
+    row = '{"factor": "float32"}, "elementwise"),\n    OpSpec("concat"'
+    text = table.read_text("utf-8")
+    assert row in text
+    table.write_text(text.replace(row, row.replace("elementwise", "own")), "utf-8")
     assert not passed(toy_op.compiles(copy, "kernels_cpp/plan/check.cpp"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.recipes.recipe import KERNELS, SITE, Copy, Edits
 
@@ -18,7 +19,7 @@ namespace LLM_ISA {
 static void toy(const Op& op, const Step& step, const Task& task) {
   const Tensor& y = *op.out[0];
   const Range rows = share(task, rows_in_use(y, step));
-  const auto factor = static_cast<float>(op.params[0]);
+  const float factor = op.params.toy.factor;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     const float* from = row<const float>(*op.in[0], i);
     float* to = row<float>(y, i);
@@ -48,11 +49,11 @@ void main() {
   y[i] = FACTOR * abs(x[i]);
 }
 """
-CASE = '    "toy": lambda b, x, y: b.toy(x, "out", factor=0.3),\n'
 EDITS: Edits = {
     "core/plan/ops.py": {
-        'OpSpec("softcap"': (
-            '    OpSpec("toy", ("x",), ("y",), ("factor",), "y = factor * |x|, factor >= 0"),\n'
+        'OpSpec("columns"': (
+            '    OpSpec("toy", ("x",), ("y",), "y = factor * |x|", '
+            '{"factor": "float32"}, "elementwise"),\n'
         )
     },
     "core/plan/builder.py": {
@@ -69,37 +70,27 @@ def toy(x: F32, *, factor: float) -> F32:
     return np.float32(factor) * np.abs(x)
 """
     },
-    "kernels_cpp/plan/ops.h": {"OP(Softcap, of_one)": "  OP(Toy, toy) \\\n"},
-    "kernels_cpp/plan/check.cpp": {
-        "bool of_one(": "bool toy(const Op& op) { return of_one(op) && op.params[0] >= 0; }\n"
-    },
     "kernels_cpp/ops/toy.cpp": _CPP,
     "kernels_glsl/toy.comp": _COMP,
-    "kernels_glsl/variants.txt": {"softcap.comp": "toy                         toy.comp\n"},
-    "core/exec/vulkan/kernels.py": {
-        'c.columnwise("softcap"': """
-
-def _toy(c: Call) -> list[Dispatch]:
-    return c.columnwise("toy", ("X", "Y"), FACTOR=float(c.p["factor"]))
-""",
-        '"softcap": _softcap,': '    "toy": _toy,\n',
+    "tests/core/exec/columnwise.py": {
+        '"softcap": lambda b, x, y': '    "toy": lambda b, x, y: b.toy(x, "out", factor=0.3),\n',
+        '"softcap": ({"scale"': '    "toy": ({"factor": 0.5}, lambda x: 0.5 * abs(x)),\n',
     },
-    "tests/core/exec/test_reference.py": {
-        "30 * math.tanh(1), -30, 30]": """
-
-def test_toy():
-    assert reference.toy(np.array([[-2, 0, 3]], np.float32), factor=0.5).tolist() == [[1, 0, 1.5]]
-"""
-    },
-    "tests/core/exec/cpu/test_cpu_ops.py": {'"softcap": lambda b, x, y': CASE},
-    "tests/core/exec/vulkan/test_vulkan_kernels.py": {'"softcap": lambda b, x, y': CASE},
 }
+
+
+def schema(copy: Copy) -> Path:
+    """The folder of what is generated from the tables."""
+    folder = copy.folder / "build" / "schema"
+    copy.run(sys.executable, "tools/kernel_schema.py", str(folder)).check_returncode()
+    return folder
 
 
 def compile_shader(copy: Copy) -> None:
     """The rows of its shader, as kernels_glsl/CMakeLists.txt compiles them."""
     prefix, glsl = SITE / "cmeel.prefix", copy.folder / "kernels_glsl"
-    rows = [row.split() for row in (glsl / "variants.txt").read_text("utf-8").splitlines()]
+    variants = schema(copy) / "glsl" / "variants.txt"
+    rows = [row.split() for row in variants.read_text("utf-8").splitlines()]
     for stem, source, *defines in (row for row in rows if row[1:2] == [f"{OP}.comp"]):
         target = copy.packages / KERNELS / "spirv" / f"{stem}.spv"
         words = ["--quiet", "--target-env", "vulkan1.2", f"-I{glsl}", *(f"-D{d}" for d in defines)]
@@ -112,7 +103,8 @@ def compiles(copy: Copy, source: str) -> subprocess.CompletedProcess[str]:
     """One file of kernels_cpp, for the instruction set that every machine has."""
     compiler = shutil.which("c++") or "c++"
     words = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-DLLM_ISA=scalar"]
-    return copy.run(compiler, *words, f"-I{copy.folder / 'kernels_cpp'}", source)
+    folders = (copy.folder / "kernels_cpp", schema(copy) / "cpp")
+    return copy.run(compiler, *words, *(f"-I{folder}" for folder in folders), source)
 
 
 def build(copy: Copy) -> subprocess.CompletedProcess[str]:

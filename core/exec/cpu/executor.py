@@ -18,7 +18,7 @@ from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, Request
 from llm_lite.core.exec.cpu.weights import DTYPES, CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.files.mapping import let_go
-from llm_lite.core.plan.ops import OPS
+from llm_lite.core.plan.ops import MOST_INPUTS, MOST_OUTPUTS, MOST_PARAMS, OPS
 from llm_lite.core.plan.plan import Kind, Op, Plan, Program, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import available_isas, default_threads
@@ -28,10 +28,8 @@ from llm_lite.core.quant.tensor import TensorData
 
 F32 = NDArray[np.float32]
 
-# The order of the enums in kernels_cpp/plan/op.h.
-_ROWS = ("fixed", "tokens", "outputs")
-_OPS = tuple(OPS)
-_MAX_INPUTS, _MAX_OUTPUTS, _MAX_PARAMS = 4, 3, 6
+_ROWS = ("fixed", "tokens", "outputs")  # as the enum in kernels_cpp/plan/op.h
+_OPS = tuple(OPS)  # as the enum that is generated
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 _MAX_THREADS = 1024
@@ -289,11 +287,11 @@ def _tensor_bytes(tensor: Tensor) -> int:
 
 
 def _op_row(op: Op) -> tuple[int, ...]:
-    inputs = (*op.inputs, *[-1] * (_MAX_INPUTS - len(op.inputs)))
-    outputs = (*op.outputs, *[-1] * (_MAX_OUTPUTS - len(op.outputs)))
+    inputs = (*op.inputs, *[-1] * (MOST_INPUTS - len(op.inputs)))
+    outputs = (*op.outputs, *[-1] * (MOST_OUTPUTS - len(op.outputs)))
     return _OPS.index(op.name), *inputs, *outputs
 
 
 def _param_row(op: Op) -> tuple[float, ...]:
     values = [op.params[name] for name in OPS[op.name].params]
-    return *values, *[0.0] * (_MAX_PARAMS - len(values))
+    return *values, *[0.0] * (MOST_PARAMS - len(values))

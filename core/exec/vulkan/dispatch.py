@@ -1,6 +1,6 @@
 """What a dispatch is, and how an op with its tensors becomes one.
 
-The executor is the `Binder`; what is particular to an op is in `vulkan_kernels.py`.
+The executor is the `Binder`; what is particular to an op is in `kernels.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from llm_lite.core.exec.vulkan.memory import WeightPart
 from llm_lite.core.exec.vulkan.tuning import Tuning
 from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import Op, Tensor
 from llm_lite.core.plan.step import N_OUTPUTS, N_TOKENS
 
@@ -107,23 +108,32 @@ class Call:
         work = self.rows * items * ELEMENT_WORK
         return [self.dispatch(variant, buffers, groups, work, LANES=lanes, **constants)]
 
-    def columnwise(
-        self, variant: str, names: tuple[str, ...], **constants: int | float
-    ) -> list[Dispatch]:
-        """A lane a value of the output; `names` are the shader's, of the operands in order."""
+    def columnwise(self, **constants: int | float) -> list[Dispatch]:
+        """A lane a value of the output, by the shader of the op's name."""
         columns = self.outputs[0].shape[1]
-        buffers = self.operands(names)
-        return self.elementwise(variant, buffers, columns, COLUMNS=columns, **constants)
+        sizes = {"COLUMNS": columns, **self.constants(), **constants}
+        return self.elementwise(self.op.name, self.named_operands(), columns, **sizes)
 
-    def rowwise(
-        self, variant: str, names: tuple[str, ...], **constants: int | float
-    ) -> list[Dispatch]:
-        """A workgroup a row, which sums over it; `names` as above."""
+    def rowwise(self) -> list[Dispatch]:
+        """A workgroup a row, which sums over it, by the shader of the op's name."""
         columns, lanes = self.outputs[0].shape[1], self.binder.tuning.reduce_lanes
         work = self.rows * columns * ELEMENT_WORK
-        sizes = {"LANES": lanes, "K": columns, **constants}
-        buffers, groups = self.operands(names), (self.rows, 1)
-        return [self.dispatch(self.reducing(variant), buffers, groups, work, **sizes)]
+        sizes = {"LANES": lanes, "K": columns, **self.constants()}
+        variant, groups = self.reducing(self.op.name), (self.rows, 1)
+        return [self.dispatch(variant, self.named_operands(), groups, work, **sizes)]
+
+    def constants(self) -> dict[str, int | float]:
+        """The op's parameters as specialization constants, which have their names in capitals."""
+        kinds = OPS[self.op.name].params
+        return {
+            name.upper(): float(self.p[name]) if kind.startswith("float") else int(self.p[name])
+            for name, kind in kinds.items()
+        }
+
+    def named_operands(self) -> dict[str, BufferRange]:
+        """Where inputs and outputs lie; buffers have the names of the op's row, capitalized."""
+        spec = OPS[self.op.name]
+        return self.operands(tuple(name.capitalize() for name in (*spec.inputs, *spec.outputs)))
 
     def operands(self, names: tuple[str, ...]) -> dict[str, BufferRange]:
         """Where inputs and outputs lie, by the shader's names for them."""

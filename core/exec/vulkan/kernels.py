@@ -19,7 +19,10 @@ from llm_lite.core.exec.vulkan.fusion import GATES, Group
 from llm_lite.core.exec.vulkan.products import Norm, Product, planes
 from llm_lite.core.exec.vulkan.tuning import VECTOR
 from llm_lite.core.gpu.pipelines import BufferRange
+from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import Op, Tensor
+
+Kernel = Callable[[Call], list[Dispatch]]
 
 MAX_QUERIES = 16  # of one attention workgroup; bounds its shared memory and registers
 MOST_UNROLLED = 256  # values of keys in a turn of attention_queries; bounds its code
@@ -32,7 +35,8 @@ def dispatches(
     factors: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
     """The dispatches of one op, independent of each other. `factors`: rope's second operand."""
-    return _KERNELS[op.name](_call(binder, op, tensors, factors))
+    kernel = _BY_FORM.get(OPS[op.name].form) or _KERNELS[op.name]
+    return kernel(_call(binder, op, tensors, factors))
 
 
 def group_dispatches(
@@ -269,18 +273,6 @@ def _attention_tile(c: Call) -> tuple[int, int]:
     return each, max(1, min(c.rows, 4, queries // each))
 
 
-def _silu_mul(c: Call) -> list[Dispatch]:
-    return c.columnwise("silu_mul", ("Gate", "Up", "Y"))
-
-
-def _add(c: Call) -> list[Dispatch]:
-    return c.columnwise("add", ("A", "B", "Y"))
-
-
-def _gelu_mul(c: Call) -> list[Dispatch]:
-    return c.columnwise("gelu_mul", ("Gate", "Up", "Y"))
-
-
 def _scale(c: Call) -> list[Dispatch]:
     buffers = {"X": c.binder.tensor(c.inputs[0]), "Y": c.binder.tensor(c.outputs[0])}
     variant = "scale"
@@ -290,48 +282,30 @@ def _scale(c: Call) -> list[Dispatch]:
     return c.elementwise(variant, buffers, columns, COLUMNS=columns, FACTOR=float(c.p["factor"]))
 
 
-def _softcap(c: Call) -> list[Dispatch]:
-    limits = {"SCALE": float(c.p["scale"]), "CAP": float(c.p["cap"])}
-    return c.columnwise("softcap", ("X", "Y"), **limits)
-
-
-def _sparsify(c: Call) -> list[Dispatch]:
-    return c.rowwise("sparsify", ("X", "Y"), DEVIATIONS=float(c.p["deviations"]))
-
-
-def _match_rms(c: Call) -> list[Dispatch]:
-    return c.rowwise("match_rms", ("X", "Target", "Y"), EPS=float(c.p["eps"]))
-
-
 def _columns(c: Call) -> list[Dispatch]:
-    sizes = {"X_COLUMNS": c.inputs[0].shape[1], "FIRST": int(c.p["first"])}
-    return c.columnwise("columns", ("X", "Y"), **sizes)
+    return c.columnwise(X_COLUMNS=c.inputs[0].shape[1])
 
 
 def _concat(c: Call) -> list[Dispatch]:
-    return c.columnwise("concat", ("A", "B", "Y"), A_COLUMNS=c.inputs[0].shape[1])
+    return c.columnwise(A_COLUMNS=c.inputs[0].shape[1])
 
 
 def _altup_predict(c: Call) -> list[Dispatch]:
     streams = math.isqrt(c.inputs[1].shape[1])
-    return c.columnwise("altup_predict", ("X", "Coefs", "Y"), STREAMS=streams)
+    return c.columnwise(STREAMS=streams)
 
 
 def _altup_correct(c: Call) -> list[Dispatch]:
-    sizes = {"N": c.inputs[1].shape[1], "ACTIVE": int(c.p["active"])}
-    return c.columnwise("altup_correct", ("X", "Activated", "Coefs", "Y"), **sizes)
+    return c.columnwise(N=c.inputs[1].shape[1])
 
 
 def _add_streams(c: Call) -> list[Dispatch]:
-    sizes = {"N": c.inputs[1].shape[1], "FIRST": int(c.p["first"])}
-    return c.columnwise("add_streams", ("X", "A", "Y"), **sizes)
+    return c.columnwise(N=c.inputs[1].shape[1])
 
 
-def _output_rows(c: Call) -> list[Dispatch]:
-    return c.columnwise("output_rows", ("X", "Y"))
-
-
-_KERNELS: Mapping[str, Callable[[Call], list[Dispatch]]] = {
+_BY_FORM: Mapping[str, Kernel] = {"elementwise": Call.columnwise, "rowwise": Call.rowwise}
+# Of ops whose form is their own.
+_KERNELS: Mapping[str, Kernel] = {
     "embed": _embed,
     "table_rows": _table_rows,
     "rms_norm": _rms_norm,
@@ -340,17 +314,11 @@ _KERNELS: Mapping[str, Callable[[Call], list[Dispatch]]] = {
     "rope": _rope,
     "store": _store,
     "attention": _attention,
-    "silu_mul": _silu_mul,
-    "gelu_mul": _gelu_mul,
-    "add": _add,
     "scale": _scale,
-    "softcap": _softcap,
-    "sparsify": _sparsify,
     "columns": _columns,
     "concat": _concat,
-    "match_rms": _match_rms,
     "altup_predict": _altup_predict,
     "altup_correct": _altup_correct,
     "add_streams": _add_streams,
-    "output_rows": _output_rows,
+    "output_rows": Call.columnwise,
 }

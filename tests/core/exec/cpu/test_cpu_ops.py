@@ -13,6 +13,7 @@ from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
+from tests.core.exec.columnwise import CASES
 from tests.core.exec.one_op import (
     BLOCKS,
     EVERY_ISA,
@@ -71,23 +72,6 @@ def test_tiles_of_any_bytes_decode_exactly(isa: str, dtype: str) -> None:
 
 
 @EVERY_ISA
-@pytest.mark.parametrize("columns", [1, 13, 127, 1536])
-def test_silu_mul_and_add(isa: str, columns: int) -> None:
-    case = OneOp()
-    case.inputs(columns, "a", "b", scale=10)
-    case.weights["a"].data.view(np.float32)[:6] = [0, 88, -88, 200, -200, -1e-30][
-        : min(6, VOCABULARY * columns)
-    ]
-
-    def build(b: PlanBuilder) -> Tensor:
-        x, y = case.input(b, "a"), case.input(b, "b")
-        return b.add(b.silu_mul(x, y, "silu"), y, "sum")
-
-    case.build = build
-    check(case, isa, 1e-6)
-
-
-@EVERY_ISA
 def test_silu_of_every_magnitude(isa: str) -> None:
     """Relative to each value, not only to the largest."""
     gate = np.linspace(-80, 80, VOCABULARY * 513, dtype=np.float32).reshape(VOCABULARY, 513)
@@ -128,36 +112,9 @@ def pair_case(columns: int, build: Callable[[PlanBuilder, Tensor, Tensor], Tenso
     return case
 
 
-COLUMNWISE: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
-    "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
-    "scale": lambda b, x, y: b.scale(x, "out", factor=0.3),
-    "weighted scale": lambda b, x, y: b.scale(x, "out", factor=0.3, weight=b.weight("w")),
-    "softcap": lambda b, x, y: b.softcap(x, "out", scale=0.1, cap=30.0),
-    "sparsify": lambda b, x, y: b.sparsify(y, "out", deviations=0.7),
-    "sparsify below the mean": lambda b, x, y: b.sparsify(x, "out", deviations=-0.5),
-    "match_rms": lambda b, x, y: b.match_rms(y, x, 1e-5, "out"),
-    "match_rms of little": lambda b, x, y: b.match_rms(
-        b.scale(y, "little", factor=1e-8), x, 1e-5, "out"
-    ),
-    "concat": lambda b, x, y: b.concat(x, b.concat(y, x, "inner"), "out"),
-    "first column": lambda b, x, y: b.columns(x, "out", first=0, count=1),
-    "last columns": lambda b, x, y: b.columns(
-        x, "out", first=x.shape[1] // 2, count=x.shape[1] - x.shape[1] // 2
-    ),
-    "add_streams": lambda b, x, y: b.add_streams(b.concat(x, y, "both"), x, "out", first=1),
-    "altup_correct": lambda b, x, y: b.altup_correct(
-        b.concat(x, y, "both"),
-        y,
-        b.columns(b.concat(x, y, "c"), "two", first=0, count=2),
-        "out",
-        active=1,
-    ),
-}
-
-
-@each_pair("isa, op, columns", ISAS, tuple(COLUMNWISE), (1, 13, 127, 600))
+@each_pair("isa, op, columns", ISAS, tuple(CASES), (1, 13, 127, 600))
 def test_columnwise(isa: str, op: str, columns: int) -> None:
-    check(pair_case(columns, COLUMNWISE[op]), isa, 5e-6)
+    check(pair_case(columns, CASES[op]), isa, 5e-6)
 
 
 @each_pair("isa, streams, width", ISAS, (1, 2, 3, 4), (1, 13, 127))

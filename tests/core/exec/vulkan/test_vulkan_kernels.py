@@ -9,6 +9,7 @@ from llm_lite.core.exec.compare import compare
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.tuning import Tuning, largest_matrix
 from llm_lite.core.quant.tensor import TensorData
+from tests.core.exec.columnwise import CASES
 from tests.core.exec.vulkan.vulkan_program import (
     BLOCKS,
     VECTORS,
@@ -166,43 +167,13 @@ def test_rope(make_vulkan, half_split, widths, start):
     check(make_vulkan, built, steps(13, 13, start))
 
 
-COLUMNWISE = {
-    "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
-    "scale": lambda b, x, y: b.scale(x, "out", factor=0.3, weight=b.weight("norm")),
-    "softcap": lambda b, x, y: b.softcap(b.scale(x, "big", factor=200.0), "o", scale=0.5, cap=9.0),
-    "sparsify": lambda b, x, y: b.sparsify(x, "out", deviations=0.7),
-    "match_rms": lambda b, x, y: b.match_rms(x, y, 1e-5, "out"),
-    "match_rms of little": lambda b, x, y: b.match_rms(
-        b.scale(x, "little", factor=1e-8), y, 1e-5, "out"
-    ),
-    "concat": lambda b, x, y: b.concat(x, b.concat(y, x, "inner"), "out"),
-    "columns": lambda b, x, y: b.columns(
-        x, "out", first=x.shape[1] // 2, count=x.shape[1] - x.shape[1] // 2
-    ),
-    "add_streams": lambda b, x, y: b.add_streams(b.concat(x, y, "both"), x, "out", first=1),
-    "altup": lambda b, x, y: b.altup_correct(
-        b.altup_predict(
-            b.concat(x, y, "both"),
-            b.columns(
-                b.concat(b.concat(x, y, "f"), b.concat(y, x, "g"), "h"), "4", first=0, count=4
-            ),
-            "predicted",
-        ),
-        y,
-        b.columns(b.concat(x, y, "c"), "2", first=0, count=2),
-        "out",
-        active=1,
-    ),
-}
-
-
-@each_pair("op, columns, tokens", tuple(COLUMNWISE), (1, 13, 127, 576), (1, 13))
+@each_pair("op, columns, tokens", tuple(CASES), (1, 13, 127, 576), (1, 13))
 def test_columnwise_ops(make_vulkan, op, columns, tokens):
-    tensors = [weight("table", (VOCABULARY, columns)), weight("norm", (columns,), seed=1)]
+    tensors = [weight("table", (VOCABULARY, columns)), weight("w", (columns,), seed=1)]
 
     def ops(b, x):
-        y = b.rms_norm(x, b.weight("norm"), 1e-5, "normed")
-        return COLUMNWISE[op](b, b.scale(x, "scaled", factor=3.0), y)
+        y = b.rms_norm(x, b.weight("w"), 1e-5, "normed")
+        return CASES[op](b, b.scale(x, "scaled", factor=3.0), y)
 
     for subgroups in (True, False):
         built = program(tensors, ops, tokens=tokens)

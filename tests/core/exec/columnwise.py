@@ -1,0 +1,66 @@
+"""Cases of the ops that neither multiply by a matrix nor read a cache, for all three executors.
+
+An elementwise op is tested by two lines here: a case, and its formula for single values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from llm_lite.core.plan.builder import PlanBuilder
+from llm_lite.core.plan.plan import Tensor
+
+# Two inputs of the same size; the weight "w" is a vector of that width.
+CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
+    "silu_mul": lambda b, x, y: b.silu_mul(x, y, "out"),
+    "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
+    "add": lambda b, x, y: b.add(x, y, "out"),
+    "scale": lambda b, x, y: b.scale(x, "out", factor=0.3),
+    "weighted scale": lambda b, x, y: b.scale(x, "out", factor=0.3, weight=b.weight("w")),
+    "softcap": lambda b, x, y: b.softcap(x, "out", scale=0.1, cap=30.0),
+    "softcap of much": lambda b, x, y: b.softcap(
+        b.scale(x, "big", factor=200.0), "out", scale=0.5, cap=9.0
+    ),
+    "sparsify": lambda b, x, y: b.sparsify(y, "out", deviations=0.7),
+    "sparsify below the mean": lambda b, x, y: b.sparsify(x, "out", deviations=-0.5),
+    "match_rms": lambda b, x, y: b.match_rms(y, x, 1e-5, "out"),
+    "match_rms of little": lambda b, x, y: b.match_rms(
+        b.scale(y, "little", factor=1e-8), x, 1e-5, "out"
+    ),
+    "concat": lambda b, x, y: b.concat(x, b.concat(y, x, "inner"), "out"),
+    "first column": lambda b, x, y: b.columns(x, "out", first=0, count=1),
+    "last columns": lambda b, x, y: b.columns(
+        x, "out", first=x.shape[1] // 2, count=x.shape[1] - x.shape[1] // 2
+    ),
+    "add_streams": lambda b, x, y: b.add_streams(b.concat(x, y, "both"), x, "out", first=1),
+    "altup_correct": lambda b, x, y: b.altup_correct(
+        b.concat(x, y, "both"),
+        y,
+        b.columns(b.concat(x, y, "c"), "two", first=0, count=2),
+        "out",
+        active=1,
+    ),
+    "altup_predict": lambda b, x, y: b.altup_predict(
+        b.concat(x, y, "both"),
+        b.columns(b.concat(b.concat(x, y, "f"), b.concat(y, x, "g"), "h"), "4", first=0, count=4),
+        "out",
+    ),
+}
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
+
+
+def _gelu(x: float) -> float:
+    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+# Of an elementwise op: what one value of y is of those at its place, and parameters to try.
+FORMULAS: dict[str, tuple[dict[str, float], Callable[..., float]]] = {
+    "silu_mul": ({}, lambda gate, up: gate * _sigmoid(gate) * up),
+    "gelu_mul": ({}, lambda gate, up: _gelu(gate) * up),
+    "add": ({}, lambda a, b: a + b),
+    "softcap": ({"scale": 1 / 30, "cap": 30.0}, lambda x: 30 * math.tanh(x / 30)),
+}
