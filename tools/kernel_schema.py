@@ -1,15 +1,16 @@
-"""Writes what C++ and GLSL need of the tables of ops: run by CMake, which says where to.
+"""Writes what C++ and GLSL need of the tables of ops and weight formats: run by CMake.
 
     python tools/kernel_schema.py FOLDER
 
-core/plan/ops.py is loaded by its path, as a build has none of the packages that the program needs.
-A file whose text stays the same is left alone, so that nothing is compiled again for it.
+The tables are loaded by their paths, as a build has none of the packages that the program needs. A
+file whose text stays the same is left alone, so that nothing is compiled again for it.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -93,16 +94,139 @@ def cast(kind: str, value: str) -> str:
     return value if kind == "double" else f"static_cast<{kind}>({value})"
 
 
-def variants(ops: ModuleType) -> list[str]:
-    """Rows of variants.txt: those that stand there, and those that an op's form says."""
+def stem(name: str, formats: Mapping[str, Any]) -> str:
+    """What a format is called in C++: q4_0 -> Q4_0 as in ggml, int4 -> Int4."""
+    source = next((row for row in formats.values() if row.tiles == name and row.stored), None)
+    if source is not None and not formats[name].stored:
+        return source.name.upper() + "Tiles"
+    return name.upper() if formats[name].ggml_type is not None else name.capitalize()
+
+
+def struct(name: str, formats: Mapping[str, Any]) -> str:
+    """The struct that decodes a format, of which the layout is the end of the name."""
+    layout = formats[name].layout.capitalize()
+    return stem(name, formats).removesuffix(layout) + layout
+
+
+def dtype_header(table: ModuleType) -> str:
+    """C++: the types of tensors, and sizes of blocks in their order."""
+    formats = table.FORMATS
+    names = [*(stem(name, formats) for name in formats), *map(str.upper, table.ACTIVATIONS)]
+    rows = [
+        f"    {{Layout::k{row.layout.capitalize()}, {row.block_size}, {row.block_bytes}, "
+        f"DType::k{stem(row.tiles or row.name, formats)}}},"
+        for row in formats.values()
+    ]
+    none = "    {Layout::kActivations, 1, 0, DType::k%s},"
+    lines = [
+        _HEAD.format(sources="core/quant/formats.py"),
+        "#pragma once\n",
+        "#include <cstdint>\n",
+        "namespace llm {\n",
+        f"constexpr int kTileRows = {table.TILE_ROWS};  // whose blocks lie together in a tile",
+        f"constexpr int kTileColumns = {table.COLUMNS};  // that kernels take at a time",
+        f"constexpr int kA8Block = {table.A8_BLOCK};  // int8 activations that share a scale\n",
+        "enum class DType : int32_t {",
+        *(f"  k{name}," for name in names),
+        "};",
+        "enum class Layout : int32_t { kValues, kRows, kTiles, kActivations };\n",
+        "struct FormatRow {",
+        "  Layout layout;",
+        "  int64_t block_size, block_bytes;  // of tiles a row's share",
+        "  DType tiles;                      // of rows: the format of tiles with the same values",
+        "};",
+        "constexpr FormatRow kFormats[] = {",
+        *rows,
+        *(none % name.upper() for name in table.ACTIVATIONS),
+        "};\n",
+        "}  // namespace llm",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def formats_header(table: ModuleType) -> str:
+    """C++: every format's struct, its size asserted, and the choice of one by a tensor's type."""
+    formats = table.FORMATS
+    files = sorted({row.name for row in formats.values() if row.stored})
+    structs = {name: struct(name, formats) for name in formats}
+    size = {"values": "sizeof({}::Value)", "rows": "{}::kBytes", "tiles": "{}::kTileBytes"}
+    asserts = [
+        f"static_assert({size[row.layout].format(structs[name])} == "
+        f"{row.block_bytes * row.tile_rows});"
+        for name, row in formats.items()
+    ]
+    cases = [
+        f"    case DType::k{stem(name, formats)}:\n      return {row.layout}({structs[name]}());"
+        for name, row in formats.items()
+    ]
+    none = [f"    case DType::k{name.upper()}:" for name in table.ACTIVATIONS]
+    lines = [
+        _HEAD.format(sources="core/quant/formats.py"),
+        "#pragma once\n",
+        "#include <cstdlib>\n",
+        '#include "quant/dtype.h"',
+        *(f'#include "quant/{name}.h"' for name in files),
+        "",
+        "namespace llm {",
+        "namespace LLM_ISA {\n",
+        *asserts,
+        "",
+        "// What plan/check.cpp excludes.",
+        "struct Never {",
+        "  template <typename Format>",
+        "  void operator()(Format) const {",
+        "    std::abort();",
+        "  }",
+        "};\n",
+        "// Calls what is meant for the layout of a weight with the format of its type.",
+        "template <typename Values, typename Rows, typename Tiles>",
+        "inline void by_format(DType dtype, const Values& values, const Rows& rows,",
+        "                      const Tiles& tiles) {",
+        "  switch (dtype) {",
+        *cases,
+        *none,
+        "      std::abort();  // no weight has it",
+        "  }",
+        "}\n",
+        "}  // namespace LLM_ISA",
+        "}  // namespace llm",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def variants(ops: ModuleType, table: ModuleType) -> list[str]:
+    """Rows of kernels_glsl/variants.txt: those that stand there, of {format} and {integer} one for
+    each such format of files, and those that an op's form says."""
+    stored = [row for row in table.FORMATS.values() if row.stored]
+    names = {
+        "{format}": [row.name for row in stored],
+        "{integer}": [row.name for row in stored if row.integers],
+    }
     rows = []
+    for line in (ROOT / "kernels_glsl" / "variants.txt").read_text("utf-8").splitlines():
+        row = line.partition("#")[0].strip()
+        place = next((place for place in names if place in row), None)
+        rows += [row.replace(place, name) for name in names[place]] if place else [row] * bool(row)
     for spec in ops.OPS.values():
         if spec.form != "own":
             rows.append(f"{spec.name} {spec.name}.comp")
         if spec.form == "rowwise":
             rows.append(f"{spec.name}.subgroup {spec.name}.comp SUBGROUP")
-    written = (ROOT / "kernels_glsl" / "variants.txt").read_text("utf-8").splitlines()
-    return [row for line in written if (row := line.partition("#")[0].strip())] + rows
+    return rows
+
+
+def format_include(row: Any) -> str:
+    """GLSL: "format.glsl" of one format: the words of 32 values, and the bits of their header."""
+    lines = [_HEAD.format(sources="core/quant/formats.py")]
+    if row.layout == "tiles":
+        lines.append(f"#define WORDS {(row.block_bytes - 2) // 4}")  # behind a half a row
+    else:
+        levels, header = row.planes
+        lines += [f"#define WORDS {levels // 4}", f"#define HEADER_BITS {8 * header}"]
+    lines += ["#define INTEGER_LEVELS"] * row.integers
+    layout = "tiles" if row.layout == "tiles" else "planes"
+    lines += [f'#include "quant/layout/{layout}.glsl"', f'#include "quant/{row.name}.glsl"']
+    return "\n".join(lines) + "\n"
 
 
 def write(path: Path, text: str) -> None:
@@ -112,9 +236,15 @@ def write(path: Path, text: str) -> None:
 
 
 def main(folder: str) -> None:
-    ops = load("core/plan/ops.py")
-    write(Path(folder) / "cpp" / "plan" / "ops.h", ops_header(ops))
-    write(Path(folder) / "glsl" / "variants.txt", "\n".join(variants(ops)) + "\n")
+    ops, table = load("core/plan/ops.py"), load("core/quant/formats.py")
+    cpp, glsl = Path(folder) / "cpp", Path(folder) / "glsl"
+    write(cpp / "plan" / "ops.h", ops_header(ops))
+    write(cpp / "quant" / "dtype.h", dtype_header(table))
+    write(cpp / "quant" / "formats.h", formats_header(table))
+    write(glsl / "variants.txt", "\n".join(variants(ops, table)) + "\n")
+    for row in table.FORMATS.values():
+        if row.stored:
+            write(glsl / row.name / "format.glsl", format_include(row))
 
 
 if __name__ == "__main__":

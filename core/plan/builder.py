@@ -13,7 +13,8 @@ from typing import Protocol
 
 from llm_lite.core.plan.memory import lifetimes, place
 from llm_lite.core.plan.ops import OPS
-from llm_lite.core.plan.plan import A8_BLOCK, Kind, Op, Plan, Rows, Tensor
+from llm_lite.core.plan.plan import Kind, Op, Plan, Rows, Tensor
+from llm_lite.core.quant.formats import A8_BLOCK, FORMATS
 
 
 class WeightSpec(Protocol):
@@ -31,10 +32,6 @@ class WeightSpec(Protocol):
 class Bucket:
     max_tokens: int
     max_outputs: int
-
-
-# Formats whose blocks can be multiplied with int8 activations.
-INTEGER_FORMATS = frozenset({"q4_0", "q4_1", "q8_0", "int4", "int8"})
 
 
 class PlanBuilder:
@@ -271,7 +268,7 @@ class PlanBuilder:
         )
 
     def _activations(self, x: Tensor, weight: Tensor) -> Tensor:
-        integer = self._integer_activations and weight.dtype in INTEGER_FORMATS
+        integer = self._integer_activations and FORMATS[weight.dtype].integers
         if not integer or x.shape[1] % A8_BLOCK:
             return x
         if x.id not in self._quantized:  # q, k and v share one

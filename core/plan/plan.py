@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-Rows = Literal["fixed", "tokens", "outputs"]
+from llm_lite.core.quant.formats import A8_BLOCK
 
-A8_BLOCK = 32  # values that share one scale in dtype a8
+Rows = Literal["fixed", "tokens", "outputs"]
 
 
 class Kind(Enum):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Kind, Op, Plan, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import Step
-from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.formats import FORMATS
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
 _LOOKUPS = ("embed", "table_rows")  # ops that read a row a token of their weights

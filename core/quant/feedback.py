@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.blocks import int4, nibbles, tiles
+from llm_lite.core.quant.formats import COLUMNS, TILE_ROWS
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -58,30 +59,30 @@ class Feedback:
     @classmethod
     def of(cls, moment: F32, identity: float = 0.0) -> Feedback:
         """moment [K, K], K a multiple of 32"""
-        used = np.diag(moment).reshape(-1, tiles.COLUMNS)
+        used = np.diag(moment).reshape(-1, COLUMNS)
         blocks = np.argsort(-used.max(axis=1), kind="stable")
         inside = np.argsort(-used, axis=1, kind="stable")
-        order = (blocks[:, None] * tiles.COLUMNS + inside[blocks]).reshape(-1)
+        order = (blocks[:, None] * COLUMNS + inside[blocks]).reshape(-1)
         return cls(order, factor(moment[np.ix_(order, order)], identity))
 
 
 def quantize_int4(values: F32, feedback: Feedback, search: Search) -> NDArray[np.uint8]:
     """values float32 [N, K] -> tiles of int4."""
     u, rows, columns = feedback.u, *values.shape
-    work: F32 = np.pad(values, ((0, -rows % tiles.ROWS), (0, 0)))[:, feedback.order]
+    work: F32 = np.pad(values, ((0, -rows % TILE_ROWS), (0, 0)))[:, feedback.order]
     importance = (np.float32(1) / np.square(np.diag(u))).astype(np.float32)
     importance /= importance.mean()
-    out = np.empty((len(work) // tiles.ROWS, columns // tiles.COLUMNS), int4.TILE)
-    for first in range(0, columns, tiles.COLUMNS):
-        here = slice(first, first + tiles.COLUMNS)
-        block, inside = np.divmod(feedback.order[here], tiles.COLUMNS)
+    out = np.empty((len(work) // TILE_ROWS, columns // COLUMNS), int4.TILE)
+    for first in range(0, columns, COLUMNS):
+        here = slice(first, first + COLUMNS)
+        block, inside = np.divmod(feedback.order[here], COLUMNS)
         back = np.argsort(inside)  # to the columns' own order, in which a block lies
         found = search(np.ascontiguousarray(work[:, here][:, back]), importance[here][back])
         headers = tiles.headers_of_rows(found.view(int4.TILE).reshape(-1, 1)["headers"])[:, 0]
         levels, errors = _round_block(work[:, here].T.copy(), headers, u[here, here])
         work[:, here.stop :] -= errors.T @ u[here, here.stop :]
         packed = nibbles.pack(levels[back].T)[:, None, :]
-        out["headers"][:, block[0]] = headers.reshape(-1, tiles.ROWS)
+        out["headers"][:, block[0]] = headers.reshape(-1, TILE_ROWS)
         out["levels"][:, block[0]] = tiles.interleave(packed, int4.GROUPS)[:, 0]
     return out.reshape(-1).view(np.uint8)
 

@@ -1,88 +1,44 @@
-"""The formats of weights we compute with, and the names of all block types that GGUF knows."""
+"""The weight formats with their codecs, and the names of all block types that GGUF knows."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType, ModuleType
+from dataclasses import dataclass, field, fields
+from importlib import import_module
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.quant.blocks import bf16, f16, f32, int4, int8, q4_0, q4_1, q8_0
+from llm_lite.core.quant import formats
+from llm_lite.core.quant.formats import Format
 
 
-@dataclass(frozen=True)
-class QuantFormat:
-    """One weight format: its block and how values go in and out.
+@dataclass(frozen=True, slots=True)
+class QuantFormat(Format):
+    """A format of files and how values go in and out: the functions of `blocks/<name>.py`.
 
-    Blocks lie along K, row by row; with `tile_rows` > 1 so many rows lie together, see `tiles.py`.
     quantize: float32 [..., K] (of tiles: [N, K]) -> uint8 [nbytes]
     dequantize: (uint8 [bytes], shape) -> float32 [*shape], exactly as ggml defines it
     non_finite: uint8 [bytes] -> whether a value or a block's scale is NaN or infinite
     """
 
-    name: str
-    ggml_type: int | None  # None: not a format of GGUF files
-    block_size: int  # values
-    block_bytes: int
-    quantize: Callable[[NDArray[np.float32]], NDArray[np.uint8]]
-    dequantize: Callable[[NDArray[np.uint8], tuple[int, ...]], NDArray[np.float32]]
-    non_finite: Callable[[NDArray[np.uint8]], bool]
-    tile_rows: int = 1
-
-    @property
-    def bits_per_weight(self) -> float:
-        return 8 * self.block_bytes / self.block_size
-
-    def nbytes(self, shape: tuple[int, ...]) -> int:
-        """Bytes of a tensor whose rows fill whole blocks."""
-        blocks = math.prod(shape) // self.block_size
-        if self.tile_rows > 1:  # rows are padded to whole tiles
-            tiles = -(-shape[0] // self.tile_rows)
-            blocks = tiles * self.tile_rows * (shape[-1] // self.block_size)
-        return blocks * self.block_bytes
-
-
-def _row(name: str, ggml_type: int, module: ModuleType) -> tuple[str, QuantFormat]:
-    return name, QuantFormat(
-        name,
-        ggml_type,
-        module.BLOCK_SIZE,
-        module.BLOCK.itemsize,
-        module.quantize,
-        module.dequantize,
-        module.non_finite,
+    quantize: Callable[[NDArray[np.float32]], NDArray[np.uint8]] = field(kw_only=True)
+    dequantize: Callable[[NDArray[np.uint8], tuple[int, ...]], NDArray[np.float32]] = field(
+        kw_only=True
     )
+    non_finite: Callable[[NDArray[np.uint8]], bool] = field(kw_only=True)
 
 
-def _tiled(name: str, module: ModuleType) -> tuple[str, QuantFormat]:
-    return name, QuantFormat(
-        name,
-        None,
-        module.BLOCK_SIZE,
-        module.BLOCK_BYTES,
-        module.quantize,
-        module.dequantize,
-        module.non_finite,
-        module.TILE_ROWS,
-    )
+def _with_codec(row: Format) -> QuantFormat:
+    codec = import_module(f"llm_lite.core.quant.blocks.{row.name}")
+    known = {each.name: getattr(row, each.name) for each in fields(row)}
+    names = ("quantize", "dequantize", "non_finite")
+    return QuantFormat(**known, **{name: getattr(codec, name) for name in names})
 
 
 FORMATS: Mapping[str, QuantFormat] = MappingProxyType(
-    dict(
-        [
-            _row("f32", 0, f32),
-            _row("f16", 1, f16),
-            _row("q4_0", 2, q4_0),
-            _row("q4_1", 3, q4_1),
-            _row("q8_0", 8, q8_0),
-            _row("bf16", 30, bf16),
-            _tiled("int4", int4),
-            _tiled("int8", int8),
-        ]
-    )
+    {name: _with_codec(row) for name, row in formats.FORMATS.items() if row.stored}
 )
 
 GGUF_FORMATS = tuple(name for name, form in FORMATS.items() if form.ggml_type is not None)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.blocks import int4, int8, tiles
+from llm_lite.core.quant.formats import COLUMNS
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
@@ -97,7 +98,7 @@ class _Candidates:
 class _Weighted:
     def __init__(self, blocks: F32, importance: F32) -> None:
         self.columns = np.moveaxis(blocks, 2, 0)  # [32, N, K / 32]
-        self.importance = np.ascontiguousarray(importance.reshape(-1, tiles.COLUMNS).T)
+        self.importance = np.ascontiguousarray(importance.reshape(-1, COLUMNS).T)
 
     def error(self, d: F32, z: F32 | None, levels: object) -> F32:
         """The weighted squared error of each block for d, z [N, K / 32]."""

@@ -1,5 +1,6 @@
 #include <pybind11/numpy.h>
 
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -33,11 +34,14 @@ Bytes quantize(const std::string& format, const Floats& values, const Floats& im
   return out;
 }
 
-int to_tiles(int type, const Bytes& rows, int64_t n_rows, int64_t n_cols,
-             py::array_t<uint8_t> tiles) {
-  const auto from = static_cast<llm::DType>(type), to = llm::tiles_of(from);
+void to_tiles(int type, const Bytes& rows, int64_t n_rows, int64_t n_cols,
+              py::array_t<uint8_t> tiles) {
+  if (type < 0 || type >= static_cast<int>(std::size(llm::kFormats))) {
+    throw std::invalid_argument("no such type");
+  }
+  const auto from = static_cast<llm::DType>(type), to = llm::kFormats[type].tiles;
   const int64_t whole = (n_rows + llm::kTileRows - 1) / llm::kTileRows * llm::kTileRows;
-  if (n_rows < 1 || n_cols < 1 || n_cols % 32 != 0 ||
+  if (n_rows < 1 || n_cols < 1 || n_cols % llm::kFormats[type].block_size != 0 ||
       rows.size() != n_rows * llm::row_bytes(from, n_cols) ||
       tiles.size() != whole * llm::row_bytes(to, n_cols)) {
     throw std::invalid_argument("expected whole rows of blocks, and room for their tiles");
@@ -46,7 +50,6 @@ int to_tiles(int type, const Bytes& rows, int64_t n_rows, int64_t n_cols,
   const uint8_t* in = rows.data();
   const py::gil_scoped_release unlocked;
   llm::to_tiles(from, in, n_rows, n_cols, out);
-  return static_cast<int>(to);
 }
 
 }  // namespace
@@ -58,5 +61,5 @@ void init_quantizer(py::module_& module) {
              "weighted by importance [K].");
   module.def("to_tiles", &to_tiles, py::arg("type"), py::arg("rows"), py::arg("n_rows"),
              py::arg("n_cols"), py::arg("tiles"),
-             "Rows of blocks (q4_0, q4_1, q8_0) -> tiles, whose type is returned.");
+             "Rows of blocks, of a type that has a twin in tiles -> those tiles.");
 }

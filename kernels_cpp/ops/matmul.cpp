@@ -46,24 +46,12 @@ static void matmul_a32(const Op& op, int64_t tokens, Range rows, uint8_t* scratc
     auto* panel = reinterpret_cast<float*>(scratch);
     return matmul_a32_by_panels(x, weight, y, tokens, rows, panel);
   }
-  switch (weight.dtype) {
-    case DType::kF32:
-      return matmul_by_rows<FloatRow<F32Format::Value>>(x, weight, y, tokens, rows);
-    case DType::kF16:
-      return matmul_by_rows<FloatRow<F16Format::Value>>(x, weight, y, tokens, rows);
-    case DType::kBF16:
-      return matmul_by_rows<FloatRow<BF16Format::Value>>(x, weight, y, tokens, rows);
-    case DType::kInt4:
-      return matmul_a32_by_tiles<Int4>(x, weight, y, tokens, rows, scratch);
-    case DType::kInt8:
-      return matmul_a32_by_tiles<Int8>(x, weight, y, tokens, rows, scratch);
-    case DType::kQ4_0Tiles:
-      return matmul_a32_by_tiles<Q4_0Tiles>(x, weight, y, tokens, rows, scratch);
-    case DType::kQ4_1Tiles:
-      return matmul_a32_by_tiles<Q4_1Tiles>(x, weight, y, tokens, rows, scratch);
-    default:
-      return;  // nothing else is multiplied with
-  }
+  by_format(
+      weight.dtype,
+      [&](auto format) { matmul_by_rows<decltype(format)>(x, weight, y, tokens, rows); }, Never(),
+      [&](auto format) {
+        matmul_a32_by_tiles<decltype(format)>(x, weight, y, tokens, rows, scratch);
+      });
 }
 
 template <typename Format>
@@ -77,18 +65,8 @@ static void tiles_a8(const Op& op, int64_t tokens, Range rows, const Task& task)
 }
 
 static void matmul_a8(const Op& op, int64_t tokens, Range rows, const Task& task) {
-  switch (op.in[1]->dtype) {
-    case DType::kInt4:
-      return tiles_a8<Int4>(op, tokens, rows, task);
-    case DType::kInt8:
-      return tiles_a8<Int8>(op, tokens, rows, task);
-    case DType::kQ4_0Tiles:
-      return tiles_a8<Q4_0Tiles>(op, tokens, rows, task);
-    case DType::kQ4_1Tiles:
-      return tiles_a8<Q4_1Tiles>(op, tokens, rows, task);
-    default:
-      return;  // no others are multiplied with int8
-  }
+  by_format(op.in[1]->dtype, Never(), Never(),
+            [&](auto format) { tiles_a8<decltype(format)>(op, tokens, rows, task); });
 }
 
 static void matmul(const Op& op, const Step& step, const Task& task) {

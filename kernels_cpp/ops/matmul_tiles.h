@@ -6,9 +6,7 @@
 #include "ops/groups.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
-#include "quant/int4.h"
-#include "quant/int8.h"
-#include "quant/q4_tiles.h"
+#include "quant/formats.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -72,7 +70,7 @@ inline void add_tile_a8(const uint8_t* tile, int64_t b, const A8Row (&x)[kTokens
     const LaneScales scales = Format::scales(tile, part);
     I32 pairs = {};
     if constexpr (kInBytes<kNibbles>) {
-      pairs = offset_pairs(level_sums<kNibbles>(levels), spread(kNibbles ? 0 : Int8::kZero));
+      pairs = offset_pairs(level_sums<kNibbles>(levels), spread(kNibbles ? 0 : Int8Tiles::kZero));
     }
     for (int t = 0; t < kTokens; ++t) {
       const XWords<kNibbles> values(x[t], b);

@@ -18,10 +18,10 @@ constexpr int kColumnsPerAsk = 64;
 constexpr size_t kPanelBytesA32 = sizeof(float) * kPanelRows * kPanelColumns;
 
 // `count` rows of a float format, columns from..from+n-1 -> lanes of `to` [n][kPanelRows]
-template <typename Value>
+template <typename Format>
 inline void fill_lanes_from_values(const Tensor& weight, int64_t first, int64_t count, int64_t from,
                                    int64_t n, float* to) {
-  const Value* rows = row<const Value>(weight, first) + from;
+  const auto* rows = row<const typename Format::Value>(weight, first) + from;
   int64_t k = 0;
   if (count == kWidth) {
     for (; k + kWidth <= n; k += kWidth) {
@@ -62,24 +62,13 @@ inline void fill_lanes_from_tiles(const Tensor& weight, int64_t first, int64_t f
 
 inline void fill_lanes(const Tensor& weight, int64_t first, int64_t count, int64_t from, int64_t n,
                        float* to) {
-  switch (weight.dtype) {
-    case DType::kF32:
-      return fill_lanes_from_values<F32Format::Value>(weight, first, count, from, n, to);
-    case DType::kF16:
-      return fill_lanes_from_values<F16Format::Value>(weight, first, count, from, n, to);
-    case DType::kBF16:
-      return fill_lanes_from_values<BF16Format::Value>(weight, first, count, from, n, to);
-    case DType::kInt4:
-      return fill_lanes_from_tiles<Int4>(weight, first, from, n, to);
-    case DType::kInt8:
-      return fill_lanes_from_tiles<Int8>(weight, first, from, n, to);
-    case DType::kQ4_0Tiles:
-      return fill_lanes_from_tiles<Q4_0Tiles>(weight, first, from, n, to);
-    case DType::kQ4_1Tiles:
-      return fill_lanes_from_tiles<Q4_1Tiles>(weight, first, from, n, to);
-    default:
-      return;  // nothing else is multiplied with
-  }
+  by_format(
+      weight.dtype,
+      [&](auto format) {
+        fill_lanes_from_values<decltype(format)>(weight, first, count, from, n, to);
+      },
+      Never(),
+      [&](auto format) { fill_lanes_from_tiles<decltype(format)>(weight, first, from, n, to); });
 }
 
 // Rows first..first+count-1 and zeros for those that are missing.

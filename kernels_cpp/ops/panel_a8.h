@@ -7,9 +7,7 @@
 #include "ops/groups.h"
 #include "ops/lanes_a8.h"
 #include "quant/a8.h"
-#include "quant/int4.h"
-#include "quant/int8.h"
-#include "quant/q4_tiles.h"
+#include "quant/formats.h"
 
 namespace llm {
 namespace LLM_ISA {

@@ -13,16 +13,8 @@ bool is_f32(const Tensor* t) { return is(t, DType::kF32); }
 bool same_size(const Tensor* a, const Tensor* b) {
   return a->n_rows == b->n_rows && a->n_cols == b->n_cols && a->rows == b->rows;
 }
-bool is_weight(const Tensor* t) {
-  return t != nullptr && t->dtype != DType::kA8 && t->dtype != DType::kI8;
-}
-bool is_rows_of_blocks(const Tensor* t) {
-  return is(t, DType::kQ4_0) || is(t, DType::kQ4_1) || is(t, DType::kQ8_0);
-}
-bool is_tiles(const Tensor* t) {
-  return is(t, DType::kInt4) || is(t, DType::kInt8) || is(t, DType::kQ4_0Tiles) ||
-         is(t, DType::kQ4_1Tiles);
-}
+bool has(const Tensor* t, Layout layout) { return t != nullptr && layout_of(*t) == layout; }
+bool is_weight(const Tensor* t) { return t != nullptr && !has(t, Layout::kActivations); }
 bool is_cache(const Tensor* t) {
   return is_f32(t) || is(t, DType::kF16) ||
          (is(t, DType::kI8) && t->block > 0 && t->n_cols % t->block == 0);
@@ -31,8 +23,8 @@ bool whole_heads(const Tensor* t, int64_t head_dim) {
   return t->dtype != DType::kI8 || t->block == head_dim;
 }
 bool whole_blocks(const Tensor* t) {
-  return t->n_cols % kA8Block == 0 ||
-         !(is_rows_of_blocks(t) || is_tiles(t) || t->dtype == DType::kA8);
+  const int64_t block = kFormats[static_cast<int>(t->dtype)].block_size;
+  return t->n_cols % (t->dtype == DType::kA8 ? kA8Block : block) == 0;
 }
 
 // The first inputs and the output, in as many rows.
@@ -67,8 +59,8 @@ bool quantize(const Op& op) {
 }
 bool matmul(const Op& op) {
   const Tensor *x = op.in[0], *weight = op.in[1], *y = op.out[0];
-  const bool types = is_f32(x) ? is_weight(weight) && !is_rows_of_blocks(weight)
-                               : is(x, DType::kA8) && is_tiles(weight);
+  const bool types = is_f32(x) ? is_weight(weight) && !has(weight, Layout::kRows)
+                               : is(x, DType::kA8) && has(weight, Layout::kTiles);
   return types && is_f32(y) && x->n_cols == weight->n_cols && y->n_cols == weight->n_rows &&
          x->n_rows == y->n_rows && x->rows == y->rows;
 }

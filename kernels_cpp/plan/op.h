@@ -10,28 +10,11 @@
 #include "base/step.h"
 #include "logits/logits.h"
 #include "plan/ops.h"
+#include "quant/dtype.h"
 
 namespace llm {
 
-// The order of core/exec/cpu/executor.py's tables.
-enum class DType : int32_t {
-  kF32,
-  kF16,
-  kBF16,
-  kQ4_0,
-  kQ4_1,
-  kQ8_0,
-  kInt4,
-  kInt8,
-  kQ4_0Tiles,
-  kQ4_1Tiles,
-  kA8,
-  kI8
-};
 enum class Rows : int32_t { kFixed, kTokens, kOutputs };
-
-constexpr int kA8Block = 32;   // int8 values that share a scale
-constexpr int kTileRows = 16;  // of the formats int4 and int8, which keep 16 rows together
 
 struct Tensor {
   uint8_t* data;
@@ -84,32 +67,16 @@ struct KernelTable {
   LogitKernels logits;
 };
 
+static inline Layout layout_of(const Tensor& tensor) {
+  return kFormats[static_cast<int>(tensor.dtype)].layout;
+}
+
 static inline int64_t row_bytes(DType dtype, int64_t n_cols, int64_t block = 1) {
-  switch (dtype) {
-    case DType::kF32:
-      return 4 * n_cols;
-    case DType::kF16:
-    case DType::kBF16:
-      return 2 * n_cols;
-    case DType::kQ4_0:
-      return n_cols / 32 * 18;
-    case DType::kQ4_1:
-      return n_cols / 32 * 20;
-    case DType::kQ8_0:
-      return n_cols / 32 * 34;
-    case DType::kInt4:  // of tiles a sixteenth of the bytes of 16 rows
-    case DType::kQ4_0Tiles:
-      return n_cols / 32 * 18;
-    case DType::kQ4_1Tiles:
-      return n_cols / 32 * 20;
-    case DType::kInt8:
-      return n_cols / 32 * 34;
-    case DType::kA8:
-      return n_cols + 12 * (n_cols / kA8Block);
-    case DType::kI8:  // float16 scales behind the values, whole words in all
-      return (n_cols + 2 * (n_cols / block) + 3) / 4 * 4;
-  }
-  return 0;
+  if (dtype == DType::kA8) return n_cols + 12 * (n_cols / kA8Block);
+  // float16 scales behind the values, whole words in all
+  if (dtype == DType::kI8) return (n_cols + 2 * (n_cols / block) + 3) / 4 * 4;
+  const FormatRow& format = kFormats[static_cast<int>(dtype)];
+  return n_cols / format.block_size * format.block_bytes;
 }
 
 static inline int64_t row_bytes(const Tensor& tensor) {
@@ -127,10 +94,7 @@ static inline T* row(const Tensor& tensor, int64_t index) {
   return reinterpret_cast<T*>(tensor.data + index * row_bytes(tensor));
 }
 
-static inline bool in_tiles(const Tensor& weight) {
-  return weight.dtype == DType::kInt4 || weight.dtype == DType::kInt8 ||
-         weight.dtype == DType::kQ4_0Tiles || weight.dtype == DType::kQ4_1Tiles;
-}
+static inline bool in_tiles(const Tensor& weight) { return layout_of(weight) == Layout::kTiles; }
 
 // Where the tile of a row begins, the first of those along its columns.
 static inline const uint8_t* tile_row(const Tensor& tensor, int64_t index) {

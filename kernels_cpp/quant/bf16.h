@@ -6,10 +6,9 @@
 namespace llm {
 namespace LLM_ISA {
 
-struct BF16Format {
+struct BF16Values {
   typedef Brain Value;
 };
-static_assert(sizeof(BF16Format::Value) == 2, "a block is one value");
 
 }  // namespace LLM_ISA
 }  // namespace llm

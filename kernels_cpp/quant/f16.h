@@ -6,10 +6,9 @@
 namespace llm {
 namespace LLM_ISA {
 
-struct F16Format {
+struct F16Values {
   typedef Half Value;
 };
-static_assert(sizeof(F16Format::Value) == 2, "a block is one value");
 
 }  // namespace LLM_ISA
 }  // namespace llm

@@ -6,10 +6,9 @@
 namespace llm {
 namespace LLM_ISA {
 
-struct F32Format {
+struct F32Values {
   typedef float Value;
 };
-static_assert(sizeof(F32Format::Value) == 4, "a block is one value");
 
 }  // namespace LLM_ISA
 }  // namespace llm

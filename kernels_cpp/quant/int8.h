@@ -2,7 +2,7 @@
 // columns 4g..4g+3 of each row as int8. value = d * level. core/quant/blocks/int8.py defines it.
 #pragma once
 
-#include "quant/int4.h"
+#include "quant/nibble_tiles.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -15,7 +15,7 @@ constexpr bool kBiased = true;
 constexpr bool kBiased = false;
 #endif
 
-struct Int8 {
+struct Int8Tiles {
   static constexpr int kTileBytes = 544;
   static constexpr bool kNibbles = false;
   static constexpr bool kHasMinimum = false;
@@ -46,7 +46,6 @@ struct Int8 {
     return half_at(tile + 2 * row) * static_cast<float>(level);
   }
 };
-static_assert(Int8::kTileBytes == kTileRows * (2 + 32), "a float16 and 32 int8 a row");
 
 }  // namespace LLM_ISA
 }  // namespace llm

@@ -218,7 +218,7 @@ void quantize_tile(const float* values, int64_t stride, int64_t rows, const floa
 
 }  // namespace
 
-const TileQuantizer kQuantizeInt4 = {quantize_tile<part4>, Int4::kTileBytes};
+const TileQuantizer kQuantizeInt4 = {quantize_tile<part4>, Int4Tiles::kTileBytes};
 const TileQuantizer kQuantizeInt8 = {quantize_tile<part8>, 544};
 
 }  // namespace LLM_ISA

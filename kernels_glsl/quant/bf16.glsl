@@ -1,5 +1,4 @@
 // Two bfloat16 a word, the first in the low half: the upper halves of binary32.
-#define WORDS 16
 #include "quant/layout/floats.glsl"
 
 LEVEL level_of(WORD words[QUAD_WORDS], uint i) {

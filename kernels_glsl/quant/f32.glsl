@@ -1,5 +1,4 @@
 // IEEE binary32
-#define WORDS 32
 #include "quant/layout/floats.glsl"
 
 LEVEL level_of(WORD words[QUAD_WORDS], uint i) { return uintBitsToFloat(words[i]); }

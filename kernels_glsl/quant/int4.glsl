@@ -1,8 +1,6 @@
 // value = d * (level - z): the header has 10 bits of d, a half without sign and its lowest five
 // bits, and 6 bits of z in quarters.
-#define WORDS 4
 #define HAS_MINIMUM
-#include "quant/layout/tiles.glsl"
 #include "quant/layout/nibbles.glsl"
 
 void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {

@@ -1,6 +1,4 @@
 // value = level * d, d the header's half
-#define WORDS 8
-#include "quant/layout/tiles.glsl"
 #include "quant/layout/bytes.glsl"
 
 void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {

@@ -1,8 +1,5 @@
 // value = (level - 8) * step, the header's half
-#define WORDS 4
-#define HEADER_BITS 16
 #define ZERO_LEVEL 8.0
-#include "quant/layout/planes.glsl"
 #include "quant/layout/nibbles.glsl"
 
 void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {

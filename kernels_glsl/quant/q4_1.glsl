@@ -1,8 +1,5 @@
 // value = level * step + minimum, the header's halves
-#define WORDS 4
-#define HEADER_BITS 32
 #define HAS_MINIMUM
-#include "quant/layout/planes.glsl"
 #include "quant/layout/nibbles.glsl"
 
 void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {

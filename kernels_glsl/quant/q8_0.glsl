@@ -1,7 +1,4 @@
 // value = level * step, the header's half
-#define WORDS 8
-#define HEADER_BITS 16
-#include "quant/layout/planes.glsl"
 #include "quant/layout/bytes.glsl"
 
 void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {

@@ -15,13 +15,11 @@ from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.files.mapping import let_go
-from llm_lite.core.quant.blocks import tiles
+from llm_lite.core.quant.formats import ACTIVATIONS, FORMATS
 from llm_lite.core.quant.modes import Room, room_for
 from llm_lite.core.quant.tensor import TensorData
 
-_KNOWN = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4", "int8")  # formats of files
-DTYPES = (*_KNOWN, "q4_0 tiles", "q4_1 tiles", "a8", "i8")  # in the order of kernels_cpp/plan/op.h
-_ROWS_OF_BLOCKS = ("q4_0", "q4_1", "q8_0")
+DTYPES = (*FORMATS, *ACTIVATIONS)  # as the enum that is generated
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 
 
@@ -40,10 +38,8 @@ _laid_out: WeakValueDictionary[tuple[int, str, tuple[int, ...]], CpuWeight] = We
 def readable(weight: TensorData) -> CpuWeight:
     """The weight, checked for its size; copied only if it lies where values may not.
 
-    ValueError for a format that the kernels do not know, or another size than its shape takes.
+    ValueError for another size than its shape takes.
     """
-    if weight.dtype not in _KNOWN:
-        raise ValueError(f"weight {weight.name}: the kernels do not know {weight.dtype}")
     expected = weight.format.nbytes(weight.shape)
     if weight.nbytes != expected or weight.shape[-1] % weight.format.block_size:
         raise ValueError(
@@ -59,7 +55,7 @@ def for_products(weights: Iterable[TensorData]) -> dict[str, CpuWeight]:
     """As `readable`, by name; rows of blocks as tiles. MemoryError where there is no room for
     these."""
     found = {weight.name: _known(weight) for weight in weights}
-    missing = [weight for weight in found.values() if weight.dtype in _ROWS_OF_BLOCKS]
+    missing = [weight for weight in found.values() if FORMATS[weight.dtype].layout == "rows"]
     room = room_for(_tile_bytes(weight.source) for weight in missing)
     for weight in missing:
         found[weight.source.name] = _in_tiles(weight, room)
@@ -75,14 +71,13 @@ def _key(weight: TensorData) -> tuple[int, str, tuple[int, ...]]:
 
 
 def _tile_bytes(rows: TensorData) -> int:
-    count, columns = rows.shape
-    return rows.format.nbytes((-(-count // tiles.ROWS) * tiles.ROWS, columns))
+    return FORMATS[rows.format.tiles].nbytes(rows.shape)
 
 
 def _in_tiles(rows: CpuWeight, room: Room) -> CpuWeight:
     source = rows.source
     data = room(_tile_bytes(source))
-    number = _cpp.to_tiles(DTYPES.index(rows.dtype), rows.data, *source.shape, data)
+    _cpp.to_tiles(DTYPES.index(rows.dtype), rows.data, *source.shape, data)
     let_go(source.data)  # a mapped file's pages: nobody reads them again
-    laid_out = _laid_out[_key(source)] = CpuWeight(source, DTYPES[number], data)
+    laid_out = _laid_out[_key(source)] = CpuWeight(source, source.format.tiles, data)
     return laid_out

@@ -18,10 +18,9 @@ from llm_lite.core.gpu.device import Device
 from llm_lite.core.gpu.memory import Buffer
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.quant.blocks import int4, int8, tiles
+from llm_lite.core.quant.formats import COLUMNS, FORMATS, TILE_ROWS
 from llm_lite.core.quant.tensor import TensorData
 
-BLOCK = 32  # values along K
 STORAGE = 0x20 | 0x8  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, .._STORAGE_TEXEL_BUFFER_BIT
 ARENA_BYTES = 256 << 20
 MOST_PART_BYTES = 1 << 30  # some drivers fail beyond 2 GiB, and kernels count words in 32 bits
@@ -30,17 +29,6 @@ ALIGNMENT = 256  # the largest minStorageBufferOffsetAlignment that Vulkan allow
 UPLOAD_BYTES = 16 << 20  # of a weight converted at a time
 
 Bytes = NDArray[np.uint8]
-
-# Bytes of a block of 32 values in the planes of levels and of scales.
-PLANES: Mapping[str, tuple[int, int]] = {
-    "f32": (128, 0),
-    "f16": (64, 0),
-    "bf16": (64, 0),
-    "q4_0": (16, 2),
-    "q4_1": (16, 4),
-    "q8_0": (32, 2),
-}
-TILE_BYTES: Mapping[str, int] = {"int4": int4.TILE.itemsize, "int8": int8.TILE.itemsize}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,27 +101,25 @@ def _aligned(size: int) -> int:
 
 def plane_bytes(dtype: str, rows: int, columns: int) -> tuple[int, int]:
     """Bytes of the planes of levels and scales for `rows` rows of `columns` values."""
-    if dtype in TILE_BYTES:
-        return -(-rows // tiles.ROWS) * (columns // BLOCK) * TILE_BYTES[dtype], 0
-    blocks = rows * -(-columns // BLOCK)
-    levels, scales = PLANES[dtype]
+    form = FORMATS[dtype]
+    if form.layout == "tiles":
+        return form.nbytes((rows, columns)), 0
+    blocks = rows * -(-columns // max(COLUMNS, form.block_size))
+    levels, scales = form.planes
     return blocks * levels, blocks * scales
 
 
 def split_planes(dtype: str, data: Bytes, columns: int) -> tuple[Bytes, Bytes | None]:
     """Rows as they lie in the file -> (levels, scales) as the kernels read them."""
-    if dtype in TILE_BYTES:
+    form = FORMATS[dtype]
+    if form.layout == "tiles":
         return data, None
-    if dtype in ("q4_0", "q8_0"):
-        blocks = data.reshape(-1, 18 if dtype == "q4_0" else 34)
-        return blocks[:, 2:], blocks[:, :2]
-    if dtype == "q4_1":
-        blocks = data.reshape(-1, 20)
-        return blocks[:, 4:], blocks[:, :4]
-    width = PLANES[dtype][0] // BLOCK
-    rows = data.reshape(-1, columns * width)
-    if columns % BLOCK:
-        rows = np.pad(rows, ((0, 0), (0, -columns % BLOCK * width)))
+    if form.layout == "rows":  # of a block the scales come first
+        blocks = data.reshape(-1, form.block_bytes)
+        return blocks[:, form.planes[1] :], blocks[:, : form.planes[1]]
+    rows = data.reshape(-1, columns * form.block_bytes)
+    if columns % COLUMNS:
+        rows = np.pad(rows, ((0, 0), (0, -columns % COLUMNS * form.block_bytes)))
     return rows, None
 
 
@@ -243,7 +229,7 @@ class Weights:
 
 def _joined(upper: WeightPart, lower: WeightPart) -> WeightPart | None:
     """Two parts as one, if the lower's rows begin where the upper's end."""
-    if upper.rows % tiles.ROWS:  # a tile's last rows would be padding
+    if upper.rows % TILE_ROWS:  # a tile's last rows would be padding
         return None
     levels = _end_to_end(upper.levels, lower.levels)
     if levels is None or upper.scales is None or lower.scales is None:
@@ -258,7 +244,7 @@ def _end_to_end(a: BufferRange, b: BufferRange) -> BufferRange | None:
 
 def _unit_rows(dtype: str) -> int:
     """Rows that lie together and cannot be cut."""
-    return tiles.ROWS if dtype in TILE_BYTES else 1
+    return FORMATS[dtype].tile_rows
 
 
 def _sizes(source: TensorData) -> tuple[int, ...]:

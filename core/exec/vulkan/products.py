@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_lite.core.exec.vulkan.dispatch import Call, Dispatch
-from llm_lite.core.exec.vulkan.memory import TILE_BYTES, WeightPart
+from llm_lite.core.exec.vulkan.memory import WeightPart
 from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, MATRIX_SUBGROUPS, VECTOR
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.quant.formats import FORMATS
 
 TILE = 8  # lanes along each side of a matmul workgroup
 LEAST_SHARE = 128  # values along K that a lane of matvec multiplies, where there are so many
@@ -58,7 +59,7 @@ class Product:
         if self.gate:
             rows = max(2, rows // 2)
         lanes, beside = tuning.matvec_lanes, 1
-        if tuning.tile_lanes and self.weight.dtype in TILE_BYTES:
+        if tuning.tile_lanes and FORMATS[self.weight.dtype].layout == "tiles":
             rows, beside = 1, tuning.tile_lanes
             slices = _power_of_two(self.weight.shape[1] // LEAST_SHARE)
             lanes = min(tuning.most_lanes, beside * slices)

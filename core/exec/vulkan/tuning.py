@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from llm_lite.core.gpu.info import DeviceInfo
-from llm_lite.core.quant.blocks import tiles
+from llm_lite.core.quant.formats import TILE_ROWS
 
 MATRIX_PART = 32  # outputs of a subgroup with cooperative matrices, each way
 MATRIX_TILE_BYTES = 10_496  # of the factors in its shared memory; beside them results, float32
@@ -56,7 +56,7 @@ class Tuning:
             large = info.kind == "discrete"
             tuning = cls(
                 matvec_lanes=max(32, min(64, info.subgroup_size)),
-                tile_lanes=tiles.ROWS,
+                tile_lanes=TILE_ROWS,
                 most_lanes=256 if info.max_workgroup_invocations >= 256 else 128,
                 tile=8 if large else 4,
                 attention_splits=16 if large else 4,

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK_SIZE = 32
+from llm_lite.core.quant.formats import A8_BLOCK
+
 _SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 
 
@@ -42,8 +43,8 @@ class Blocks:
 def quantize_rows(x: NDArray[np.float32]) -> Blocks:
     """float32 [T, K]; K is a multiple of 32."""
     rows, columns = x.shape
-    assert columns % BLOCK_SIZE == 0, f"K is {columns}, expected a multiple of {BLOCK_SIZE}"
-    blocks = x.astype(np.float32, copy=False).reshape(rows, -1, BLOCK_SIZE)
+    assert columns % A8_BLOCK == 0, f"K is {columns}, expected a multiple of {A8_BLOCK}"
+    blocks = x.astype(np.float32, copy=False).reshape(rows, -1, A8_BLOCK)
     low = np.minimum(blocks.min(axis=2), np.float32(0))
     high = np.maximum(blocks.max(axis=2), np.float32(0))
     scale = high / np.float32(254) - low / np.float32(254)
@@ -55,7 +56,7 @@ def quantize_rows(x: NDArray[np.float32]) -> Blocks:
     finite = np.where(usable[:, :, None], blocks, np.float32(0))
     whole = np.rint(finite * inverse[:, :, None]).astype(np.int16)
     q = (whole - zero[:, :, None]).clip(-127, 127)
-    total = q.sum(axis=2, dtype=np.int16) + BLOCK_SIZE * zero
+    total = q.sum(axis=2, dtype=np.int16) + A8_BLOCK * zero
     with np.errstate(over="ignore", invalid="ignore"):  # 32 huge values, 0 times infinity
         block_sum = scale * total.astype(np.float32)
     return Blocks(q.astype(np.int8).reshape(rows, columns), scale, zero, total, block_sum)
@@ -65,14 +66,14 @@ def dequantize_rows(
     q: NDArray[np.int8], scale: NDArray[np.float32], zero: NDArray[np.int16]
 ) -> NDArray[np.float32]:
     """q int8 [T, K], scale float32 and zero int16 [T, K/32] -> float32 [T, K]."""
-    levels = q.reshape(*scale.shape, BLOCK_SIZE) + zero[:, :, None]
+    levels = q.reshape(*scale.shape, A8_BLOCK) + zero[:, :, None]
     with np.errstate(invalid="ignore"):
         return (levels.astype(np.float32) * scale[:, :, None]).reshape(q.shape)
 
 
 def decode_rows(data: NDArray[np.uint8], columns: int) -> NDArray[np.float32]:
     """Rows as they lie in memory, uint8 [T, bytes of a row] -> float32 [T, columns]."""
-    blocks = columns // BLOCK_SIZE
+    blocks = columns // A8_BLOCK
     q, rest = data[:, :columns], np.ascontiguousarray(data[:, columns:])
     scale = rest[:, : 8 * blocks].copy().view(np.float32)[:, ::2]
     zero = rest[:, 8 * blocks :].copy().view(np.int16)[:, ::2]

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.blocks import nibbles, tiles
+from llm_lite.core.quant.formats import COLUMNS, TILE_ROWS
 
-BLOCK_SIZE = tiles.COLUMNS
-TILE_ROWS = tiles.ROWS
+BLOCK_SIZE = COLUMNS
 GROUPS = 4
-BLOCK_BYTES = 18
 TILE = np.dtype([("headers", "<u2", (16,)), ("levels", "u1", (GROUPS, 16, 4))])
 assert TILE.itemsize == 288
 

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from llm_lite.core.quant.blocks import nibbles, tiles
 from llm_lite.core.quant.blocks.f16 import non_finite_halves
+from llm_lite.core.quant.formats import COLUMNS, TILE_ROWS
 
-BLOCK_SIZE = tiles.COLUMNS
-TILE_ROWS = tiles.ROWS
+BLOCK_SIZE = COLUMNS
 GROUPS = 8
-BLOCK_BYTES = 34
 TILE = np.dtype([("headers", "<u2", (16,)), ("levels", "u1", (GROUPS, 16, 4))])
 assert TILE.itemsize == 544
 

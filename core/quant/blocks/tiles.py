@@ -10,37 +10,36 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-ROWS = 16
-COLUMNS = 32
+from llm_lite.core.quant.formats import COLUMNS, TILE_ROWS
 
 
 def blocks_of(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """[N, K] -> [N padded with zeros, K / 32, 32]"""
     rows, columns = values.shape
-    padded = np.pad(np.asarray(values, np.float32), ((0, -rows % ROWS), (0, 0)))
+    padded = np.pad(np.asarray(values, np.float32), ((0, -rows % TILE_ROWS), (0, 0)))
     return padded.reshape(-1, columns // COLUMNS, COLUMNS)
 
 
 def interleave(per_row: NDArray[np.uint8], groups: int) -> NDArray[np.uint8]:
     """Bytes of each block [N, K / 32, 4 * groups] -> [N / 16, K / 32, groups, 16 rows, 4]"""
     rows, blocks, _ = per_row.shape
-    parts = per_row.reshape(rows // ROWS, ROWS, blocks, groups, 4)
+    parts = per_row.reshape(rows // TILE_ROWS, TILE_ROWS, blocks, groups, 4)
     return np.ascontiguousarray(parts.transpose(0, 2, 3, 1, 4))
 
 
 def deinterleave(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The inverse of `interleave`."""
     tiles, blocks, groups, _, _ = levels.shape
-    return levels.transpose(0, 3, 1, 2, 4).reshape(tiles * ROWS, blocks, 4 * groups)
+    return levels.transpose(0, 3, 1, 2, 4).reshape(tiles * TILE_ROWS, blocks, 4 * groups)
 
 
 def headers_to_tiles(headers: NDArray[np.uint16]) -> NDArray[np.uint16]:
     """[N, K / 32] -> [N / 16, K / 32, 16 rows]"""
     rows, blocks = headers.shape
-    return headers.reshape(rows // ROWS, ROWS, blocks).transpose(0, 2, 1)
+    return headers.reshape(rows // TILE_ROWS, TILE_ROWS, blocks).transpose(0, 2, 1)
 
 
 def headers_of_rows(headers: NDArray[np.uint16]) -> NDArray[np.uint16]:
     """The inverse of `headers_to_tiles`."""
     tiles, blocks, _ = headers.shape
-    return headers.transpose(0, 2, 1).reshape(tiles * ROWS, blocks)
+    return headers.transpose(0, 2, 1).reshape(tiles * TILE_ROWS, blocks)

@@ -1,7 +1,4 @@
 // Levels that are the values: their blocks have no header.
-#define HEADER_BITS 0
-#include "quant/layout/planes.glsl"
-
 void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {
   step = LEVEL(1.0);
   minimum = LEVEL(0.0);

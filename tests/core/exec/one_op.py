@@ -21,9 +21,10 @@ from llm_lite.core.quant.tensor import TensorData
 TOKENS = (1, 2, 3, 5, 17)
 CONTEXT = 200
 VOCABULARY = 40
-FLOATS = ("f32", "f16", "bf16")
-BLOCKS = ("q4_0", "q4_1", "q8_0")
-TILES = ("int4", "int8")
+FLOATS, BLOCKS, TILES = (
+    tuple(name for name, form in FORMATS.items() if form.layout == layout)
+    for layout in ("values", "rows", "tiles")
+)
 ISAS = available_isas()  # builds of the kernels
 EVERY_ISA = pytest.mark.parametrize("isa", ISAS)
 

@@ -4,9 +4,7 @@ import re
 
 import pytest
 
-from llm_lite.core.exec.vulkan.memory import PLANES, TILE_BYTES
 from llm_lite.core.gpu.shaders import load_spirv
-from llm_lite.core.quant.blocks import tiles
 from llm_lite.core.quant.registry import FORMATS
 from tests.paths import ROOT
 
@@ -26,16 +24,6 @@ def test_no_kernel_names_a_format():
     for path in [*others, *GLSL.glob("*.comp")]:
         lines = [line for line in path.read_text().splitlines() if not line.startswith("//")]
         assert not [line for line in lines if named.search(line)], path
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_decoder_reads_what_is_uploaded(name):
-    words = int(re.search(r"#define WORDS (\d+)", DECODERS[name])[1])
-    header = re.search(r"#define HEADER_BITS (\d+)", DECODERS[name])
-    if name in TILE_BYTES:
-        assert TILE_BYTES[name] == tiles.ROWS * (2 + 4 * words)
-        return
-    assert (4 * words, int(header[1]) // 8 if header else 0) == PLANES[name]
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -20,7 +20,7 @@ def _weight(dtype, rows=20, columns=96):
 def test_four_bit_tiles_have_the_words_of_their_rows_side_by_side(scales):
     weight = _weight("q4_0" if scales == 1 else "q4_1")
     laid_out = for_products([weight])["w"]
-    assert laid_out.dtype == f"{weight.dtype} tiles"
+    assert laid_out.dtype == f"{weight.dtype}_tiles"
     blocks = weight.data.reshape(20, 3, -1)
     tiles = laid_out.data.reshape(2, 3, -1)
     header = 32 * scales

@@ -42,7 +42,7 @@ def conversation(vocabulary, sizes=(16, 3, 1, 1, 5, 1)):
         start += size
 
 
-FORMATS = ["f32", "f16", "bf16", "q4_0", "q4_1", "q8_0"]
+FORMATS = [name for name, form in FORMATS_OF_TENSORS.items() if form.layout != "tiles"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
 
 VOCABULARY = 37
-BLOCKS = ("q4_0", "q4_1", "q8_0", "int4", "int8")
+BLOCKS = tuple(name for name, form in FORMATS.items() if form.integers)
 VECTORS = Tuning(vector_tokens=4)  # lanes are elements of a processor's vectors
 
 

@@ -1,0 +1,84 @@
+"""The weight formats, a row each: what C++, GLSL and Python must agree on.
+
+`core/quant/blocks/<name>.py` turns values into blocks and back, `kernels_cpp/quant/<name>.h` and
+`kernels_glsl/quant/<name>.glsl` decode them; from these rows the build generates what else C++ and
+GLSL need (tools/kernel_schema.py), so this module imports nothing but the standard library.
+
+Sizes and type numbers of GGUF's formats: ggml.h and ggml-common.h of
+https://github.com/ggml-org/ggml
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+TILE_ROWS = 16  # rows whose blocks lie together in a tile
+COLUMNS = 32  # values along K that kernels take at a time; blocks are one of them or several
+A8_BLOCK = 32  # int8 activations that share a scale
+
+# values: each by itself, without a block's header.
+# rows: blocks row by row, as files of others have them; C++ multiplies their twin in tiles.
+# tiles: blocks of TILE_ROWS rows together, as kernels read them (blocks/tiles.py).
+Layout = Literal["values", "rows", "tiles"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Blocks lie along K. A super-block with scales of its parts is one block."""
+
+    name: str
+    layout: Layout
+    block_size: int  # values
+    block_bytes: int  # of a tile: a row's share
+    ggml_type: int | None = None  # None: not a format of GGUF files
+    tiles: str = ""  # of rows: the format of tiles with the same values
+    integers: bool = False  # whether int8 activations can be multiplied with its levels
+    # Of rows on a GPU, bytes of a block: its levels, and what scales them. Values have levels
+    # alone, tiles lie as they are.
+    planes: tuple[int, int] = (0, 0)
+    stored: bool = True  # in files; a twin of rows in tiles is in memory alone
+
+    @property
+    def tile_rows(self) -> int:
+        return TILE_ROWS if self.layout == "tiles" else 1
+
+    @property
+    def bits_per_weight(self) -> float:
+        return 8 * self.block_bytes / self.block_size
+
+    def nbytes(self, shape: tuple[int, ...]) -> int:
+        """Bytes of a tensor whose rows fill whole blocks; rows are padded to whole tiles."""
+        values = math.prod(shape)
+        if self.layout == "tiles":
+            values = -(-shape[0] // TILE_ROWS) * TILE_ROWS * shape[-1]
+        return values // self.block_size * self.block_bytes
+
+
+def _values(name: str, size: int, ggml_type: int) -> Format:
+    return Format(name, "values", 1, size, ggml_type, planes=(COLUMNS * size, 0))
+
+
+def _tiles(name: str, block_bytes: int, *, stored: bool = True) -> Format:
+    return Format(name, "tiles", COLUMNS, block_bytes, integers=True, stored=stored)
+
+
+_TABLE = (
+    _values("f32", 4, 0),
+    _values("f16", 2, 1),
+    Format("q4_0", "rows", 32, 18, 2, "q4_0_tiles", True, (16, 2)),
+    Format("q4_1", "rows", 32, 20, 3, "q4_1_tiles", True, (16, 4)),
+    Format("q8_0", "rows", 32, 34, 8, "int8", True, (32, 2)),
+    _values("bf16", 2, 30),
+    _tiles("int4", 18),
+    _tiles("int8", 34),
+    _tiles("q4_0_tiles", 18, stored=False),
+    _tiles("q4_1_tiles", 20, stored=False),
+)
+
+ACTIVATIONS = ("a8", "i8")  # types of scratch and of caches, which no weight has (plan.row_bytes)
+
+FORMATS: Mapping[str, Format] = MappingProxyType({row.name: row for row in _TABLE})
