@@ -124,7 +124,7 @@ def dtype_header(table: ModuleType) -> str:
         "#include <cstdint>\n",
         "namespace llm {\n",
         f"constexpr int kTileRows = {table.TILE_ROWS};  // whose blocks lie together in a tile",
-        f"constexpr int kTileColumns = {table.COLUMNS};  // that kernels take at a time",
+        f"constexpr int kTileColumns = {table.COLUMNS};  // of a part of a tile, taken at a time",
         f"constexpr int kA8Block = {table.A8_BLOCK};  // int8 activations that share a scale\n",
         "enum class DType : int32_t {",
         *(f"  k{name}," for name in names),

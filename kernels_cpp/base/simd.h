@@ -95,6 +95,18 @@ inline U32 widen_u16(const uint16_t* p) {
 #endif
 }
 
+inline U32 widen_u8(const uint8_t* p) {
+#if defined(__AVX512F__)
+  return (U32)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#elif defined(__AVX2__)
+  return (U32)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+#else
+  U32 v;
+  for (int i = 0; i < kWidth; ++i) v[i] = p[i];
+  return v;
+#endif
+}
+
 // binary16 -> binary32 in plain arithmetic: multiplying by 2^112 moves the exponent's bias and
 // makes subnormal numbers normal; infinity and NaN get the largest exponent.
 inline F32 widen_half(U32 half) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ops/lanes_a8.h"
+#include "quant/tiles.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -60,26 +61,27 @@ inline int32_t digit_word(const int8_t* digits, int digit, int column) {
   return word;
 }
 
-// levels . x / step of a block, rows in lanes and parts; words of bytes hold a row's levels. All
-// parts take turns, so that they share what is broadcast.
-template <int kParts>
-inline void digit_dots(const uint8_t* groups, const int8_t* digits, F32 (&dots)[kParts]) {
-  I32 sums[kDigits][kParts] = {};
+// levels . x / step of a block, rows in lanes; words of bytes hold a row's levels. All
+// registers take turns, so that they share what is broadcast.
+template <int kVectors>
+inline void digit_dots(const uint8_t* groups, const int8_t* digits, F32 (&dots)[kVectors]) {
+  I32 sums[kDigits][kVectors] = {};
 #pragma GCC unroll 1  // else compilers keep products back, more than there are registers
   for (int j = 0; j < 4; ++j) {
-    for (int part = 0; part < kParts; ++part) {
+    for (int lanes = 0; lanes < kVectors; ++lanes) {
       I32 low, high;
-      unpack_tile_nibbles(groups, part, j, low, high);
+      unpack_tile_nibbles(groups, lanes, j, low, high);
       for (int digit = 0; digit < kDigits; ++digit) {
-        I32& sum = sums[digit][part];
-        sum = add_products<true>(sum, low, digit_word(digits, digit, 4 * j));
-        sum = add_products<true>(sum, high, digit_word(digits, digit, 16 + 4 * j));
+        I32& sum = sums[digit][lanes];
+        sum = add_products<Levels::kNibbles>(sum, low, digit_word(digits, digit, 4 * j));
+        sum = add_products<Levels::kNibbles>(sum, high, digit_word(digits, digit, 16 + 4 * j));
       }
     }
   }
-  for (int part = 0; part < kParts; ++part) {
-    const I32 upper = widen_sums<true>(sums[2][part]) * 256 + widen_sums<true>(sums[1][part]);
-    dots[part] = to_f32(upper) * 256.0f + to_f32(widen_sums<true>(sums[0][part]));
+  for (int lanes = 0; lanes < kVectors; ++lanes) {
+    const I32 upper = widen_sums<Levels::kNibbles>(sums[2][lanes]) * 256 +
+                      widen_sums<Levels::kNibbles>(sums[1][lanes]);
+    dots[lanes] = to_f32(upper) * 256.0f + to_f32(widen_sums<Levels::kNibbles>(sums[0][lanes]));
   }
 }
 

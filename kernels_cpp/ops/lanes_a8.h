@@ -10,7 +10,7 @@
 
 #include "base/simd.h"
 #include "quant/a8.h"
-#include "quant/bytes32.h"
+#include "quant/levels.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -31,18 +31,18 @@ typedef uint32_t Words8 __attribute__((vector_size(32), aligned(1), may_alias));
 typedef int16_t Pairs16 __attribute__((vector_size(32), aligned(1), may_alias));
 
 // Words of a block of 32 columns: 8 of bytes, or 16 of pairs.
-template <bool kNibbles>
-constexpr bool kInBytes = kHasByteDot || (kHasMaddubs && kNibbles);
-template <bool kNibbles>
-constexpr int kBlockWords = kInBytes<kNibbles> ? 8 : 16;
+template <Levels kLevels>
+constexpr bool kInBytes = kHasByteDot || (kHasMaddubs && kLevels == Levels::kNibbles);
+template <Levels kLevels>
+constexpr int kBlockWords = kInBytes<kLevels> ? 8 : 16;
 
 inline I32 spread(int32_t word) { return I32{} + word; }
 
 // levels: as many vectors as kBlockWords says
-template <bool kNibbles>
+template <Levels kLevels>
 inline void split_levels(const I32 (&words)[8], I32* levels) {
   for (int g = 0; g < 8; ++g) {
-    if constexpr (kInBytes<kNibbles>) {
+    if constexpr (kInBytes<kLevels>) {
       levels[g] = words[g];
     } else {
       levels[g] = (I32)(((I16)words[g] << 8) >> 8);
@@ -52,14 +52,14 @@ inline void split_levels(const I32 (&words)[8], I32* levels) {
 }
 
 // The activations of a block as the levels are split: bytes without the zero point, pairs with it.
-template <bool kNibbles>
+template <Levels kLevels>
 class XWords {
  public:
   XWords() = default;
   XWords(const A8Row& x, int64_t block) { read(x, block); }
   void read(const A8Row& x, int64_t block) {
     const int8_t* values = x.values + kA8Block * block;
-    if constexpr (kInBytes<kNibbles>) {
+    if constexpr (kInBytes<kLevels>) {
       bytes_ = values;
     } else {
       Pairs16 v;
@@ -71,7 +71,7 @@ class XWords {
     }
   }
   int32_t at(int index) const {
-    if constexpr (!kInBytes<kNibbles>) return pairs_[index];
+    if constexpr (!kInBytes<kLevels>) return pairs_[index];
     int32_t word;
     std::memcpy(&word, bytes_ + 4 * index, sizeof word);
     return word;
@@ -83,21 +83,35 @@ class XWords {
   int32_t pairs_[16];
 };
 
-// sums + levels . x; the sums are 32 bits wide, but 16 where maddubs is used. Eight products of a
-// pair of nibbles with int8 reach at most 8 * 2 * 15 * 127 < 2^15.
-template <bool kNibbles>
+// 128 added to each of four signed bytes: what a product of unsigned by signed bytes takes.
+constexpr int32_t kBias = static_cast<int32_t>(0x80808080);
+
+// sums + levels . x, with kBias of signed bytes, see offset_of; the sums are 32 bits wide, but 16
+// where maddubs is used. Eight products of a pair of nibbles with int8 reach at most 8 * 2 * 15 *
+// 127 < 2^15.
+template <Levels kLevels>
 inline I32 add_products(I32 sums, I32 levels, int32_t x) {
 #if defined(__AVX512VNNI__)
-  return (I32)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)levels, _mm512_set1_epi32(x));
+  const __m512i words = _mm512_set1_epi32(x);
+  if constexpr (kLevels == Levels::kSignedBytes) {
+    const __m512i positive = _mm512_xor_si512(words, _mm512_set1_epi32(kBias));
+    return (I32)_mm512_dpbusd_epi32((__m512i)sums, positive, (__m512i)levels);
+  }
+  return (I32)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)levels, words);
 #elif defined(__AVXVNNI__)
-  return (I32)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)levels, _mm256_set1_epi32(x));
+  const __m256i words = _mm256_set1_epi32(x);
+  if constexpr (kLevels == Levels::kSignedBytes) {
+    const __m256i positive = _mm256_xor_si256(words, _mm256_set1_epi32(kBias));
+    return (I32)_mm256_dpbusd_avx_epi32((__m256i)sums, positive, (__m256i)levels);
+  }
+  return (I32)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)levels, words);
 #elif defined(__AVX512F__)
-  if constexpr (kNibbles) {
+  if constexpr (kLevels == Levels::kNibbles) {
     return (I32)((I16)sums + (I16)_mm512_maddubs_epi16((__m512i)levels, _mm512_set1_epi32(x)));
   }
   return sums + (I32)_mm512_madd_epi16((__m512i)levels, _mm512_set1_epi32(x));
 #elif defined(__AVX2__)
-  if constexpr (kNibbles) {
+  if constexpr (kLevels == Levels::kNibbles) {
     return (I32)((I16)sums + (I16)_mm256_maddubs_epi16((__m256i)levels, _mm256_set1_epi32(x)));
   }
   return sums + (I32)_mm256_madd_epi16((__m256i)levels, _mm256_set1_epi32(x));
@@ -112,29 +126,33 @@ inline I32 add_products(I32 sums, I32 levels, int32_t x) {
 }
 
 // The sums of a block, 32 bits wide, times kTimes where they have been 16 bits wide.
-template <bool kNibbles, int kTimes = 1>
+template <Levels kLevels, int kTimes = 1>
 inline I32 widen_sums(I32 sums) {
 #if defined(__AVX512F__) && !defined(__AVX512VNNI__)
-  if constexpr (kNibbles) return (I32)_mm512_madd_epi16((__m512i)sums, _mm512_set1_epi16(kTimes));
+  if constexpr (kLevels == Levels::kNibbles)
+    return (I32)_mm512_madd_epi16((__m512i)sums, _mm512_set1_epi16(kTimes));
 #elif defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
-  if constexpr (kNibbles) return (I32)_mm256_madd_epi16((__m256i)sums, _mm256_set1_epi16(kTimes));
+  if constexpr (kLevels == Levels::kNibbles)
+    return (I32)_mm256_madd_epi16((__m256i)sums, _mm256_set1_epi16(kTimes));
 #endif
   return sums;
 }
 
-// Of a block in words of bytes, a row a lane.
-template <bool kNibbles>
+// Of the words of one scale, a row a lane.
+template <Levels kLevels, int kWords = 8>
 inline I32 level_sums(const I32* levels) {
   constexpr int32_t kOnes = 0x01010101;
-  if constexpr (kNibbles) {  // eight of them still fit a byte
+  if constexpr (kLevels == Levels::kNibbles) {  // eight of them still fit a byte
     const I32 low = (levels[0] + levels[1]) + (levels[2] + levels[3]);
     const I32 high = (levels[4] + levels[5]) + (levels[6] + levels[7]);
-    return widen_sums<true>(add_products<true>(I32{}, low + high, kOnes));
+    return widen_sums<Levels::kNibbles>(add_products<Levels::kNibbles>(I32{}, low + high, kOnes));
   }
+  // Ones that kBias makes of these, where it is added
+  constexpr bool kBiased = kUnsignedBySigned && kLevels == Levels::kSignedBytes;
   I32 sums = {}, more = {};
-  for (int i = 0; i < 8; i += 2) {
-    sums = add_products<false>(sums, levels[i], kOnes);
-    more = add_products<false>(more, levels[i + 1], kOnes);
+  for (int i = 0; i < kWords; i += 2) {
+    sums = add_products<kLevels>(sums, levels[i], kBiased ? kOnes ^ kBias : kOnes);
+    more = add_products<kLevels>(more, levels[i + 1], kBiased ? kOnes ^ kBias : kOnes);
   }
   return sums + more;
 }
@@ -163,19 +181,45 @@ inline I32 add_offset(I32 sums, I32 pairs, const A8Offset& x) {
 #endif
 }
 
-// levels . x over a block; two sums, since each product waits for the one before.
-template <bool kNibbles>
-inline I32 block_dots(const I32* levels, const XWords<kNibbles>& x) {
-  constexpr int kHalf = kBlockWords<kNibbles> / 2;
+// The offset that products with kBias have to make up for: sums of levels times zero - 128.
+template <Levels kLevels>
+inline A8Offset offset_of(const A8Offset& x) {
+  if constexpr (kUnsignedBySigned && kLevels == Levels::kSignedBytes) {
+    return {static_cast<int16_t>(x.zero - 128), x.total};
+  }
+  return x;
+}
+
+// Which word of a block the i-th one of a scale is.
+template <Levels kLevels, int kScales>
+constexpr int word_of(int scale, int i) {
+  if (kScales == 1) return i;
+  return kInBytes<kLevels> ? 4 * scale + i : i / 4 * 8 + 4 * scale + i % 4;
+}
+
+// levels . x over the columns of a scale; two sums, since each product waits for the one before.
+template <Levels kLevels, int kScales = 1>
+inline I32 block_dots(const I32* levels, const XWords<kLevels>& x, int scale = 0) {
+  constexpr int kHalf = kBlockWords<kLevels> / kScales / 2;
   I32 a = {}, b = {};
   for (int i = 0; i < kHalf; ++i) {
-    a = add_products<kNibbles>(a, levels[i], x.at(i));
-    b = add_products<kNibbles>(b, levels[kHalf + i], x.at(kHalf + i));
+    const int first = word_of<kLevels, kScales>(scale, i);
+    const int second = word_of<kLevels, kScales>(scale, kHalf + i);
+    a = add_products<kLevels>(a, levels[first], x.at(first));
+    b = add_products<kLevels>(b, levels[second], x.at(second));
   }
-  if constexpr (kNibbles && kHasMaddubs && !kHasByteDot) {
-    return widen_sums<kNibbles>((I32)((I16)a + (I16)b));
+  if constexpr (kLevels == Levels::kNibbles && kHasMaddubs && !kHasByteDot) {
+    return widen_sums<kLevels>((I32)((I16)a + (I16)b));
   }
   return a + b;
+}
+
+// Of half a block of activations, without their scale: sum(int8) + 16 * zero
+inline int32_t half_total(const A8Row& x, int64_t block, int half) {
+  const int8_t* values = x.values + kA8Block * block + kA8Block / 2 * half;
+  int32_t total = kA8Block / 2 * x.offsets[block].zero;
+  for (int i = 0; i < kA8Block / 2; ++i) total += values[i];
+  return total;
 }
 
 }  // namespace LLM_ISA

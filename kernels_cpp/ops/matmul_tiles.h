@@ -11,87 +11,102 @@
 namespace llm {
 namespace LLM_ISA {
 
-constexpr int kParts = kTileRows / kWidth;  // registers that the rows of a tile take
-constexpr int kTileTokens = 4;              // at most, that share a pass over the tiles
+constexpr int kVectors = kTileRows / kWidth;  // registers that the rows of a tile take
+constexpr int kTileTokens = 4;                // at most, that share a pass over the tiles
 
 // Floats meet nibbles as digits where there are products of bytes.
 template <typename Format>
-constexpr bool kByDigits = Format::kNibbles && kInBytes<true>;
+constexpr bool kByDigits = Format::kLevels == Levels::kNibbles && kInBytes<Levels::kNibbles>;
 constexpr size_t kDigitScratch = 2 * sizeof(float) + kDigitBytes;  // of a block of a token
 
-// Lanes of every part and token, for the 16 rows of a row of tiles.
+// Lanes of every register and token, for the 16 rows of a row of tiles.
 template <int kTokens>
 struct TileSums {
-  F32 of[kTokens][kParts];
+  F32 of[kTokens][kVectors];
 };
 
-// Nibbles with maddubs, which leaves few registers: all parts take turns, so that they share what
-// is broadcast and levels are used as they are unpacked.
+// Nibbles with maddubs, which leaves few registers: all of a tile take turns, so that they share
+// what is broadcast and levels are used as they are unpacked.
 inline void tile_dots_in_turns(const uint8_t* groups, const A8Row& x, int64_t b,
-                               I32 (&dots)[kParts]) {
-  const XWords<true> words(x, b);
-  I16 low_sums[kParts] = {}, high_sums[kParts] = {};
-  I32 levels[kParts] = {};
+                               I32 (&dots)[kVectors]) {
+  constexpr Levels kNibbles = Levels::kNibbles;
+  const XWords<kNibbles> words(x, b);
+  I16 low_sums[kVectors] = {}, high_sums[kVectors] = {};
+  I32 levels[kVectors] = {};
   for (int j = 0; j < 4; ++j) {
-    for (int part = 0; part < kParts; ++part) {
+    for (int lanes = 0; lanes < kVectors; ++lanes) {
       I32 low, high;
-      unpack_tile_nibbles(groups, part, j, low, high);
-      low_sums[part] = (I16)add_products<true>((I32)low_sums[part], low, words.at(j));
-      high_sums[part] = (I16)add_products<true>((I32)high_sums[part], high, words.at(4 + j));
-      levels[part] += low + high;  // eight still fit a byte
+      unpack_tile_nibbles(groups, lanes, j, low, high);
+      low_sums[lanes] = (I16)add_products<kNibbles>((I32)low_sums[lanes], low, words.at(j));
+      high_sums[lanes] = (I16)add_products<kNibbles>((I32)high_sums[lanes], high, words.at(4 + j));
+      levels[lanes] += low + high;  // eight still fit a byte
     }
   }
   const int32_t zero = static_cast<int32_t>(0x01010101u * static_cast<uint8_t>(x.offsets[b].zero));
-  for (int part = 0; part < kParts; ++part) {
-    dots[part] = widen_sums<true>((I32)(low_sums[part] + high_sums[part])) +
-                 widen_sums<true>(add_products<true>(I32{}, levels[part], zero));
+  for (int lanes = 0; lanes < kVectors; ++lanes) {
+    dots[lanes] = widen_sums<kNibbles>((I32)(low_sums[lanes] + high_sums[lanes])) +
+                  widen_sums<kNibbles>(add_products<kNibbles>(I32{}, levels[lanes], zero));
   }
 }
 
+// Of the activations that meet one scale of a block.
+template <int kScales>
+inline float sum_of(const A8Row& x, int64_t block, int scale) {
+  if constexpr (kScales == 1) return x.scales[block].sum;
+  return x.scales[block].scale * static_cast<float>(half_total(x, block, scale));
+}
+
 template <typename Format, int kTokens>
-inline void add_tile_a8(const uint8_t* tile, int64_t b, const A8Row (&x)[kTokens],
+inline void add_part_a8(const TilePart& at, int64_t b, const A8Row (&x)[kTokens],
                         TileSums<kTokens>& totals) {
-  constexpr bool kNibbles = Format::kNibbles;
-  if constexpr (kTokens == 1 && kInBytes<kNibbles> && !kHasByteDot) {
-    I32 dots[kParts];
-    tile_dots_in_turns(tile + Format::kHeader, x[0], b, dots);
-    for (int part = 0; part < kParts; ++part) {
-      const LaneScales scales = Format::scales(tile, part);
-      F32& total = totals.of[0][part];
-      total += to_f32(dots[part]) * (scales.d * x[0].scales[b].scale);
+  constexpr Levels kLevels = Format::kLevels;
+  if constexpr (kTokens == 1 && kLevels == Levels::kNibbles && kHasMaddubs && !kHasByteDot) {
+    I32 dots[kVectors];
+    tile_dots_in_turns(Format::groups(at.tile, at.part), x[0], b, dots);
+    for (int lanes = 0; lanes < kVectors; ++lanes) {
+      const LaneScales scales = Format::scales(at.tile, at.part, lanes, 0);
+      F32& total = totals.of[0][lanes];
+      total += to_f32(dots[lanes]) * (scales.d * x[0].scales[b].scale);
       total += scales.m * x[0].scales[b].sum;
     }
     return;
   }
-  for (int part = 0; part < kParts; ++part) {
-    I32 words[8], levels[kBlockWords<kNibbles>];
-    Format::levels(tile, part, words);
-    split_levels<kNibbles>(words, levels);
-    const LaneScales scales = Format::scales(tile, part);
-    I32 pairs = {};
-    if constexpr (kInBytes<kNibbles>) {
-      pairs = offset_pairs(level_sums<kNibbles>(levels), spread(kNibbles ? 0 : Int8Tiles::kZero));
-    }
-    for (int t = 0; t < kTokens; ++t) {
-      const XWords<kNibbles> values(x[t], b);
-      I32 products = block_dots<kNibbles>(levels, values);
-      if constexpr (kInBytes<kNibbles>) products = add_offset(products, pairs, x[t].offsets[b]);
-      F32& total = totals.of[t][part];
-      total += to_f32(products) * (scales.d * x[t].scales[b].scale);
-      if constexpr (kNibbles) total += scales.m * x[t].scales[b].sum;
+  constexpr int kScales = Format::kScales;
+  for (int lanes = 0; lanes < kVectors; ++lanes) {
+    I32 words[8], levels[kBlockWords<kLevels>];
+    Format::levels(at.tile, at.part, lanes, words);
+    split_levels<kLevels>(words, levels);
+    for (int scale = 0; scale < kScales; ++scale) {
+      const LaneScales scales = Format::scales(at.tile, at.part, lanes, scale);
+      I32 pairs = {};
+      if constexpr (kInBytes<kLevels>) {
+        const I32 sums = level_sums<kLevels, 8 / kScales>(words + 8 / kScales * scale);
+        pairs = offset_pairs(sums, spread(Format::kZero));
+      }
+      for (int t = 0; t < kTokens; ++t) {
+        const XWords<kLevels> values(x[t], b);
+        I32 products = block_dots<kLevels, kScales>(levels, values, scale);
+        if constexpr (kInBytes<kLevels>) {
+          products = add_offset(products, pairs, offset_of<kLevels>(x[t].offsets[b]));
+        }
+        const A8Scale& of_x = x[t].scales[b];
+        F32& total = totals.of[t][lanes];
+        total += to_f32(products) * (scales.d * of_x.scale);
+        if constexpr (kHasM<Format>) total += scales.m * sum_of<kScales>(x[t], b, scale);
+      }
     }
   }
 }
 
 struct FloatX {
   const float* values;  // [K]
-  float* sums;          // [K / 32], of blocks
+  float* sums;          // [K / 32][scales of a part of a tile]
 };
 
 // The level of each row in column 4g + i of its block; words: of columns 4g..4g+3
 template <typename Format>
 inline F32 float_levels(I32 words, int i) {
-  if constexpr (Format::kNibbles) {
+  if constexpr (Format::kLevels == Levels::kNibbles) {
 #if defined(__AVX512F__)
     const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return (F32)_mm512_permutexvar_ps((__m512i)(words >> (8 * i)), table);  // lowest 4 bits
@@ -103,38 +118,41 @@ inline F32 float_levels(I32 words, int i) {
 }
 
 template <typename Format, int kTokens>
-inline void add_tile_a32(const uint8_t* tile, int64_t b, const FloatX (&x)[kTokens],
+inline void add_part_a32(const TilePart& at, int64_t b, const FloatX (&x)[kTokens],
                          TileSums<kTokens>& totals) {
-  for (int part = 0; part < kParts; ++part) {
+  constexpr int kScales = Format::kScales, kWords = 8 / kScales;
+  for (int lanes = 0; lanes < kVectors; ++lanes) {
     I32 words[8];
-    Format::plain_levels(tile, part, words);
-    F32 even[kTokens] = {}, odd[kTokens] = {};
-    for (int g = 0; g < 8; ++g) {
-      for (int i = 0; i < 4; ++i) {
-        const F32 levels = float_levels<Format>(words[g], i);
-        for (int t = 0; t < kTokens; ++t) {
-          (i % 2 ? odd : even)[t] += levels * x[t].values[32 * b + 4 * g + i];
+    Format::plain_levels(at.tile, at.part, lanes, words);
+    for (int scale = 0; scale < kScales; ++scale) {
+      F32 even[kTokens] = {}, odd[kTokens] = {};
+      for (int g = kWords * scale; g < kWords * (scale + 1); ++g) {
+        for (int i = 0; i < 4; ++i) {
+          const F32 levels = float_levels<Format>(words[g], i);
+          for (int t = 0; t < kTokens; ++t) {
+            (i % 2 ? odd : even)[t] += levels * x[t].values[32 * b + 4 * g + i];
+          }
         }
       }
-    }
-    const LaneScales scales = Format::scales(tile, part);
-    for (int t = 0; t < kTokens; ++t) {
-      F32& total = totals.of[t][part];
-      total += (even[t] + odd[t]) * scales.d;
-      if constexpr (Format::kNibbles) total += scales.m * x[t].sums[b];
+      const LaneScales scales = Format::scales(at.tile, at.part, lanes, scale);
+      for (int t = 0; t < kTokens; ++t) {
+        F32& total = totals.of[t][lanes];
+        total += (even[t] + odd[t]) * scales.d;
+        if constexpr (kHasM<Format>) total += scales.m * x[t].sums[kScales * b + scale];
+      }
     }
   }
 }
 
 template <typename Format>
-inline void add_tile_digits(const uint8_t* tile, int64_t b, const DigitsX& x,
-                            F32 (&totals)[kParts]) {
-  F32 dots[kParts];
-  digit_dots(tile + Format::kHeader, x.digits + kDigitBytes * b, dots);
-  for (int part = 0; part < kParts; ++part) {
-    const LaneScales scales = Format::scales(tile, part);
-    totals[part] += dots[part] * (scales.d * x.steps[b]);
-    totals[part] += scales.m * x.sums[b];
+inline void add_part_digits(const TilePart& at, int64_t b, const DigitsX& x,
+                            F32 (&totals)[kVectors]) {
+  F32 dots[kVectors];
+  digit_dots(Format::groups(at.tile, at.part), x.digits + kDigitBytes * b, dots);
+  for (int lanes = 0; lanes < kVectors; ++lanes) {
+    const LaneScales scales = Format::scales(at.tile, at.part, lanes, 0);
+    totals[lanes] += dots[lanes] * (scales.d * x.steps[b]);
+    totals[lanes] += scales.m * x.sums[b];
   }
 }
 
@@ -143,24 +161,24 @@ inline void store_tile_sums(const TileSums<kTokens>& totals, const Tensor& y, in
                             int64_t first, int64_t count) {
   for (int t = 0; t < kTokens; ++t) {
     float lanes[kTileRows];
-    for (int part = 0; part < kParts; ++part) store(lanes + part * kWidth, totals.of[t][part]);
+    for (int i = 0; i < kVectors; ++i) store(lanes + i * kWidth, totals.of[t][i]);
     std::memcpy(row<float>(y, token + t) + first, lanes, count * sizeof(float));
   }
 }
 
-// Calls add(tile, block, totals) for every tile of a row of tiles and stores the sums.
+// Calls add(part of a tile, block of x, totals) for a row of tiles and stores the sums.
 template <typename Format, int kTokens, typename Add>
 inline void over_tiles(const Tensor& weight, const Tensor& y, int64_t token, Range rows,
                        const Add& add) {
-  const int64_t blocks = weight.n_cols / 32;
+  const int64_t blocks = weight.n_cols / kTileColumns;
   const uint8_t* tile = tile_row(weight, rows.begin);
   for (int64_t first = rows.begin; first < rows.end; first += kTileRows) {
     TileSums<kTokens> totals = {};
-    for (int64_t b = 0; b < blocks; ++b, tile += Format::kTileBytes) {
+    for (int64_t b = 0; b < blocks; b += Format::kParts, tile += Format::kTileBytes) {
       for (int line = 0; line < Format::kTileBytes; line += 64) {
         __builtin_prefetch(tile + kPrefetchBytes + line);
       }
-      add(tile, b, totals);
+      for (int part = 0; part < Format::kParts; ++part) add({tile, part}, b + part, totals);
     }
     const int64_t left = rows.end - first;
     store_tile_sums(totals, y, token, first, left < kTileRows ? left : kTileRows);
@@ -173,16 +191,19 @@ inline void tiles_times_a8(const Tensor& x, const Tensor& weight, const Tensor& 
   A8Row values[kTokens];
   for (int t = 0; t < kTokens; ++t) values[t] = a8_row(x, token + t);
   over_tiles<Format, kTokens>(weight, y, token, rows,
-                              [&](const uint8_t* tile, int64_t b, TileSums<kTokens>& totals) {
-                                add_tile_a8<Format, kTokens>(tile, b, values, totals);
+                              [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
+                                add_part_a8<Format, kTokens>(at, b, values, totals);
                               });
 }
 
+// sums: [n / 32][kScales]
+template <int kScales>
 inline void sum_blocks(const float* x, int64_t n, float* sums) {
-  for (int64_t b = 0; b < n / 32; ++b) {
+  constexpr int kColumns = kTileColumns / kScales;
+  for (int64_t i = 0; i < n / kColumns; ++i) {
     F32 total = {};
-    for (int j = 0; j < 32; j += kWidth) total += load(x + b * 32 + j);
-    sums[b] = sum(total);
+    for (int j = 0; j < kColumns; j += kWidth) total += load(x + i * kColumns + j);
+    sums[i] = sum(total);
   }
 }
 
@@ -197,7 +218,7 @@ inline void tiles_times_digits(const Tensor& x, const Tensor& weight, const Tens
     auto* sums = reinterpret_cast<float*>(scratch + t * blocks * kDigitScratch);
     float* steps = sums + blocks;
     auto* digits = reinterpret_cast<int8_t*>(steps + blocks);
-    sum_blocks(from, x.n_cols, sums);
+    sum_blocks<1>(from, x.n_cols, sums);
     for (int64_t b = 0; b < blocks; ++b) {
       steps[b] = digit_step(from + b * 32);
       split_digits(from + b * 32, steps[b], digits + b * kDigitBytes);
@@ -205,25 +226,26 @@ inline void tiles_times_digits(const Tensor& x, const Tensor& weight, const Tens
     values[t] = {digits, steps, sums};
   }
   over_tiles<Format, kTokens>(weight, y, token, rows,
-                              [&](const uint8_t* tile, int64_t b, TileSums<kTokens>& totals) {
+                              [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
                                 for (int t = 0; t < kTokens; ++t) {
-                                  add_tile_digits<Format>(tile, b, values[t], totals.of[t]);
+                                  add_part_digits<Format>(at, b, values[t], totals.of[t]);
                                 }
                               });
 }
 
-// scratch: float [K / 32] a token
+// scratch: float [K / 32][scales] a token
 template <typename Format, int kTokens>
 inline void tiles_times_a32(const Tensor& x, const Tensor& weight, const Tensor& y, int64_t token,
                             Range rows, float* scratch) {
+  constexpr int kScales = Format::kScales;
   FloatX values[kTokens];
   for (int t = 0; t < kTokens; ++t) {
-    values[t] = {row<const float>(x, token + t), scratch + t * (x.n_cols / 32)};
-    sum_blocks(values[t].values, x.n_cols, values[t].sums);
+    values[t] = {row<const float>(x, token + t), scratch + t * kScales * (x.n_cols / 32)};
+    if constexpr (kHasM<Format>) sum_blocks<kScales>(values[t].values, x.n_cols, values[t].sums);
   }
   over_tiles<Format, kTokens>(weight, y, token, rows,
-                              [&](const uint8_t* tile, int64_t b, TileSums<kTokens>& totals) {
-                                add_tile_a32<Format, kTokens>(tile, b, values, totals);
+                              [&](const TilePart& at, int64_t b, TileSums<kTokens>& totals) {
+                                add_part_a32<Format, kTokens>(at, b, values, totals);
                               });
 }
 

@@ -11,7 +11,7 @@ namespace LLM_ISA {
 
 constexpr int kPanelVectors = 2;
 constexpr int kPanelRows = kPanelVectors * kWidth;
-constexpr int kPanelColumns = 768;                      // at most at a time: the panel stays in L2
+constexpr int kPanelColumns = 768;  // at most at a time, whole super-blocks: the panel stays in L2
 constexpr int kPanelTokensA32 = kWidth == 16 ? 12 : 6;  // two accumulators each
 // Of the panel in use, between those of the next that are asked for.
 constexpr int kColumnsPerAsk = 64;
@@ -40,20 +40,25 @@ inline void fill_lanes_from_values(const Tensor& weight, int64_t first, int64_t 
   }
 }
 
-// The same of a part of a row of tiles, where lanes are rows already.
+// The same of a row of tiles, where lanes are rows already.
 template <typename Format>
 inline void fill_lanes_from_tiles(const Tensor& weight, int64_t first, int64_t from, int64_t n,
                                   float* to) {
-  const uint8_t* tile = tile_row(weight, first) + from / 32 * Format::kTileBytes;
-  const int part = static_cast<int>(first % kTileRows) / kWidth;
-  for (int64_t k = 0; k < n; k += 32, tile += Format::kTileBytes) {
+  const uint8_t* tiles = tile_row(weight, first);
+  const int lanes = static_cast<int>(first % kTileRows) / kWidth;
+  for (int64_t k = from; k < from + n; k += kTileColumns) {
+    const TilePart at = part_at<Format>(tiles, k);
     I32 words[8];
-    Format::plain_levels(tile, part, words);
-    const LaneScales scales = Format::scales(tile, part);
+    Format::plain_levels(at.tile, at.part, lanes, words);
+    LaneScales scales[Format::kScales];
+    for (int i = 0; i < Format::kScales; ++i) {
+      scales[i] = Format::scales(at.tile, at.part, lanes, i);
+    }
     for (int g = 0; g < 8; ++g) {
+      const LaneScales& own = scales[g * Format::kScales / 8];
       for (int i = 0; i < 4; ++i, to += kPanelRows) {
-        F32 values = float_levels<Format>(words[g], i) * scales.d;
-        if constexpr (Format::kNibbles) values += scales.m;
+        F32 values = float_levels<Format>(words[g], i) * own.d;
+        if constexpr (kHasM<Format>) values += own.m;
         store(to, values);
       }
     }
@@ -146,7 +151,9 @@ inline void panel_times_a32(const float* panel, const FloatRows& x, int64_t toke
 inline void matmul_a32_by_panels(const Tensor& x, const Tensor& weight, const Tensor& y,
                                  int64_t tokens, Range rows, float* panel) {
   const int64_t pieces = (x.n_cols + kPanelColumns - 1) / kPanelColumns;
-  const int64_t piece = (x.n_cols / pieces + 31) / 32 * 32;  // whole blocks, about equal
+  const int64_t block = kFormats[static_cast<int>(weight.dtype)].block_size;
+  const int64_t unit = block < kTileColumns ? kTileColumns : block;
+  const int64_t piece = (x.n_cols / pieces + unit - 1) / unit * unit;  // whole blocks, about equal
   const int64_t groups = (tokens + kPanelTokensA32 - 1) / kPanelTokensA32;
   const FloatRows from_x = {row<float>(x, 0), x.n_cols}, to_y = {row<float>(y, 0), y.n_cols};
   for (int64_t first = rows.begin; first < rows.end; first += kPanelRows) {

@@ -18,53 +18,58 @@ constexpr int kPanelRowsA8 = kPanelParts * kWidth;
 constexpr int kPanelTokensA8 = kWidth == 16 ? 6 : 4;  // two registers each and part
 
 // 32 columns of kWidth rows
-template <bool kNibbles>
+template <typename Format>
 struct PanelBlock {
-  I32 levels[kBlockWords<kNibbles>];
-  I32 pairs;  // see offset_pairs
-  LaneScales scales;
+  I32 levels[kBlockWords<Format::kLevels>];
+  I32 pairs[Format::kScales];  // see offset_pairs
+  LaneScales scales[Format::kScales];
 };
 
 // A panel is [K / 32][kPanelParts] of them.
+constexpr size_t kMaxScales = 2;
 inline size_t panel_bytes(int64_t n) {
-  return n / 32 * kPanelParts * (17 * sizeof(I32) + sizeof(LaneScales));
+  return n / 32 * kPanelParts *
+         (16 * sizeof(I32) + kMaxScales * (sizeof(I32) + sizeof(LaneScales)));
 }
 
-// A block of a part of a tile becomes what products take. Zero points meet the sums of levels in
-// bytes, and those of 4 bits are made to count in quarters as their zero points do; where products
-// take 16 bits, widen_sums does that.
+// A part of a tile becomes what products take. Zero points meet the sums of levels in bytes, and
+// those of 4 bits are made to count in quarters as their zero points do; where products take 16
+// bits, widen_sums does that.
 template <typename Format>
-inline void fill_block(const uint8_t* tile, int part, PanelBlock<Format::kNibbles>& block) {
-  constexpr bool kNibbles = Format::kNibbles;
+inline void fill_block(const TilePart& at, int lanes, PanelBlock<Format>& block) {
+  constexpr Levels kLevels = Format::kLevels;
+  constexpr bool kNibbles = kLevels == Levels::kNibbles;
+  constexpr int kWords = 8 / Format::kScales;
   I32 words[8];
-  Format::levels(tile, part, words);
-  block.scales = Format::scales(tile, part);
-  if constexpr (kInBytes<kNibbles>) {
-    constexpr int kTimes = kNibbles ? 4 : 1;
-    const I32 sums = level_sums<kNibbles>(words) * kTimes;
-    block.pairs = offset_pairs(sums, Format::zeros(tile, part));
-    if constexpr (kNibbles) block.scales.d *= 1.0f / kTimes;
-    if constexpr (kNibbles && kHasByteDot) {
-      for (I32& word : words) word *= kTimes;
+  Format::levels(at.tile, at.part, lanes, words);
+  for (int i = 0; i < Format::kScales; ++i) {
+    block.scales[i] = Format::scales(at.tile, at.part, lanes, i);
+    if constexpr (kInBytes<kLevels>) {
+      const I32 sums = level_sums<kLevels, kWords>(words + kWords * i);
+      if constexpr (kNibbles) {
+        block.pairs[i] = offset_pairs(sums * 4, Format::zeros(at.tile, at.part, lanes));
+        block.scales[i].d *= 0.25f;
+      } else {
+        block.pairs[i] = offset_pairs(sums, spread(Format::kZero));
+      }
     }
   }
-  split_levels<kNibbles>(words, block.levels);
-}
-
-template <typename Format>
-inline void fill_part(const uint8_t* tile, int part, int64_t n,
-                      PanelBlock<Format::kNibbles>* block) {
-  for (int64_t b = 0; b < n / 32; ++b, tile += Format::kTileBytes, block += kPanelParts) {
-    fill_block<Format>(tile, part, *block);
+  if constexpr (kNibbles && kHasByteDot) {
+    for (I32& word : words) word *= 4;
   }
+  split_levels<kLevels>(words, block.levels);
 }
 
 template <typename Format>
 inline void fill_panel_a8(const Tensor& weight, int64_t first, int64_t count,
-                          PanelBlock<Format::kNibbles>* panel) {
+                          PanelBlock<Format>* panel) {
   for (int64_t r = first; r < first + count; r += kWidth, ++panel) {
-    const int part = static_cast<int>(r % kTileRows) / kWidth;
-    fill_part<Format>(tile_row(weight, r), part, weight.n_cols, panel);
+    const int lanes = static_cast<int>(r % kTileRows) / kWidth;
+    const uint8_t* tiles = tile_row(weight, r);
+    PanelBlock<Format>* block = panel;
+    for (int64_t k = 0; k < weight.n_cols; k += kTileColumns, block += kPanelParts) {
+      fill_block<Format>(part_at<Format>(tiles, k), lanes, *block);
+    }
   }
 }
 
@@ -91,14 +96,14 @@ struct PanelX {
   const int32_t* pairs;
 };
 
-template <bool kNibbles, int kTokens>
+template <Levels kLevels, int kTokens>
 class GroupX {
  public:
   GroupX(const PanelX& x, int64_t token, int64_t n) : pairs_(x.pairs + token * n / 2) {
     for (int t = 0; t < kTokens; ++t) rows_[t] = x.rows + (token + t) * x.stride;
   }
   int32_t word(int64_t block, int token, int index) const {
-    if constexpr (!kInBytes<kNibbles>) return pairs_[(block * kTokens + token) * 16 + index];
+    if constexpr (!kInBytes<kLevels>) return pairs_[(block * kTokens + token) * 16 + index];
     return of_block<int32_t>(token, kA8Block * block + 4 * index);
   }
   template <typename T>
@@ -114,47 +119,73 @@ class GroupX {
 };
 
 // pairs: int32 [tokens][K / 2]
-template <bool kNibbles>
+template <Levels kLevels>
 inline void make_pairs(const Tensor& x, int64_t tokens, int32_t* pairs) {
   const int64_t blocks = x.n_cols / kA8Block;
   in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
     for (int t = 0; t < group(); ++t) {
       const A8Row values = a8_row(x, token + t);
       for (int64_t b = 0; b < blocks; ++b) {
-        XWords<kNibbles>(values, b).write(pairs + (token * blocks + b * group() + t) * 16);
+        XWords<kLevels>(values, b).write(pairs + (token * blocks + b * group() + t) * 16);
       }
     }
   });
 }
 
-// kMinima: of the scales, m counts
-template <bool kNibbles, bool kMinima, int kTokens>
-inline void panel_times_a8(const PanelBlock<kNibbles>* block, int64_t n,
-                           const GroupX<kNibbles, kTokens>& x,
+// Of the activations of a token that meet one scale of a block; see sum_of.
+template <Levels kLevels, int kScales, int kTokens>
+inline float sum_of(const GroupX<kLevels, kTokens>& x, int token, const A8Scale& scale,
+                    const A8Offset& offset, int64_t block, int index) {
+  if constexpr (kScales == 1) return scale.sum;
+  constexpr int kHalf = kA8Block / 2;
+  int32_t total = kHalf * offset.zero;
+  for (int i = 0; i < kHalf; ++i) {
+    total += x.template of_block<int8_t>(token, kA8Block * block + kHalf * index + i);
+  }
+  return scale.scale * static_cast<float>(total);
+}
+
+// Whether sums of activations count: products in bytes know zero points from their offsets.
+template <typename Format>
+constexpr bool kMinima = kInBytes<Format::kLevels> ? Format::kHasMinimum : kHasM<Format>;
+
+template <typename Format, int kTokens>
+inline void panel_times_a8(const PanelBlock<Format>* block, int64_t n,
+                           const GroupX<Format::kLevels, kTokens>& x,
                            F32 (&result)[kTokens][kPanelParts]) {
+  constexpr Levels kLevels = Format::kLevels;
+  constexpr int kScales = Format::kScales;
   F32 totals[kTokens][kPanelParts] = {};
   for (int64_t b = 0; b < n / 32; ++b, block += kPanelParts) {
-    I32 sums[kTokens][kPanelParts] = {};
+    for (int scale = 0; scale < kScales; ++scale) {
+      I32 sums[kTokens][kPanelParts] = {};
 #pragma GCC unroll 16
-    for (int i = 0; i < kBlockWords<kNibbles>; ++i) {
-      I32 levels[kPanelParts];
-      for (int p = 0; p < kPanelParts; ++p) levels[p] = in_register(block[p].levels[i]);
-      for (int t = 0; t < kTokens; ++t) {
-        const int32_t word = x.word(b, t, i);
-        for (int p = 0; p < kPanelParts; ++p) {
-          sums[t][p] = in_register(add_products<kNibbles>(sums[t][p], levels[p], word));
+      for (int i = 0; i < kBlockWords<kLevels> / kScales; ++i) {
+        const int index = word_of<kLevels, kScales>(scale, i);
+        I32 levels[kPanelParts];
+        for (int p = 0; p < kPanelParts; ++p) levels[p] = in_register(block[p].levels[index]);
+        for (int t = 0; t < kTokens; ++t) {
+          const int32_t word = x.word(b, t, index);
+          for (int p = 0; p < kPanelParts; ++p) {
+            sums[t][p] = in_register(add_products<kLevels>(sums[t][p], levels[p], word));
+          }
         }
       }
-    }
-    const int64_t at = kept_apart(n + 8 * b), offset_at = kept_apart(n + n / 4 + 4 * b);
-    for (int t = 0; t < kTokens; ++t) {
-      const auto of_block = x.template of_block<A8Scale>(t, at);
-      const auto offset = x.template of_block<A8Offset>(t, offset_at);
-      for (int p = 0; p < kPanelParts; ++p) {
-        I32 products = widen_sums<kNibbles, 4>(sums[t][p]);
-        if constexpr (kInBytes<kNibbles>) products = add_offset(products, block[p].pairs, offset);
-        totals[t][p] += to_f32(products) * (block[p].scales.d * of_block.scale);
-        if constexpr (kMinima) totals[t][p] += block[p].scales.m * of_block.sum;
+      const int64_t at = kept_apart(n + 8 * b), offset_at = kept_apart(n + n / 4 + 4 * b);
+      for (int t = 0; t < kTokens; ++t) {
+        const auto of_block = x.template of_block<A8Scale>(t, at);
+        const auto offset = x.template of_block<A8Offset>(t, offset_at);
+        for (int p = 0; p < kPanelParts; ++p) {
+          I32 products = widen_sums<kLevels, 4>(sums[t][p]);
+          if constexpr (kInBytes<kLevels>) {
+            products = add_offset(products, block[p].pairs[scale], offset_of<kLevels>(offset));
+          }
+          totals[t][p] += to_f32(products) * (block[p].scales[scale].d * of_block.scale);
+        }
+        if constexpr (kMinima<Format>) {
+          const float sum = sum_of<kLevels, kScales>(x, t, of_block, offset, b, scale);
+          for (int p = 0; p < kPanelParts; ++p) totals[t][p] += block[p].scales[scale].m * sum;
+        }
       }
     }
   }
@@ -164,12 +195,12 @@ inline void panel_times_a8(const PanelBlock<kNibbles>* block, int64_t n,
 }
 
 // y: of the first of the panel's rows and the group's tokens; count: of rows
-template <bool kNibbles, bool kMinima, int kTokens>
-inline void panel_tile_a8(const PanelBlock<kNibbles>* panel, int64_t n,
-                          const GroupX<kNibbles, kTokens>& x, float* y, int64_t y_stride,
+template <typename Format, int kTokens>
+inline void panel_tile_a8(const PanelBlock<Format>* panel, int64_t n,
+                          const GroupX<Format::kLevels, kTokens>& x, float* y, int64_t y_stride,
                           int64_t count) {
   F32 totals[kTokens][kPanelParts];
-  panel_times_a8<kNibbles, kMinima, kTokens>(panel, n, x, totals);
+  panel_times_a8<Format, kTokens>(panel, n, x, totals);
   for (int t = 0; t < kTokens; ++t, y += y_stride) {
     if (count == kPanelRowsA8) {
       std::memcpy(y, totals[t], sizeof totals[t]);
@@ -201,15 +232,14 @@ struct PanelScratch {
 template <typename Format>
 inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Tensor& y,
                                 int64_t tokens, Range rows, const Task& task) {
-  constexpr bool kNibbles = Format::kNibbles;
-  constexpr bool kMinima = kInBytes<kNibbles> ? Format::kHasMinimum : kNibbles;
+  constexpr Levels kLevels = Format::kLevels;
   const int64_t n = x.n_cols;
   PanelScratch scratch(x, task.scratch);
-  if (!kInBytes<kNibbles> && scratch.kept != task.kept) {
-    make_pairs<kNibbles>(x, tokens, scratch.pairs);
+  if (!kInBytes<kLevels> && scratch.kept != task.kept) {
+    make_pairs<kLevels>(x, tokens, scratch.pairs);
     scratch.kept = task.kept;
   }
-  auto* panel = reinterpret_cast<PanelBlock<kNibbles>*>(scratch.panel);
+  auto* panel = reinterpret_cast<PanelBlock<Format>*>(scratch.panel);
   const PanelX values = {row<const uint8_t>(x, 0), row_bytes(x), scratch.pairs};
   const int64_t groups = (tokens + kPanelTokensA8 - 1) / kPanelTokensA8;
   const int64_t bytes = kPanelRowsA8 * row_bytes(weight.dtype, n);
@@ -219,9 +249,9 @@ inline void matmul_a8_by_panels(const Tensor& x, const Tensor& weight, const Ten
     Ahead next(tile_row(weight, first + kPanelRowsA8), 1, bytes, 0, groups);
     in_groups<kPanelTokensA8>(tokens, [&](int64_t token, auto group) {
       next.ask();
-      const GroupX<kNibbles, group()> of_group(values, token, n);
-      panel_tile_a8<kNibbles, kMinima, group()>(panel, n, of_group, row<float>(y, token) + first,
-                                                y.n_cols, count);
+      const GroupX<kLevels, group()> of_group(values, token, n);
+      panel_tile_a8<Format, group()>(panel, n, of_group, row<float>(y, token) + first, y.n_cols,
+                                     count);
     });
   }
 }

@@ -16,18 +16,22 @@ inline void dequantize_values(const uint8_t* from, int64_t n, float* to) {
 }
 
 template <typename Format>
-inline void dequantize_rows(const uint8_t* from, int64_t n, float* to) {
-  for (int64_t i = 0; i < n; i += 32, from += Format::kBytes) {
-    F32 values[32 / kWidth];
-    Format::floats(from, values);
-    for (int j = 0; j < 32 / kWidth; ++j) store(to + i + j * kWidth, values[j]);
+inline void dequantize_tiles(const uint8_t* tiles, int row, int64_t n, float* to) {
+  constexpr int kBlock = kTileColumns * Format::kParts;
+  for (int64_t i = 0; i < n; i += kBlock, tiles += Format::kTileBytes) {
+    for (int j = 0; j < kBlock; ++j) to[i + j] = Format::value(tiles, row, j);
   }
 }
 
+// A block at a time becomes the first row of a tile: few rows are read so, of tables on disk.
 template <typename Format>
-inline void dequantize_tiles(const uint8_t* tiles, int row, int64_t n, float* to) {
-  for (int64_t i = 0; i < n; i += 32, tiles += Format::kTileBytes) {
-    for (int j = 0; j < 32; ++j) to[i + j] = Format::value(tiles, row, j);
+inline void dequantize_rows(const uint8_t* from, int64_t n, float* to) {
+  typedef typename Format::Tiles Tiles;
+  constexpr int kBlock = kTileColumns * Tiles::kParts;
+  uint8_t tile[Tiles::kTileBytes];
+  for (int64_t i = 0; i < n; i += kBlock, from += Format::kBytes) {
+    Format::to_tile(from, 0, tile);
+    dequantize_tiles<Tiles>(tile, 0, kBlock, to + i);
   }
 }
 

@@ -2,30 +2,31 @@
 // the float16 (header & 0xffc0) >> 1, z is (header & 63) / 4. core/quant/blocks/int4.py defines it.
 #pragma once
 
-#include "quant/nibble_tiles.h"
+#include "quant/tiles.h"
 
 namespace llm {
 namespace LLM_ISA {
 
-struct Int4Tiles : NibbleTiles<32> {
-  static constexpr int kTileBytes = 288;
+struct Int4Tiles : NibbleTiles<Int4Tiles> {
+  static constexpr int kTileBytes = kTileRows * (2 + 32 / 2), kParts = 1;
   static constexpr bool kHasMinimum = false;
 
-  // z in quarters
-  static I32 zeros(const uint8_t* tile, int part) {
-    return (I32)widen_u16(reinterpret_cast<const uint16_t*>(tile) + part * kWidth) & 63;
+  static const uint8_t* groups(const uint8_t* tile, int) { return tile + 2 * kTileRows; }
+
+  static I32 zeros(const uint8_t* tile, int, int lanes) {
+    return (I32)widen_u16(reinterpret_cast<const uint16_t*>(tile) + lanes * kWidth) & 63;
   }
 
   // d has 6 bits and z 6, so m and every value are exact.
-  static LaneScales scales(const uint8_t* tile, int part) {
-    const F32 d = scale_of(reinterpret_cast<const uint16_t*>(tile) + part * kWidth);
-    return {d, d * (to_f32(zeros(tile, part)) * -0.25f)};
+  static LaneScales scales(const uint8_t* tile, int, int lanes, int) {
+    const F32 d = scale_of(reinterpret_cast<const uint16_t*>(tile) + lanes * kWidth);
+    return {d, d * (to_f32(zeros(tile, 0, lanes)) * -0.25f)};
   }
 
   static float value(const uint8_t* tile, int row, int column) {
     uint16_t header;
     std::memcpy(&header, tile + 2 * row, sizeof header);
-    const int level = tile_nibble(tile + kHeader, row, column);
+    const int level = tile_nibble(groups(tile, 0), row, column);
     const float d = to_float(Half{static_cast<uint16_t>((header & 0xffc0) >> 1)});
     return d * (static_cast<float>(level) - static_cast<float>(header & 63) * 0.25f);
   }

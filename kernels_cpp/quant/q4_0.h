@@ -1,40 +1,33 @@
 // Q4_0: float16 d, 16 bytes of nibbles (low ones first); value = d * (level - 8).
 #pragma once
 
-#include "quant/nibble_tiles.h"
-#include "quant/to_tile.h"
+#include "quant/tiles.h"
 
 namespace llm {
 namespace LLM_ISA {
 
-struct Q4_0Rows {
-  static constexpr int kBytes = 2 + 32 / 2;
-
-  static void floats(const uint8_t* block, F32 (&out)[32 / kWidth]) {
-    to_floats<false>(unpack_nibbles(block + 2), out);
-    const float d = half_at(block);
-    for (F32& values : out) values = (values - 8.0f) * d;
-  }
-
-  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
-    block_to_tile<1, 4>(block, row, tile);
-  }
-};
-
-// As tiles: 16 float16 d, a row each, then nibbles.
-struct Q4_0Tiles : NibbleTiles<32> {
-  static constexpr int kTileBytes = 288;
+struct Q4_0Tiles : NibbleTiles<Q4_0Tiles> {
+  static constexpr int kTileBytes = kTileRows * (2 + 32 / 2), kParts = 1;
   static constexpr bool kHasMinimum = false;
 
-  // In quarters, as of Int4
-  static I32 zeros(const uint8_t*, int) { return I32{} + 4 * 8; }
-  static LaneScales scales(const uint8_t* tile, int part) {
-    const F32 d = load(reinterpret_cast<const Half*>(tile) + part * kWidth);
+  static const uint8_t* groups(const uint8_t* tile, int) { return tile + 2 * kTileRows; }
+  static I32 zeros(const uint8_t*, int, int) { return I32{} + 4 * 8; }
+  static LaneScales scales(const uint8_t* tile, int, int lanes, int) {
+    const F32 d = load_halves(tile, lanes);
     return {d, d * -8.0f};
   }
   static float value(const uint8_t* tile, int row, int column) {
-    const int level = tile_nibble(tile + kHeader, row, column);
+    const int level = tile_nibble(groups(tile, 0), row, column);
     return half_at(tile + 2 * row) * static_cast<float>(level - 8);
+  }
+};
+
+struct Q4_0Rows {
+  typedef Q4_0Tiles Tiles;
+  static constexpr int kBytes = 2 + 32 / 2;
+
+  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
+    block_to_tile<1, 4>(block, row, tile);
   }
 };
 

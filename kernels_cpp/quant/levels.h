@@ -1,0 +1,24 @@
+// What the levels of a format are like, as integer products take them four to a word.
+#pragma once
+
+#include "base/simd.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+enum class Levels {
+  kNibbles,      // 0 to 15
+  kBytes,        // 0 to 255, or signed ones where the instruction set multiplies these
+  kSignedBytes,  // signed in every build
+};
+
+// The instruction set multiplies unsigned by signed bytes and accumulates in 32 bits (VNNI), so one
+// side of a product of signed levels and activations has 128 added.
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+constexpr bool kUnsignedBySigned = true;
+#else
+constexpr bool kUnsignedBySigned = false;
+#endif
+
+}  // namespace LLM_ISA
+}  // namespace llm
