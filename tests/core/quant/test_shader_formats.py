@@ -7,7 +7,7 @@ import pytest
 from llm_lite.core.exec.vulkan.memory import PLANES, TILE_BYTES
 from llm_lite.core.gpu.shaders import load_spirv
 from llm_lite.core.quant.blocks import tiles
-from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.registry import NATIVE_FORMATS
 from tests.paths import ROOT
 
 GLSL = ROOT / "kernels_glsl"
@@ -15,12 +15,12 @@ DECODERS = {path.stem: path.read_text() for path in (GLSL / "quant").glob("*.gls
 
 
 def test_every_format_has_a_decoder_and_nothing_else_has():
-    assert set(DECODERS) == set(FORMATS)
+    assert set(DECODERS) == set(NATIVE_FORMATS)
 
 
 def test_no_kernel_names_a_format():
     decoders = GLSL / "quant"
-    names = "|".join(FORMATS)
+    names = "|".join(NATIVE_FORMATS)
     named = re.compile(rf"#.*\b(FORMAT_\w+|{names})\b", re.IGNORECASE)
     others = [path for path in GLSL.rglob("*.glsl") if path.parent != decoders]
     for path in [*others, *GLSL.glob("*.comp")]:
@@ -28,7 +28,7 @@ def test_no_kernel_names_a_format():
         assert not [line for line in lines if named.search(line)], path
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", NATIVE_FORMATS)
 def test_a_decoder_reads_what_is_uploaded(name):
     words = int(re.search(r"#define WORDS (\d+)", DECODERS[name])[1])
     header = re.search(r"#define HEADER_BITS (\d+)", DECODERS[name])
@@ -38,7 +38,7 @@ def test_a_decoder_reads_what_is_uploaded(name):
     assert (4 * words, int(header[1]) // 8 if header else 0) == PLANES[name]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", NATIVE_FORMATS)
 @pytest.mark.parametrize("kernel", ["embed", "matvec", "matmul", "matmul_rows"])
 def test_every_kernel_of_weights_is_there(name, kernel):
     assert load_spirv(f"{kernel}.{name}")
