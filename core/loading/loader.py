@@ -24,7 +24,7 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.loading.verification import Part, verify, worth_releasing
-from llm_lite.core.loading.weights import conversion_note, converted, described
+from llm_lite.core.loading.weights import conversion_note, converted, described, of_blocks
 from llm_lite.core.memory import available_bytes, cache_memory, give_back
 from llm_lite.core.messages import (
     CacheLayerInfo,
@@ -326,6 +326,7 @@ def _model_info(
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         stored_formats=MappingProxyType(dict(formats)),
         format_notes=described(formats),
+        block_formats=of_blocks(formats),
         conversion=conversion_note(model_file),
         kept=MappingProxyType({mode: str(path) for mode, path in model_file.kept.items()}),
     )

@@ -84,6 +84,11 @@ def conversion_note(model_file: ModelFile) -> str:
     return "; ".join(parts)
 
 
+def of_blocks(formats: Iterable[str]) -> tuple[str, ...]:
+    """Those in which several weights share a scale."""
+    return tuple(name for name in formats if name in FORMATS and FORMATS[name].block_size > 1)
+
+
 def described(formats: Iterable[str]) -> Mapping[str, str]:
     """A sentence on each format."""
     return MappingProxyType({name: _description(name) for name in formats if name in FORMATS})

@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
         chunks = read_chunks(arguments.file, file.tokenizer, tested.context, arguments.chunks)
         runner = stack.enter_context(loader.started(file, tested, None))
         other = stack.enter_context(loader.started(whose, reference, None))
-        for one in (runner, other):
-            tell(one.note)
+        for note in dict.fromkeys((runner.note, other.note)):
+            tell(note)
         report = measure(runner, other, chunks, _Progress())
     if arguments.json:
         told = {k: v for k, v in asdict(report).items() if k not in _PLOTTED}
