@@ -49,10 +49,13 @@ def load(
     chosen = EngineOptions(**options)
     file = loader.open_model(None if model is None else fspath(model), lambda *_: None, warn)
     try:
-        return Model(file, chosen)
+        loaded = Model(file, chosen)
     except BaseException:
         file.close()
         raise
+    if note := loaded._runner.note:
+        warn(note)
+    return loaded
 
 
 class Model:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.quant.registry import FORMATS
+from tests.weight_blocks import random_blocks
 
 STRING, ARRAY = 8, 9
 SCALAR_CODES = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
@@ -41,6 +43,11 @@ class Tensor:
 
 
 def quantized(dtype: str, values: NDArray[np.float32]) -> Tensor:
+    """Of a format that is only read: random blocks that spread as the values do."""
+    if FORMATS[dtype].encoder is None:
+        seed = zlib.crc32(values.tobytes())
+        data = random_blocks(dtype, values.shape, seed, float(values.std()))
+        return Tensor(dtype, values.shape, data.tobytes())
     return Tensor(dtype, values.shape, FORMATS[dtype].quantize(values).tobytes())
 
 
@@ -184,6 +191,13 @@ class TinyLlama:
     rope_base: float = 10000.0
     rms_epsilon: float = 1e-5
 
+    @classmethod
+    def fitting(cls, dtype: str, **sizes: object) -> TinyLlama:
+        """As small as its blocks allow."""
+        least = FORMATS[dtype].block_size
+        wide = {"width": least, "ffn": least} if least > 32 else {}
+        return cls(**{"dtype": dtype} | wide | sizes)  # type: ignore[arg-type]
+
     @property
     def head_width(self) -> int:
         return self.head_dim or self.width // self.heads
@@ -247,8 +261,8 @@ def llama_tensors(size: TinyLlama) -> dict[str, Tensor]:
 
 
 def write_tiny_llama(path: str | Path, **sizes: object) -> Path:
-    """Write a random llama of the given sizes (see TinyLlama) and return its path."""
-    size = TinyLlama(**sizes)  # type: ignore[arg-type]
+    """Write a random llama of the given sizes (see TinyLlama.fitting) and return its path."""
+    size = TinyLlama.fitting(**{"dtype": TinyLlama.dtype} | sizes)  # type: ignore[arg-type]
     file = Path(path)
     file.write_bytes(build_gguf(llama_metadata(size), llama_tensors(size)))
     return file

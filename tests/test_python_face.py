@@ -9,6 +9,7 @@ import pytest
 import llm_lite
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.messages import ChatMessage
+from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 
 GREEDY = {"temperature": 0.0, "repetition_penalty": 1.0}
@@ -32,6 +33,15 @@ def test_logits_of_a_text_and_of_its_tokens(model):
     assert rows.shape == (len(ids), model.info.vocabulary) and rows.dtype == np.float32
     np.testing.assert_array_equal(model.logits("The capital of France is"), rows)
     assert model.detokenize([rows[-1].argmax()]) == " Paris"
+
+
+@pytest.mark.parametrize("mode", ["as-stored", "int4"])
+def test_what_is_not_multiplied_as_it_is_stored_is_told(tmp_path, mode):
+    path, said = write_tiny_llama(tmp_path / "m.gguf", dtype="mxfp4"), []
+    with llm_lite.load(path, backend="cpu", mode=mode, warn=said.append) as model:
+        assert np.isfinite(model.logits([70, 71])).all()
+    note = "15 tensors of type mxfp4 are multiplied as int8"
+    assert said == ([note] if mode == "as-stored" else [])
 
 
 def test_maps_are_probabilities(model):

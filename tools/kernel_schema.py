@@ -110,7 +110,7 @@ def struct(name: str, formats: Mapping[str, Any]) -> str:
 
 def dtype_header(table: ModuleType) -> str:
     """C++: the types of tensors, and sizes of blocks in their order."""
-    formats = table.FORMATS
+    formats = table.KERNEL_FORMATS
     names = [*(stem(name, formats) for name in formats), *map(str.upper, table.ACTIVATIONS)]
     rows = [
         f"    {{Layout::k{row.layout.capitalize()}, {row.block_size}, {row.block_bytes}, "
@@ -146,7 +146,7 @@ def dtype_header(table: ModuleType) -> str:
 
 def formats_header(table: ModuleType) -> str:
     """C++: every format's struct, its size asserted, and the choice of one by a tensor's type."""
-    formats = table.FORMATS
+    formats = table.KERNEL_FORMATS
     files = sorted({row.name for row in formats.values() if row.stored})
     structs = {name: struct(name, formats) for name in formats}
     size = {"values": "sizeof({}::Value)", "rows": "{}::kBytes", "tiles": "{}::kTileBytes"}
@@ -197,7 +197,7 @@ def formats_header(table: ModuleType) -> str:
 def variants(ops: ModuleType, table: ModuleType) -> list[str]:
     """Rows of kernels_glsl/variants.txt: those that stand there, of {format} and {integer} one for
     each such format of files, and those that an op's form says."""
-    stored = [row for row in table.FORMATS.values() if row.stored]
+    stored = [row for row in table.KERNEL_FORMATS.values() if row.stored]
     names = {
         "{format}": [row.name for row in stored],
         "{integer}": [row.name for row in stored if row.integers],
@@ -242,7 +242,7 @@ def main(folder: str) -> None:
     write(cpp / "quant" / "dtype.h", dtype_header(table))
     write(cpp / "quant" / "formats.h", formats_header(table))
     write(glsl / "variants.txt", "\n".join(variants(ops, table)) + "\n")
-    for row in table.FORMATS.values():
+    for row in table.KERNEL_FORMATS.values():
         if row.stored:
             write(glsl / row.name / "format.glsl", format_include(row))
 

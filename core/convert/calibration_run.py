@@ -22,7 +22,7 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
-from llm_lite.core.quant.modes import AS_STORED, convert
+from llm_lite.core.quant.modes import AS_STORED, convert, convert_table
 from llm_lite.core.quant.tensor import files_of, find_non_finite, not_finite
 
 Progress = Callable[[str, float], None]
@@ -87,8 +87,9 @@ def _check_finite(model: ModelFile) -> None:
 
 def _executor(model: ModelFile, context: int, threads: int) -> CpuExecutor:
     """Takes a chunk in one step, since adding to the moments takes as long for few tokens."""
+    on_disk = model.model.on_disk
     weights = {
-        name: tensor if name in model.model.on_disk else convert(tensor, AS_STORED)
+        name: convert_table(tensor) if name in on_disk else convert(tensor, AS_STORED)
         for name, tensor in model.file.tensors.items()
     }
     options = BuildOptions(

@@ -71,6 +71,7 @@ class ModelHost:
         self.runner: loader.Runner | None = None
         self.options = EngineOptions()
         self._verification = Verification()
+        self._noted = ""  # of the model's formats, in the log
         self._emit = emit
         self._log = log
         self._cancelled = cancelled
@@ -104,6 +105,7 @@ class ModelHost:
         if not self._install(file, runner, command.options):
             return False
         seconds = time.perf_counter() - started
+        self._noted = ""
         self._log_executor(runner)
         self._emit(ModelLoaded(runner.model_info, runner.executor_info, seconds))
         self._log("info", f"{runner.model_info.name} is ready after {seconds:.2f} s")
@@ -325,6 +327,9 @@ class ModelHost:
         self._log(level, f"inference runs on {info.backend}: {info.device}{because}")
         if runner.attention.note:
             self._log("info", runner.attention.note)
+        if runner.note and runner.note != self._noted:
+            self._noted = runner.note
+            self._log("info", runner.note)
 
 
 def _fallback(error: DeviceError) -> backends.ExecutorChoice:

@@ -20,11 +20,11 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.kv_cache.prefix_pool import PrefixPool
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.background import BackgroundWork
-from llm_lite.core.loading.kept_variants import open_weights
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.loading.verification import Part, variant_parts, verify, worth_releasing
+from llm_lite.core.loading.verification import Part, verify, worth_releasing
+from llm_lite.core.loading.weights import conversion_note, converted, described, of_blocks
 from llm_lite.core.memory import available_bytes, cache_memory, give_back
 from llm_lite.core.messages import (
     CacheLayerInfo,
@@ -38,7 +38,7 @@ from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_bytes, cache_layers
 from llm_lite.core.plan.plan import Program, tensor_row_bytes
-from llm_lite.core.quant.modes import MODES, common_room, convert, mode_bytes, promoted
+from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData, files_of
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.sandbox.process import sandbox
@@ -65,6 +65,12 @@ class Runner:
     model_info: ModelInfo
     executor_info: ExecutorInfo
     unchecked: tuple[Part, ...] = ()  # what of a kept variant is in use
+
+    @property
+    def note(self) -> str:
+        """A sentence on weights that are not multiplied as they are stored, though they were asked
+        for so; "" where there are none."""
+        return self.model_info.conversion if self.executor_info.mode == AS_STORED else ""
 
     def close(self) -> None:
         """The executor and a device opened for it; the model file stays open."""
@@ -149,7 +155,7 @@ def start(
             every_output=every_output,
         )
         _check_memory(model_file, choice, options, build)
-        weights, unchecked = _convert(model_file, options.mode, progress)
+        weights, unchecked = converted(model_file, options.mode, progress)
         # The plan names the formats of the weights as they are now, not as the file has them.
         model = read_model(model_file.file.metadata, weights, model_file.path)
         model_file.text.raise_failure()
@@ -279,34 +285,6 @@ def _available(choice: backends.ExecutorChoice) -> int | None:
     return info.memory_bytes if own or free is None else min(info.memory_bytes, free)
 
 
-def _convert(
-    model_file: ModelFile, mode: str, progress: Progress
-) -> tuple[dict[str, TensorData], tuple[Part, ...]]:
-    """The weights in a mode, and what of a kept variant they are; what stays on disk stays as it
-    is."""
-    tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
-    kept_at = {str(known): path for known, path in model_file.kept.items()}.get(mode)
-    if kept_at is not None:
-        progress("mapping the variant on disk", 0.35)
-        variant = open_weights(kept_at, model_file, mode)
-        parts = variant_parts(variant)
-        used = tuple(part for part in parts if part.tensor and part.name not in on_disk)
-        mapped = variant.tensors
-        return {n: tensors[n] if n in on_disk else mapped[n] for n in tensors}, used
-    total = sum(t.nbytes for t in tensors.values()) or 1
-    done = 0
-    weights = {}
-    converted = [tensor for name, tensor in tensors.items() if name not in on_disk]
-    finer = promoted(tensors.values(), mode)
-    room = common_room(converted, mode, finer)
-    for tensor in tensors.values():
-        progress("preparing the weights", 0.35 + 0.25 * done / total)
-        kept = tensor.name in on_disk
-        weights[tensor.name] = tensor if kept else convert(tensor, mode, room, finer)
-        done += tensor.nbytes
-    return weights, ()
-
-
 def _warn_of_bad_weights(
     file: ModelSource, on_disk: frozenset[str], progress: Progress, warn: Warn
 ) -> None:
@@ -347,6 +325,9 @@ def _model_info(
         has_chat_template=model_file.template.origin == "model",
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         stored_formats=MappingProxyType(dict(formats)),
+        format_notes=described(formats),
+        block_formats=of_blocks(formats),
+        conversion=conversion_note(model_file),
         kept=MappingProxyType({mode: str(path) for mode, path in model_file.kept.items()}),
     )
 

@@ -89,6 +89,11 @@ class ModelInfo:
     stored_formats: Mapping[str, int] = field(  # format -> bytes, as in the file
         default_factory=lambda: MappingProxyType({})
     )
+    format_notes: Mapping[str, str] = field(  # format -> a sentence on its blocks
+        default_factory=lambda: MappingProxyType({})
+    )
+    block_formats: tuple[str, ...] = ()  # of the file's, those in which weights share scales
+    conversion: str = ""  # a sentence on what is not multiplied as it is stored
     cache: CacheLayout = CacheLayout()
     kept: Mapping[str, str] = field(  # weight mode -> directory of a variant kept on disk
         default_factory=lambda: MappingProxyType({})

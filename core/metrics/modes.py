@@ -16,7 +16,7 @@ from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.memory import available_bytes, give_back
 from llm_lite.core.messages import EngineOptions, Mode, ModeSpeed
 from llm_lite.core.metrics.bench import bench
-from llm_lite.core.quant.modes import mode_bytes
+from llm_lite.core.quant.modes import made_bytes, mode_bytes, target_dtype
 
 if TYPE_CHECKING:
     from llm_lite.core.gpu.device import Device
@@ -93,10 +93,12 @@ def recommend(rows: Sequence[ModeSpeed]) -> tuple[int, str]:
 
 
 def _fits(file: ModelFile, mode: Mode) -> bool:
-    if mode == "as-stored":
-        return True
-    free = available_bytes()
-    return free is None or mode_bytes(file.file.tensors.values(), mode) <= _MEMORY_SHARE * free
+    tensors, free = file.file.tensors.values(), available_bytes()
+    if mode == "as-stored":  # the rest is mapped
+        needed = sum(made_bytes(tensor, target_dtype(tensor, mode)) for tensor in tensors)
+    else:
+        needed = mode_bytes(tensors, mode)
+    return free is None or needed <= _MEMORY_SHARE * free
 
 
 def _watched(progress: Progress, mode: str, number: int) -> Progress:

@@ -1,8 +1,9 @@
 """The weight formats, a row each: what C++, GLSL and Python must agree on.
 
-`core/quant/blocks/<name>.py` turns values into blocks and back, `kernels_cpp/quant/<name>.h` and
-`kernels_glsl/quant/<name>.glsl` decode them; from these rows the build generates what else C++ and
-GLSL need (tools/kernel_schema.py), so this module imports nothing but the standard library.
+A module of `core/quant/blocks/` turns values into blocks and back, `kernels_cpp/quant/<name>.h` and
+`kernels_glsl/quant/<name>.glsl` decode those that kernels multiply; from these rows the build
+generates what else C++ and GLSL need (tools/kernel_schema.py), so this module imports nothing but
+the standard library.
 
 Sizes and type numbers of GGUF's formats: ggml.h and ggml-common.h of
 https://github.com/ggml-org/ggml
@@ -35,12 +36,23 @@ class Format:
     block_size: int  # values
     block_bytes: int  # of a tile: a row's share
     ggml_type: int | None = None  # None: not a format of GGUF files
-    tiles: str = ""  # of rows: the format of tiles with the same values
+    tiles: str = ""  # of rows: the format of tiles with the same values; none: no kernel has it
     integers: bool = False  # whether int8 activations can be multiplied with its levels
     # Of rows on a GPU, bytes of a block: its levels, and what scales them. Values have levels
     # alone, tiles lie as they are.
     planes: tuple[int, int] = (0, 0)
     stored: bool = True  # in files; a twin of rows in tiles is in memory alone
+    family: str = ""  # the folder of its module in blocks/
+
+    @property
+    def native(self) -> bool:
+        """Whether kernels multiply it as it is; others become int8 when they are loaded."""
+        return self.layout != "rows" or bool(self.tiles)
+
+    @property
+    def codec(self) -> str:
+        """Its module in blocks/."""
+        return f"{self.family}.{self.name}" if self.family else self.name
 
     @property
     def tile_rows(self) -> int:
@@ -66,6 +78,10 @@ def _tiles(name: str, block_bytes: int, *, stored: bool = True) -> Format:
     return Format(name, "tiles", COLUMNS, block_bytes, integers=True, stored=stored)
 
 
+def _read_only(name: str, block_size: int, block_bytes: int, ggml_type: int, family: str) -> Format:
+    return Format(name, "rows", block_size, block_bytes, ggml_type, family=family)
+
+
 _TABLE = (
     _values("f32", 4, 0),
     _values("f16", 2, 1),
@@ -75,6 +91,27 @@ _TABLE = (
     _values("bf16", 2, 30),
     _tiles("int4", 18),
     _tiles("int8", 34),
+    _read_only("q5_0", 32, 22, 6, ""),
+    _read_only("q5_1", 32, 24, 7, ""),
+    _read_only("q2_k", 256, 84, 10, "k_quants"),
+    _read_only("q3_k", 256, 110, 11, "k_quants"),
+    _read_only("q4_k", 256, 144, 12, "k_quants"),
+    _read_only("q5_k", 256, 176, 13, "k_quants"),
+    _read_only("q6_k", 256, 210, 14, "k_quants"),
+    _read_only("iq4_nl", 32, 18, 20, "code_tables"),
+    _read_only("iq4_xs", 256, 136, 23, "code_tables"),
+    _read_only("mxfp4", 32, 17, 39, "code_tables"),
+    _read_only("iq2_xxs", 256, 66, 16, "codebooks"),
+    _read_only("iq2_xs", 256, 74, 17, "codebooks"),
+    _read_only("iq3_xxs", 256, 98, 18, "codebooks"),
+    _read_only("iq1_s", 256, 50, 19, "codebooks"),
+    _read_only("iq3_s", 256, 110, 21, "codebooks"),
+    _read_only("iq2_s", 256, 82, 22, "codebooks"),
+    _read_only("iq1_m", 256, 56, 29, "codebooks"),
+    _read_only("tq1_0", 256, 54, 34, "ternary"),
+    _read_only("tq2_0", 256, 66, 35, "ternary"),
+    _read_only("nvfp4", 64, 36, 40, "code_tables"),
+    _read_only("q1_0", 128, 18, 41, "ternary"),
     _tiles("q4_0_tiles", 18, stored=False),
     _tiles("q4_1_tiles", 20, stored=False),
 )
@@ -82,3 +119,6 @@ _TABLE = (
 ACTIVATIONS = ("a8", "i8")  # types of scratch and of caches, which no weight has (plan.row_bytes)
 
 FORMATS: Mapping[str, Format] = MappingProxyType({row.name: row for row in _TABLE})
+KERNEL_FORMATS: Mapping[str, Format] = MappingProxyType(
+    {name: row for name, row in FORMATS.items() if row.native}
+)

@@ -20,6 +20,8 @@ _FORMAT_OF_MODE = {"fp32": "f32", "fp16": "f16", "int8": "int8", "int4": "int4"}
 # Of a table single rows are read: its blocks lie row by row, not in tiles of rows.
 _FORMAT_OF_TABLE = {**_FORMAT_OF_MODE, "int8": "q8_0", "int4": "q4_1"}
 MODES = (AS_STORED, *_FORMAT_OF_MODE)
+# What a tensor becomes as it is stored, where kernels do not read its format.
+_INSTEAD, _INSTEAD_OF_TABLE = "int8", "q8_0"
 _ALIGNMENT = 64  # bytes, a cache line
 _CHUNK_VALUES = 1 << 21  # 8 MiB of float32 at a time
 _CHUNK_ROWS = 16  # a multiple of the rows of a tile
@@ -54,11 +56,17 @@ def table_dtype(tensor: TensorData, mode: str) -> str:
     return dtype if _fills_blocks(tensor, dtype) else "f16"
 
 
+def loaded_table_dtype(tensor: TensorData) -> str:
+    """The format of a weight of which rows are read where they lie, in every mode."""
+    return tensor.dtype if tensor.format.native else _INSTEAD_OF_TABLE
+
+
 def target_dtype(tensor: TensorData, mode: str, promoted: frozenset[str] = NONE_RAISED) -> str:
     """The format a tensor has in a mode, of which the model's `promoted` are known.
 
     Vectors (norms, biases) are float32 in every mode, which is exact. Rows that do not fill whole
-    blocks stay float16. Raises RequestError for an unknown mode.
+    blocks stay float16. As stored, formats that are not native become int8. Raises RequestError
+    for an unknown mode.
     """
     if mode not in MODES:
         raise RequestError(f"unknown weight mode {mode!r}, expected one of {', '.join(MODES)}")
@@ -66,7 +74,8 @@ def target_dtype(tensor: TensorData, mode: str, promoted: frozenset[str] = NONE_
         return "f32"
     if tensor.name in promoted:
         return "int8"
-    dtype = _FORMAT_OF_MODE.get(mode, tensor.dtype)
+    as_stored = tensor.dtype if tensor.format.native else _INSTEAD
+    dtype = _FORMAT_OF_MODE.get(mode, as_stored)
     return dtype if _fills_blocks(tensor, dtype) else "f16"
 
 
@@ -78,10 +87,14 @@ def _own_room(nbytes: int) -> NDArray[np.uint8]:
 
 
 def common_room(
-    tensors: Iterable[TensorData], mode: str, promoted: frozenset[str] = NONE_RAISED
+    tensors: Iterable[TensorData],
+    mode: str,
+    promoted: frozenset[str] = NONE_RAISED,
+    tables: Iterable[TensorData] = (),
 ) -> Room:
-    """For all that `convert` will change."""
-    return room_for([_converted_bytes(tensor, mode, promoted) for tensor in tensors])
+    """For all that `convert` and `convert_table` will change."""
+    matrices = [made_bytes(tensor, target_dtype(tensor, mode, promoted)) for tensor in tensors]
+    return room_for([*matrices, *(made_bytes(t, loaded_table_dtype(t)) for t in tables)])
 
 
 def room_for(sizes: Iterable[int]) -> Room:
@@ -115,10 +128,13 @@ def _pages(nbytes: int) -> NDArray[np.uint8]:
     return np.frombuffer(pages, np.uint8)
 
 
-def _converted_bytes(tensor: TensorData, mode: str, promoted: frozenset[str]) -> int:
-    dtype = target_dtype(tensor, mode, promoted)
-    shape = (math.prod(tensor.shape[:-1]), tensor.shape[-1])
-    return 0 if dtype == tensor.dtype else FORMATS[dtype].nbytes(shape)
+def made_bytes(tensor: TensorData, dtype: str) -> int:
+    """Of a tensor in another format; 0 where that is its own."""
+    return 0 if dtype == tensor.dtype else _matrix_bytes(tensor, dtype)
+
+
+def _matrix_bytes(tensor: TensorData, dtype: str) -> int:
+    return FORMATS[dtype].nbytes((math.prod(tensor.shape[:-1]), tensor.shape[-1]))
 
 
 def _aligned(nbytes: int) -> int:
@@ -129,10 +145,7 @@ def mode_bytes(tensors: Iterable[TensorData], mode: str) -> int:
     """Bytes that the tensors take in a mode, without converting them."""
     found = tuple(tensors)
     names = promoted(found, mode)
-    return sum(
-        FORMATS[target_dtype(t, mode, names)].nbytes((math.prod(t.shape[:-1]), t.shape[-1]))
-        for t in found
-    )
+    return sum(_matrix_bytes(t, target_dtype(t, mode, names)) for t in found)
 
 
 def convert(
@@ -143,15 +156,23 @@ def convert(
 ) -> TensorData:
     """The tensor in the format of a mode, in `room`; itself where nothing changes.
 
-    Works through the tensor in pieces, so that beside the result only a few MiB are in use.
     Raises RequestError for an unknown mode, UnsupportedError for values that overflow float16.
     """
-    dtype = target_dtype(tensor, mode, promoted)
+    return _in_format(tensor, target_dtype(tensor, mode, promoted), room)
+
+
+def convert_table(tensor: TensorData, room: Room = _own_room) -> TensorData:
+    """A weight of which rows are read, in a format that kernels read; itself where that is its
+    own. Raises UnsupportedError for values that overflow float16."""
+    return _in_format(tensor, loaded_table_dtype(tensor), room)
+
+
+def _in_format(tensor: TensorData, dtype: str, room: Room) -> TensorData:
+    """Works through the tensor in pieces, so that beside the result only a few MiB are in use."""
     if dtype == tensor.dtype:
         return tensor
-    target = FORMATS[dtype]
-    columns = tensor.shape[-1]
-    data = room(_converted_bytes(tensor, mode, promoted))
+    target, columns = FORMATS[dtype], tensor.shape[-1]
+    data = room(made_bytes(tensor, dtype))
     end = 0
     for decoded in pieces(tensor):
         begin, end = end, end + target.nbytes((len(decoded), columns))
@@ -182,6 +203,7 @@ def encode(
     if target.non_finite(encoded) and np.isfinite(values).all():
         raise UnsupportedError(
             f"tensor {tensor.name!r} reaches {np.abs(values).max():.3g}, "
-            f"beyond what {target.name} can hold; choose mode fp32 or {AS_STORED}"
+            f"beyond what {target.name} can hold; choose mode fp32"
+            + (f" or {AS_STORED}" if tensor.format.native else "")
         )
     return encoded

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from llm_lite.cli.main import main
+from tests.make_gguf import write_tiny_llama
 
 
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
@@ -23,6 +24,24 @@ def test_bench(tiny_llama, capsys, backend):
     assert report["read_gb_s_measured"] > 0
     assert main([*words, *sizes]) == 0
     assert "tok/s" in capsys.readouterr().out
+
+
+NOTE = "llm-lite: 15 tensors of type q5_1 are multiplied as int8"
+
+
+@pytest.mark.parametrize("mode", ["as-stored", "int8"])
+@pytest.mark.parametrize("command", ["bench", "logits", "attention", "perplexity"])
+def test_what_is_not_multiplied_as_it_is_stored_is_told(tmp_path, capsys, command, mode):
+    model = str(write_tiny_llama(tmp_path / "m.gguf", dtype="q5_1"))
+    (tmp_path / "text.txt").write_text("on the sea " * 30)
+    words = {
+        "bench": ["--repeat", "1", "--prompt-tokens", "4", "--new-tokens", "2"],
+        "logits": ["--tokens", "70,71", "--out", str(tmp_path / "x.npy")],
+        "attention": ["--tokens", "70,71", "--out", str(tmp_path / "x.npz")],
+        "perplexity": ["--file", str(tmp_path / "text.txt"), "--ctx", "16", "--chunks", "1"],
+    }[command]
+    assert main([command, model, "--backend", "cpu", "--mode", mode, *words]) == 0
+    assert capsys.readouterr().err.count(NOTE) == (mode == "as-stored")
 
 
 def test_doctor_measures_modes(tiny_llama, capsys):

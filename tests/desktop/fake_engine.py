@@ -81,7 +81,9 @@ MODEL = ModelInfo(
     width=576,
     feed_forward=1536,
     has_chat_template=True,
-    stored_formats=MappingProxyType({"Q4_1": 66_355_200, "Q8_0": 30_081_024, "F32": 140_544}),
+    stored_formats=MappingProxyType({"q4_1": 66_355_200, "q8_0": 30_081_024, "f32": 140_544}),
+    format_notes=MappingProxyType({"q4_1": "Blocks of 32 weights in 20 bytes: 5 bits a weight."}),
+    block_formats=("q4_1", "q8_0"),
     cache=LAYOUT,
     mode_bytes=MappingProxyType(
         {

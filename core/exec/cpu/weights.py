@@ -15,11 +15,11 @@ from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.files.mapping import let_go
-from llm_lite.core.quant.formats import ACTIVATIONS, FORMATS
+from llm_lite.core.quant.formats import ACTIVATIONS, FORMATS, KERNEL_FORMATS
 from llm_lite.core.quant.modes import Room, room_for
 from llm_lite.core.quant.tensor import TensorData
 
-DTYPES = (*FORMATS, *ACTIVATIONS)  # as the enum that is generated
+DTYPES = (*KERNEL_FORMATS, *ACTIVATIONS)  # as the enum that is generated
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 
 
@@ -38,8 +38,10 @@ _laid_out: WeakValueDictionary[tuple[int, str, tuple[int, ...]], CpuWeight] = We
 def readable(weight: TensorData) -> CpuWeight:
     """The weight, checked for its size; copied only if it lies where values may not.
 
-    ValueError for another size than its shape takes.
+    ValueError for a format that the kernels do not know, or another size than its shape takes.
     """
+    if not weight.format.native:
+        raise ValueError(f"weight {weight.name}: the kernels do not know {weight.dtype}")
     expected = weight.format.nbytes(weight.shape)
     if weight.nbytes != expected or weight.shape[-1] % weight.format.block_size:
         raise ValueError(

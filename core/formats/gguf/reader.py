@@ -31,6 +31,17 @@ _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _MAX_DIMENSIONS = 4
 _DEFAULT_ALIGNMENT = 32
+# Types that GGUF numbers and that are no weights, or none any more.
+_OF_ACTIVATIONS = "which is of activations and never of a file's weights"
+_NO_WEIGHTS = "which is not of weights"
+_REMOVED = "which was withdrawn from GGUF"
+_NOT_READ = {
+    **dict.fromkeys(("q8_1", "q8_k"), _OF_ACTIVATIONS),
+    **dict.fromkeys(("i8", "i16", "i32", "i64", "f64"), _NO_WEIGHTS),
+    **dict.fromkeys(("q4_2", "q4_3", "q4_0_4_4", "q4_0_4_8", "q4_0_8_8"), _REMOVED),
+    **dict.fromkeys(("iq4_nl_4_4", "iq4_nl_4_8", "iq4_nl_8_8"), _REMOVED),
+    "q2_0": "of which there are two layouts",
+}
 _MIN_PAIR_BYTES = 8 + 4 + 1  # length of a key, type, the shortest value
 _MIN_INFO_BYTES = 8 + 4 + 8 + 4 + 8  # length of a name, n_dims, one dimension, type, offset
 
@@ -147,13 +158,14 @@ def _read_shape(reader: HeaderReader, what: str) -> tuple[int, ...]:
 
 
 def _format_name(reader: HeaderReader, what: str, ggml_type: int) -> str:
-    name = GGML_TYPES.get(ggml_type)
+    name, known = GGML_TYPES.get(ggml_type), ", ".join(GGUF_FORMATS)
     if name is None:
-        reader.fail(f"{what} has unknown block type {ggml_type}")
+        reader.fail(f"{what} has unknown block type {ggml_type}, expected one of {known}")
     if name not in GGUF_FORMATS:
+        why = _NOT_READ.get(name, "which is not supported")
         raise UnsupportedError(
-            f"{reader.path}: {what} has block type {name} ({ggml_type}), which is not supported; "
-            f"expected one of {', '.join(GGUF_FORMATS)}"
+            f"{reader.path}: {what} has block type {name} ({ggml_type}), {why}; "
+            f"expected one of {known}"
         )
     return name
 

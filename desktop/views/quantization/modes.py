@@ -161,7 +161,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
     if imgui.is_item_hovered() or wanted:
         fill = "accent_soft" if wanted else "hover"
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
-    tip(ui, f"{ABOUT[mode]}\n{_disk(model, mode)}\n{LIVE}")
+    tip(ui, f"{about(model, mode)}\n{place(model, mode)}\n{LIVE}")
     small = ui.theme.size("small")
     y = round(at.y + (height - ui.theme.text) / 2)
     below = round(at.y + (height - small) / 2)
@@ -204,7 +204,17 @@ def _recommended(state: AppState) -> ModeSpeed | None:
     return speeds.rows[speeds.recommended] if speeds else None
 
 
-def _disk(model: ModelInfo, mode: Mode) -> str:
+def about(model: ModelInfo, mode: Mode) -> str:
+    """What a mode is, for this model."""
+    if mode == "as-stored" and model.conversion:
+        return f"The file's own blocks, but {model.conversion}."
+    return ABOUT[mode]
+
+
+def place(model: ModelInfo, mode: Mode) -> str:
+    """Where the weights of a mode lie."""
+    if mode == "as-stored" and model.conversion:
+        return "On disk: mapped from the file, but what is converted is made in memory."
     if mode == "as-stored":
         return "On disk: mapped from the file, without copying."
     if mode in model.kept:

@@ -23,7 +23,6 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, primary_button, text, tip, wrapped
 
 TICKS = 12  # below a plot, at most
-FLOATS = frozenset({"F32", "F16", "BF16", "F64"})
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 ABOUT = (
     "The text is cut into chunks of 512 tokens; those of the second half of each are scored, as "
@@ -66,11 +65,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def born(model: ModelInfo | None) -> str:
     """A warning where the file's own weights are in blocks; "" where they are floats."""
-    stored = model.stored_formats if model else {}
-    blocks = [name for name in stored if name not in FLOATS]
-    if not blocks:
+    if model is None or not model.block_formats:
         return ""
-    names = " and ".join(sorted(blocks))
+    names = " and ".join(name.upper() for name in sorted(model.block_formats))
     return (
         f"This file was quantized before ({names}): these numbers say what is lost beyond that. A "
         "format whose blocks lie like the file's looks better here than on weights as trained."

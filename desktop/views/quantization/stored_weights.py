@@ -7,20 +7,12 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import ModelInfo
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import heading, tip
+from llm_lite.desktop.widgets.widgets import heading, tip, wrapped
 
 NOTE = (
     "Quantization stores several weights in a small block that shares one scale. Fewer bits "
     "mean fewer bytes to read for every token, and a little less exactness."
 )
-FORMATS = {
-    "F32": "32-bit floating point, 4 bytes a weight.",
-    "F16": "16-bit floating point, 2 bytes a weight.",
-    "BF16": "16-bit floating point with the range of 32-bit, 2 bytes a weight.",
-    "Q8_0": "Blocks of 32 weights: 8 bits each and a 16-bit scale. 8.5 bits a weight.",
-    "Q4_0": "Blocks of 32 weights: 4 bits each and a 16-bit scale. 4.5 bits a weight.",
-    "Q4_1": "Blocks of 32 weights: 4 bits each, a scale and an offset. 5 bits a weight.",
-}
 
 
 def draw_stored(ui: Ui, model: ModelInfo) -> None:
@@ -30,7 +22,10 @@ def draw_stored(ui: Ui, model: ModelInfo) -> None:
     total = sum(model.stored_formats.values())
     if total:
         _draw_bar(ui, formats, total)
-        _draw_table(ui, formats, total)
+        _draw_table(ui, model, formats, total)
+    if model.conversion:
+        wrapped(ui, f"As stored, {model.conversion}.")
+        ui.mark("quantization.conversion")
 
 
 def _draw_bar(ui: Ui, formats: list[tuple[str, int]], total: int) -> None:
@@ -47,7 +42,7 @@ def _draw_bar(ui: Ui, formats: list[tuple[str, int]], total: int) -> None:
     ui.mark("quantization.bar")
 
 
-def _draw_table(ui: Ui, formats: list[tuple[str, int]], total: int) -> None:
+def _draw_table(ui: Ui, model: ModelInfo, formats: list[tuple[str, int]], total: int) -> None:
     if not imgui.begin_table("formats", 4, imgui.TableFlags_.sizing_stretch_prop):
         return
     small = ui.theme.size("small")
@@ -64,5 +59,5 @@ def _draw_table(ui: Ui, formats: list[tuple[str, int]], total: int) -> None:
             for words in (name.upper(), size(count), f"{count / total:.1%}"):
                 imgui.table_next_column()
                 imgui.text_unformatted(words)
-                tip(ui, FORMATS.get(name.upper(), ""))
+                tip(ui, model.format_notes.get(name, ""))
     imgui.end_table()

@@ -11,7 +11,7 @@ import numpy as np
 
 from llm_lite.cli.main import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields, read_tokens
-from llm_lite.cli.terminal.output import show_json, warn
+from llm_lite.cli.terminal.output import show_json, tell, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         runner = loader.start(file, options, None, lambda *_: None)
         try:
+            tell(runner.note)
             started = time.perf_counter()
             probs = text_maps(runner.attention, runner.session, tokens, layers, heads)
             seconds = time.perf_counter() - started

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from llm_lite.cli.main import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields
-from llm_lite.cli.terminal.output import say, show, show_json, warn
+from llm_lite.cli.terminal.output import say, show, show_json, tell, warn
 from llm_lite.core.loading import loader
 from llm_lite.core.metrics.bench import TURN_TOKENS, bench
 
@@ -19,6 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         runner = loader.start(file, engine_options(arguments), None, lambda *_: None)
         try:
+            tell(runner.note)
             result = bench(
                 runner,
                 prompt_tokens=arguments.prompt_tokens,

@@ -9,7 +9,7 @@ import numpy as np
 
 from llm_lite.cli.main import engine_options
 from llm_lite.cli.terminal.inputs import executor_fields, read_tokens
-from llm_lite.cli.terminal.output import show_json, warn
+from llm_lite.cli.terminal.output import show_json, tell, warn
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.loading import loader
 
@@ -23,6 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
             file, engine_options(arguments), None, lambda *_: None, every_output=True
         )
         try:
+            tell(runner.note)
             started = time.perf_counter()
             logits = runner.session.logits(tokens)
             seconds = time.perf_counter() - started

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 
 from llm_lite.cli.main import engine_options
-from llm_lite.cli.terminal.output import overwrite, show, show_json, warn
+from llm_lite.cli.terminal.output import overwrite, show, show_json, tell, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
@@ -38,6 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
         chunks = read_chunks(arguments.file, file.tokenizer, tested.context, arguments.chunks)
         runner = stack.enter_context(loader.started(file, tested, None))
         other = stack.enter_context(loader.started(whose, reference, None))
+        for note in dict.fromkeys((runner.note, other.note)):
+            tell(note)
         report = measure(runner, other, chunks, _Progress())
     if arguments.json:
         told = {k: v for k, v in asdict(report).items() if k not in _PLOTTED}

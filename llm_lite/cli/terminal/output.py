@@ -59,6 +59,12 @@ def warn(text: str) -> None:
     say(f"llm-lite: {text}")
 
 
+def tell(note: str) -> None:
+    """As `warn`; nothing where there is nothing to say."""
+    if note:
+        warn(note)
+
+
 def prompt(text: str) -> None:
     """What stands before the line that is typed."""
     finish()

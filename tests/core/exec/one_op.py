@@ -22,7 +22,7 @@ TOKENS = (1, 2, 3, 5, 17)
 CONTEXT = 200
 VOCABULARY = 40
 FLOATS, BLOCKS, TILES = (
-    tuple(name for name, form in FORMATS.items() if form.layout == layout)
+    tuple(name for name, form in FORMATS.items() if form.layout == layout and form.native)
     for layout in ("values", "rows", "tiles")
 )
 ISAS = available_isas()  # builds of the kernels

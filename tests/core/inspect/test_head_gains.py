@@ -75,7 +75,7 @@ def without_head(tensors, layer, head, heads):
 def logits_without(runner, weight, prompt, monkeypatch, device):
     """What a model with this weight in its place says."""
     file = runner.model_file
-    convert = loader._convert
+    convert = loader.converted
 
     def replaced(tensors, mode, progress):
         weights, parts = convert(tensors, mode, progress)
@@ -83,7 +83,7 @@ def logits_without(runner, weight, prompt, monkeypatch, device):
 
     options = exact(runner.choice.backend)
     with monkeypatch.context() as patch:
-        patch.setattr(loader, "_convert", replaced)
+        patch.setattr(loader, "converted", replaced)
         other = loader.start(file, options, device, lambda *_: None)
     try:
         return other.session.prefill(prompt)

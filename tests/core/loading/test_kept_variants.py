@@ -124,7 +124,7 @@ def test_the_weights_lie_in_the_file(client, tiny_llama, tmp_path):
     keep(client, tiny_llama, "int8")
     file = opened(tiny_llama, tmp_path / "kept")
     stages = []
-    weights, _ = loader._convert(file, "int8", lambda stage, fraction: stages.append(stage))
+    weights, _ = loader.converted(file, "int8", lambda stage, fraction: stages.append(stage))
     assert stages == ["mapping the variant on disk"]
     for weight in weights.values():
         assert not weight.data.flags.owndata and not weight.data.flags.writeable
@@ -174,7 +174,7 @@ def test_nowhere_to_keep_it_is_a_sentence(tiny_llama, tmp_path):
 def test_values_are_those_of_memory(tiny_llama, tmp_path, client):
     keep(client, tiny_llama)
     mapped = opened(tiny_llama, tmp_path / "kept")
-    made, _ = loader._convert(opened(tiny_llama), "int4", lambda *_: None)
-    for name, weight in loader._convert(mapped, "int4", lambda *_: None)[0].items():
+    made, _ = loader.converted(opened(tiny_llama), "int4", lambda *_: None)
+    for name, weight in loader.converted(mapped, "int4", lambda *_: None)[0].items():
         assert weight.dtype == made[name].dtype
         assert np.array_equal(weight.data.ravel(), made[name].data.ravel()), name

@@ -1,17 +1,31 @@
+import itertools
+
 import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError, UnsupportedError
 from llm_lite.core.quant import modes, quantizer
-from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.blocks.k_quants import q6_k
+from llm_lite.core.quant.registry import FORMATS, NATIVE_FORMATS
 from llm_lite.core.quant.tensor import TensorData
+from tests.weight_blocks import random_blocks
+
+OTHERS = sorted(set(FORMATS) - set(NATIVE_FORMATS))
 
 
 def tensor(dtype, shape, seed=0, scale=1.0):
-    values = (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
-    data = FORMATS[dtype].quantize(values)
+    if FORMATS[dtype].encoder is None:
+        data = random_blocks(dtype, shape, seed, scale)
+    else:
+        values = (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+        data = FORMATS[dtype].quantize(values)
     data.flags.writeable = False
     return TensorData("t", dtype, shape, data)
+
+
+def matrix(dtype, rows, blocks):
+    """Of so many blocks of 32 or more."""
+    return tensor(dtype, (rows, blocks * max(32, FORMATS[dtype].block_size)))
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
@@ -19,15 +33,15 @@ def tensor(dtype, shape, seed=0, scale=1.0):
     ("mode", "expected"), [("fp32", "f32"), ("fp16", "f16"), ("int8", "int8"), ("int4", "int4")]
 )
 def test_matrix_becomes_the_mode(dtype, mode, expected):
-    source = tensor(dtype, (7, 96))
+    source = matrix(dtype, 7, 3)
     result = modes.convert(source, mode)
     wanted = quantizer.encode(expected, source.dequantize())
-    assert (result.dtype, result.shape, result.name) == (expected, (7, 96), "t")
+    assert (result.dtype, result.shape, result.name) == (expected, source.shape, "t")
     assert np.array_equal(result.data, wanted) or (dtype == expected and result is source)
     assert not result.data.flags.writeable
 
 
-@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("dtype", NATIVE_FORMATS)
 def test_as_stored_and_same_format_are_the_tensor_itself(dtype):
     source = tensor(dtype, (3, 64))
     assert modes.convert(source, "as-stored") is source
@@ -36,10 +50,47 @@ def test_as_stored_and_same_format_are_the_tensor_itself(dtype):
         assert modes.convert(source, same[dtype]) is source
 
 
+@pytest.mark.parametrize("dtype", OTHERS)
+def test_formats_that_kernels_do_not_read_are_int8_as_stored(dtype):
+    source = matrix(dtype, 19, 2)
+    result = modes.convert(source, "as-stored")
+    assert (result.dtype, result.shape) == ("int8", source.shape)
+    assert np.array_equal(result.data, modes.convert(source, "int8").data)
+    signal, error = source.dequantize(), result.dequantize() - source.dequantize()
+    assert np.square(error).sum() < 1e-4 * np.square(signal).sum()
+    assert modes.mode_bytes([source], "as-stored") == result.nbytes
+    assert modes.convert(source, "fp32").nbytes == 4 * signal.size
+
+
+@pytest.mark.parametrize("dtype", OTHERS)
+def test_tables_that_kernels_do_not_read_are_q8_0_in_rows(dtype):
+    source = matrix(dtype, 19, 2)
+    result = modes.convert_table(source)
+    assert (result.dtype, result.shape) == ("q8_0", source.shape)
+    assert np.array_equal(result.data, FORMATS["q8_0"].quantize(source.dequantize()))
+
+
+@pytest.mark.parametrize("dtype", NATIVE_FORMATS)
+def test_other_tables_are_themselves(dtype):
+    source = matrix(dtype, 19, 2)
+    assert modes.convert_table(source) is source
+
+
+def test_room_is_made_for_matrices_and_tables_together():
+    tensors = [matrix(dtype, 19, 2) for dtype in FORMATS]
+    room = modes.common_room(tensors, "as-stored", tables=tensors)
+    made = [modes.convert(t, "as-stored", room) for t in tensors]
+    made += [modes.convert_table(t, room) for t in tensors]
+    new = [t for t in made if all(t is not old for old in tensors)]
+    ends = [(t.data.ctypes.data, t.data.ctypes.data + t.nbytes) for t in new]
+    assert len(new) == 2 * len(OTHERS)
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(ends))  # of one piece of memory
+
+
 @pytest.mark.parametrize("mode", modes.MODES)
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "q4_0", "q6_k", "iq2_s"])
 def test_vectors_are_float32_in_every_mode(mode, dtype):
-    source = tensor(dtype, (64,))
+    source = tensor(dtype, (512,))
     result = modes.convert(source, mode)
     assert result.dtype == "f32"
     assert np.array_equal(result.dequantize(), source.dequantize())
@@ -63,6 +114,14 @@ def test_overflow_is_an_error_and_a_stored_infinity_is_kept():
         modes.convert(TensorData("t", "f32", (1, 2), np.array([1, 1e30], "<f4").view("u1")), "fp16")
     infinite = TensorData("t", "f32", (1, 2), np.array([1, np.inf], "<f4").view("u1"))
     assert np.isinf(modes.convert(infinite, "fp16").dequantize()[0, 1])
+
+
+def test_overflow_of_what_cannot_stay_as_it_is_names_the_way_out():
+    huge = tensor("q6_k", (1, 256)).data.copy()
+    blocks = huge.view(q6_k.BLOCK)
+    blocks["d"], blocks["scales"] = 6e4, 127
+    with pytest.raises(UnsupportedError, match=r"beyond what int8 can hold; choose mode fp32$"):
+        modes.convert(TensorData("t", "q6_k", (1, 256), huge), "as-stored")
 
 
 def test_unknown_mode():

@@ -19,7 +19,9 @@ from llm_lite.desktop.actions.quantizing import SetQuantization
 from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison, RunToken
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.quantization import divergence, tensors
+from llm_lite.desktop.views.quantization import modes as quant_modes
 from llm_lite.desktop.views.quantization import report as quant_report
+from tests.desktop import fake_engine
 from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
 from tests.desktop.fake_tasks import OTHER, PARTING, SAID, TENSORS, report
 
@@ -207,8 +209,28 @@ def test_the_table_of_tensors(panel):
 
 def test_a_file_that_was_quantized_before_is_told(panel):
     assert "Q4_1 and Q8_0" in quant_report.born(MODEL)
-    assert quant_report.born(replace(MODEL, stored_formats={"F32": 4, "BF16": 2})) == ""
+    assert quant_report.born(replace(MODEL, block_formats=())) == ""
     assert quant_report.born(None) == ""
+
+
+CONVERSION = "12 tensors of type iq2_xs are multiplied as int8"
+
+
+def test_what_is_not_multiplied_as_it_is_stored_is_told(panel, monkeypatch):
+    one, _ = panel()
+    assert not one.driver.shows("quantization.conversion")
+    monkeypatch.setattr(fake_engine, "MODEL", replace(MODEL, conversion=CONVERSION))
+    one, _ = panel()
+    assert one.driver.shows("quantization.conversion")
+
+
+def test_words_on_the_mode_as_stored():
+    mixed = replace(MODEL, conversion=CONVERSION)
+    assert "nothing is lost" in quant_modes.about(MODEL, "as-stored")
+    assert quant_modes.about(mixed, "as-stored") == f"The file's own blocks, but {CONVERSION}."
+    assert quant_modes.about(mixed, "int4") == quant_modes.about(MODEL, "int4")
+    assert "without copying" in quant_modes.place(MODEL, "as-stored")
+    assert "made in memory" in quant_modes.place(mixed, "as-stored")
 
 
 def test_cells_of_a_report():

@@ -42,7 +42,9 @@ def conversation(vocabulary, sizes=(16, 3, 1, 1, 5, 1)):
         start += size
 
 
-FORMATS = [name for name, form in FORMATS_OF_TENSORS.items() if form.layout != "tiles"]
+FORMATS = [
+    name for name, form in FORMATS_OF_TENSORS.items() if form.native and form.layout != "tiles"
+]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""A model's weights as its executor reads them: in a weight mode, or as they are stored, and what
+there is to say of their formats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from llm_lite.core.loading.kept_variants import open_weights
+from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.verification import Part, variant_parts
+from llm_lite.core.quant.modes import (
+    AS_STORED,
+    common_room,
+    convert,
+    convert_table,
+    loaded_table_dtype,
+    promoted,
+    target_dtype,
+)
+from llm_lite.core.quant.registry import FORMATS
+from llm_lite.core.quant.tensor import TensorData
+
+Progress = Callable[[str, float], None]  # stage, 0..1; may raise CancelledError
+
+
+def converted(
+    model_file: ModelFile, mode: str, progress: Progress
+) -> tuple[dict[str, TensorData], tuple[Part, ...]]:
+    """The weights in a mode, and what of a kept variant they are; what stays on disk stays as it
+    is, where kernels read its format."""
+    tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
+    kept_at = {str(known): path for known, path in model_file.kept.items()}.get(mode)
+    if kept_at is not None:
+        progress("mapping the variant on disk", 0.35)
+        variant = open_weights(kept_at, model_file, mode)
+        parts = variant_parts(variant)
+        used = tuple(part for part in parts if part.tensor and part.name not in on_disk)
+        mapped = variant.tensors
+        return {n: convert_table(tensors[n]) if n in on_disk else mapped[n] for n in tensors}, used
+    total = sum(t.nbytes for t in tensors.values()) or 1
+    done = 0
+    weights = {}
+    tables = [tensor for name, tensor in tensors.items() if name in on_disk]
+    matrices = [tensor for name, tensor in tensors.items() if name not in on_disk]
+    finer = promoted(tensors.values(), mode)
+    room = common_room(matrices, mode, finer, tables)
+    for tensor in tensors.values():
+        progress("preparing the weights", 0.35 + 0.25 * done / total)
+        kept = tensor.name in on_disk
+        weights[tensor.name] = (
+            convert_table(tensor, room) if kept else convert(tensor, mode, room, finer)
+        )
+        done += tensor.nbytes
+    return weights, ()
+
+
+def multiplied_as(model_file: ModelFile) -> Mapping[tuple[str, str], int]:
+    """Tensors by the format that the file has and the one that kernels read of it as stored, where
+    these differ."""
+    tensors, on_disk = model_file.file.tensors, model_file.model.on_disk
+    found: Counter[tuple[str, str]] = Counter()
+    for name, tensor in tensors.items():
+        if not tensor.format.native:
+            table = name in on_disk
+            read = loaded_table_dtype(tensor) if table else target_dtype(tensor, AS_STORED)
+            found[tensor.dtype, read] += 1
+    return MappingProxyType(dict(found))
+
+
+def conversion_note(model_file: ModelFile) -> str:
+    """A sentence on the formats that kernels do not read as stored; "" where there are none."""
+    by_format: dict[str, dict[str, int]] = {}
+    for (stored, read), count in multiplied_as(model_file).items():
+        by_format.setdefault(read, {})[stored] = count
+    parts = []
+    for read, counts in by_format.items():
+        some = [f"{n} tensor{'s' if n > 1 else ''} of type {t}" for t, n in counts.items()]
+        listed = " and ".join([", ".join(some[:-1]), some[-1]] if len(some) > 1 else some)
+        parts.append(
+            f"{listed} {'is' if sum(counts.values()) == 1 else 'are'} multiplied as {read}"
+        )
+    return "; ".join(parts)
+
+
+def of_blocks(formats: Iterable[str]) -> tuple[str, ...]:
+    """Those in which several weights share a scale."""
+    return tuple(name for name in formats if name in FORMATS and FORMATS[name].block_size > 1)
+
+
+def described(formats: Iterable[str]) -> Mapping[str, str]:
+    """A sentence on each format."""
+    return MappingProxyType({name: _description(name) for name in formats if name in FORMATS})
+
+
+def _description(name: str) -> str:
+    form = FORMATS[name]
+    if form.block_size == 1:
+        return f"Single weights of {8 * form.block_bytes} bits."
+    return (
+        f"Blocks of {form.block_size} weights in {form.block_bytes} bytes: "
+        f"{form.bits_per_weight:g} bits a weight."
+    )
