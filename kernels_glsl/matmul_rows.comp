@@ -26,7 +26,7 @@ layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(binding = 6, rgba32f) uniform readonly imageBuffer NormWeight;
 
 const uint OUTPUTS = N / HALVES;
-const uint PART_QUADS = 8 / (WORDS / 4);  // of the block's words that are read at once
+const uint PART_QUADS = 8 / GROUP_WORDS;  // of the block's words that are read at once
 
 float from_lane_apart(float value, uint apart) {
   return subgroupShuffle(value, gl_SubgroupInvocationID ^ apart);
@@ -46,7 +46,7 @@ vec4 sums[HALVES * TOKENS];
 void add_block(uint rows, uint block, uint first) {
   vec4 levels[TOKENS], steps, minimums;
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) levels[t] = vec4(0.0);
-  [[unroll]] for (uint part = 0; part < WORDS / 4; ++part) {
+  [[unroll]] for (uint part = 0; part < GROUP_WORDS; ++part) {
     uvec4 words[4];
     load_part(rows, block, part, words);
     [[unroll]] for (uint i = 0; i < PART_QUADS; ++i) {
@@ -54,13 +54,13 @@ void add_block(uint rows, uint block, uint first) {
       vec4 w[4];
       uvec4 own[QUAD_WORDS];
       [[unroll]] for (uint j = 0; j < QUAD_WORDS; ++j) own[j] = words[first_word(q) % 4 + j];
-      [[unroll]] for (uint j = 0; j < 4; ++j) w[j] = level_of(own, q, j);
+      [[unroll]] for (uint j = 0; j < 4; ++j) w[j] = level_of(rows, block, own, q, j);
       [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
         [[unroll]] for (uint j = 0; j < 4; ++j) levels[t] += w[j] * subgroupShuffle(own_x[t][j], q);
       }
     }
   }
-  decode_header(load_header(rows, block), steps, minimums);
+  block_scales(rows, block, steps, minimums);
 #ifdef ZERO_LEVEL
   minimums -= ZERO_LEVEL * steps;
 #endif

@@ -52,24 +52,36 @@ float slices_sum(float value) {
 void add_block(uint block, uint first, uint first_token, inout float sums[SUMS], inout float squares[TOKENS]) {
   int x[8 * TOKENS], zeros[TOKENS];
   vec2 scales[TOKENS];
+  float x_sums[TOKENS * SCALES];
   for (uint t = 0; t < TOKENS; ++t) {
     uint token = token_row(first_token, t);
     for (uint q = 0; q < 8; ++q) x[8 * t + q] = x_quad(token, block, q);
     scales[t] = x_scale(token, block);
     zeros[t] = x_zero(token, block);
+    for (uint half_block = 0; half_block < SCALES; ++half_block) {
+      int total = 0;
+#if SCALES == 2
+      for (uint q = 0; q < SCALE_QUADS; ++q) total += dot4(x[8 * t + half_block * SCALE_QUADS + q], ONES);
+#endif
+      x_sums[t * SCALES + half_block] = sum_of(scales[t], zeros[t], total);
+    }
   }
   for (uint r = 0; r < ROWS * HALVES; ++r) {
     uint at = weight_row(first, r) * BLOCKS + block;
-    int dots[TOKENS], total = 0;
-    for (uint t = 0; t < TOKENS; ++t) dots[t] = 0;
-    for (uint q = 0; q < 8; ++q) {
-      int w = int(quad(at, q));
-      total += dot4(w, ONES);
-      for (uint t = 0; t < TOKENS; ++t) dots[t] += dot4(w, x[8 * t + q]);
+    for (uint half_block = 0; half_block < SCALES; ++half_block) {
+      int dots[TOKENS], total = 0;
+      for (uint t = 0; t < TOKENS; ++t) dots[t] = 0;
+      for (uint i = 0; i < SCALE_QUADS; ++i) {
+        uint q = half_block * SCALE_QUADS + i;
+        int w = int(quad(at, q));
+        total += dot4(w, ONES);
+        for (uint t = 0; t < TOKENS; ++t) dots[t] += dot4(w, x[8 * t + q]);
+      }
+      vec2 scale = quad_scale(at, half_block);
+      for (uint t = 0; t < TOKENS; ++t)
+        sums[r * TOKENS + t] += scale.x * scales[t].x * float(dots[t] + zeros[t] * total) +
+                                scale.y * x_sums[t * SCALES + half_block];
     }
-    vec2 scale = quad_scale(at);
-    for (uint t = 0; t < TOKENS; ++t)
-      sums[r * TOKENS + t] += scale.x * scales[t].x * float(dots[t] + zeros[t] * total) + scale.y * scales[t].y;
   }
 }
 #else

@@ -222,7 +222,9 @@ def format_include(row: Any) -> str:
         lines.append(f"#define WORDS {(row.block_bytes - 2) // 4}")  # behind a half a row
     else:
         levels, header = row.planes
-        lines += [f"#define WORDS {levels // 4}", f"#define HEADER_BITS {8 * header}"]
+        parts = max(1, row.block_size // 32)
+        lines += [f"#define WORDS {levels // 4 // parts}", f"#define HEADER_BITS {8 * header}"]
+        lines.append(f"#define SUPER {parts}")
     lines += ["#define INTEGER_LEVELS"] * row.integers
     layout = "tiles" if row.layout == "tiles" else "planes"
     lines += [f'#include "quant/layout/{layout}.glsl"', f'#include "quant/{row.name}.glsl"']

@@ -15,3 +15,9 @@ int dot4(int a, int b) {
 #endif
 
 const int ONES = 0x01010101;  // dot4 with it: the sum of the bytes
+const uint SCALE_QUADS = 8 / SCALES;  // that share a scale of a weight
+
+// The sum of what int8 activations stand for that meet one scale of a block; `scale` is as of x_scale.
+float sum_of(vec2 scale, int zero, int quads_total) {
+  return SCALES == 1 ? scale.y : scale.x * float(quads_total + int(32 / SCALES) * zero);
+}

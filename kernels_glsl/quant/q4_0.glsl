@@ -2,7 +2,7 @@
 #define ZERO_LEVEL 8.0
 #include "quant/layout/nibbles.glsl"
 
-void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {
-  step = half_of(header, 0);
+void decode_scales(AT, uint half_block, out LEVEL step, out LEVEL minimum) {
+  step = half_of(load_header(THERE), 0);
   minimum = LEVEL(0.0);
 }

@@ -2,7 +2,8 @@
 #define HAS_MINIMUM
 #include "quant/layout/nibbles.glsl"
 
-void decode_header(WORD header, out LEVEL step, out LEVEL minimum) {
+void decode_scales(AT, uint half_block, out LEVEL step, out LEVEL minimum) {
+  WORD header = load_header(THERE);
   step = half_of(header, 0);
   minimum = half_of(header, 1);
 }
