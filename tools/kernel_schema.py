@@ -196,11 +196,11 @@ def formats_header(table: ModuleType) -> str:
 
 def variants(ops: ModuleType, table: ModuleType) -> list[str]:
     """Rows of kernels_glsl/variants.txt: those that stand there, of {format} and {integer} one for
-    each such format of files, and those that an op's form says."""
-    stored = [row for row in table.KERNEL_FORMATS.values() if row.stored]
+    each such format that shaders read, and those that an op's form says."""
+    shaders = shader_formats(table)
     names = {
-        "{format}": [row.name for row in stored],
-        "{integer}": [row.name for row in stored if row.integers],
+        "{format}": [row.name for row in shaders],
+        "{integer}": [row.name for row in shaders if row.integers],
     }
     rows = []
     for line in (ROOT / "kernels_glsl" / "variants.txt").read_text("utf-8").splitlines():
@@ -215,19 +215,20 @@ def variants(ops: ModuleType, table: ModuleType) -> list[str]:
     return rows
 
 
-def format_include(row: Any) -> str:
-    """GLSL: "format.glsl" of one format: the words of 32 values, and the bits of their header."""
+def shader_formats(table: ModuleType) -> list[Any]:
+    """Formats whose matrices lie on a GPU: rows of blocks lie there as tiles."""
+    return [row for row in table.KERNEL_FORMATS.values() if row.layout != "rows"]
+
+
+def format_include(row: Any, formats: Mapping[str, Any]) -> str:
+    """GLSL: "format.glsl" of one format, with the words of its tile."""
     lines = [_HEAD.format(sources="core/quant/formats.py")]
     if row.layout == "tiles":
-        lines.append(f"#define WORDS {(row.block_bytes - 2) // 4}")  # behind a half a row
-    else:
-        levels, header = row.planes
-        parts = max(1, row.block_size // 32)
-        lines += [f"#define WORDS {levels // 4 // parts}", f"#define HEADER_BITS {8 * header}"]
-        lines.append(f"#define SUPER {parts}")
+        lines += [f"#define TILE_WORDS {row.block_bytes * row.tile_rows // 4}"]
+        lines += [f"#define PARTS {row.block_size // 32}"]
     lines += ["#define INTEGER_LEVELS"] * row.integers
-    layout = "tiles" if row.layout == "tiles" else "planes"
-    lines += [f'#include "quant/layout/{layout}.glsl"', f'#include "quant/{row.name}.glsl"']
+    source = next((each.name for each in formats.values() if each.tiles == row.name), row.name)
+    lines.append(f'#include "quant/{row.name if row.stored else source}.glsl"')
     return "\n".join(lines) + "\n"
 
 
@@ -244,9 +245,8 @@ def main(folder: str) -> None:
     write(cpp / "quant" / "dtype.h", dtype_header(table))
     write(cpp / "quant" / "formats.h", formats_header(table))
     write(glsl / "variants.txt", "\n".join(variants(ops, table)) + "\n")
-    for row in table.KERNEL_FORMATS.values():
-        if row.stored:
-            write(glsl / row.name / "format.glsl", format_include(row))
+    for row in shader_formats(table):
+        write(glsl / row.name / "format.glsl", format_include(row, table.KERNEL_FORMATS))
 
 
 if __name__ == "__main__":

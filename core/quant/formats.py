@@ -22,7 +22,7 @@ COLUMNS = 32  # values along K that kernels take at a time; blocks are one of th
 A8_BLOCK = 32  # int8 activations that share a scale
 
 # values: each by itself, without a block's header.
-# rows: blocks row by row, as files of others have them; C++ multiplies their twin in tiles.
+# rows: blocks row by row, as files of others have them; kernels multiply their twin in tiles.
 # tiles: blocks of TILE_ROWS rows together, as kernels read them (blocks/tiles.py).
 Layout = Literal["values", "rows", "tiles"]
 
@@ -38,9 +38,6 @@ class Format:
     ggml_type: int | None = None  # None: not a format of GGUF files
     tiles: str = ""  # of rows: the format of tiles with the same values; none: no kernel has it
     integers: bool = False  # whether int8 activations can be multiplied with its levels
-    # Of rows on a GPU, bytes of a block: its levels, and what scales them. Values have levels
-    # alone, tiles lie as they are.
-    planes: tuple[int, int] = (0, 0)
     stored: bool = True  # in files; a twin of rows in tiles is in memory alone
     family: str = ""  # the folder of its module in blocks/
 
@@ -48,6 +45,11 @@ class Format:
     def native(self) -> bool:
         """Whether kernels multiply it as it is; others become int8 when they are loaded."""
         return self.layout != "rows" or bool(self.tiles)
+
+    @property
+    def multiplied(self) -> str:
+        """The format that kernels read of a matrix."""
+        return self.tiles or self.name
 
     @property
     def codec(self) -> str:
@@ -71,7 +73,7 @@ class Format:
 
 
 def _values(name: str, size: int, ggml_type: int) -> Format:
-    return Format(name, "values", 1, size, ggml_type, planes=(COLUMNS * size, 0))
+    return Format(name, "values", 1, size, ggml_type)
 
 
 def _tiles(name: str, block_bytes: int, *, stored: bool = True) -> Format:
@@ -85,9 +87,9 @@ def _read_only(name: str, block_size: int, block_bytes: int, ggml_type: int, fam
 _TABLE = (
     _values("f32", 4, 0),
     _values("f16", 2, 1),
-    Format("q4_0", "rows", 32, 18, 2, "q4_0_tiles", True, (16, 2)),
-    Format("q4_1", "rows", 32, 20, 3, "q4_1_tiles", True, (16, 4)),
-    Format("q8_0", "rows", 32, 34, 8, "int8", True, (32, 2)),
+    Format("q4_0", "rows", 32, 18, 2, "q4_0_tiles", integers=True),
+    Format("q4_1", "rows", 32, 20, 3, "q4_1_tiles", integers=True),
+    Format("q8_0", "rows", 32, 34, 8, "int8", integers=True),
     _values("bf16", 2, 30),
     _tiles("int4", 18),
     _tiles("int8", 34),

@@ -2,11 +2,10 @@
 // whole blocks with zeros. A block is WORDS words and what scales it; a quad is its values 4q .. 4q + 3.
 //
 // A format is decoded in one place, quant/NAME.glsl: of a row, or with TEXELS of four rows at a time, a
-// component each: AT are the parameters that say which block, THERE the arguments. Its row in
-// core/quant/formats.py says WORDS, the header of planes, SUPER (blocks of 32 that share a header),
-// whether levels are integers (INTEGER_LEVELS) and the file of quant/layout/ in which words and headers
-// lie; the format defines HAS_MINIMUM unless minimums are 0, SCALES 2 where 16 values have one each, and
-// gives
+// component each: AT are the parameters that say which block, THERE the arguments. Of its row in
+// core/quant/formats.py are generated the words of a tile, its parts, and INTEGER_LEVELS. The format
+// defines WORDS, HAS_MINIMUM unless minimums are 0, SCALES 2 where 16 values have one each; includes a
+// file of quant/layout/, which says where words lie; and gives
 //   decode_scales(AT, half_block, step, minimum)   half_block: 0, or of SCALES 2 which half
 //   quad_of(AT, word, q)  of INTEGER_LEVELS: those of a quad as signed bytes; with ZERO_LEVEL,
 //                         value = (level - ZERO_LEVEL) * step + minimum

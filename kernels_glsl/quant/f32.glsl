@@ -1,4 +1,5 @@
 // IEEE binary32
-#include "quant/layout/floats.glsl"
+#define WORDS 32
+#include "quant/layout/values.glsl"
 
 LEVEL level_of(WORD words[QUAD_WORDS], uint i) { return uintBitsToFloat(words[i]); }

@@ -1,9 +1,12 @@
-// value = level * step + minimum, the header's halves
+// value = level * d + m
+#define SUPER_WORDS 0
+#define PART_HEADER_WORDS 16
 #define HAS_MINIMUM
 #include "quant/layout/nibbles.glsl"
 
+WORD quad_of(AT, WORD word, uint q) { return nibbles_of(word, q); }
+
 void decode_scales(AT, uint half_block, out LEVEL step, out LEVEL minimum) {
-  WORD header = load_header(THERE);
-  step = half_of(header, 0);
-  minimum = half_of(header, 1);
+  step = half_of(part_half(THERE, 0), 0);
+  minimum = half_of(part_half(THERE, 1), 0);
 }

@@ -15,7 +15,7 @@ from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
-from llm_lite.core.exec.cpu.weights import DTYPES, CpuWeight, for_products, readable
+from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.files.mapping import let_go
 from llm_lite.core.plan.ops import MOST_INPUTS, MOST_OUTPUTS, MOST_PARAMS, OPS
@@ -25,6 +25,7 @@ from llm_lite.core.processor import available_isas, default_threads
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.blocks import a8
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.quant.twins import DTYPES
 
 F32 = NDArray[np.float32]
 

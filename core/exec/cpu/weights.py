@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 import numpy as np
-from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
 from llm_lite.core.files.mapping import let_go
-from llm_lite.core.quant.formats import ACTIVATIONS, FORMATS, KERNEL_FORMATS
+from llm_lite.core.quant.formats import FORMATS
 from llm_lite.core.quant.modes import Room, room_for
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.quant.twins import to_tiles
 
-DTYPES = (*KERNEL_FORMATS, *ACTIVATIONS)  # as the enum that is generated
 _ALIGNMENT = {"f32": 4, "f16": 2, "bf16": 2}  # bytes; blocks may lie anywhere
 
 
@@ -79,7 +78,7 @@ def _tile_bytes(rows: TensorData) -> int:
 def _in_tiles(rows: CpuWeight, room: Room) -> CpuWeight:
     source = rows.source
     data = room(_tile_bytes(source))
-    _cpp.to_tiles(DTYPES.index(rows.dtype), rows.data, *source.shape, data)
+    to_tiles(rows.dtype, rows.data, source.shape, data)
     let_go(source.data)  # a mapped file's pages: nobody reads them again
     laid_out = _laid_out[_key(source)] = CpuWeight(source, source.format.tiles, data)
     return laid_out

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.vulkan.dispatch import ELEMENT_WORK, Binder, Call, Dispatch
 from llm_lite.core.exec.vulkan.fusion import GATES, Group
-from llm_lite.core.exec.vulkan.products import Norm, Product, planes
+from llm_lite.core.exec.vulkan.products import Norm, Product
 from llm_lite.core.exec.vulkan.tuning import VECTOR
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import Op, Tensor
+from llm_lite.core.quant.formats import FORMATS
 
 Kernel = Callable[[Call], list[Dispatch]]
 
@@ -70,8 +71,8 @@ def _embed(c: Call) -> list[Dispatch]:
     groups = (-(-(-(-columns // 32) * 4) // lanes), c.rows)
     return [
         c.dispatch(
-            f"embed.{table.dtype}",
-            {**planes(part), "Y": c.binder.tensor(y)},
+            f"embed.{FORMATS[table.dtype].multiplied}",
+            {"Weight": part.place, "Y": c.binder.tensor(y)},
             groups,
             c.rows * columns * ELEMENT_WORK,
             LANES=lanes,

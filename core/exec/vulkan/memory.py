@@ -1,8 +1,8 @@
 """Where a model lies on the device: weights in parts the driver can bind, the cache, scratch.
 
-Blocks of a quantized format are split into two planes, levels and scales, because their sizes in
-the file (18, 20 and 34 bytes) keep neither aligned. Rows are padded to whole blocks of 32 values,
-and cut into parts where a plane would exceed maxStorageBufferRange. Tiles lie as they do on disk.
+Blocks of a file lie in rows, whose sizes (18, 20, 34 bytes) keep nothing aligned: they become
+tiles. Tiles lie as they do on disk. Rows of values are padded to whole blocks of 32. A matrix is
+cut into parts where it would exceed maxStorageBufferRange.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.quant.formats import COLUMNS, FORMATS, TILE_ROWS
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.quant.twins import to_tiles
 
 STORAGE = 0x20 | 0x8  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, .._STORAGE_TEXEL_BUFFER_BIT
 ARENA_BYTES = 256 << 20
@@ -33,12 +34,11 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class WeightPart:
-    """Rows first .. first + rows - 1 of a weight; `scales` is None for the float formats."""
+    """Rows first .. first + rows - 1 of a weight."""
 
     first: int
     rows: int
-    levels: BufferRange
-    scales: BufferRange | None
+    place: BufferRange
 
 
 class Arena:
@@ -99,28 +99,25 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def plane_bytes(dtype: str, rows: int, columns: int) -> tuple[int, int]:
-    """Bytes of the planes of levels and scales for `rows` rows of `columns` values."""
-    form = FORMATS[dtype]
-    if form.layout == "tiles":
-        return form.nbytes((rows, columns)), 0
-    blocks = rows * -(-columns // max(COLUMNS, form.block_size))
-    levels, scales = form.planes
-    return blocks * levels, blocks * scales
+def matrix_bytes(dtype: str, rows: int, columns: int) -> int:
+    """Bytes of `rows` rows of `columns` values."""
+    form = FORMATS[FORMATS[dtype].multiplied]
+    return form.nbytes((rows, columns if form.layout == "tiles" else _padded(columns)))
 
 
-def split_planes(dtype: str, data: Bytes, columns: int) -> tuple[Bytes, Bytes | None]:
-    """Rows as they lie in the file -> (levels, scales) as the kernels read them."""
+def as_read(dtype: str, data: Bytes, rows: int, columns: int) -> Bytes:
+    """Rows as they lie in the file -> as the kernels read them."""
     form = FORMATS[dtype]
-    if form.layout == "tiles":
-        return data, None
-    if form.layout == "rows":  # of a block the scales come first
-        blocks = data.reshape(-1, form.block_bytes)
-        return blocks[:, form.planes[1] :], blocks[:, : form.planes[1]]
-    rows = data.reshape(-1, columns * form.block_bytes)
-    if columns % COLUMNS:
-        rows = np.pad(rows, ((0, 0), (0, -columns % COLUMNS * form.block_bytes)))
-    return rows, None
+    if form.layout == "rows":
+        return to_tiles(dtype, data, (rows, columns))
+    if form.layout == "values" and columns % COLUMNS:
+        more = (_padded(columns) - columns) * form.block_bytes
+        return np.pad(data.reshape(rows, -1), ((0, 0), (0, more)))
+    return data
+
+
+def _padded(columns: int) -> int:
+    return -(-columns // COLUMNS) * COLUMNS
 
 
 class Weights:
@@ -138,11 +135,9 @@ class Weights:
         self._vectors: dict[str, BufferRange] = {}
         unique = {tensor.name: tensor for tensor in tensors}
         sources = {name: data[name] for name in unique}
-        self.nbytes = sum(size for source in sources.values() for size in _sizes(source))
-        # Each plane in an arena of its own, so that matrices of one shape lie as one.
-        pieces = [self._pieces(source) for source in sources.values()]
-        self._arena = FixedArena(device, (levels for each in pieces for levels, _ in each))
-        self._scales = FixedArena(device, (scales for each in pieces for _, scales in each))
+        self.nbytes = sum(map(_size, sources.values()))
+        pieces = (self._pieces(source) for source in sources.values())
+        self._arena = FixedArena(device, [size for each in pieces for size in each])
         done, whole = 0, max(1, sum(source.nbytes for source in sources.values()))
         try:
             for name, source in sources.items():
@@ -166,7 +161,7 @@ class Weights:
         for (part,) in parts[1:]:
             whole = whole and _joined(whole, part)
         limit = self._device.info.max_storage_buffer_range
-        if whole is None or whole.levels[2] > limit or whole.rows > MOST_PART_ROWS:
+        if whole is None or whole.place[2] > limit or whole.rows > MOST_PART_ROWS:
             return None
         return whole
 
@@ -176,7 +171,6 @@ class Weights:
 
     def close(self) -> None:
         self._arena.close()
-        self._scales.close()
 
     def _upload(self, name: str, source: TensorData) -> None:
         if len(source.shape) == 1:
@@ -190,28 +184,24 @@ class Weights:
 
     def _upload_part(self, source: TensorData, first: int, rows: int) -> WeightPart:
         columns = source.shape[1]
-        level_bytes, scale_bytes = plane_bytes(source.dtype, rows, columns)
-        levels = self._arena.reserve(level_bytes)
-        scales = self._scales.reserve(scale_bytes) if scale_bytes else None
+        place = self._arena.reserve(matrix_bytes(source.dtype, rows, columns))
+        buffer, start, _ = place
         unit = _unit_rows(source.dtype)
-        unit_bytes = source.nbytes // -(-source.shape[0] // unit)
-        step = max(1, UPLOAD_BYTES // unit_bytes) * unit
+        step = max(1, UPLOAD_BYTES // source.format.nbytes((unit, columns))) * unit
         for at in range(0, rows, step):
-            begin, end = (first + at) // unit, -(-(first + min(rows, at + step)) // unit)
-            piece = source.data[begin * unit_bytes : end * unit_bytes]
-            planes = split_planes(source.dtype, piece, columns)
-            offsets = plane_bytes(source.dtype, at, columns)
-            for target, plane, offset in zip((levels, scales), planes, offsets, strict=True):
-                if target is not None and plane is not None:
-                    target[0].upload(plane, target[1] + offset)
-        return WeightPart(first, rows, levels, scales)
+            count = min(step, rows - at)
+            begin = source.format.nbytes((first + at, columns))
+            end = source.format.nbytes((first + at + count, columns))
+            piece = as_read(source.dtype, source.data[begin:end], count, columns)
+            buffer.upload(piece, start + matrix_bytes(source.dtype, at, columns))
+        return WeightPart(first, rows, place)
 
     def _cuts(self, source: TensorData) -> list[tuple[int, int]]:
         """(first, rows) of the parts whose planes the device can bind whole."""
         rows, columns = source.shape
         limit = min(self._device.info.max_storage_buffer_range, MOST_PART_BYTES)
         unit = _unit_rows(source.dtype)
-        unit_bytes = plane_bytes(source.dtype, unit, columns)[0]
+        unit_bytes = matrix_bytes(source.dtype, unit, columns)
         if unit_bytes > limit:
             raise DeviceError(
                 f"tensor {source.name}: {'a row' if unit == 1 else f'{unit} rows'} of {unit_bytes} "
@@ -220,22 +210,19 @@ class Weights:
         step = min(limit // unit_bytes * unit, MOST_PART_ROWS)
         return [(first, min(step, rows - first)) for first in range(0, rows, step)]
 
-    def _pieces(self, source: TensorData) -> list[tuple[int, int]]:
-        """Bytes in either arena."""
+    def _pieces(self, source: TensorData) -> list[int]:
+        """Bytes of its parts."""
         if len(source.shape) == 1:
-            return [(4 * source.shape[0], 0)]
-        return [plane_bytes(source.dtype, rows, source.shape[1]) for _, rows in self._cuts(source)]
+            return [4 * source.shape[0]]
+        return [matrix_bytes(source.dtype, rows, source.shape[1]) for _, rows in self._cuts(source)]
 
 
 def _joined(upper: WeightPart, lower: WeightPart) -> WeightPart | None:
     """Two parts as one, if the lower's rows begin where the upper's end."""
     if upper.rows % TILE_ROWS:  # a tile's last rows would be padding
         return None
-    levels = _end_to_end(upper.levels, lower.levels)
-    if levels is None or upper.scales is None or lower.scales is None:
-        return levels and WeightPart(upper.first, upper.rows + lower.rows, levels, None)
-    scales = _end_to_end(upper.scales, lower.scales)
-    return scales and WeightPart(upper.first, upper.rows + lower.rows, levels, scales)
+    place = _end_to_end(upper.place, lower.place)
+    return place and WeightPart(upper.first, upper.rows + lower.rows, place)
 
 
 def _end_to_end(a: BufferRange, b: BufferRange) -> BufferRange | None:
@@ -244,10 +231,10 @@ def _end_to_end(a: BufferRange, b: BufferRange) -> BufferRange | None:
 
 def _unit_rows(dtype: str) -> int:
     """Rows that lie together and cannot be cut."""
-    return FORMATS[dtype].tile_rows
+    return FORMATS[FORMATS[dtype].multiplied].tile_rows
 
 
-def _sizes(source: TensorData) -> tuple[int, ...]:
+def _size(source: TensorData) -> int:
     if len(source.shape) == 1:
-        return (4 * source.shape[0],)
-    return plane_bytes(source.dtype, *source.shape)
+        return 4 * source.shape[0]
+    return matrix_bytes(source.dtype, *source.shape)

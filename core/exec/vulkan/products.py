@@ -16,7 +16,7 @@ from llm_lite.core.exec.vulkan.memory import WeightPart
 from llm_lite.core.exec.vulkan.tuning import MATRIX_PART, MATRIX_SUBGROUPS, VECTOR
 from llm_lite.core.gpu.pipelines import BufferRange
 from llm_lite.core.plan.plan import Tensor
-from llm_lite.core.quant.formats import FORMATS
+from llm_lite.core.quant.formats import FORMATS, Format
 
 TILE = 8  # lanes along each side of a matmul workgroup
 LEAST_SHARE = 128  # values along K that a lane of matvec multiplies, where there are so many
@@ -59,7 +59,7 @@ class Product:
         if self.gate:
             rows = max(2, rows // 2)
         lanes, beside = tuning.matvec_lanes, 1
-        if tuning.tile_lanes and FORMATS[self.weight.dtype].layout == "tiles":
+        if tuning.tile_lanes and self._form.layout == "tiles":
             rows, beside = 1, tuning.tile_lanes
             slices = _power_of_two(self.weight.shape[1] // LEAST_SHARE)
             lanes = min(tuning.most_lanes, beside * slices)
@@ -113,9 +113,9 @@ class Product:
     def _buffers(self, part: WeightPart) -> dict[str, BufferRange]:
         """What is left out is bound to what is read anyhow, in whole texels of 16 bytes."""
         binder, x = self.call.binder, self.call.binder.tensor(self.x)
-        norm = binder.vector(self.norm.weight) if self.norm else part.levels
+        norm = binder.vector(self.norm.weight) if self.norm else part.place
         beside = {"Residual": self.residual or x, "NormWeight": norm}
-        return {**planes(part), "X": x, "Y": self.y, **beside}
+        return {"Weight": part.place, "X": x, "Y": self.y, **beside}
 
     def _beside(self) -> dict[str, int | float]:
         """The constants of what the dispatch does beside; those of nothing are the shader's own."""
@@ -130,8 +130,12 @@ class Product:
         return part.rows // 2 if self.gate else part.rows
 
     @property
+    def _form(self) -> Format:
+        return FORMATS[FORMATS[self.weight.dtype].multiplied]
+
+    @property
     def _format(self) -> str:
-        return self.weight.dtype + (".a8" if self.x.dtype == "a8" else "")
+        return self._form.name + (".a8" if self.x.dtype == "a8" else "")
 
     @property
     def _variant(self) -> str:
@@ -143,8 +147,3 @@ class Product:
 def _power_of_two(least: int) -> int:
     """The largest one that is not above, 1 at least."""
     return 1 << max(0, least.bit_length() - 1)
-
-
-def planes(part: WeightPart) -> dict[str, BufferRange]:
-    found = {"Weight": part.levels}
-    return found if part.scales is None else {**found, "Scales": part.scales}
