@@ -37,10 +37,10 @@ def test_logits_of_a_text_and_of_its_tokens(model):
 
 @pytest.mark.parametrize("mode", ["as-stored", "int4"])
 def test_what_is_not_multiplied_as_it_is_stored_is_told(tmp_path, mode):
-    path, said = write_tiny_llama(tmp_path / "m.gguf", dtype="mxfp4"), []
+    path, said = write_tiny_llama(tmp_path / "m.gguf", dtype="nvfp4"), []
     with llm_lite.load(path, backend="cpu", mode=mode, warn=said.append) as model:
         assert np.isfinite(model.logits([70, 71])).all()
-    note = "15 tensors of type mxfp4 are multiplied as int8"
+    note = "15 tensors of type nvfp4 are multiplied as int8"
     assert said == ([note] if mode == "as-stored" else [])
 
 

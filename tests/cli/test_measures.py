@@ -26,13 +26,13 @@ def test_bench(tiny_llama, capsys, backend):
     assert "tok/s" in capsys.readouterr().out
 
 
-NOTE = "llm-lite: 15 tensors of type q5_1 are multiplied as int8"
+NOTE = "llm-lite: 15 tensors of type nvfp4 are multiplied as int8"
 
 
 @pytest.mark.parametrize("mode", ["as-stored", "int8"])
 @pytest.mark.parametrize("command", ["bench", "logits", "attention", "perplexity"])
 def test_what_is_not_multiplied_as_it_is_stored_is_told(tmp_path, capsys, command, mode):
-    model = str(write_tiny_llama(tmp_path / "m.gguf", dtype="q5_1"))
+    model = str(write_tiny_llama(tmp_path / "m.gguf", dtype="nvfp4"))
     (tmp_path / "text.txt").write_text("on the sea " * 30)
     words = {
         "bench": ["--repeat", "1", "--prompt-tokens", "4", "--new-tokens", "2"],

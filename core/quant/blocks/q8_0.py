@@ -12,6 +12,10 @@ BLOCK_SIZE = 32
 BLOCK = np.dtype([("d", "<f2"), ("qs", "i1", (32,))])
 assert BLOCK.itemsize == 34
 
+# The float32 below 0.5: added to any from 0 to 128 and cut, it rounds half up. 0.5 would take the
+# float32 below 0.5 to 1.
+_BELOW_HALF = np.float32(0.49999997)
+
 
 def quantize(values: NDArray[np.float32]) -> NDArray[np.uint8]:
     """d = max|x| / 127; levels are rounded half away from zero, as ggml's roundf does."""
@@ -20,8 +24,11 @@ def quantize(values: NDArray[np.float32]) -> NDArray[np.uint8]:
     out = np.empty(blocks.shape[0], BLOCK)
     with np.errstate(over="ignore", invalid="ignore"):
         out["d"] = d[:, 0]
-        steps = np.nan_to_num(blocks * nibbles.inverse(d), posinf=0, neginf=0)
-    out["qs"] = _round_half_away(steps).clip(-127, 127)
+        steps = blocks * nibbles.inverse(d)
+    if not np.isfinite(d).all():
+        steps = np.nan_to_num(steps, posinf=0, neginf=0)
+    steps += np.copysign(_BELOW_HALF, steps)
+    out["qs"] = np.clip(steps, -127, 127, out=steps)  # cut to whole numbers
     return out.view(np.uint8)
 
 
@@ -34,9 +41,3 @@ def dequantize(data: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.fl
 
 def non_finite(data: NDArray[np.uint8]) -> bool:
     return non_finite_halves(data.view("<u2").reshape(-1, 17)[:, 0])
-
-
-def _round_half_away(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    magnitude = np.abs(x)
-    whole = np.floor(magnitude)
-    return np.copysign(whole + (magnitude - whole >= np.float32(0.5)), x).astype(np.float32)

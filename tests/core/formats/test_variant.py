@@ -15,6 +15,7 @@ from llm_lite.core.formats.variant import reader
 from llm_lite.core.formats.variant.reader import from_json, open_variant, to_json, was_variant
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
 from llm_lite.core.quant.registry import FORMATS
+from tests.weight_blocks import BLOCK_FORMATS, random_blocks
 
 VALUES = np.random.default_rng(3).standard_normal((20, 64)).astype(np.float32)
 TENSORS = {"a": "f32", "b": "int4", "c": "int8", "d": "f16"}
@@ -68,6 +69,19 @@ def test_tensors_come_back_as_they_were_written(folder):
         assert np.array_equal(tensor.data, FORMATS[dtype].quantize(VALUES))
     assert np.array_equal(opened.tensors["v"].dequantize(), VALUES[0, :5])
     assert opened.nbytes == sum(file.stat().st_size for file in folder.iterdir())
+
+
+@pytest.mark.parametrize("dtype", BLOCK_FORMATS)
+def test_slices_of_files_keep_blocks_of_every_type(tmp_path, dtype):
+    shape = (5, 3 * FORMATS[dtype].block_size)
+    data = random_blocks(dtype, shape)
+    slots = [Slot("t", dtype, shape, len(data))]
+    with VariantWriter(tmp_path / "v", slots, {"metadata.json": b"{}"}, "as-stored") as writer:
+        writer.add(data)
+        writer.finish({"tokenizer": "t", "source": {}, "report": {}})
+    tensor = open_variant(tmp_path / "v").tensors["t"]
+    assert (tensor.dtype, tensor.shape) == (dtype, shape)
+    assert np.array_equal(tensor.data, data)
 
 
 def test_tensors_lie_in_the_mapped_file_at_lines_of_the_cache(folder):

@@ -30,6 +30,7 @@ from tests.weight_blocks import random_blocks
 OTHERS = tuple(name for name in GGUF_FORMATS if name not in NATIVE_FORMATS)
 TOKENS = [1, 70, 71, 200, 72, 3]
 MATRICES = 15  # of a tiny llama
+WIDE = {"hidden_size_per_layer_input": 64}
 INT8_LOSS = 0.03  # of the spread of logits
 
 
@@ -86,27 +87,27 @@ def test_a_model_of_any_type_says_what_it_says_in_float32(tmp_path, dtype):
 
 
 def test_mixed_files_say_each_type_once(tmp_path):
-    path = write_mixed(tmp_path / "m.gguf", "q4_k", "q6_k", "q8_0", "q5_0")
+    path = write_mixed(tmp_path / "m.gguf", "iq2_xs", "iq3_s", "q8_0", "nvfp4")
     expected, _ = logits(decoded(path, tmp_path / "b.gguf"), exact("numpy"))
     found, runner = logits(path, exact("cpu"))
     assert (found - expected).std() < INT8_LOSS * expected.std()
     assert runner.note == (
-        "4 tensors of type q4_k, 4 tensors of type q6_k and 3 tensors of type q5_0 are multiplied "
-        "as int8"
+        "4 tensors of type iq2_xs, 4 tensors of type iq3_s and 3 tensors of type nvfp4 are "
+        "multiplied as int8"
     )
-    assert runner.model_info.block_formats == ("q4_k", "q6_k", "q8_0", "q5_0")
-    assert runner.model_info.format_notes["q6_k"] == (
-        "Blocks of 256 weights in 210 bytes: 6.5625 bits a weight."
+    assert runner.model_info.block_formats == ("iq2_xs", "iq3_s", "q8_0", "nvfp4")
+    assert runner.model_info.format_notes["iq3_s"] == (
+        "Blocks of 256 weights in 110 bytes: 3.4375 bits a weight."
     )
 
 
 def test_native_types_and_other_modes_have_nothing_to_say(tmp_path):
     native = write_mixed(tmp_path / "n.gguf", "q4_0", "q8_0", "f16")
     assert logits(native, exact("cpu"))[1].note == ""
-    mixed = write_mixed(tmp_path / "m.gguf", "q4_k", "q8_0")
+    mixed = write_mixed(tmp_path / "m.gguf", "iq2_xs", "q8_0")
     runner = logits(mixed, exact("cpu", mode="int4"))[1]
     assert runner.note == ""
-    assert "q4_k" in runner.model_info.conversion
+    assert "iq2_xs" in runner.model_info.conversion
 
 
 def test_one_tensor_is_one(tmp_path):
@@ -123,16 +124,16 @@ def test_one_tensor_is_one(tmp_path):
 def test_a_vector_of_blocks_is_float32(tmp_path):
     size = TinyLlama(width=256, ffn=256, dtype="q8_0")
     tensors = llama_tensors(size)
-    tensors["output_norm.weight"] = quantized("q6_k", np.ones(256, np.float32))
+    tensors["output_norm.weight"] = quantized("iq3_s", np.linspace(1, 2, 256, dtype=np.float32))
     path = tmp_path / "v.gguf"
     path.write_bytes(build_gguf(llama_metadata(size), tensors))
     with running(path, exact("cpu")) as runner:
-        assert runner.note == "1 tensor of type q6_k is multiplied as f32"
+        assert runner.note == "1 tensor of type iq3_s is multiplied as f32"
 
 
 def test_the_log_says_once_what_is_multiplied_as_int8(tmp_path, client):
-    path = write_mixed(tmp_path / "m.gguf", "q4_k", "q8_0")
-    note = "8 tensors of type q4_k are multiplied as int8"
+    path = write_mixed(tmp_path / "m.gguf", "iq2_xs", "q8_0")
+    note = "8 tensors of type iq2_xs are multiplied as int8"
     client.load(path, exact("cpu", mode="int4"))
     assert note not in [event.text for event in client.of(Logged)]
     for options in (exact("cpu"), exact("numpy"), exact("cpu", mode="int8"), exact("cpu")):
@@ -173,7 +174,7 @@ def test_files_of_every_type_are_verified(tmp_path, dtype):
 
 
 def test_the_table_of_tensors_says_what_int8_loses(tmp_path):
-    file = opened(write_mixed(tmp_path / "m.gguf", "q4_k", "q8_0"))
+    file = opened(write_mixed(tmp_path / "m.gguf", "iq2_xs", "q8_0"))
     rows = analyze(file.file.tensors, "as-stored", lambda *_: None)
     file.close()
     lost = {row.format for row in rows if row.snr_db < 100}
@@ -182,7 +183,7 @@ def test_the_table_of_tensors_says_what_int8_loses(tmp_path):
 
 
 def test_a_mode_that_must_be_made_is_measured_only_where_it_fits(tmp_path, monkeypatch):
-    path = write_mixed(tmp_path / "m.gguf", "q4_k", "q8_0")
+    path = write_mixed(tmp_path / "m.gguf", "iq2_xs", "q8_0")
     file = opened(path)
     needed = sum(t.nbytes for t in converted(file, "as-stored", lambda *_: None)[0].values())
     for free, modes_that_fit in ((needed / 4, set()), (needed * 40, set(modes.PREFERENCE))):
@@ -195,7 +196,7 @@ def test_a_mode_that_must_be_made_is_measured_only_where_it_fits(tmp_path, monke
 @pytest.fixture(scope="module")
 def gemma(tmp_path_factory):
     """A tiny Gemma 3n, in float32, whose table's rows fill blocks."""
-    return write_tiny_gemma3n(tmp_path_factory.mktemp("gemma") / "source", **EVEN)
+    return write_tiny_gemma3n(tmp_path_factory.mktemp("gemma") / "source", **EVEN | WIDE)
 
 
 @pytest.mark.parametrize("mode", ["as-stored", "int8"])
@@ -205,7 +206,7 @@ def test_tables_that_stay_on_disk_become_q8_0_where_kernels_do_not_read_them(
     file = opened(gemma)
     (name,) = file.model.on_disk
     table = file.file.tensors[name]
-    blocks = TensorData(name, "iq4_nl", table.shape, random_blocks("iq4_nl", table.shape))
+    blocks = TensorData(name, "nvfp4", table.shape, random_blocks("nvfp4", table.shape))
     changed = dict(file.file.tensors) | {name: blocks}
     monkeypatch.setattr(type(file.file), "tensors", changed)
     weights, _ = converted(file, mode, lambda *_: None)
@@ -213,11 +214,11 @@ def test_tables_that_stay_on_disk_become_q8_0_where_kernels_do_not_read_them(
     rows = np.array([0, 5, 3])
     error = np.abs(weights[name].rows(rows) - blocks.rows(rows)).max()
     assert error < 0.01 * np.abs(blocks.rows(rows)).max()
-    assert conversion_note(file) == "1 tensor of type iq4_nl is multiplied as q8_0"
+    assert conversion_note(file) == "1 tensor of type nvfp4 is multiplied as q8_0"
 
 
 def test_words_on_formats():
-    assert of_blocks(["f32", "q4_k", "bf16", "u8"]) == ("q4_k",)
+    assert of_blocks(["f32", "q4_0", "bf16", "u8"]) == ("q4_0",)
     assert described(["f16", "q4_0", "u8"]) == {
         "f16": "Single weights of 16 bits.",
         "q4_0": "Blocks of 32 weights in 18 bytes: 4.5 bits a weight.",

@@ -120,3 +120,14 @@ def test_non_finite_is_found_and_only_then(name, bad):
     assert not form.non_finite(form.quantize(values))
     values[20, 50] = bad
     assert form.non_finite(form.quantize(values))
+
+
+def test_q8_0_rounds_half_away_from_zero_at_every_half():
+    halves = np.arange(0.5, 127, dtype=np.float32)
+    around = np.concatenate([np.nextafter(halves, np.float32(to)) for to in (0, 200)] + [halves])
+    values = np.concatenate([around, -around])
+    blocks = np.full((len(values), 32), 127, np.float32)  # d = 1
+    blocks[:, 5] = values
+    found = FORMATS["q8_0"].dequantize(FORMATS["q8_0"].quantize(blocks), blocks.shape)[:, 5]
+    exact = np.abs(values.astype(np.float64))
+    assert np.array_equal(found, np.copysign(np.floor(exact + 0.5), values))
