@@ -70,6 +70,13 @@ inline int tile_nibble(const uint8_t* groups, int row, int column) {
   return column < 16 ? both & 15 : both >> 4;
 }
 
+// Four bytes of each lane, each with kAdded
+template <int kAdded>
+inline I32 add_bytes(I32 word) {
+  typedef int8_t I8 __attribute__((vector_size(4 * kWidth)));
+  return (I32)((I8)word + static_cast<int8_t>(kAdded));
+}
+
 // What formats of nibbles share. `Format` has `groups`.
 template <typename Format>
 struct NibbleTiles {
