@@ -93,7 +93,7 @@ _TABLE = (
     _values("bf16", 2, 30),
     _tiles("int4", 18),
     _tiles("int8", 34),
-    _read_only("q5_0", 32, 22, 6, ""),
+    Format("q5_0", "rows", 32, 22, 6, "q5_0_tiles", integers=True),
     _read_only("q5_1", 32, 24, 7, ""),
     _read_only("q2_k", 256, 84, 10, "k_quants"),
     _read_only("q3_k", 256, 110, 11, "k_quants"),
@@ -116,6 +116,7 @@ _TABLE = (
     _read_only("q1_0", 128, 18, 41, "ternary"),
     _tiles("q4_0_tiles", 18, stored=False),
     _tiles("q4_1_tiles", 20, stored=False),
+    _tiles("q5_0_tiles", 22, stored=False),
 )
 
 ACTIVATIONS = ("a8", "i8")  # types of scratch and of caches, which no weight has (plan.row_bytes)
