@@ -35,6 +35,19 @@ def random_blocks(
     return data
 
 
+def encoded(name: str, values: NDArray[np.float32], seed: int = 0) -> NDArray[np.uint8]:
+    """Bytes of a tensor; of a format that is only read, random blocks that spread as the values."""
+    if FORMATS[name].encoder is None:
+        return random_blocks(name, values.shape, seed, float(values.std()))
+    return FORMATS[name].quantize(np.asarray(values, np.float32))
+
+
+def width(name: str, blocks: int) -> int:
+    """Columns of so many blocks, of 32 at least; of large blocks at most 13."""
+    size = FORMATS[name].block_size
+    return min(blocks, 13) * size if size > 32 else blocks * 32
+
+
 def _set_scales(name: str, data: NDArray[np.uint8], scales: NDArray[np.float32]) -> None:
     blocks = data.view(layout(name))
     if name == "mxfp4":

@@ -76,8 +76,17 @@ def _values(name: str, size: int, ggml_type: int) -> Format:
     return Format(name, "values", 1, size, ggml_type)
 
 
-def _tiles(name: str, block_bytes: int, *, stored: bool = True) -> Format:
-    return Format(name, "tiles", COLUMNS, block_bytes, integers=True, stored=stored)
+def _tiles(
+    name: str, block_bytes: int, block_size: int = COLUMNS, *, stored: bool = True
+) -> Format:
+    return Format(name, "tiles", block_size, block_bytes, integers=True, stored=stored)
+
+
+def _rows(
+    name: str, block_size: int, block_bytes: int, ggml_type: int, family: str = "", tiles: str = ""
+) -> Format:
+    twin = tiles or f"{name}_tiles"
+    return Format(name, "rows", block_size, block_bytes, ggml_type, twin, True, family=family)
 
 
 def _read_only(name: str, block_size: int, block_bytes: int, ggml_type: int, family: str) -> Format:
@@ -87,22 +96,22 @@ def _read_only(name: str, block_size: int, block_bytes: int, ggml_type: int, fam
 _TABLE = (
     _values("f32", 4, 0),
     _values("f16", 2, 1),
-    Format("q4_0", "rows", 32, 18, 2, "q4_0_tiles", integers=True),
-    Format("q4_1", "rows", 32, 20, 3, "q4_1_tiles", integers=True),
-    Format("q8_0", "rows", 32, 34, 8, "int8", integers=True),
+    _rows("q4_0", 32, 18, 2),
+    _rows("q4_1", 32, 20, 3),
+    _rows("q8_0", 32, 34, 8, tiles="int8"),
     _values("bf16", 2, 30),
     _tiles("int4", 18),
     _tiles("int8", 34),
-    Format("q5_0", "rows", 32, 22, 6, "q5_0_tiles", integers=True),
-    _read_only("q5_1", 32, 24, 7, ""),
-    _read_only("q2_k", 256, 84, 10, "k_quants"),
-    _read_only("q3_k", 256, 110, 11, "k_quants"),
-    _read_only("q4_k", 256, 144, 12, "k_quants"),
-    _read_only("q5_k", 256, 176, 13, "k_quants"),
-    _read_only("q6_k", 256, 210, 14, "k_quants"),
-    _read_only("iq4_nl", 32, 18, 20, "code_tables"),
-    _read_only("iq4_xs", 256, 136, 23, "code_tables"),
-    _read_only("mxfp4", 32, 17, 39, "code_tables"),
+    _rows("q5_0", 32, 22, 6),
+    _rows("q5_1", 32, 24, 7),
+    _rows("q2_k", 256, 84, 10, "k_quants"),
+    _rows("q3_k", 256, 110, 11, "k_quants"),
+    _rows("q4_k", 256, 144, 12, "k_quants"),
+    _rows("q5_k", 256, 176, 13, "k_quants"),
+    _rows("q6_k", 256, 210, 14, "k_quants"),
+    _rows("iq4_nl", 32, 18, 20, "code_tables"),
+    _rows("iq4_xs", 256, 136, 23, "code_tables"),
+    _rows("mxfp4", 32, 17, 39, "code_tables"),
     _read_only("iq2_xxs", 256, 66, 16, "codebooks"),
     _read_only("iq2_xs", 256, 74, 17, "codebooks"),
     _read_only("iq3_xxs", 256, 98, 18, "codebooks"),
@@ -117,6 +126,15 @@ _TABLE = (
     _tiles("q4_0_tiles", 18, stored=False),
     _tiles("q4_1_tiles", 20, stored=False),
     _tiles("q5_0_tiles", 22, stored=False),
+    _tiles("q5_1_tiles", 24, stored=False),
+    _tiles("q2_k_tiles", 84, 256, stored=False),
+    _tiles("q3_k_tiles", 114, 256, stored=False),
+    _tiles("q4_k_tiles", 148, 256, stored=False),
+    _tiles("q5_k_tiles", 180, 256, stored=False),
+    _tiles("q6_k_tiles", 210, 256, stored=False),
+    _tiles("iq4_nl_tiles", 18, stored=False),
+    _tiles("iq4_xs_tiles", 138, 256, stored=False),
+    _tiles("mxfp4_tiles", 17, stored=False),
 )
 
 ACTIVATIONS = ("a8", "i8")  # types of scratch and of caches, which no weight has (plan.row_bytes)

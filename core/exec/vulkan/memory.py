@@ -135,7 +135,7 @@ class Weights:
         self._vectors: dict[str, BufferRange] = {}
         unique = {tensor.name: tensor for tensor in tensors}
         sources = {name: data[name] for name in unique}
-        self.nbytes = sum(map(_size, sources.values()))
+        self.nbytes = sum(source.nbytes for source in sources.values())
         pieces = (self._pieces(source) for source in sources.values())
         self._arena = FixedArena(device, [size for each in pieces for size in each])
         done, whole = 0, max(1, sum(source.nbytes for source in sources.values()))
@@ -232,9 +232,3 @@ def _end_to_end(a: BufferRange, b: BufferRange) -> BufferRange | None:
 def _unit_rows(dtype: str) -> int:
     """Rows that lie together and cannot be cut."""
     return FORMATS[FORMATS[dtype].multiplied].tile_rows
-
-
-def _size(source: TensorData) -> int:
-    if len(source.shape) == 1:
-        return 4 * source.shape[0]
-    return matrix_bytes(source.dtype, *source.shape)

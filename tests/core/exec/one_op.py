@@ -17,6 +17,7 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.processor import available_isas
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
+from tests.weight_blocks import encoded
 
 TOKENS = (1, 2, 3, 5, 17)
 CONTEXT = 200
@@ -32,7 +33,7 @@ Weights = dict[str, TensorData]
 
 
 def weight(name: str, dtype: str, values: NDArray[np.floating]) -> TensorData:
-    data = FORMATS[dtype].quantize(np.asarray(values, np.float32))
+    data = encoded(dtype, np.asarray(values, np.float32))
     return TensorData(name, dtype, values.shape, data)
 
 

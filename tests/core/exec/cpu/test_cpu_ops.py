@@ -26,12 +26,14 @@ from tests.core.exec.one_op import (
     weight,
 )
 from tests.pairs import each_pair
+from tests.weight_blocks import width
 
 
 @EVERY_ISA
 @pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
 def test_embed(isa: str, dtype: str) -> None:
-    for columns in (1, 13, 521) if dtype in FLOATS else (32, 96, 640):
+    blocks = (1, 3, 20)
+    for columns in (1, 13, 521) if dtype in FLOATS else (width(dtype, n) for n in blocks):
         case = OneOp()
         case.random("x", VOCABULARY, columns, dtype=dtype)
         check(case, isa, 1e-6)
@@ -144,7 +146,8 @@ def test_table_rows(isa: str, dtype: str) -> None:
     """The table has fewer rows than there are tokens: those beyond it read row 0."""
     case = OneOp()
     case.inputs(3, "x")
-    case.random("table", VOCABULARY - 11, 96, dtype=dtype)
+    columns = 96 if dtype in FLOATS else width(dtype, 3)
+    case.random("table", VOCABULARY - 11, columns, dtype=dtype)
 
     def build(b: PlanBuilder) -> Tensor:
         return b.concat(case.input(b, "x"), b.table_rows(b.table("table"), "rows"), "y")

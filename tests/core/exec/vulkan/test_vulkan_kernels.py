@@ -20,6 +20,7 @@ from tests.core.exec.vulkan.vulkan_program import (
     weight,
 )
 from tests.pairs import each_pair
+from tests.weight_blocks import width
 
 pytestmark = pytest.mark.vulkan
 
@@ -74,9 +75,10 @@ def test_embed_and_matmul_of_floats(make_vulkan, dtype, shape, way):
     check_product(make_vulkan, dtype, shape, way)
 
 
-@each_pair("dtype, shape, way", BLOCKS, ((32, 1), (96, 127)), tuple(WAYS))
+@each_pair("dtype, shape, way", BLOCKS, ((1, 1), (3, 127)), tuple(WAYS))
 def test_embed_and_matmul_of_blocks(make_vulkan, dtype, shape, way):
-    check_product(make_vulkan, dtype, shape, way)
+    blocks, rows = shape
+    check_product(make_vulkan, dtype, (width(dtype, blocks), rows), way)
 
 
 def check_product(make_vulkan, dtype, shape, way):
@@ -90,8 +92,9 @@ def check_product(make_vulkan, dtype, shape, way):
         assert compare(reference, executor, steps(count)) is None
 
 
-@each_pair("dtype, way, inputs", BLOCKS, tuple(INTEGER_WAYS), (96, 1056))
-def test_matmul_of_int8_activations(make_vulkan, dtype, way, inputs):
+@each_pair("dtype, way, blocks", BLOCKS, tuple(INTEGER_WAYS), (3, 33))
+def test_matmul_of_int8_activations(make_vulkan, dtype, way, blocks):
+    inputs = width(dtype, blocks)
     tokens, how = INTEGER_WAYS[way]
     tensors = [weight("table", (VOCABULARY, inputs)), weight("w", (127, inputs), dtype, 1, 0.1)]
     built = program(
@@ -109,7 +112,9 @@ def test_matmul_by_cooperative_matrices(device, make_vulkan, dtype, tokens, size
     """Their factors are halves: as exact as these, however large or small x is."""
     if not device.info.matrices:
         pytest.skip("the device has no cooperative matrices")
-    tensors = [weight("table", (VOCABULARY, 1056), scale=size), weight("w", (127, 1056), dtype, 1)]
+    inputs = width(dtype, 33)
+    table = weight("table", (VOCABULARY, inputs), scale=size)
+    tensors = [table, weight("w", (127, inputs), dtype, 1)]
     built = program(
         tensors,
         lambda b, x: b.output_rows(b.matmul(x, b.weight("w"), "y"), "rows"),
@@ -198,7 +203,9 @@ def test_rms_norm_of_groups(make_vulkan, width, groups, weighted):
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", *BLOCKS])
 def test_table_rows(make_vulkan, dtype):
     """Only the rows of the step's tokens reach the device; tokens beyond the table read row 0."""
-    tensors = [weight("table", (VOCABULARY, 3)), weight("disk", (VOCABULARY - 11, 96), dtype, 2)]
+    columns = width(dtype, 3)
+    disk = weight("disk", (VOCABULARY - 11, columns), dtype, 2)
+    tensors = [weight("table", (VOCABULARY, 3)), disk]
 
     def ops(b, x):
         return b.output_rows(b.concat(x, b.table_rows(b.table("disk"), "rows"), "y"), "last")

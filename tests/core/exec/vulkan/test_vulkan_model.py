@@ -16,7 +16,6 @@ from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.step import Step
-from llm_lite.core.quant.formats import FORMATS as ROWS
 from llm_lite.core.quant.registry import FORMATS as FORMATS_OF_TENSORS
 from llm_lite.core.quant.tensor import TensorData
 from tests.make_gguf import write_tiny_llama
@@ -135,9 +134,7 @@ def test_progress_and_weight_bytes(device, tmp_path):
     executor = VulkanExecutor(device, built, weights, progress=seen.append)
     executor.close()
     assert seen == sorted(seen) and seen[-1] == 1.0
-    on_device = {n: ROWS[ROWS[weight.dtype].multiplied] for n, weight in weights.items()}
-    sizes = [on_device[name].nbytes(weight.shape) for name, weight in weights.items()]
-    assert executor.weight_bytes == sum(sizes)
+    assert executor.weight_bytes == sum(weight.nbytes for weight in weights.values())
 
 
 def test_cancelled_upload_frees_everything(device, tmp_path):

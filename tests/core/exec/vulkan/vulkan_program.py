@@ -10,6 +10,7 @@ from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
+from tests.weight_blocks import encoded
 
 VOCABULARY = 37
 BLOCKS = tuple(name for name, form in FORMATS.items() if form.integers)
@@ -18,7 +19,7 @@ VECTORS = Tuning(vector_tokens=4)  # lanes are elements of a processor's vectors
 
 def weight(name, shape, dtype="f32", seed=0, scale=1.0):
     values = np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32)
-    return TensorData(name, dtype, shape, FORMATS[dtype].quantize(values))
+    return TensorData(name, dtype, shape, encoded(dtype, values, seed))
 
 
 def program(tensors, ops, *, tokens, outputs=1, integer=False, context=64):

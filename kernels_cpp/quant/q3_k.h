@@ -1,0 +1,57 @@
+// Q3_K: 32 bytes of third bits (bit k of byte i: level 32k + i), 64 bytes of lower bits (bits 2p..
+// of byte i of 32 bytes h: level 128h + 32p + i), 12 bytes of 6-bit scales (lower four bits of
+// scales 0-7 in the low nibbles of bytes 0-7, of 8-15 in the high ones; upper two bits of scale 4p
+// + j are bits 2p.. of byte 8 + j), float16 d. value = d * (scale - 32) * (level - 4). A part of a
+// tile has two arrays of 16 scales, of 16 columns each, a group of third bits, then two groups of
+// lower bits.
+#pragma once
+
+#include "quant/super_block.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+struct Q3_KTiles : SuperBlock<1, kTileRows * (2 + 4 + 8)>, SignedHalfTiles<Q3_KTiles> {
+  static constexpr int kThird = 2 * kTileRows, kLower = kThird + kGroupBytes;
+
+  static void plain_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+    const uint8_t* from = part_of(tile, part);
+    const I32 thirds = load_words(from + kThird, lanes);
+    unpack_twos(from + kLower, lanes, words);
+    for (int g = 0; g < 8; ++g) {
+      words[g] = add_bytes<-4>(words[g] | ((thirds >> g) & 0x01010101) << 2);
+    }
+  }
+  static LaneScales scales(const uint8_t* tile, int part, int lanes, int scale) {
+    return signed_scale(tile, part_of(tile, part) + kTileRows * scale, lanes);
+  }
+  static float value(const uint8_t* tile, int row, int column) {
+    const uint8_t* part = part_of(tile, column / 32);
+    const int j = column % 32, third = part[kThird + 4 * row + j % 4] >> (j / 4) & 1;
+    const int level = two_bits(part + kLower, row, j) | third << 2;
+    return signed_value(tile, part + j / 16 * kTileRows, row, level - 4);
+  }
+};
+
+struct Q3_KRows {
+  typedef Q3_KTiles Tiles;
+  static constexpr int kBytes = 256 / 8 + 256 / 4 + 12 + 2;
+
+  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
+    const uint8_t *thirds = block, *lower = block + 32, *packed = block + 96;
+    put_half(block + 108, row, tile);
+    for (int i = 0; i < kSuperParts; ++i) {
+      uint8_t* part = Tiles::part_of(tile, i);
+      for (int k = 2 * i; k < 2 * i + 2; ++k) {
+        const int low = packed[k % 8] >> (k / 8 * 4) & 15;
+        const int high = packed[8 + k % 4] >> (k / 4 * 2) & 3;
+        part[k % 2 * kTileRows + row] = static_cast<uint8_t>((low | high << 4) - 32);
+      }
+      put_bits(thirds, i, row, part + Tiles::kThird);
+      put_twos(lower + i / 4 * 32, i % 4 * 2, row, part + Tiles::kLower);
+    }
+  }
+};
+
+}  // namespace LLM_ISA
+}  // namespace llm

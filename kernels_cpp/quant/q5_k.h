@@ -1,0 +1,48 @@
+// Q5_K: as Q4_K with 32 bytes of fifth bits before the nibbles: bit k of byte i belongs to level
+// 32k + i. A part of a tile has 16 scales, 16 minimums, a group of fifth bits, then nibbles.
+#pragma once
+
+#include "quant/fifth_bits.h"
+#include "quant/super_block.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+struct Q5_KTiles : SuperBlock<2, kTileRows * (2 + 4 + 32 / 2)>, UnsignedTiles<Q5_KTiles> {
+  static constexpr int kScales = 1;
+
+  static void plain_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+    unpack_tile_fives(part_of(tile, part) + 2 * kTileRows, lanes, words);
+  }
+  static LaneScales scales(const uint8_t* tile, int part, int lanes, int) {
+    return scale_and_minimum(tile, part_of(tile, part), lanes);
+  }
+  static float value(const uint8_t* tile, int row, int column) {
+    const uint8_t* part = part_of(tile, column / 32);
+    return value_with_minimum(tile, part, row, tile_five(part + 2 * kTileRows, row, column % 32));
+  }
+};
+
+struct Q5_KRows {
+  typedef Q5_KTiles Tiles;
+  static constexpr int kBytes = 2 + 2 + 12 + 256 / 8 + 256 / 2;
+
+  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
+    put_half(block, row, tile);
+    put_half(block + 2, row, tile + 2 * kTileRows);
+    const uint8_t *packed = block + 4, *fifths = block + 16, *levels = block + 48;
+    for (int i = 0; i < kSuperParts; ++i) {
+      uint8_t* part = Tiles::part_of(tile, i);
+      part[row] = six_bit_scale(packed, i);
+      part[kTileRows + row] = six_bit_minimum(packed, i);
+      uint8_t own[32];
+      for (int j = 0; j < 32; ++j) own[j] = levels[i / 2 * 32 + j] >> (i % 2 * 4);
+      uint8_t* groups = part + 2 * kTileRows;
+      put_bits(fifths, i, row, groups);
+      put_nibbles(own, row, groups + kGroupBytes);
+    }
+  }
+};
+
+}  // namespace LLM_ISA
+}  // namespace llm

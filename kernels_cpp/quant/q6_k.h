@@ -1,0 +1,57 @@
+// Q6_K: 128 bytes of lower nibbles (byte i of 64 bytes h: level 128h + i low, 128h + 64 + i high),
+// 64 bytes of upper bits (bits 2p.. of byte i of 32 bytes h: level 128h + 32p + i), 16 int8 scales,
+// float16 d. value = d * scale * (level - 32). A part of a tile has two arrays of 16 scales, of 16
+// columns each, two groups of upper bits, then nibbles.
+#pragma once
+
+#include "quant/super_block.h"
+
+namespace llm {
+namespace LLM_ISA {
+
+struct Q6_KTiles : SuperBlock<1, kTileRows * (2 + 8 + 32 / 2)>, SignedHalfTiles<Q6_KTiles> {
+  static constexpr int kUpper = 2 * kTileRows, kLower = kUpper + 2 * kGroupBytes;
+
+  static void plain_levels(const uint8_t* tile, int part, int lanes, I32 (&words)[8]) {
+    const uint8_t* from = part_of(tile, part);
+    I32 upper[8];
+    unpack_twos(from + kUpper, lanes, upper);
+    unpack_tile_nibbles(from + kLower, lanes, words);
+    for (int g = 0; g < 8; ++g) words[g] = add_bytes<-32>(words[g] | upper[g] << 4);
+  }
+  static LaneScales scales(const uint8_t* tile, int part, int lanes, int scale) {
+    return signed_scale(tile, part_of(tile, part) + kTileRows * scale, lanes);
+  }
+  static float value(const uint8_t* tile, int row, int column) {
+    const uint8_t* part = part_of(tile, column / 32);
+    const int upper = two_bits(part + kUpper, row, column % 32);
+    const int level = tile_nibble(part + kLower, row, column % 32) | upper << 4;
+    return signed_value(tile, part + column % 32 / 16 * kTileRows, row, level - 32);
+  }
+};
+
+struct Q6_KRows {
+  typedef Q6_KTiles Tiles;
+  static constexpr int kBytes = 256 / 2 + 256 / 4 + 16 + 2;
+
+  static void to_tile(const uint8_t* block, int row, uint8_t* tile) {
+    const uint8_t *lower = block, *upper = block + 128, *scales = block + 192;
+    put_half(block + 208, row, tile);
+    for (int i = 0; i < kSuperParts; ++i) {
+      uint8_t* part = Tiles::part_of(tile, i);
+      part[row] = scales[2 * i];
+      part[kTileRows + row] = scales[2 * i + 1];
+      const int h = i / 4, p = i % 4;  // half, and part of it
+      uint8_t own[32], high[32];
+      for (int j = 0; j < 32; ++j) {
+        own[j] = lower[64 * h + p % 2 * 32 + j] >> (p / 2 * 4);
+        high[j] = upper[32 * h + j];
+      }
+      put_twos(high, 2 * p, row, part + Tiles::kUpper);
+      put_nibbles(own, row, part + Tiles::kLower);
+    }
+  }
+};
+
+}  // namespace LLM_ISA
+}  // namespace llm
