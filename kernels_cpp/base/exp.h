@@ -26,5 +26,11 @@ inline F32 exp(F32 x) {
 
 inline F32 silu(F32 x) { return x / (exp(-x) + 1.0f); }
 
+// By its tanh approximation: (1 + tanh z) / 2 = 1 / (1 + e^-2z)
+inline F32 gelu(F32 x) {
+  const F32 z = (x + x * x * x * 0.044715f) * 0.7978845608f;
+  return x / (exp(z * -2.0f) + 1.0f);
+}
+
 }  // namespace LLM_ISA
 }  // namespace llm

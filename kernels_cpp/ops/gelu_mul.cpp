@@ -5,12 +5,6 @@
 namespace llm {
 namespace LLM_ISA {
 
-// (1 + tanh z) / 2 = 1 / (1 + e^-2z)
-static F32 gelu(F32 x) {
-  const F32 z = (x + x * x * x * 0.044715f) * 0.7978845608f;
-  return x / (exp(z * -2.0f) + 1.0f);
-}
-
 static void gelu_mul_row(const float* gate, const float* up, int64_t n, float* y) {
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) store(y + i, gelu(load(gate + i)) * load(up + i));
