@@ -135,11 +135,16 @@ def silu_mul(gate: F32, up: F32) -> F32:
     return gate * sigmoid * up
 
 
-def gelu_mul(gate: F32, up: F32) -> F32:
-    """[T,N] twice -> [T,N]: GELU by its tanh approximation (Hendrycks and Gimpel 2016)."""
-    cubic = gate + np.float32(0.044715) * gate * gate * gate
+def gelu(x: F32) -> F32:
+    """[T,N] -> [T,N]: by its tanh approximation (Hendrycks and Gimpel 2016)."""
+    cubic = x + np.float32(0.044715) * x * x * x
     half: F32 = np.float32(0.5) * np.tanh(cubic * np.float32(math.sqrt(2 / math.pi)))
-    return gate * (half + np.float32(0.5)) * up
+    return x * (half + np.float32(0.5))
+
+
+def gelu_mul(gate: F32, up: F32) -> F32:
+    """[T,N] twice -> [T,N]"""
+    return gelu(gate) * up
 
 
 def add(a: F32, b: F32) -> F32:

@@ -189,6 +189,9 @@ class PlanBuilder:
     def gelu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
         return self._op("gelu_mul", (gate, up), self._like(gate, label), label)
 
+    def gelu(self, x: Tensor, label: str) -> Tensor:
+        return self._op("gelu", (x,), self._like(x, label), label)
+
     def add(self, a: Tensor, b: Tensor, label: str) -> Tensor:
         return self._op("add", (a, b), self._like(a, label), label)
 

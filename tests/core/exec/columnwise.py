@@ -15,6 +15,7 @@ from llm_lite.core.plan.plan import Tensor
 CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
     "silu_mul": lambda b, x, y: b.silu_mul(x, y, "out"),
     "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
+    "gelu": lambda b, x, y: b.gelu(x, "out"),
     "add": lambda b, x, y: b.add(x, y, "out"),
     "scale": lambda b, x, y: b.scale(x, "out", factor=0.3),
     "weighted scale": lambda b, x, y: b.scale(x, "out", factor=0.3, weight=b.weight("w")),
@@ -61,6 +62,7 @@ def _gelu(x: float) -> float:
 FORMULAS: dict[str, tuple[dict[str, float], Callable[..., float]]] = {
     "silu_mul": ({}, lambda gate, up: gate * _sigmoid(gate) * up),
     "gelu_mul": ({}, lambda gate, up: _gelu(gate) * up),
+    "gelu": ({}, _gelu),
     "add": ({}, lambda a, b: a + b),
     "softcap": ({"scale": 1 / 30, "cap": 30.0}, lambda x: 30 * math.tanh(x / 30)),
 }
