@@ -140,12 +140,27 @@ def _owners(
     """The owner of each token: the message that any of its bytes belongs to, else -1."""
     data, at, owners = text.encode(), 0, []
     for token in ids:
-        own = tokenizer.token_bytes(token)
-        if not data.startswith(own, at) and own[:1] == b" ":  # SentencePiece puts it there
-            own = own[1:]
-        owners.append(max(owner_of_byte[at : at + len(own)], default=-1))
-        at += len(own)
+        at, length = _spelled_at(data, at, tokenizer, token)
+        owners.append(max(owner_of_byte[at : at + length], default=-1))
+        at += length
     return owners
+
+
+def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple[int, int]:
+    """Where in the text, not before `at`, a token stands, and how many bytes of it.
+
+    SentencePiece puts a space before the text, and marks of turns may take whitespace along. Where
+    normalisation has changed the text, the next control token is where both agree again.
+    """
+    own = tokenizer.token_bytes(token)
+    bare = own[1:] if own[:1] == b" " else own
+    after = len(data) - len(data[at:].lstrip()) if data[at : at + 1].isspace() else at
+    for place, spelled in ((at, own), (at, bare), (after, own), (after, bare)):
+        if spelled and data.startswith(spelled, place):
+            return place, len(spelled)
+    if tokenizer.is_special(token) and (found := data.find(own, at)) >= 0:
+        return found, len(own)
+    return at, len(bare)
 
 
 def _stand_ins(
