@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import ChatMessage, Overflow
+from llm_lite.core.messages import ChatMessage, Overflow, Thinking
 from llm_lite.core.text.chat_template import ChatTemplate, Message
+from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import Tokenizer
 
 
@@ -28,10 +29,12 @@ class ChatFile(Protocol):
 
 @dataclass(slots=True)
 class Encoded:
-    """Token ids, and for each the index of the message that says it; -1: the template does."""
+    """Token ids, and for each the index of the message that says it; -1: the template does.
+    `thinking` is how the answer to it marks its thoughts."""
 
     ids: list[int]
     owners: list[int]
+    thinking: Thinking | None = None
 
     def add(self, ids: Sequence[int], owner: int) -> None:
         self.ids += ids
@@ -57,7 +60,7 @@ def check_size(
     most = context * longest
     if overflow != "stop":
         most = max(_FORGETTABLE * most, _ALWAYS_FORGETTABLE)
-    found = sum(utf8_bytes(message.content) for message in messages if not message.tokens)
+    found = sum(utf8_bytes(m.content + m.thought) for m in messages if not m.tokens or m.thought)
     if found > most:
         raise RequestError(
             f"the prompt has {found} bytes, but a context of {context} tokens, each of {longest} "
@@ -85,20 +88,27 @@ def encode_chat(
     messages: Sequence[ChatMessage],
     *,
     continue_last: bool = False,
+    thinking: bool = True,
 ) -> Encoded:
     """The template's own text with its control tokens, the messages' contents as plain text.
 
-    An assistant's message that knows its tokens enters as these, so that the cache still fits.
-    With `continue_last` the last message is an assistant's, and stays open.
+    An assistant's message that knows its tokens enters as these, so that the cache still fits; one
+    with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
+    last message is an assistant's, and stays open. `thinking`: as in `Generate`.
     """
-    opened = _open_tail(tokenizer, messages) if continue_last else []
+    if continue_last and (not messages or messages[-1].role != "assistant"):
+        raise RequestError("there is no answer to continue")
     turns = messages[:-1] if continue_last else messages
-    spoken, rendered = _stand_ins(template, turns)
+    spoken, rendered = _stand_ins(template, turns, thinking)
     encoded = Encoded([], [])
     pending: list[tuple[str, bool]] = []
-    for text, trusted in template.render_segments(
-        rendered, add_generation_prompt=True, control_tokens=tokenizer.control_tokens
-    ):
+    segments = template.render_segments(
+        rendered,
+        add_generation_prompt=True,
+        thinking=thinking,
+        control_tokens=tokenizer.control_tokens,
+    )
+    for text, trusted in segments:
         if trusted or text not in spoken:
             pending.append((text, trusted))
             continue
@@ -110,7 +120,12 @@ def encode_chat(
     begin = _begin(tokenizer)
     if encoded.ids[: len(begin)] != begin:  # the template wrote none
         encoded = Encoded(begin + encoded.ids, [-1] * len(begin) + encoded.owners)
-    encoded.add(opened, len(messages) - 1)
+    if template.thinking_style is not None:
+        prompt = "".join(text for text, _ in segments)
+        encoded.thinking = begun_by(prompt, template.thinking_style)
+    if continue_last:
+        opened = _open_tail(tokenizer, messages[-1], encoded.thinking)
+        encoded.add(opened, len(messages) - 1)
     return encoded
 
 
@@ -164,7 +179,7 @@ def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple
 
 
 def _stand_ins(
-    template: ChatTemplate, turns: Sequence[ChatMessage]
+    template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
 ) -> tuple[dict[str, int], list[Message]]:
     """Each answer whose tokens are known is replaced by a unique placeholder before rendering: the
     answers' indices by placeholder, and the messages with these.
@@ -176,17 +191,22 @@ def _stand_ins(
     mark = "\uf8ff"  # a private-use character; more of them where a message has it too
     while any(mark in m.content for m in turns):
         mark += "\uf8ff"
-    plain: list[Message] = [{"role": m.role, "content": m.content} for m in turns]
+    key = template.thought_key
+    plain: list[Message] = [
+        {"role": m.role, "content": m.content, **({key: m.thought} if key and m.thought else {})}
+        for m in turns
+    ]
     spoken: dict[str, int] = {}
     rendered = list(plain)
     for index, m in enumerate(turns):
-        if m.role == "assistant" and m.tokens:
+        if m.role == "assistant" and m.tokens and not m.thought:
             name = f"{mark}{index}{mark}"
             spoken[name] = index
             rendered[index] = {"role": m.role, "content": name}
     if not spoken:
         return {}, plain
-    expected, found = template.render(plain), template.render(rendered)
+    expected = template.render(plain, thinking=thinking)
+    found = template.render(rendered, thinking=thinking)
     untrimmed, trimmed = found, found
     for name, index in spoken.items():
         untrimmed = untrimmed.replace(name, turns[index].content)
@@ -200,13 +220,12 @@ def _begin(tokenizer: Tokenizer) -> list[int]:
     return special if special == [tokenizer.bos_id] else []
 
 
-def _open_tail(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> list[int]:
-    if not messages or messages[-1].role != "assistant":
-        raise RequestError("there is no answer to continue")
-    last = messages[-1]
+def _open_tail(tokenizer: Tokenizer, last: ChatMessage, thinking: Thinking | None) -> list[int]:
     if last.tokens:
         return _without_end(tokenizer, last.tokens)
-    return tokenizer.encode(last.content, parse_special=False)
+    if thinking is None:
+        return tokenizer.encode(last.content, parse_special=False)
+    return tokenizer.encode_segments(written_out(thinking, last.thought, last.content))
 
 
 def _without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:

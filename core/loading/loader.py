@@ -346,6 +346,7 @@ def _model_info(
         width=shape.width,
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
+        switches_thinking=bool(model_file.template.thinking_switch),
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         stored_formats=MappingProxyType(dict(formats)),
         kept=MappingProxyType({mode: str(path) for mode, path in model_file.kept.items()}),
