@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, Overflow, Thinking
-from llm_lite.core.text.chat_template import ChatTemplate, Message
+from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
 from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -99,15 +99,15 @@ def encode_chat(
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
     turns = messages[:-1] if continue_last else messages
-    spoken, rendered = _stand_ins(template, turns, thinking)
+    try:
+        spoken, segments = _rendered(tokenizer, template, turns, thinking)
+    except RequestError:
+        told = [_not_silent(m) for m in turns]
+        if told == [*turns]:
+            raise
+        spoken, segments = _rendered(tokenizer, template, told, thinking)
     encoded = Encoded([], [])
     pending: list[tuple[str, bool]] = []
-    segments = template.render_segments(
-        rendered,
-        add_generation_prompt=True,
-        thinking=thinking,
-        control_tokens=tokenizer.control_tokens,
-    )
     for text, trusted in segments:
         if trusted or text not in spoken:
             pending.append((text, trusted))
@@ -127,6 +127,27 @@ def encode_chat(
         opened = _open_tail(tokenizer, messages[-1], encoded.thinking)
         encoded.add(opened, len(messages) - 1)
     return encoded
+
+
+def _rendered(
+    tokenizer: Tokenizer, template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
+) -> tuple[dict[str, int], list[Segment]]:
+    """The prompt in segments, and the answers that stand in them as placeholders."""
+    spoken, rendered = _stand_ins(template, turns, thinking)
+    segments = template.render_segments(
+        rendered,
+        add_generation_prompt=True,
+        thinking=thinking,
+        control_tokens=tokenizer.control_tokens,
+    )
+    return spoken, segments
+
+
+def _not_silent(message: ChatMessage) -> ChatMessage:
+    """An answer that was stopped within its thoughts says nothing, which Mistral's templates
+    refuse."""
+    silent = message.role == "assistant" and message.thought and not message.content
+    return replace(message, content="…") if silent else message
 
 
 def _add_segments(

@@ -240,3 +240,26 @@ def test_an_answer_with_thoughts_is_continued_as_it_was(tokenizer, source, known
     last = last if known else replace(last, tokens=())
     ids = prompt.encode_chat(tokenizer, chat, [user("u"), last], continue_last=True).ids
     assert tokenizer.decode(ids).endswith("assistant\n<think>\nhm\n</think>\n\nYes")
+
+
+REFUSING = (  # as Mistral's: an answer says something
+    "{% for m in messages %}{% if m.role == 'assistant' and not m.content %}"
+    "{{ raise_exception('say something') }}{% endif %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.mark.parametrize(("source", "content"), [(REFUSING, "…"), (QWEN3, ""), (CHATML, "")])
+def test_an_answer_that_was_stopped_within_its_thoughts_does_not_end_the_talk(
+    tokenizer, source, content
+):
+    turns = [user("u"), ChatMessage("assistant", "", (), "so it"), user("v")]
+    text = tokenizer.decode(prompt.encode_chat(tokenizer, ChatTemplate(source), turns).ids)
+    assert f"<|im_start|>assistant\n{content}<|im_end|>" in text
+    assert "so it" not in text
+
+
+def test_a_template_still_refuses_what_it_refuses(tokenizer):
+    turns = [user("u"), ChatMessage("assistant", ""), user("v")]
+    with pytest.raises(RequestError, match="say something"):
+        prompt.encode_chat(tokenizer, ChatTemplate(REFUSING), turns)

@@ -1,7 +1,8 @@
 """Ids by every name of `tokenizer.ggml.pre`, beside the library with what its family published.
 
-A pair encoding is learnt here of a text in several scripts, with the family's own pre-tokenizer as
-its tokenizer.json has it; a GGUF header of the same tokens and pairs must give the same ids.
+A pair encoding is learnt here of texts in several scripts, uncut, so that its pairs cross all words
+and digits; then it is given the family's own pre-tokenizer, as its tokenizer.json has it. A GGUF
+header of the same tokens and pairs must give the same ids.
 """
 
 from __future__ import annotations
@@ -84,12 +85,12 @@ def reference(name):
     library = Library(models.BPE(unk_token="<unk>" if spaced else None))
     document = json.loads(library.to_str())
     document["normalizer"] = normalizer
-    document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps} if steps else None
+    document["pre_tokenizer"] = None if spaced else BYTES
     library = Library.from_str(json.dumps(document))
     alphabet = [] if spaced else [chr(c) for c in byte_alphabet()]
     special = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256))] if spaced else []
     trainer = trainers.BpeTrainer(
-        vocab_size=len(alphabet) + len(special) + 700,
+        vocab_size=len(alphabet) + len(special) + 1200,
         initial_alphabet=alphabet,
         special_tokens=special,
         show_progress=False,
@@ -98,6 +99,7 @@ def reference(name):
     library.train_from_iterator(corpus * 3, trainer)
     document = json.loads(library.to_str())
     document["added_tokens"] = []
+    document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps} if steps else None
     document["model"] |= {"ignore_merges": whole_words}
     if spaced:
         document["model"] |= {"byte_fallback": True, "fuse_unk": True}
