@@ -161,3 +161,16 @@ def test_a_real_template_is_switched_from_the_command_line(tmp_path, capsys):
     assert (thinking["text"], bool(thinking["thought"])) == ("", True)
     assert (bool(plain["text"]), plain["thought"]) == (True, "")
     assert thinking["prompt_tokens"] > plain["prompt_tokens"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals of this kind are Unix'")
+@pytest.mark.parametrize(("term", "dimmed"), [("xterm", True), ("dumb", False)])
+def test_a_terminal_of_its_own(tmp_path, term, dimmed):
+    from tests.cli.on_terminal import on_terminal
+
+    path = write_tiny_llama(tmp_path / "thinker.gguf", {"tokenizer.chat_template": OPENING})
+    words = ["chat", path, *NUMPY, *GREEDY, "--max-new-tokens", "6", "-p", "Hello"]
+    for more, expected in (((), dimmed), (("--no-thinking",), False)):
+        with on_terminal(*words, *more, home=tmp_path, term=term) as terminal:
+            assert ("\x1b[2m" in terminal.until("tok/s")) is expected
+            assert terminal.end()[0] == 0
