@@ -122,7 +122,9 @@ class Model:
 
         `prompt` is a question, or a conversation that ends with one; the model's own chat template
         is used. `sampling` are the fields of `core.messages.SamplingOptions`, as `temperature=0`,
-        `seed=1` or `max_new_tokens=100`. Raises RequestError where the prompt does not fit.
+        `seed=1` or `max_new_tokens=100`. A reasoning model's thoughts come with their marks, as it
+        writes them: `core.text.thinking` tells them apart. Raises RequestError where the prompt
+        does not fit.
         """
         asked = SamplingOptions(**sampling)
         messages = (ChatMessage("user", prompt),) if isinstance(prompt, str) else tuple(prompt)

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -260,9 +261,12 @@ def llama_tensors(size: TinyLlama) -> dict[str, Tensor]:
     return tensors
 
 
-def write_tiny_llama(path: str | Path, **sizes: object) -> Path:
-    """Write a random llama of the given sizes (see TinyLlama.fitting) and return its path."""
+def write_tiny_llama(
+    path: str | Path, metadata: Mapping[str, object] = MappingProxyType({}), **sizes: object
+) -> Path:
+    """Write a random llama of the given sizes (see TinyLlama.fitting) and return its path; `metadata` takes
+    the place of its own."""
     size = TinyLlama.fitting(**{"dtype": TinyLlama.dtype} | sizes)  # type: ignore[arg-type]
     file = Path(path)
-    file.write_bytes(build_gguf(llama_metadata(size), llama_tensors(size)))
+    file.write_bytes(build_gguf(llama_metadata(size) | metadata, llama_tensors(size)))
     return file

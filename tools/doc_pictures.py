@@ -15,6 +15,7 @@ PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 # name in docs/pictures -> name in the tour
 SHOWN = {
     "chat": "03-answer",
+    "thoughts": "05-thoughts-unfolded",
     "x-ray": "05-xray-looks",
     "x-ray-choice": "05-xray-choice",
     "attention": "04-attention-heads",

@@ -141,7 +141,7 @@ class Answer:
         )
         if command.raw:
             return prompt.encode_raw(file.tokenizer, command.messages)
-        return encode(file, command.messages, command.continue_last)
+        return encode(file, command.messages, command.continue_last, command.thinking)
 
     def _prepare(self, runner: ChatRunner, encoded: prompt.Encoded) -> None:
         tokenizer, session = runner.model_file.tokenizer, runner.session
@@ -169,7 +169,8 @@ class Answer:
         gone = sum(last - first for first, last in prepared.forgotten)
         self._prefilled_tokens = len(prepared.prompt) - gone - prepared.reused
         self._labels = labelled(runner.model_file.tokenizer, encoded)
-        self.emit(GenerationStarted(request, len(ids), self._reused, self._labels))
+        thinking = encoded.thinking
+        self.emit(GenerationStarted(request, len(ids), self._reused, self._labels, thinking))
         if prepared.forgotten:
             self._tell_forgotten(self._labels, prepared.forgotten)
         self.emit(cache_status(runner.session, self._reused))
@@ -255,9 +256,10 @@ class ConversationPrefill:
     def begin(self, runner: ChatRunner) -> None:
         self._runner, messages = runner, self.command.messages
         file, session = runner.model_file, runner.session
-        spoken = bool(messages) and messages[-1].role == "assistant" and bool(messages[-1].content)
+        last = messages[-1] if messages else None
+        spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
         prompt.check_size(file.tokenizer, messages, session.context)
-        encoded = encode(file, messages, spoken)
+        encoded = encode(file, messages, spoken, self.command.thinking)
         prepared = session.prepare(encoded.ids, PrefillOptions(name=_name(messages)))
         self._reused = prepared.reused
         self._labels = labelled(file.tokenizer, encoded)
@@ -324,12 +326,19 @@ def _name(messages: Sequence[ChatMessage]) -> str:
 
 
 def encode(
-    file: prompt.ChatFile, messages: Sequence[ChatMessage], continue_last: bool
+    file: prompt.ChatFile,
+    messages: Sequence[ChatMessage],
+    continue_last: bool,
+    thinking: bool = True,
 ) -> prompt.Encoded:
     """A conversation in the model's own template; FileError where that is at fault."""
     try:
         return prompt.encode_chat(
-            file.tokenizer, file.template, messages, continue_last=continue_last
+            file.tokenizer,
+            file.template,
+            messages,
+            continue_last=continue_last,
+            thinking=thinking,
         )
     except UnsupportedError as error:  # the template's own fault
         raise FileError(file.path, str(error)) from error

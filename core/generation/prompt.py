@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import ChatMessage, Overflow
-from llm_lite.core.text.chat_template import ChatTemplate, Message
+from llm_lite.core.messages import ChatMessage, Overflow, Thinking
+from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
+from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import Tokenizer
 
 
@@ -28,10 +29,12 @@ class ChatFile(Protocol):
 
 @dataclass(slots=True)
 class Encoded:
-    """Token ids, and for each the index of the message that says it; -1: the template does."""
+    """Token ids, and for each the index of the message that says it; -1: the template does.
+    `thinking` is how the answer to it marks its thoughts."""
 
     ids: list[int]
     owners: list[int]
+    thinking: Thinking | None = None
 
     def add(self, ids: Sequence[int], owner: int) -> None:
         self.ids += ids
@@ -57,7 +60,7 @@ def check_size(
     most = context * longest
     if overflow != "stop":
         most = max(_FORGETTABLE * most, _ALWAYS_FORGETTABLE)
-    found = sum(utf8_bytes(message.content) for message in messages if not message.tokens)
+    found = sum(utf8_bytes(m.content + m.thought) for m in messages if not m.tokens or m.thought)
     if found > most:
         raise RequestError(
             f"the prompt has {found} bytes, but a context of {context} tokens, each of {longest} "
@@ -85,20 +88,27 @@ def encode_chat(
     messages: Sequence[ChatMessage],
     *,
     continue_last: bool = False,
+    thinking: bool = True,
 ) -> Encoded:
     """The template's own text with its control tokens, the messages' contents as plain text.
 
-    An assistant's message that knows its tokens enters as these, so that the cache still fits.
-    With `continue_last` the last message is an assistant's, and stays open.
+    An assistant's message that knows its tokens enters as these, so that the cache still fits; one
+    with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
+    last message is an assistant's, and stays open. `thinking`: as in `Generate`.
     """
-    opened = _open_tail(tokenizer, messages) if continue_last else []
+    if continue_last and (not messages or messages[-1].role != "assistant"):
+        raise RequestError("there is no answer to continue")
     turns = messages[:-1] if continue_last else messages
-    spoken, rendered = _stand_ins(template, turns)
+    try:
+        spoken, segments = _rendered(tokenizer, template, turns, thinking)
+    except RequestError:
+        told = [_not_silent(m) for m in turns]
+        if told == [*turns]:
+            raise
+        spoken, segments = _rendered(tokenizer, template, told, thinking)
     encoded = Encoded([], [])
     pending: list[tuple[str, bool]] = []
-    for text, trusted in template.render_segments(
-        rendered, add_generation_prompt=True, control_tokens=tokenizer.control_tokens
-    ):
+    for text, trusted in segments:
         if trusted or text not in spoken:
             pending.append((text, trusted))
             continue
@@ -110,8 +120,34 @@ def encode_chat(
     begin = _begin(tokenizer)
     if encoded.ids[: len(begin)] != begin:  # the template wrote none
         encoded = Encoded(begin + encoded.ids, [-1] * len(begin) + encoded.owners)
-    encoded.add(opened, len(messages) - 1)
+    if template.thinking_style is not None:
+        prompt = "".join(text for text, _ in segments)
+        encoded.thinking = begun_by(prompt, template.thinking_style)
+    if continue_last:
+        opened = _open_tail(tokenizer, messages[-1], encoded.thinking)
+        encoded.add(opened, len(messages) - 1)
     return encoded
+
+
+def _rendered(
+    tokenizer: Tokenizer, template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
+) -> tuple[dict[str, int], list[Segment]]:
+    """The prompt in segments, and the answers that stand in them as placeholders."""
+    spoken, rendered = _stand_ins(template, turns, thinking)
+    segments = template.render_segments(
+        rendered,
+        add_generation_prompt=True,
+        thinking=thinking,
+        control_tokens=tokenizer.control_tokens,
+    )
+    return spoken, segments
+
+
+def _not_silent(message: ChatMessage) -> ChatMessage:
+    """An answer that was stopped within its thoughts says nothing, which Mistral's templates
+    refuse."""
+    silent = message.role == "assistant" and message.thought and not message.content
+    return replace(message, content="…") if silent else message
 
 
 def _add_segments(
@@ -140,16 +176,31 @@ def _owners(
     """The owner of each token: the message that any of its bytes belongs to, else -1."""
     data, at, owners = text.encode(), 0, []
     for token in ids:
-        own = tokenizer.token_bytes(token)
-        if not data.startswith(own, at) and own[:1] == b" ":  # SentencePiece puts it there
-            own = own[1:]
-        owners.append(max(owner_of_byte[at : at + len(own)], default=-1))
-        at += len(own)
+        at, length = _spelled_at(data, at, tokenizer, token)
+        owners.append(max(owner_of_byte[at : at + length], default=-1))
+        at += length
     return owners
 
 
+def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple[int, int]:
+    """Where in the text, not before `at`, a token stands, and how many bytes of it.
+
+    SentencePiece puts a space before the text, and marks of turns may take whitespace along. Where
+    normalisation has changed the text, the next control token is where both agree again.
+    """
+    own = tokenizer.token_bytes(token)
+    bare = own[1:] if own[:1] == b" " else own
+    after = len(data) - len(data[at:].lstrip()) if data[at : at + 1].isspace() else at
+    for place, spelled in ((at, own), (at, bare), (after, own), (after, bare)):
+        if spelled and data.startswith(spelled, place):
+            return place, len(spelled)
+    if tokenizer.is_special(token) and (found := data.find(own, at)) >= 0:
+        return found, len(own)
+    return at, len(bare)
+
+
 def _stand_ins(
-    template: ChatTemplate, turns: Sequence[ChatMessage]
+    template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
 ) -> tuple[dict[str, int], list[Message]]:
     """Each answer whose tokens are known is replaced by a unique placeholder before rendering: the
     answers' indices by placeholder, and the messages with these.
@@ -161,17 +212,22 @@ def _stand_ins(
     mark = "\uf8ff"  # a private-use character; more of them where a message has it too
     while any(mark in m.content for m in turns):
         mark += "\uf8ff"
-    plain: list[Message] = [{"role": m.role, "content": m.content} for m in turns]
+    key = template.thought_key
+    plain: list[Message] = [
+        {"role": m.role, "content": m.content, **({key: m.thought} if key and m.thought else {})}
+        for m in turns
+    ]
     spoken: dict[str, int] = {}
     rendered = list(plain)
     for index, m in enumerate(turns):
-        if m.role == "assistant" and m.tokens:
+        if m.role == "assistant" and m.tokens and not m.thought:
             name = f"{mark}{index}{mark}"
             spoken[name] = index
             rendered[index] = {"role": m.role, "content": name}
     if not spoken:
         return {}, plain
-    expected, found = template.render(plain), template.render(rendered)
+    expected = template.render(plain, thinking=thinking)
+    found = template.render(rendered, thinking=thinking)
     untrimmed, trimmed = found, found
     for name, index in spoken.items():
         untrimmed = untrimmed.replace(name, turns[index].content)
@@ -185,13 +241,12 @@ def _begin(tokenizer: Tokenizer) -> list[int]:
     return special if special == [tokenizer.bos_id] else []
 
 
-def _open_tail(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> list[int]:
-    if not messages or messages[-1].role != "assistant":
-        raise RequestError("there is no answer to continue")
-    last = messages[-1]
+def _open_tail(tokenizer: Tokenizer, last: ChatMessage, thinking: Thinking | None) -> list[int]:
     if last.tokens:
         return _without_end(tokenizer, last.tokens)
-    return tokenizer.encode(last.content, parse_special=False)
+    if thinking is None:
+        return tokenizer.encode(last.content, parse_special=False)
+    return tokenizer.encode_segments(written_out(thinking, last.thought, last.content))
 
 
 def _without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:

@@ -27,6 +27,7 @@ from llm_lite.core.loading.sources import (
 )
 from llm_lite.core.loading.verification import document_parts, verify, worth_releasing
 from llm_lite.core.models.registry import read_model
+from llm_lite.core.text.pretokenizers import pretokenizer_note
 
 T = TypeVar("T")
 EMBEDDING = "token_embd.weight"
@@ -110,7 +111,8 @@ def _describe(verdict: Verdict, source: ModelSource) -> None:
     elif isinstance(base, GgufSource):
         kind = "GGUF file"
     verdict.kind = kind if base is source else f"view of a {kind}"
-    verdict.notes += [f"{source.path}: {note}" for note in source.notes]
+    notes = filter(None, (*source.notes, pretokenizer_note(source.metadata)))
+    verdict.notes += [f"{source.path}: {note}" for note in notes]
     verdict.nbytes = source.nbytes
 
 

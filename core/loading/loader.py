@@ -41,6 +41,7 @@ from llm_lite.core.plan.plan import Program, tensor_row_bytes
 from llm_lite.core.quant.modes import AS_STORED, MODES, mode_bytes
 from llm_lite.core.quant.tensor import TensorData, files_of
 from llm_lite.core.text.chat_template import ChatTemplate
+from llm_lite.core.text.pretokenizers import pretokenizer_note
 from llm_lite.core.text.sandbox.process import sandbox
 from llm_lite.core.text.tokenizer import Tokenizer
 
@@ -108,7 +109,7 @@ def open_model(
 def _understood(
     file: ModelSource, progress: Progress, warn: Warn, check_weights: bool, later: bool
 ) -> ModelFile:
-    for note in file.notes:
+    for note in filter(None, (*file.notes, pretokenizer_note(file.metadata))):
         warn(f"{file.path}: {note}")
     progress("reading the vocabulary", 0.1)
     model = read_model(file.metadata, file.tensors, file.path)
@@ -323,6 +324,7 @@ def _model_info(
         width=shape.width,
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
+        switches_thinking=bool(model_file.template.thinking_switch),
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         stored_formats=MappingProxyType(dict(formats)),
         format_notes=described(formats),

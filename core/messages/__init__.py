@@ -27,6 +27,8 @@ from llm_lite.core.messages.answers import (
     Role,
     Stop,
     StopReason,
+    Thinking,
+    ThinkingStyle,
     TokenDecoded,
 )
 from llm_lite.core.messages.cache import (
@@ -272,6 +274,8 @@ __all__ = [
     "TaskProgress",
     "TensorReport",
     "TensorRow",
+    "Thinking",
+    "ThinkingStyle",
     "TokenDecoded",
     "VariantDropped",
     "VariantKept",

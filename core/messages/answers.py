@@ -11,6 +11,7 @@ Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end", "length", "stopped", "context", "error"]
 Overflow = Literal["stop", "forget-middle", "rolling"]
 OVERFLOWS: tuple[Overflow, ...] = ("stop", "forget-middle", "rolling")
+ThinkingStyle = Literal["think", "mistral", "gemma", "harmony"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class ChatMessage:
     role: Role
     content: str
     tokens: tuple[int, ...] = ()  # an assistant's ids as generated; () where unknown
+    thought: str = ""  # of an assistant: what it thought before it said `content`
 
 
 Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone, 0 ablates it
@@ -34,6 +36,7 @@ class Generate:
     `forced` tokens begin the answer; they come back as TokenDecoded and do not count as new.
     `overflow` says what is done when the context is full: the answer ends, what lies between the
     first turn and the last tokens is forgotten, or all but the first tokens and the last.
+    `thinking` is what the template's switch for thoughts is set to, where it has one.
     """
 
     request: int
@@ -44,6 +47,7 @@ class Generate:
     gains: Gains | None = None
     forced: tuple[int, ...] = ()
     overflow: Overflow = "stop"
+    thinking: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Read:
 
     request: int
     messages: tuple[ChatMessage, ...]
+    thinking: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +75,20 @@ class PromptToken:
 
 
 @dataclass(frozen=True, slots=True)
+class Thinking:
+    """How thoughts are marked in an answer; `core.text.thinking` tells them from what is said."""
+
+    style: ThinkingStyle
+    inside: bool = False  # the prompt has begun them: the answer starts within
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationStarted:
     request: int
     prompt_tokens: int  # tokens of the whole prompt
     reused_tokens: int  # of these, already in the cache
     prompt: tuple[PromptToken, ...] = ()  # by position; the answer's tokens follow
+    thinking: Thinking | None = None  # None: the model marks no thoughts
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ class ModelInfo:
     width: int
     feed_forward: int
     has_chat_template: bool
+    switches_thinking: bool = False  # the template has a switch for thoughts
     mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it
         default_factory=lambda: MappingProxyType({})
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import RequestError, UnsupportedError
 from llm_lite.core.text.sandbox.limits import Limits
 from llm_lite.core.text.sandbox.process import SandboxError, sandbox
+from llm_lite.core.text.thinking import style_of
 
 if TYPE_CHECKING:
     from llm_lite.core.text.tokenizer import Tokenizer
@@ -29,8 +31,15 @@ PLAIN = (
 )
 _CONTROL_LIKE = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]")
 _NEUTRAL = "x"
+# Where a template looks for the thoughts of an answer, and what it calls the switch for them.
+_THOUGHT_KEYS = (
+    ("reasoning_content", r"\breasoning_content\b"),
+    ("thinking", r"""\.thinking\b|['"]thinking['"]"""),
+    ("reasoning", r"""\.reasoning\b|['"]reasoning['"]"""),
+)
+_SWITCHES = (("enable_thinking", r"\benable_thinking\b"), ("thinking", r"\bif (not )?thinking\b"))
 
-Message = Mapping[str, str]  # role, content
+Message = Mapping[str, str]  # role, content; perhaps thoughts under the template's key
 Segment = tuple[str, bool]  # text, whether the template (and not a message) wrote it
 
 
@@ -53,6 +62,11 @@ class ChatTemplate:
         self.source = source
         self.origin = origin  # 'model', or the default used: 'default (ChatML)', 'default (plain)'
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        # The field of a message that holds its thoughts, and the variable that turns thinking on
+        # or off; "" where the template knows of none.
+        self.thought_key = _first_found(_THOUGHT_KEYS, source)
+        self.thinking_switch = _first_found(_SWITCHES, source)
+        self.thinking_style = style_of(source)
         answer = self._ask("check template", COMPILING)
         if "failed" in answer:
             raise UnsupportedError(f"the chat template is broken: {answer['failed']}")
@@ -79,15 +93,25 @@ class ChatTemplate:
             return cls(CHATML, bos_token=bos, eos_token=eos, origin="default (ChatML)")
         return cls(PLAIN, bos_token=bos, eos_token=eos, origin="default (plain)")
 
-    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
-        """The prompt for messages of `role` and `content`."""
+    def render(
+        self,
+        messages: Sequence[Message],
+        *,
+        add_generation_prompt: bool = True,
+        thinking: bool = True,
+    ) -> str:
+        """The prompt for messages of `role`, `content` and perhaps `thought_key`. `thinking` is
+        what its switch is set to, where it has one."""
         typed = sum(len(text) for message in messages for text in message.values())
         answer = self._ask(
             "render template",
             RENDERING,
             messages=[dict(message) for message in messages],
             add_generation_prompt=add_generation_prompt,
-            tokens=self._tokens,
+            variables={
+                **self._tokens,
+                **({self.thinking_switch: thinking} if self.thinking_switch else {}),
+            },
             most_chars=MAX_EXTRA_CHARS + 2 * typed,
         )
         if "refused" in answer:
@@ -101,6 +125,7 @@ class ChatTemplate:
         messages: Sequence[Message],
         *,
         add_generation_prompt: bool = True,
+        thinking: bool = True,
         control_tokens: Collection[str] = (),
     ) -> list[Segment]:
         """The same text as render(), cut into (text, trusted) for Tokenizer.encode_segments.
@@ -109,25 +134,19 @@ class ChatTemplate:
         Templates that rewrite contents so that their place is lost are handled by comparison with
         neutral contents: a control token that contents bring in is not trusted anywhere.
         """
-        plain = self.render(messages, add_generation_prompt=add_generation_prompt)
-        marks = _unused_characters([self.source, plain, *(m["content"] for m in messages)])
+        render = partial(
+            self.render, add_generation_prompt=add_generation_prompt, thinking=thinking
+        )
+        plain = render(messages)
+        said = (text for m in messages for key, text in m.items() if key != "role")
+        marks = _unused_characters([self.source, plain, *said])
         for mark in (_mark_all, _mark_inside_whitespace):
-            marked = [{**m, "content": mark(m["content"], *marks)} for m in messages]
-            segments = self._marked_segments(marked, add_generation_prompt, *marks)
+            marked = [_changed(m, partial(mark, start=marks[0], end=marks[1])) for m in messages]
+            segments = _marked_segments(render, marked, *marks)
             if "".join(part for part, _ in segments) == plain:
                 return segments
-        neutral = [{**m, "content": _NEUTRAL} for m in messages]
-        expected = self.render(neutral, add_generation_prompt=add_generation_prompt)
+        expected = render([_changed(m, lambda _: _NEUTRAL) for m in messages])
         return _distrust_additions(plain, expected, control_tokens)
-
-    def _marked_segments(
-        self, marked: Sequence[Message], add_generation_prompt: bool, start: str, end: str
-    ) -> list[Segment]:
-        try:
-            text = self.render(marked, add_generation_prompt=add_generation_prompt)
-        except (RequestError, UnsupportedError):  # the marks upset it
-            return []
-        return _cut_at_marks(text, start, end)
 
     def _ask(self, action: str, limits: Limits, **request: Any) -> dict[str, Any]:
         """What the sandbox answers; a sandbox that ended is the template's failure."""
@@ -135,6 +154,25 @@ class ChatTemplate:
             return sandbox().call(action, {"source": self.source, **request}, limits=limits)
         except SandboxError as error:
             return {"failed": str(error)}
+
+
+def _first_found(names: Sequence[tuple[str, str]], source: str) -> str:
+    return next((name for name, pattern in names if re.search(pattern, source)), "")
+
+
+def _changed(message: Message, change: Callable[[str], str]) -> Message:
+    """With all that the message says changed."""
+    return {key: text if key == "role" else change(text) for key, text in message.items()}
+
+
+def _marked_segments(
+    render: Callable[[Sequence[Message]], str], marked: Sequence[Message], start: str, end: str
+) -> list[Segment]:
+    try:
+        text = render(marked)
+    except (RequestError, UnsupportedError):  # the marks upset it
+        return []
+    return _cut_at_marks(text, start, end)
 
 
 def _unused_characters(texts: Sequence[str]) -> tuple[str, str]:

@@ -1,25 +1,34 @@
-"""How byte-level BPE cuts text into words before merging: one rule for each name in GGUF files.
+"""How pair encoding cuts text into words before merging: one rule for each name in GGUF files.
 
-The patterns are those published in the models' tokenizer.json files. Unicode normalisation, which
-some of these (Qwen's NFC) also ask for, is not recorded in GGUF and not applied: what the user
-typed is what the model reads.
+The names are those that conversion writes as `tokenizer.ggml.pre`: llama-bpe (Llama 3), smaug-bpe
+(SmolLM3), qwen2 (Qwen2 to Qwen3), qwen35, tekken (Mistral, Ministral), gpt-4o (Phi-4-mini,
+gpt-oss), dbrx (Phi-4, OLMo 2, Granite 4), refact (Granite 3), smollm, gpt-2, superbpe. The patterns
+are those published in the models' tokenizer.json files, and so is Qwen's Unicode normalisation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
+_SHORT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _LETTERS = r"[^\r\n\p{L}\p{N}]?\p{L}+|"
-_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_LLAMA3 = _CONTRACTIONS + _LETTERS + r"\p{N}{1,3}" + _REST
-_QWEN2 = _CONTRACTIONS + _LETTERS + r"\p{N}" + _REST
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_TEKKEN = (
-    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
-    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*" + _SPACES
+_LLAMA3 = _SHORT + "|" + _LETTERS + r"\p{N}{1,3}" + _REST
+_QWEN2 = _SHORT + "|" + _LETTERS + r"\p{N}" + _REST
+_QWEN35 = (
+    _SHORT + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + _SPACES
 )
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+
+
+def _cased(short: str, digits: str) -> str:
+    """Words end where small letters are followed by capitals."""
+    lead = r"[^\r\n\p{L}\p{N}]?"
+    words = rf"{lead}{_UPPER}*{_LOWER}+{short}|{lead}{_UPPER}+{_LOWER}*{short}"
+    return rf"{words}|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*" + _SPACES
 
 
 @dataclass(frozen=True)
@@ -28,15 +37,46 @@ class Rule:
 
     patterns: tuple[str, ...]
     whole_words: bool = False  # a word that is a token is taken as it is, without merging
+    add_bos: bool = False  # where the file says nothing of it
+    composed: bool = False  # text is brought into Unicode's normal form C first
 
 
 _RULES = {
-    ("gpt-2", "phi-2", "mpt", "olmo"): Rule((_GPT2,)),
+    ("gpt-2", "phi-2", "mpt", "olmo", "exaone4"): Rule((_GPT2,)),
     ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone"): Rule((r"\p{N}", _GPT2)),
-    ("llama-bpe", "llama3", "llama-v3", "falcon3"): Rule((_LLAMA3,), whole_words=True),
-    ("dbrx", "smaug-bpe"): Rule((_LLAMA3,)),
-    ("qwen2", "deepseek-r1-qwen", "stablelm2"): Rule((_QWEN2,)),
-    ("tekken",): Rule((_TEKKEN,), whole_words=True),
+    ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"): Rule(
+        (_LLAMA3,), whole_words=True, add_bos=True
+    ),
+    ("smaug-bpe",): Rule((_LLAMA3,), whole_words=True),  # Llama 3's words without a begin token
+    ("dbrx",): Rule((_LLAMA3,)),
+    ("qwen2", "deepseek-r1-qwen", "stablelm2"): Rule((_QWEN2,), composed=True),
+    ("qwen35",): Rule((_QWEN35,), composed=True),
+    ("tekken",): Rule((_cased("", r"\p{N}"),), whole_words=True, add_bos=True),
+    ("gpt-4o", "llama4"): Rule((_cased(_SHORT + "?", r"\p{N}{1,3}"),)),
+    ("superbpe",): Rule((r"\p{N}+", r"(?=(\d{3})+(?!\d))")),
     ("default",): Rule((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", r"[0-9][0-9][0-9]")),
 }
 RULES: dict[str, Rule] = {name: rule for names, rule in _RULES.items() for name in names}
+DEFAULT = "default"
+
+
+def rule_of(name: str) -> Rule:
+    """The rule of that name; the default's for a name that is not known."""
+    return RULES.get(name, RULES[DEFAULT])
+
+
+def pretokenizer_note(metadata: Mapping[str, object]) -> str:
+    """A sentence where a GGUF header names no rule that is known; "" else.
+
+    Other words before merging give other tokens than the model was trained on: answers get worse.
+    """
+    if metadata.get("tokenizer.ggml.model") != "gpt2":
+        return ""
+    name = metadata.get("tokenizer.ggml.pre")
+    if name is None:
+        problem = "the file names no pre-tokenizer (tokenizer.ggml.pre)"
+    elif isinstance(name, str) and name not in RULES:
+        problem = f"the pre-tokenizer {name[:40]!r} (tokenizer.ggml.pre) is not known"
+    else:
+        return ""
+    return f"{problem}: the default is taken, and answers may be worse"

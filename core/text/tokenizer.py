@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
-from llm_lite.core.errors import FileError, RequestError, UnsupportedError
+from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.text.any_of import any_of
-from llm_lite.core.text.pretokenizers import RULES, Rule
-from llm_lite.core.text.sandbox.encoder import SandboxedEncoder
+from llm_lite.core.text.pair_encoder import BYTE_OF, PairEncoder
 from llm_lite.core.text.sentencepiece import SPACE, PieceEncoder
-from llm_lite.core.text.vocabulary import BYTE_LEVEL_BPE, TokenType, Vocabulary, read_vocabulary
+from llm_lite.core.text.vocabulary import (
+    BYTE_LEVEL_BPE,
+    SENTENCE_PIECE,
+    TokenType,
+    Vocabulary,
+    read_vocabulary,
+)
 
 
 def _names(text: str) -> frozenset[str]:
@@ -25,13 +28,16 @@ def _names(text: str) -> frozenset[str]:
 
 # Tokens that end a turn in one family of models or another, when they are not ordinary text.
 _END_TOKENS = _names(
-    "<|im_end|> <|endoftext|> <|eot_id|> <|eom_id|> <|end_of_text|> <|end|> <|return|> "
-    "<|EOT|> <|end_of_turn|> <end_of_turn> <|END_OF_TURN_TOKEN|> <｜end▁of▁sentence｜> </s> "
-    "<eos> <EOT>"
+    "<|im_end|> <|endoftext|> <|eot_id|> <|eom_id|> <|end_of_text|> <|end|> <|return|> <|call|> "
+    "<|EOT|> <|end_of_turn|> <end_of_turn> <turn|> <|tool_response> <|END_OF_TURN_TOKEN|> "
+    "<｜end▁of▁sentence｜> <end_of_utterance> </s> <eos> <EOT> _<EOT> [EOT] [EOS]"
 )
+_HARMONY = _names("<|return|> <|call|>")  # with both, <|end|> ends a channel, and not the turn
 _LONGEST_CHARACTER = 4  # bytes; one that the vocabulary lacks becomes a token or more
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_LOOKS_LIKE_CONTROL = re.compile(r"<[|｜].*[|｜]>|</?(s|bos|eos|pad|unk)>|<(start|end)_of_turn>")
+_LOOKS_LIKE_CONTROL = re.compile(
+    r"<[|｜].*[|｜]>|<\|\w+>|<\w+\|>|</?(s|bos|eos|pad|unk)>|<(start|end)_of_turn>"
+)
+_WHITESPACE = re.compile(r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*")
 
 
 class _WordEncoder(Protocol):
@@ -53,15 +59,16 @@ class Tokenizer:
         self._id_of_marked = {self._tokens[i]: i for i in (*control, *literal)}
         self._any_marked = any_of([self._tokens[i] for i in (*control, *literal)])
         self._literal = any_of([self._tokens[i] for i in literal])
-        make = _make_byte_level_encoder if self._is_bpe else _make_piece_encoder
+        of_pieces = vocabulary.model == SENTENCE_PIECE
+        make = _make_piece_encoder if of_pieces else PairEncoder
         self._words: _WordEncoder = words or make(vocabulary, self.control_tokens)
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], path: Path) -> Tokenizer:
         """From the keys `tokenizer.ggml.*`.
 
-        Errors: UnsupportedError for an unknown kind or pre-tokenizer, FileError naming `path` and
-        the key for a malformed vocabulary.
+        Errors: UnsupportedError for an unknown kind, FileError naming `path` and the key for a
+        malformed vocabulary. An unknown pre-tokenizer is none: `pretokenizer_note` tells of it.
         """
         return cls(read_vocabulary(metadata, path))
 
@@ -77,7 +84,7 @@ class Tokenizer:
 
     def load(self) -> None:
         """What the first text would wait for else. FileError where it can never encode."""
-        if isinstance(self._words, _ByteLevelEncoder):
+        if isinstance(self._words, PairEncoder):
             self._words.load()
 
     @property
@@ -100,7 +107,11 @@ class Tokenizer:
     @cached_property
     def end_ids(self) -> frozenset[int]:
         """Ids after which the model has nothing more to say in this turn."""
-        named = {self._id_of_marked[t] for t in _END_TOKENS if t in self._id_of_marked}
+        ends = _END_TOKENS - {"<|end|>"} if self._id_of_marked.keys() >= _HARMONY else _END_TOKENS
+        named = {self._id_of_marked[t] for t in ends if t in self._id_of_marked}
+        struck = self._id_of_marked.get("</s>")  # HTML's, where it is no control token
+        if struck is not None and self._types[struck] == TokenType.USER_DEFINED:
+            named.discard(struck)
         eos = set() if self.eos_id is None else {self.eos_id}
         return frozenset(named | eos | self._vocabulary.marked_end_ids)
 
@@ -158,7 +169,7 @@ class Tokenizer:
         if add_special and self.adds_bos and self.bos_id is not None:
             ids.append(self.bos_id)
         marked = list(self._marked(text, segments))
-        starts = [0, *(match.end() for match in marked)]
+        starts = [0, *(self._after(match) for match in marked)]
         ends = [*(match.start() for match in marked), len(text)]
         words = self._encode_words([text[a:b] for a, b in zip(starts, ends, strict=True)])
         ids += words[0]
@@ -193,7 +204,7 @@ class Tokenizer:
         if kind in (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED):
             return token.encode("utf-8", "surrogateescape")
         if self._is_bpe:
-            return b"".join(_BYTE_OF.get(char) or char.encode() for char in token)
+            return b"".join(BYTE_OF.get(char) or char.encode() for char in token)
         if kind == TokenType.BYTE:
             return bytes([int(token[3:5], 16)])
         return token.replace(SPACE, " ").encode("utf-8", "surrogateescape")
@@ -220,6 +231,13 @@ class Tokenizer:
         for start, end, trusted in _joined_spans(segments):
             pattern = self._any_marked if trusted else self._literal
             yield from pattern.finditer(text, start, end) if pattern else ()
+
+    def _after(self, match: re.Match[str]) -> int:
+        """Where the text goes on behind a marked token, which may take the spaces there along."""
+        if self._id_of_marked[match[0]] not in self._vocabulary.stripping:
+            return match.end()
+        spaces = _WHITESPACE.match(match.string, match.end())
+        return spaces.end() if spaces else match.end()
 
     def _encode_words(self, texts: Sequence[str]) -> list[list[int]]:
         # SentencePiece begins the text, and whatever follows a control token, with a space.
@@ -248,58 +266,6 @@ class StreamDecoder:
         rest = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return rest
-
-
-class _ByteLevelEncoder:
-    """Byte-level BPE through the `tokenizers` library."""
-
-    def __init__(self, vocabulary: Vocabulary, rule: Rule, control: frozenset[str]) -> None:
-        self._vocabulary, self._rule, self._control = vocabulary, rule, control
-        self._library = SandboxedEncoder(vocabulary.path, "load pairs", {}, self._parts)
-        single = (token for token in vocabulary.tokens if len(token) == 1 and token not in control)
-        self._known_bytes = b"".join(_BYTE_OF.get(char, b"") for char in single)
-
-    def load(self) -> None:
-        self._library.load()
-
-    def _parts(self) -> bytes:
-        """The vocabulary as `core.text.sandbox.tokenizers` loads it."""
-        # What a user types must not become a control token by merging either.
-        tokens, control = self._vocabulary.tokens, self._control
-        merges = self._vocabulary.merges
-        pairs = (p for p in merges if control.isdisjoint((*p, "".join(p))))
-        parts = {
-            "ids": {token: i for i, token in enumerate(tokens) if token not in control},
-            "merges": list(chain.from_iterable(pairs)),
-            "patterns": self._rule.patterns,
-            "whole_words": self._rule.whole_words,
-        }
-        return json.dumps(parts).encode()
-
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._library.encode_all([self._spelled(text) for text in texts])
-
-    def _spelled(self, text: str) -> str:
-        """With U+FFFD for characters that the vocabulary has no bytes for."""
-        if not text.encode().translate(None, self._known_bytes):
-            return text
-        return "".join(char if self._has_bytes(char) else "\ufffd" for char in text)
-
-    def _has_bytes(self, char: str) -> bool:
-        return not char.encode().translate(None, self._known_bytes)
-
-
-def _make_byte_level_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _WordEncoder:
-    rule = RULES.get(vocabulary.pre)
-    if rule is None:
-        raise UnsupportedError(
-            f"{vocabulary.path}: unknown pre-tokenizer {vocabulary.pre[:40]!r} "
-            f"(tokenizer.ggml.pre); known are {', '.join(sorted(RULES))}"
-        )
-    for i, token in enumerate(vocabulary.tokens):
-        if _SURROGATE.search(token):
-            raise FileError(vocabulary.path, f"tokenizer.ggml.tokens[{i}] is not valid UTF-8")
-    return _ByteLevelEncoder(vocabulary, rule, control)
 
 
 def _make_piece_encoder(vocabulary: Vocabulary, control: frozenset[str]) -> _WordEncoder:
@@ -345,14 +311,3 @@ def _refuse_surrogates(text: str) -> None:
             f"the text is not valid Unicode: a lone surrogate (U+{code:04X}) "
             f"at character {error.start}"
         ) from None
-
-
-def _byte_of_char() -> dict[str, bytes]:
-    """GPT-2's printable stand-ins: visible Latin-1 for itself, the rest from U+0100 on."""
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    table = {chr(byte): bytes([byte]) for byte in visible}
-    return table | {chr(0x100 + i): bytes([byte]) for i, byte in enumerate(hidden)}
-
-
-_BYTE_OF = _byte_of_char()

@@ -22,7 +22,8 @@ from llm_lite.core.text.vocabulary import BYTE_LEVEL_BPE, SENTENCE_PIECE, TokenT
 TOKENIZER_FILE = "tokenizer.json"
 _MAX_IDS = 1 << 22
 _BYTES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
-_TURN = re.compile(r"<[|｜].*[|｜]>|<(start|end)_of_turn>")  # control, whatever the file says of it
+# Control, whatever the file says of it.
+_TURN = re.compile(r"<[|｜].*[|｜]>|<\|\w+>|<\w+\|>|<(start|end)_of_turn>")
 
 
 class LibraryEncoder:
@@ -93,6 +94,7 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
         add_bos=begin is not None and begin == bos,
         add_eos=end is not None,
         add_space_prefix=False,  # the library puts it there
+        stripping=frozenset(i for i, _, _, strips in about["added"] if strips),
     )
     return vocabulary, LibraryEncoder(library, frozenset(control))
 
@@ -106,10 +108,12 @@ def _decoding(path: Path, decoder: str) -> str:
     raise UnsupportedError(f"{path}: the tokenizer decodes otherwise than is known here")
 
 
-def _mark_added(added: Sequence[tuple[int, str, bool]], types: list[int], model: str) -> set[int]:
+def _mark_added(
+    added: Sequence[tuple[int, str, bool, bool]], types: list[int], model: str
+) -> set[int]:
     """Sets the types of added tokens; returns the ids of those that control the model."""
     control = set()
-    for token_id, text, is_special in added:
+    for token_id, text, is_special, _ in added:
         if is_special:
             types[token_id] = TokenType.CONTROL.value
             control.add(token_id)

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from llm_lite.core.errors import FileError, UnsupportedError
 from llm_lite.core.files.json_text import found
+from llm_lite.core.text.pretokenizers import DEFAULT, rule_of
 
 BYTE_LEVEL_BPE = "gpt2"
 SENTENCE_PIECE = "llama"
+SPACED_BPE = "gemma4"  # pairs of characters, "▁" for spaces
 _LARGEST_SCORE = 1 << 64  # as an integer, of which JSON has longer ones than floats can be
 
 
@@ -38,12 +40,12 @@ class Vocabulary:
     """
 
     path: Path
-    model: str  # BYTE_LEVEL_BPE or SENTENCE_PIECE
-    pre: str  # name of the rule that cuts text into words; byte-level BPE only
+    model: str  # BYTE_LEVEL_BPE, SENTENCE_PIECE or SPACED_BPE
+    pre: str  # name of the rule that cuts text into words; pair encodings only
     tokens: tuple[str, ...]
     types: bytes  # of TokenType
     scores: array[float]  # SentencePiece only: the higher, the earlier merged
-    merges: tuple[tuple[str, str], ...]  # byte-level BPE only: in order of priority
+    merges: tuple[tuple[str, str], ...]  # pair encodings only: in order of priority
     bos_id: int | None
     eos_id: int | None
     marked_end_ids: frozenset[int]  # other ids that the file says end a turn
@@ -51,6 +53,7 @@ class Vocabulary:
     add_bos: bool
     add_eos: bool
     add_space_prefix: bool
+    stripping: frozenset[int] = frozenset()  # control tokens that take whitespace after them along
 
     def identity(self) -> str:
         """Hash of all that decides which ids a text becomes: 32 hex digits."""
@@ -59,6 +62,8 @@ class Vocabulary:
         digest.update(self.types)
         digest.update(repr(tuple(self.scores)).encode())
         digest.update("\0".join(" ".join(pair) for pair in self.merges).encode())
+        if self.stripping:
+            digest.update(repr(sorted(self.stripping)).encode())
         return digest.hexdigest()[:32]
 
 
@@ -73,26 +78,29 @@ class _VocabularyReader:
 
     def vocabulary(self) -> Vocabulary:
         model = self.kind()
-        pre = self.text("pre", "default")
+        pre = self.text("pre", DEFAULT) if model != SPACED_BPE else SPACED_BPE  # it cuts nothing
         tokens = self.tokens()
-        is_bpe = model == BYTE_LEVEL_BPE
-        adds_bos = not is_bpe or pre in ("llama-bpe", "llama3", "llama-v3")
+        is_bpe = model != SENTENCE_PIECE
+        adds_bos = not is_bpe or rule_of(pre).add_bos
         others = [self.token_id(f"{name}_token_id", tokens) for name in ("eot", "eom")]
+        types = self.types(len(tokens))
         return Vocabulary(
             path=self.path,
             model=model,
             pre=pre,
             tokens=tokens,
-            types=self.types(len(tokens)),
+            types=types,
             scores=array("d") if is_bpe else self.scores(len(tokens)),
             merges=self.merges(frozenset(tokens)) if is_bpe else (),
             bos_id=self.token_id("bos_token_id", tokens),
             eos_id=self.token_id("eos_token_id", tokens),
             marked_end_ids=frozenset(other for other in others if other is not None),
             unknown_id=self.token_id("unknown_token_id", tokens),
-            add_bos=self.flag("add_bos_token", adds_bos),
+            # Early files of Gemma 4 say that it takes no begin token, and it does.
+            add_bos=self.flag("add_bos_token", adds_bos) or model == SPACED_BPE,
             add_eos=self.flag("add_eos_token", False),
             add_space_prefix=self.flag("add_space_prefix", not is_bpe),
+            stripping=self.stripping(model, tokens, types),
         )
 
     def fail(self, key: str, problem: str) -> FileError:
@@ -103,12 +111,20 @@ class _VocabularyReader:
 
     def kind(self) -> str:
         model = self.text("model", None)
-        if model not in (BYTE_LEVEL_BPE, SENTENCE_PIECE):
+        known = (BYTE_LEVEL_BPE, SENTENCE_PIECE, SPACED_BPE)
+        if model not in known:
             raise UnsupportedError(
-                f"{self.path}: the tokenizer is of kind {model[:40]!r}; "
-                f"known are '{BYTE_LEVEL_BPE}' and '{SENTENCE_PIECE}'"
+                f"{self.path}: the tokenizer is of kind {model[:40]!r}; known are {known}"
             )
         return model
+
+    def stripping(self, model: str, tokens: Sequence[str], types: bytes) -> frozenset[int]:
+        """Phi-3's turn marks, as its tokenizer.json has them; GGUF does not record it."""
+        if model != SENTENCE_PIECE or self.metadata.get("general.architecture") != "phi3":
+            return frozenset()
+        kinds = (TokenType.CONTROL, TokenType.USER_DEFINED)
+        marks = (i for i, token in enumerate(tokens) if types[i] in kinds and "<|" in token)
+        return frozenset(i for i in marks if tokens[i] != "<|endoftext|>")
 
     def text(self, key: str, default: str | None) -> str:
         value = self.get(key)

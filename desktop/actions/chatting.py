@@ -73,6 +73,21 @@ class SetSampling:
     sampling: SamplingOptions
 
 
+@dataclass(frozen=True, slots=True)
+class SetThinking:
+    """Whether the model thinks before it answers, where its template lets one choose."""
+
+    thinking: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnfoldThought:
+    """Show all that an answer has thought, or fold it to a line again."""
+
+    index: int
+    unfolded: bool
+
+
 ChatAction = (
     SetDraft
     | Send
@@ -85,6 +100,8 @@ ChatAction = (
     | UndoNewChat
     | SetSystemPrompt
     | SetSampling
+    | SetThinking
+    | UnfoldThought
 )
 
 
@@ -118,7 +135,7 @@ def _continue_answer(action: ContinueAnswer, state: AppState, now: float) -> Res
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
     last = replace(state.messages[-1], stop_reason=None, stats=None, problem="")
-    if not last.text:
+    if not last.whole:
         return ask(state, state.messages[:-1], now)
     return ask(state, (*state.messages[:-1], last), now, continue_last=True)
 
@@ -132,7 +149,7 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
     last = len(state.messages) - 1
     if state.messages[last].role == "user":
         return ask(state, state.messages, now)
-    if not state.messages[last].text:  # nothing worth keeping
+    if not state.messages[last].whole:  # nothing worth keeping
         return ask(state, state.messages[:last], now)
     return ask_again(state, last, now)
 
@@ -204,6 +221,21 @@ def _set_sampling(action: SetSampling, state: AppState, now: float) -> Result:
     return replace(state, sampling=action.sampling), ()
 
 
+def _set_thinking(action: SetThinking, state: AppState, now: float) -> Result:
+    return replace(state, thinking=action.thinking), ()
+
+
+def _unfold_thought(action: UnfoldThought, state: AppState, now: float) -> Result:
+    if not 0 <= action.index < len(state.messages):
+        return state, ()
+    message = state.messages[action.index]
+    if message.thought is None or message.thought.unfolded == action.unfolded:
+        return state, ()
+    changed = replace(message, thought=replace(message.thought, unfolded=action.unfolded))
+    before, after = state.messages[: action.index], state.messages[action.index + 1 :]
+    return replace(state, messages=(*before, changed, *after)), ()
+
+
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetDraft: _set_draft,
     Send: _send,
@@ -216,4 +248,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     UndoNewChat: _undo_new_chat,
     SetSystemPrompt: _set_system_prompt,
     SetSampling: _set_sampling,
+    SetThinking: _set_thinking,
+    UnfoldThought: _unfold_thought,
 }

@@ -101,7 +101,7 @@ def read_again(state: AppState) -> Result:
     told, request = conversation(state, state.messages), state.next_request
     reading = Reading(request, lead=len(told) - len(state.messages))
     state = replace(state, reading=reading, next_request=request + 1)
-    return state, (Read(request, told),)
+    return state, (Read(request, told, state.thinking),)
 
 
 def end_reading(state: AppState) -> Result:
@@ -130,7 +130,7 @@ def _send(
         running=Running(request, now, lead=lead, forced=forced),
         next_request=request + 1,
     )
-    command = replace(command, request=request, overflow=state.overflow)
+    command = replace(command, request=request, overflow=state.overflow, thinking=state.thinking)
     if state.draining is not None:  # the engine answers one at a time
         return replace(state, queued=command), stop
     return state, (*stop, command)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.chatting import NewChat, UndoNewChat
+from llm_lite.desktop.actions.chatting import NewChat, UndoNewChat, UnfoldThought
 from llm_lite.desktop.actions.program import ChooseFile, DismissNotice, ResetLayout, SetFontSize
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
@@ -151,6 +151,8 @@ class Interface:
                 self.ui.opened = name
         if pressed(key.l) and "input" in self.ui.memory:
             self.ui.memory["input"].focus = True
+        if pressed(key.t):
+            return _turn_last_thought(state)
         if pressed(shift | int(key.c)):
             _copy_last_answer(state)
         return []
@@ -288,3 +290,11 @@ def _copy_last_answer(state: AppState) -> None:
     answers = [message for message in state.messages if message.role == "assistant"]
     if answers:
         imgui.set_clipboard_text(answers[-1].text)
+
+
+def _turn_last_thought(state: AppState) -> list[Action]:
+    """Unfold what the newest answer with thoughts has thought, or fold it."""
+    for index, message in reversed([*enumerate(state.messages)]):
+        if message.thought is not None and message.thought.text:
+            return [UnfoldThought(index, not message.thought.unfolded)]
+    return []

@@ -115,6 +115,7 @@ class Settings:
     looks: Looks = field(default_factory=Looks)
     system_prompt: str = ""
     overflow: Overflow = "stop"
+    thinking: bool = True
     recent: tuple[str, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
@@ -206,6 +207,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         options=state.options,
         system_prompt=state.system_prompt,
         overflow=state.overflow,
+        thinking=state.thinking,
         recent=state.recent,
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
@@ -224,6 +226,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         options=settings.options,
         system_prompt=settings.system_prompt,
         overflow=settings.overflow,
+        thinking=settings.thinking,
         recent=settings.recent,
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(

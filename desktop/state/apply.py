@@ -48,6 +48,7 @@ from llm_lite.desktop.state.state import (
     Steering,
     Token,
 )
+from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
 
 
@@ -136,6 +137,7 @@ def _generation_started(event: GenerationStarted, state: AppState, now: float) -
         prompt_tokens=event.prompt_tokens,
         reused_tokens=event.reused_tokens,
         done=event.reused_tokens,
+        thinking=event.thinking,
     )
     state = replace(
         state,
@@ -194,11 +196,17 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
         return state
     arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), *[now] * count)
     first = running.first_token if running.first_token is not None else now
-    running = replace(running, phase="decode", arrivals=arrivals, first_token=first)
+    since = newest.step_ms / 1e3 if running.heard is None else now - running.heard
+    running = replace(running, phase="decode", arrivals=arrivals, first_token=first, heard=now)
     last = _answer(state)
     tokens = [_judged(e, running, at) for at, e in enumerate(events, len(last.tokens))]
     texts = [event.text for event in events]
-    last = replace(last, text=last.text + "".join(texts), tokens=(*last.tokens, *tokens))
+    thought = last.thought
+    if running.thinking and not last.tokens:
+        thought = Thought.of(running.thinking)
+    thought = thought and thought.heard(events, since)
+    text = thought.split.said if thought else last.text + "".join(texts)
+    last = replace(last, text=text, thought=thought, tokens=(*last.tokens, *tokens))
     state = _with_answer(state, last)
     owner = len(state.messages) - 1
     state = replace(
@@ -222,6 +230,8 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
         return state
     last = _answer(state)
     last = replace(last, stop_reason=event.stop_reason, stats=event.stats, problem=event.message)
+    if thought := last.thought and last.thought.ended():
+        last = replace(last, thought=thought, text=thought.split.said)
     state = replace(
         _with_answer(state, last),
         running=None,

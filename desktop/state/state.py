@@ -25,10 +25,12 @@ from llm_lite.core.messages import (
     Role,
     SamplingOptions,
     StopReason,
+    Thinking,
 )
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.quant_state import Quantization
+from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 
 LOG_LINES = 1000
@@ -63,9 +65,16 @@ class Message:
     # What was said from here on in other ways, and the place of this one among them.
     versions: tuple[tuple[Message, ...], ...] = ()
     place: int = 0
+    thought: Thought | None = None  # None: the model marks no thoughts; `text` is without them
+
+    @property
+    def whole(self) -> str:
+        """All that its tokens spell: thoughts and their marks too."""
+        return self.thought.split.raw if self.thought else self.text
 
     def as_chat(self) -> ChatMessage:
-        return ChatMessage(self.role, self.text, tuple(token.id for token in self.tokens))
+        ids = tuple(token.id for token in self.tokens)
+        return ChatMessage(self.role, self.text, ids, self.thought.text if self.thought else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,8 @@ class Running:
     arrivals: tuple[float, ...] = ()  # of the last tokens, within RATE_WINDOW
     lead: int = 0  # messages told before those of the conversation
     forced: tuple[Token, ...] = ()  # what the answer begins with, as it was judged before
+    thinking: Thinking | None = None  # how the answer marks its thoughts
+    heard: float | None = None  # when its last tokens came
 
     @property
     def rate(self) -> float:
@@ -204,6 +215,7 @@ class AppState:
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     system_prompt: str = ""
     overflow: Overflow = "stop"
+    thinking: bool = True  # what the switch of a template is set to, where it has one
     options: EngineOptions = field(default_factory=EngineOptions)
     theme: ThemeName = "dark"
     font_size: float = 15.0  # logical pixels

@@ -33,6 +33,7 @@ from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.inspect import look_inside
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
+from llm_lite.desktop.tour.thoughts import look_at_thoughts
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
 from llm_lite.desktop.widgets.frame_times import percentiles
@@ -165,9 +166,11 @@ class Stage:
         for panel in PANELS:
             self._popover(f"rail.{panel.name}", panel.name)
         self._popover("status.executor", "executor")
+        look_at_thoughts(driver, self._picture, "05-thoughts")
         driver.click("rail.theme")
         driver.leave()
         self._picture("06-light")
+        look_at_thoughts(driver, self._picture, "06-thoughts-light")
         driver.click("rail.new_chat")
         for notice in driver.state.notices:
             driver.click(f"notice.{notice.id}.close")

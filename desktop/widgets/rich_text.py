@@ -49,17 +49,25 @@ class RichText:
         self._growing = Wrapping()
 
     def page(
-        self, ui: Ui, text: str, width: float, *, plain: bool = False, live: bool = False
+        self,
+        ui: Ui,
+        text: str,
+        width: float,
+        *,
+        plain: bool = False,
+        live: bool = False,
+        quoted: bool = False,
     ) -> Page:
-        """The layout of `text` in `width` pixels; `plain` text has no Markdown in it.
+        """The layout of `text` in `width` pixels; `plain` text has no Markdown in it, nor has
+        `quoted`, which is one quotation.
 
         Of a `live` text, which will be another one in the next frame, only whole blocks are kept.
         """
-        key = (text, width, ui.theme.text, plain)
+        key = (text, width, ui.theme.text, plain, quoted)
         cache = self._live if live else self._pages
         page = cache.get(key)
         if page is None:
-            page = self._paginate(ui, _blocks(text, plain), width, live)
+            page = self._paginate(ui, _blocks(text, plain, quoted), width, live)
             _keep(cache, key, page, 1 if live else CACHE_PAGES)
         return page
 
@@ -88,7 +96,9 @@ class RichText:
         return laid
 
 
-def _blocks(text: str, plain: bool) -> tuple[Block, ...]:
+def _blocks(text: str, plain: bool, quoted: bool) -> tuple[Block, ...]:
+    if quoted:
+        return (Block("quote", (StyledSpan(text),)),)
     return (Block("paragraph", (StyledSpan(text),)),) if plain else parse(text)
 
 

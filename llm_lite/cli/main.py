@@ -166,6 +166,11 @@ def _chat(commands: _Commands, answering: list[_Parser]) -> None:
     chat.add_argument("--raw", action="store_true", help="no chat template")
     chat.add_argument("--json", action="store_true", help="one object instead of a stream")
     chat.add_argument(
+        "--no-thinking",
+        action="store_true",
+        help="set the chat template's switch for thinking to off",
+    )
+    chat.add_argument(
         "--overflow",
         choices=OVERFLOWS,
         help="when the context is full; by default a conversation forgets its middle, and one "

@@ -51,6 +51,7 @@ from llm_lite.core.messages import (
     Stop,
     StopReason,
     Task,
+    Thinking,
     TokenDecoded,
 )
 from tests.desktop import fake_tasks
@@ -81,6 +82,7 @@ MODEL = ModelInfo(
     width=576,
     feed_forward=1536,
     has_chat_template=True,
+    switches_thinking=True,
     stored_formats=MappingProxyType({"q4_1": 66_355_200, "q8_0": 30_081_024, "f32": 140_544}),
     format_notes=MappingProxyType({"q4_1": "Blocks of 32 weights in 20 bytes: 5 bits a weight."}),
     block_formats=("q4_1", "q8_0"),
@@ -120,6 +122,14 @@ KOREAN = (
     "분자들이 파장이 짧은 파란빛을 훨씬 더 많이 흩뿌립니다. 그래서 하늘 어디를 보아도 파랗게 "
     "보입니다. 😀"
 )
+
+
+THOUGHT = (
+    "The user asks for the colour of the sky. I should say why it is blue, and not only that it "
+    "is.\n\nShort waves are scattered more than long ones: Rayleigh. Violet more still, but the "
+    "eye sees less of it, and the sun sends less.\n\nI will give the reason, and then the numbers."
+)
+THINK = "Think hard: "  # a question that begins so is answered with thoughts
 
 
 OTHER, OTHER_ID = " or", 777  # an alternative that every token has
@@ -237,7 +247,8 @@ class FakeEngine:
         request, started = command.request, time.monotonic()
         words = prompt_tokens(command)
         prompt, reused = len(words), self._reuse(words)
-        self._say(GenerationStarted(request, prompt, reused, words))
+        thinking = Thinking("think", inside=True) if _thinks(command) else None
+        self._say(GenerationStarted(request, prompt, reused, words, thinking))
         self._tell_cache()
         if self.source:
             self.source.cut(reused)
@@ -293,6 +304,8 @@ class FakeEngine:
     def _decode(self, command: Generate, prompt: int) -> tuple[int, StopReason]:
         korean = any("\uac00" <= c <= "\ud7a3" for c in command.messages[-1].content)
         answer = KOREAN if korean else ANSWER
+        if _thinks(command):
+            answer = f"{THOUGHT}\n</think>\n\n{answer}"
         pieces = pieces_of(answer)
         for number, piece in enumerate(pieces):
             if self._stop.is_set():
@@ -334,6 +347,10 @@ class FakeEngine:
         text = OTHER if token == OTHER_ID else piece
         best = (Alternative(token, text, 0.5), Alternative(OTHER_ID, OTHER, 0.25))
         return TokenDecoded(command.request, token, text, 0.5, used, best, 4.0 + number % 3)
+
+
+def _thinks(command: Generate) -> bool:
+    return command.messages[-1].content.startswith(THINK)
 
 
 PREFIXES = (

@@ -65,7 +65,7 @@ class Templates:
             text = self.compile(request["source"]).render(
                 messages=request["messages"],
                 add_generation_prompt=request["add_generation_prompt"],
-                **request["tokens"],
+                **request["variables"],
             )
         except RefusalError as refusal:
             return {"refused": str(refusal)}

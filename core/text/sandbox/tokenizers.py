@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 _KEPT = 4
 
@@ -24,7 +24,8 @@ class LoadedTokenizers:
         """A tokenizer.json: {"ids", "tokens", "added", "decoder", "byte_fallback", "around"}.
 
         "ids" is the largest id and one, "tokens" those below `most_ids` by id (None: there is
-        none), "added" a list of (id, text, whether it is special), "around" the ids that the file
+        none), "added" a list of (id, text, whether it is special, whether it takes whitespace after
+        it along), "around" the ids that the file
         puts around a text.
         """
         library = Tokenizer.from_buffer(data)
@@ -44,7 +45,7 @@ class LoadedTokenizers:
         described = {
             "ids": count,
             "tokens": tokens,
-            "added": [(number, token.content, token.special) for number, token in added],
+            "added": [(number, t.content, t.special, t.rstrip) for number, t in added],
             "decoder": "" if decoder is None else decoder.__getstate__().decode(),
             "byte_fallback": bool(getattr(library.model, "byte_fallback", False)),
             "around": library.encode("", add_special_tokens=True).ids,
@@ -53,16 +54,28 @@ class LoadedTokenizers:
         return described
 
     def load_pairs(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
-        """Byte-level BPE from its parts: "ids", "merges" (left, right, left, ...), "patterns" and
-        "whole_words"."""
+        """Pair encoding from its parts: "ids", "merges" (left, right, left, ...), "patterns",
+        "whole_words", "composed" (text into normal form C), and "of_bytes": else pairs are of
+        characters, with "▁" for spaces and <0x00> to <0xFF> for what is no token."""
         parts = json.loads(data)
-        flat = iter(parts["merges"])
+        flat, of_bytes = iter(parts["merges"]), parts["of_bytes"]
         merges = list(zip(flat, flat, strict=True))
-        bpe = models.BPE(parts["ids"], merges, ignore_merges=parts["whole_words"])
+        bpe = models.BPE(
+            parts["ids"],
+            merges,
+            ignore_merges=parts["whole_words"],
+            byte_fallback=not of_bytes,
+            fuse_unk=not of_bytes,
+        )
         library = Tokenizer(bpe)
-        steps = [pre_tokenizers.Split(Regex(each), "isolated") for each in parts["patterns"]]
-        to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        library.pre_tokenizer = pre_tokenizers.Sequence([*steps, to_bytes])
+        if parts["composed"]:
+            library.normalizer = normalizers.NFC()
+        if of_bytes:
+            steps = [pre_tokenizers.Split(Regex(each), "isolated") for each in parts["patterns"]]
+            to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+            library.pre_tokenizer = pre_tokenizers.Sequence([*steps, to_bytes])
+        else:
+            library.normalizer = normalizers.Replace(" ", "▁")
         self._keep(request["key"], library)
         return {}
 

@@ -15,6 +15,7 @@ from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.units import duration, rate, sentence, tokens
 from llm_lite.desktop.views.chat.compare import CompareItem
 from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
+from llm_lite.desktop.views.chat.thoughts import ThoughtFold
 from llm_lite.desktop.views.chat.unseen import Unseen
 from llm_lite.desktop.views.tokens.tokens import (
     TokenItem,
@@ -220,6 +221,7 @@ class _Item:
             ui, message.text, float(round(room)), plain=self.user, live=self.writing
         )
         self.label = 0.0 if self.user else ui.theme.size("small") + ui.u(2)
+        self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)
         self.height = self._height()
 
     def _height(self) -> float:
@@ -228,7 +230,11 @@ class _Item:
         text = self.page.height
         if self.writing:
             text = max(text, self.ui.theme.line) + (0 if self.message.text else self.ui.u(4))
-        return self.label + text + self._ending_height() + self.row + self.ui.u(1)
+        if self.fold.live:
+            text = 0.0
+        return (
+            self.label + self.fold.height + text + self._ending_height() + self.row + self.ui.u(1)
+        )
 
     def _ending(self) -> str:
         reason = self.message.stop_reason
@@ -283,18 +289,20 @@ class _Item:
         ui = self.ui
         self.left = at.x
         self._draw_label(at)
-        y = at.y + self.label
+        folded = self.fold.draw(ImVec2(at.x, at.y + self.label))
+        y = at.y + self.label + self.fold.height
         draw_highlight(self.state, ui, self.index, self.page, at.x, y)
         draw_page(ui, self.page, at.x, y, self.width, f"answer.{self.index}")
         if self.writing:
-            self._draw_writing(at.x, y)
-            return []
+            if not self.fold.live:
+                self._draw_writing(at.x, y)
+            return folded
         y += self.page.height
         if words := self._ending():
             self._draw_ending(words, at.x, y + ui.u(2))
             y += self._ending_height()
         imgui.set_cursor_screen_pos(ImVec2(at.x - ui.u(1.5), y + ui.u(1)))
-        return self._draw_tools()
+        return folded + self._draw_tools()
 
     def _draw_label(self, at: ImVec2) -> None:
         ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")

@@ -49,9 +49,10 @@ def _marks(state: AppState, ui: Ui, index: int, page: Page, position: int) -> li
 
 
 def _spans(state: AppState, message: Message, page: Page, place: Any) -> tuple[Any, Any]:
-    """Characters of the message's tokens, and of the runs of its page, in its text."""
-    found = passage(message.text, [t.text for t in message.tokens], place, state.positions)
-    lead = len(found.text) - len(message.text)
+    """Characters of the message's tokens, and of the runs of its page, in its text; tokens of its
+    thoughts lie before it."""
+    found = passage(message.whole, [t.text for t in message.tokens], place, state.positions)
+    lead = len(found.text) - len(message.text)  # what is said ends the whole
     own = tuple((a - lead, b - lead) for a, b in found.spans[found.own :])
     return own, character_places(
         message.text, [run.text for _, laid in page.blocks for run in laid.runs]

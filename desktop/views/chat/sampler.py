@@ -9,7 +9,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import SetOverflow
-from llm_lite.desktop.actions.chatting import SetSampling
+from llm_lite.desktop.actions.chatting import SetSampling, SetThinking
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.overflow import draw_overflow
 from llm_lite.desktop.widgets.controls import slider, toggle
@@ -36,6 +36,10 @@ HINTS = {
         "avoids even the words it needs."
     ),
     "max_new_tokens": "The answer ends after this many tokens; Continue makes more.",
+    "thinking": (
+        "The model thinks before it answers: better answers to hard questions, and later. Its "
+        "thoughts are folded above the answer."
+    ),
     "seed": "The start of the random numbers. The same seed gives the same answer again.",
 }
 
@@ -59,11 +63,16 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     )  # fmt: skip
     new = replace(new, max_new_tokens=int(count))
     new = _draw_seed(ui, new)
+    thinking = state.thinking
+    if state.model is not None and state.model.switches_thinking:
+        thinking = toggle(ui, "sampler.thinking", "Think first", thinking, HINTS["thinking"])
     overflow = draw_overflow(ui, "sampler.overflow", state.overflow)
     imgui.separator()
     if button(ui, "sampler.defaults", "Back to the defaults", enabled=new != SamplingOptions()):
         new = SamplingOptions()
     actions: list[Action] = [SetSampling(new)] if new != old else []
+    if thinking != state.thinking:
+        actions.append(SetThinking(thinking))
     return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]
 
 

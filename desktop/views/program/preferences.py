@@ -15,9 +15,9 @@ THEMES: tuple[tuple[ThemeName, str], ...] = (("dark", "Dark"), ("light", "Light"
 KEYS = (
     ("New chat", "Ctrl+N"),
     ("Open a model", "Ctrl+O"),
-    ("Write", "Ctrl+L"),
-    ("Stop", "Esc"),
+    ("Write, stop", "Ctrl+L  Esc"),
     ("Copy the last answer", "Ctrl+Shift+C"),
+    ("Unfold or fold thoughts", "Ctrl+T"),
     ("Larger, smaller text", "Ctrl++  Ctrl+-"),
 )
 

@@ -108,7 +108,7 @@ def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
         imgui.set_cursor_pos((x, y))
         imgui.dummy(ImVec2(ui.u(30), ui.theme.size("small")))
         return []
-    spoken = [bool(message.text) for message in state.messages]
+    spoken = [bool(message.whole) for message in state.messages]
     if state.running or state.model is None or not unread(state.owners, spoken):
         return None
     text(ui, ELSEWHERE, "muted", "small")

@@ -123,7 +123,7 @@ def laid(
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
         words = [token.text for token in message.tokens]
-        cut = passage(message.text, words, place, state.positions)
+        cut = passage(message.whole, words, place, state.positions)
         held = known[index] = (message, key, cut, lay_out(ui, cut.text, cut.spans, width))
     return held[2], held[3]
 

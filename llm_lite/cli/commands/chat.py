@@ -45,7 +45,12 @@ def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingO
         ChatMessage("user", checked(text, source)),
     )
     command = Generate(
-        1, messages, sampling, raw=arguments.raw, overflow=arguments.overflow or "stop"
+        1,
+        messages,
+        sampling,
+        raw=arguments.raw,
+        overflow=arguments.overflow or "stop",
+        thinking=not arguments.no_thinking,
     )
     answer = generate(engine, command, shown=not arguments.json)
     if arguments.json and answer.finished is not None:
@@ -53,6 +58,7 @@ def _ask_once(engine: Engine, arguments: argparse.Namespace, sampling: SamplingO
         show_json(
             {
                 "text": answer.text,
+                "thought": answer.thought,
                 "tokens": answer.tokens,
                 "prompt_tokens": stats["prompt_tokens"],
                 "stop_reason": answer.finished.stop_reason,
@@ -73,6 +79,7 @@ def _converse(
         sampling,
         overflow=arguments.overflow or "forget-middle",
         raw=arguments.raw,
+        thinking=not arguments.no_thinking,
         system=checked(arguments.system or "", "--system"),
     )
     from llm_lite.cli.conversation.loop import converse  # an answer to one question needs no editor

@@ -25,6 +25,8 @@ from llm_lite.core.messages import (
     SamplingOptions,
 )
 
+_ON_OFF = ("on", "off")
+
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
@@ -144,6 +146,16 @@ def _overflow(talk: Conversation, argument: str) -> None:
     say(f"overflow: {talk.overflow}")
 
 
+def _think(talk: Conversation, argument: str) -> None:
+    if not talk.model.switches_thinking:
+        raise RequestError(
+            f"/think: the chat template of {talk.model.name} has no switch for thinking"
+        )
+    if argument:
+        talk.thinking = _one_of(argument, _ON_OFF, "think") == "on"
+    say(f"thinking: {'on' if talk.thinking else 'off'}")
+
+
 def _number(name: str, field: str, talk: Conversation, argument: str) -> None:
     """A setting of how tokens are chosen."""
     if argument:
@@ -231,6 +243,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "context": SlashCommand("[TOKENS]", "the size of the context", _context),
     "overflow": SlashCommand(
         f"[{'|'.join(OVERFLOWS)}]", "what happens when the context is full", _overflow, OVERFLOWS
+    ),
+    "think": SlashCommand(
+        "[on|off]", "whether the model thinks before it answers", _think, _ON_OFF
     ),
     **dict(
         (

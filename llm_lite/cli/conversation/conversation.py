@@ -38,6 +38,7 @@ class Conversation:
     sampling: SamplingOptions
     overflow: Overflow = "forget-middle"
     raw: bool = False
+    thinking: bool = True  # where the template has a switch for it
     system: str = ""
     messages: tuple[ChatMessage, ...] = ()  # questions and answers in turns
     draft: str = ""  # what the next line begins with, to be edited
@@ -52,7 +53,7 @@ class Conversation:
         """Errors: RequestError where no answer could be made; nothing was said then."""
         asked = (*self.messages, ChatMessage("user", question))
         answer = self._answer(asked, self.sampling)
-        self.messages = (*asked, ChatMessage("assistant", answer.text, tuple(answer.tokens)))
+        self.messages = (*asked, _message(answer))
 
     def retry(self) -> None:
         """Another answer in the place of the last one, with another seed."""
@@ -60,14 +61,20 @@ class Conversation:
         if self.sampling.temperature == 0:
             say("at temperature 0 the answer is the same for every seed")
         answer = self._answer(before, replace(self.sampling, seed=secrets.randbelow(1 << 32)))
-        self.messages = (*before, ChatMessage("assistant", answer.text, tuple(answer.tokens)))
+        self.messages = (*before, _message(answer))
 
     def continue_last(self) -> None:
         """Go on with the last answer, where it was stopped or at its limit."""
         before, last = self.last_turn()
         answer = self._answer((*before, last), self.sampling, continue_last=True)
-        tokens = (*last.tokens, *answer.tokens)
-        self.messages = (*before, ChatMessage("assistant", last.content + answer.text, tokens))
+        more = _message(answer)
+        joined = ChatMessage(
+            "assistant",
+            last.content + more.content,
+            (*last.tokens, *more.tokens),
+            more.thought or last.thought,
+        )
+        self.messages = (*before, joined)
 
     def undo(self) -> str:
         """Take the last question and its answer back; the question."""
@@ -125,6 +132,7 @@ class Conversation:
             continue_last=continue_last,
             raw=self.raw,
             overflow=self.overflow,
+            thinking=self.thinking,
         )
         answer = generate(self.engine, command, shown=True)
         self.finished = answer.finished
@@ -133,6 +141,10 @@ class Conversation:
             self.forgotten = True
             say(_what_was_forgotten(answer.rewritten, self.model.context))
         return answer
+
+
+def _message(answer: Answer) -> ChatMessage:
+    return ChatMessage("assistant", answer.text, tuple(answer.tokens), answer.thought)
 
 
 def checked(text: str, source: str = "the line") -> str:

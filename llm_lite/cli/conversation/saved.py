@@ -1,7 +1,7 @@
 """A conversation to a file and back, and the cache behind it.
 
 A conversation is a JSON object: "llm-lite" (the version, 1), "model", "system", and "messages" with
-role, content and, of an answer, the tokens that it was.
+role, content and, of an answer, the tokens that it was and what was thought before it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,13 @@ def _document(talk: Conversation) -> dict[str, Any]:
         "model": talk.model.name,
         "system": talk.system,
         "messages": [
-            {"role": m.role, "content": m.content, "tokens": list(m.tokens)} for m in talk.messages
+            {
+                "role": m.role,
+                "content": m.content,
+                "tokens": list(m.tokens),
+                **({"thought": m.thought} if m.thought else {}),
+            }
+            for m in talk.messages
         ],
     }
 
@@ -94,12 +100,13 @@ def _message(item: Any, number: int, talk: Conversation, path: Path, same: bool)
     content, tokens = _text(item.get("content"), path, f"{name}.content"), item.get("tokens", [])
     if role == "user":
         return ChatMessage("user", content)
+    thought = _text(item.get("thought", ""), path, f"{name}.thought")
     if not same:  # another model's
-        return ChatMessage("assistant", content)
+        return ChatMessage("assistant", content, (), thought)
     most = talk.model.vocabulary
     if not isinstance(tokens, list) or not all(type(t) is int and 0 <= t < most for t in tokens):
         raise FileError(path, f"{name}.tokens: expected numbers below {most}")
-    return ChatMessage("assistant", content, tuple(tokens))
+    return ChatMessage("assistant", content, tuple(tokens), thought)
 
 
 def _text(value: Any, path: Path, name: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from llm_lite.cli.terminal import interrupts
-from llm_lite.cli.terminal.output import say, stream, warn
+from llm_lite.cli.terminal.output import say, shows_thoughts, stream, stream_thought, warn
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import (
@@ -19,12 +19,15 @@ from llm_lite.core.messages import (
     FileDamaged,
     Generate,
     GenerationFinished,
+    GenerationStarted,
     LoadFailed,
     Logged,
     ModelLoaded,
     Stop,
+    Thinking,
     TokenDecoded,
 )
+from llm_lite.core.text.thinking import Split
 
 _POLL_SECONDS = 0.2  # how long Ctrl-C may go unnoticed while nothing arrives
 
@@ -33,7 +36,10 @@ E = TypeVar("E")
 
 @dataclass(slots=True)
 class Answer:
-    text: str = ""
+    text: str = ""  # what is said
+    thought: str = ""  # of a continued answer with what it thought before
+    thought_tokens: int = 0
+    split: Split | None = None  # of what was heard, where the model marks thoughts
     tokens: list[int] = field(default_factory=list)
     finished: GenerationFinished | None = None
     rewritten: CacheRewritten | None = None  # where something was forgotten: what is left now
@@ -54,19 +60,28 @@ def generate(engine: Engine, command: Generate, *, shown: bool) -> Answer:
                 stopping = True
                 engine.send(Stop())
             for event in engine.wait(_POLL_SECONDS):
-                _take(answer, event, command.request, shown)
+                _take(answer, event, command, shown)
         answer.interrupted = interrupted.is_set()
-    _finish(answer.finished, shown)
+    if answer.split is not None:
+        _hear(answer, answer.split.ended(), shown)
+    _finish(answer, answer.finished, shown)
     return answer
 
 
-def _take(answer: Answer, event: Event, request: int, shown: bool) -> None:
+def _take(answer: Answer, event: Event, command: Generate, shown: bool) -> None:
     report(event)
-    if getattr(event, "request", request) != request:  # of an answer that was given up
+    if getattr(event, "request", command.request) != command.request:  # that was given up
         return
-    if isinstance(event, TokenDecoded):
-        answer.text += event.text
+    if isinstance(event, GenerationStarted):
+        answer.split = _begun(event.thinking, command)
+        answer.thought = answer.split.thought if answer.split else ""
+    elif isinstance(event, TokenDecoded):
         answer.tokens.append(event.token)
+        if answer.split is not None:
+            _hear(answer, answer.split.fed(event.text), shown)
+            answer.thought_tokens += answer.split.marked and answer.split.phase != "after"
+            return
+        answer.text += event.text
         if shown:
             stream(event.text)
     elif isinstance(event, CacheRewritten):
@@ -77,12 +92,35 @@ def _take(answer: Answer, event: Event, request: int, shown: bool) -> None:
         answer.finished = event
 
 
-def _finish(finished: GenerationFinished, shown: bool) -> None:
+def _begun(thinking: Thinking | None, command: Generate) -> Split | None:
+    """How the answer is told apart; one that is continued may be within its thoughts."""
+    last = command.messages[-1]
+    if thinking is None or (command.continue_last and last.content):
+        return None
+    if not (command.continue_last and last.thought):
+        return Split.of(thinking)
+    return Split.of(replace(thinking, inside=True)).fed(last.thought)
+
+
+def _hear(answer: Answer, split: Split, shown: bool) -> None:
+    """What is new of thoughts and of what is said."""
+    thought, said = split.thought[len(answer.thought) :], split.said[len(answer.text) :]
+    if shown:
+        stream_thought(thought)
+        if said and not answer.text and split.thought and shows_thoughts():
+            stream("\n\n")
+        stream(said)
+    answer.split, answer.thought, answer.text = split, split.thought, split.said
+
+
+def _finish(answer: Answer, finished: GenerationFinished, shown: bool) -> None:
     if finished.stop_reason == "error":
         raise RequestError(finished.message)
     if shown:
         stream("\n")  # now: what follows goes to another stream
     say(statistics(finished))
+    if shown and answer.thought_tokens and not shows_thoughts():
+        say(f"thoughts of {answer.thought_tokens} tokens are not in the output")
     if finished.message:
         say(finished.message)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from typing import Any
 
@@ -32,6 +33,20 @@ def show_json(value: Any) -> None:
 def stream(text: str) -> None:
     """A piece of an answer, at once. To a file or a pipe it goes as it is: there it is data."""
     _write(lines(text) if sys.stdout.isatty() else text)
+    finish()
+
+
+def shows_thoughts() -> bool:
+    """To a file or a pipe goes what the model says, and nothing that it thought before."""
+    return sys.stdout.isatty()
+
+
+def stream_thought(text: str) -> None:
+    """A piece of a model's thoughts, dimmed; on a terminal only."""
+    if not text or not shows_thoughts():
+        return
+    plain = os.environ.get("TERM") == "dumb"
+    _write(lines(text) if plain else f"\x1b[2m{lines(text)}\x1b[22m")
     finish()
 
 

@@ -32,7 +32,9 @@ def test_chat_as_json(tiny_llama, capsys):
     assert chat(tiny_llama, "-p", "Hello there", "--json") == 0
     (line,) = capsys.readouterr().out.splitlines()
     answer = json.loads(line)
-    assert set(answer) == {"text", "tokens", "prompt_tokens", "stop_reason", "stats"}
+    assert set(answer) == {
+        "text", "thought", "tokens", "prompt_tokens", "stop_reason", "stats"
+    }  # fmt: skip
     assert len(answer["tokens"]) == 8
     assert (answer["prompt_tokens"], answer["stop_reason"]) == (23, "length")
     assert {"prefill_tok_s", "decode_tok_s", "ttft_ms", "peak_rss_bytes"} <= set(answer["stats"])

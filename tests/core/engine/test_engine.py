@@ -35,7 +35,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client
-from tests.make_gguf import tokenizer_metadata
+from tests.make_gguf import tokenizer_metadata, write_tiny_llama
 from tests.runners import BACKENDS, exact
 
 
@@ -217,3 +217,14 @@ def test_a_defect_ends_the_answer_and_not_the_engine(client, tiny_llama, hook):
     assert "Traceback" in logged.text
     hook.at_step = lambda step, stop: None
     assert client.ask(2)[0].stop_reason == "length"
+
+
+def test_an_unknown_pre_tokenizer_is_told_once_and_refuses_nothing(client, tmp_path):
+    header = {"tokenizer.ggml.pre": "klingon"}
+    client.load(write_tiny_llama(tmp_path / "klingon.gguf", header))
+    for request in (1, 2):
+        finished, tokens = client.ask(request)
+        assert finished.stop_reason in ("end", "length")
+        assert tokens
+    told = [e for e in client.of(Logged) if "'klingon'" in e.text]
+    assert [e.level for e in told] == ["warning"]

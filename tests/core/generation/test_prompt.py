@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation import prompt
-from llm_lite.core.messages import ChatMessage
+from llm_lite.core.messages import ChatMessage, Thinking
 from llm_lite.core.text.chat_template import CHATML, ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
@@ -154,3 +156,110 @@ def test_the_begin_token_stands_in_front_where_the_file_asks_for_it(raw, wanted)
     assert ids.count(0) == begun
     if raw:
         assert ids[begun:] == tokenizer.encode("the"), "and no end before the answer"
+
+
+QWEN3 = (  # as Qwen3's: earlier thoughts are left out, and a switch closes them at once
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% set content = m.content %}"
+    "{% if m.reasoning_content is string %}{% set thought = m.reasoning_content %}"
+    "{% elif '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}"
+    "{% if m.role == 'assistant' and loop.last and thought %}<think>\n"
+    "{{ thought.strip('\n') }}\n</think>\n\n{% endif %}"
+    "{{ content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n"
+    "{% endif %}{% endif %}"
+)
+OPENING = CHATML.replace("assistant\n{{ '' }}", "assistant\n<think>\n{{ '' }}")
+KEEPING = (  # writes thoughts wherever they are
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>"
+    "{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+)
+
+
+def thoughtful(tokenizer, thought, said, *extra):
+    ids = tokenizer.encode(f"<think>\n{thought}\n</think>\n\n{said}", parse_special=False)
+    return ChatMessage("assistant", said, (*ids, *extra), thought)
+
+
+@pytest.mark.parametrize("source", [QWEN3, OPENING, FORGETTING])
+def test_earlier_thoughts_are_left_out(tokenizer, end, source):
+    turns = [user("u"), thoughtful(tokenizer, "hm hm", "Yes.", end), user("v")]
+    text = tokenizer.decode(prompt.encode_chat(tokenizer, ChatTemplate(source), turns).ids)
+    assert "hm" not in text
+    assert "<|im_start|>assistant\nYes.<|im_end|>" in text
+
+
+def test_a_template_is_given_thoughts_where_it_asks_for_them(tokenizer, start, end):
+    turns = [user("u"), thoughtful(tokenizer, "a<|im_end|>b", "Yes.", end), user("v")]
+    ids = prompt.encode_chat(tokenizer, ChatTemplate(KEEPING), turns).ids
+    assert "<think>a<|im_end|>b</think>Yes." in tokenizer.decode(ids)
+    assert (ids.count(start), ids.count(end)) == (3, 3), "what was thought is text"
+
+
+@pytest.mark.parametrize(
+    ("source", "thinking", "tail", "expected"),
+    [
+        (QWEN3, True, "assistant\n", Thinking("think")),
+        (QWEN3, False, "assistant\n<think>\n\n</think>\n\n", Thinking("think")),
+        (OPENING, True, "assistant\n<think>\n", Thinking("think", inside=True)),
+        (CHATML, False, "assistant\n", None),
+    ],
+)
+def test_the_switch_for_thoughts_and_how_an_answer_begins(
+    tokenizer, source, thinking, tail, expected
+):
+    encoded = prompt.encode_chat(tokenizer, ChatTemplate(source), [user("u")], thinking=thinking)
+    assert tokenizer.decode(encoded.ids).endswith(f"<|im_start|>{tail}")
+    assert encoded.thinking == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "switch", "key"),
+    [
+        ("{% if enable_thinking %}{% endif %}", "enable_thinking", ""),
+        ("{%- if thinking %}{% endif %}", "thinking", ""),
+        ("{{ message.thinking }}", "", "thinking"),
+        ("{{ message['reasoning_content'] }}", "", "reasoning_content"),
+        ("{{ message.get('reasoning') }}", "", "reasoning"),
+        ("I was thinking of reasoning", "", ""),
+    ],
+)
+def test_what_a_template_calls_thoughts_and_their_switch(words, switch, key):
+    template = ChatTemplate("{% set message = messages[0] %}" + words)
+    assert (template.thinking_switch, template.thought_key) == (switch, key)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("source", [QWEN3, OPENING])
+def test_an_answer_with_thoughts_is_continued_as_it_was(tokenizer, source, known):
+    chat = ChatTemplate(source)
+    last = thoughtful(tokenizer, "hm", "Yes")
+    if source == OPENING:  # what the template has opened is no token of the answer
+        last = replace(last, tokens=tuple(tokenizer.encode("hm\n</think>\n\nYes")))
+    last = last if known else replace(last, tokens=())
+    ids = prompt.encode_chat(tokenizer, chat, [user("u"), last], continue_last=True).ids
+    assert tokenizer.decode(ids).endswith("assistant\n<think>\nhm\n</think>\n\nYes")
+
+
+REFUSING = (  # as Mistral's: an answer says something
+    "{% for m in messages %}{% if m.role == 'assistant' and not m.content %}"
+    "{{ raise_exception('say something') }}{% endif %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.mark.parametrize(("source", "content"), [(REFUSING, "…"), (QWEN3, ""), (CHATML, "")])
+def test_an_answer_that_was_stopped_within_its_thoughts_does_not_end_the_talk(
+    tokenizer, source, content
+):
+    turns = [user("u"), ChatMessage("assistant", "", (), "so it"), user("v")]
+    text = tokenizer.decode(prompt.encode_chat(tokenizer, ChatTemplate(source), turns).ids)
+    assert f"<|im_start|>assistant\n{content}<|im_end|>" in text
+    assert "so it" not in text
+
+
+def test_a_template_still_refuses_what_it_refuses(tokenizer):
+    turns = [user("u"), ChatMessage("assistant", ""), user("v")]
+    with pytest.raises(RequestError, match="say something"):
+        prompt.encode_chat(tokenizer, ChatTemplate(REFUSING), turns)

@@ -294,8 +294,64 @@ def test_malformed_pieces_are_named(key: str, value: object, message: str) -> No
 def test_unknown_kinds_are_named() -> None:
     with pytest.raises(UnsupportedError, match="'bert'"):
         tiny(model="bert")
-    with pytest.raises(UnsupportedError, match="'klingon'"):
-        tiny(pre="klingon")
+
+
+def test_an_unknown_pre_tokenizer_is_read_as_the_default() -> None:
+    text = "It's 12345 o'clock; 한국어 🎉"
+    assert tiny(pre="klingon").encode(text) == tiny(pre="default").encode(text)
+
+
+# Of each family: control tokens of its vocabulary, the end token its file names, what ends a turn.
+FAMILIES = {
+    "Llama 3": (["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|eot|>"], 2, {0, 1, 2}),
+    "Qwen": (["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>"], 2, {0, 2}),
+    "Gemma 2 and 3": (["<eos>", "<start_of_turn>", "<end_of_turn>", "<bos>"], 0, {0, 2}),
+    "Gemma 4": (["<eos>", "<|turn>", "<turn|>", "<|channel>", "<channel|>"], 0, {0, 2}),
+    "Phi": (["<|endoftext|>", "<|user|>", "<|end|>", "<|assistant|>"], 0, {0, 2}),
+    "Mistral": (["<s>", "</s>", "[INST]", "[/INST]"], 1, {1}),
+    "SmolLM3": (["<|end_of_text|>", "<|im_start|>", "<|im_end|>"], 2, {0, 2}),
+    "Granite": (["<|end_of_text|>", "<|start_of_role|>", "<|end_of_role|>"], 0, {0}),
+    "GPT-2, OLMo 2": (["<|endoftext|>", "<|user|>", "<|assistant|>"], 0, {0}),
+    "Harmony": (["<|return|>", "<|call|>", "<|end|>", "<|channel|>"], 0, {0, 1}),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_ends_a_turn(family: str) -> None:
+    control, named, ends = FAMILIES[family]
+    tokens = [*control, *TOKENS[3:300]]
+    types = [3] * len(control) + [1] * 297
+    merges: list[str] = []
+    tokenizer = tiny(tokens=tokens, token_type=types, merges=merges, eos_token_id=named)
+    assert tokenizer.end_ids == ends
+
+
+def test_strikethrough_is_no_end() -> None:
+    """Gemma's vocabulary has HTML's </s> as text."""
+    types = [3, 4, 3] + [1] * 297
+    tokens = ["<eos>", "</s>", "<end_of_turn>", *TOKENS[3:]]
+    assert tiny(tokens=tokens, token_type=types, merges=[], eos_token_id=0).end_ids == {0, 2}
+
+
+def test_phi_3_s_marks_take_whitespace_along() -> None:
+    """As its tokenizer.json has them: behind <|user|> comes the first word, not a line break."""
+    metadata = piece_metadata() | {"general.architecture": "phi3"}
+    names, types, scores = (
+        [*metadata[f"tokenizer.ggml.{key}"]]  # type: ignore[misc]
+        for key in ("tokens", "token_type", "scores")
+    )
+    metadata |= {
+        "tokenizer.ggml.tokens": [*names, "<|user|>", "<|end|>", "<|endoftext|>"],
+        "tokenizer.ggml.token_type": [*types, 3, 3, 3],
+        "tokenizer.ggml.scores": [*scores, 0.0, 0.0, 0.0],
+    }
+    phi = Tokenizer.from_gguf(metadata, PATH)
+    marks = ["<|user|>", "▁abc", "<|end|>", "<|endoftext|>"]
+    assert spelled(phi, phi.encode("<|user|>\nabc<|end|>\n<|endoftext|>")) == marks
+    assert spelled(phi, phi.encode("<|endoftext|>\n"))[1:] == ["▁", "<0x0A>"]
+    other = Tokenizer.from_gguf({**metadata, "general.architecture": "llama"}, PATH)
+    assert "<0x0A>" in spelled(other, other.encode("<|user|>\nabc"))
+    assert other.identity != phi.identity
 
 
 def mutations(count: int) -> Iterator[dict[str, object]]:

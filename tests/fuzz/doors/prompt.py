@@ -22,11 +22,23 @@ _UPPER = CHATML.replace("message['content']", "message['content'] | upper")
 _TWICE = CHATML.replace("{{ message['content'] }}", "{{ message.content }}{{ message.content }}")
 _ASKS = "{% if 'x' in messages[0].content %}<|im_start|>{% endif %}" + CHATML
 _ONE = "{{ messages[0]['content'] }}"
-TEMPLATES = (CHATML, PLAIN, _TRIMMED, _UPPER, _TWICE, _ASKS, _ONE, "", "{{ messages }}")
+_THINKS = CHATML.replace(
+    "{{ message['content'] }}",
+    "<think>{{ message.reasoning_content | trim }}</think>{{ message['content'] }}",
+)
+_FORGETS = CHATML.replace("message['content']", "message['content'].split('</think>')[-1]")
+_OPENS = CHATML.replace("assistant\n{{ '' }}", "assistant\n{{ '<think>' if enable_thinking }}")
+TEMPLATES = (
+    *(CHATML, PLAIN, _TRIMMED, _UPPER, _TWICE, _ASKS, _ONE, "", "{{ messages }}"),
+    *(_THINKS, _FORGETS, _OPENS),
+)
+_CHECKED = (CHATML, _TRIMMED, _THINKS, _OPENS)
 _TYPED = (
     *SPECIAL_TOKENS,
     "<|im_",
     "end|>",
+    "<think>",
+    "</think>",
     "\ue000",
     "\ue001",
     "\uf8ff",
@@ -54,7 +66,19 @@ def pieces_metadata() -> dict[str, object]:
 
 @cache
 def tokenizers() -> tuple[Tokenizer, ...]:
-    told = (tokenizer_metadata(300), pieces_metadata())
+    level = tokenizer_metadata(300)
+    pairs = {
+        **pieces_metadata(),
+        "tokenizer.ggml.model": "gemma4",
+        "tokenizer.ggml.merges": ["▁ a"],
+    }
+    told = (
+        level,
+        {**level, "tokenizer.ggml.pre": "qwen2"},
+        pieces_metadata(),
+        {**pieces_metadata(), "general.architecture": "phi3"},
+        pairs,
+    )
     return tuple(Tokenizer.from_gguf(metadata, Path("x.gguf")) for metadata in told)
 
 
@@ -72,8 +96,11 @@ def use(case: Case) -> None:
         encoded = prompt.encode_raw(tokenizer, messages)
     else:
         goes_on = rng.random() < 0.3
-        encoded = prompt.encode_chat(tokenizer, template, messages, continue_last=goes_on)
-        if template.source in (CHATML, _TRIMMED) and not goes_on:
+        thinks = rng.random() < 0.7
+        encoded = prompt.encode_chat(
+            tokenizer, template, messages, continue_last=goes_on, thinking=thinks
+        )
+        if template.source in _CHECKED and not goes_on:
             check_control(tokenizer, template, messages, encoded)
     own = {token for message in messages for token in message.tokens}  # the session checks these
     assert len(encoded.ids) == len(encoded.owners)
@@ -88,7 +115,7 @@ def check_control(
     """As many control tokens as the template itself writes."""
     if any(m.tokens for m in messages):
         return
-    plain = [ChatMessage(m.role, "y") for m in messages]
+    plain = [ChatMessage(m.role, "y", (), "y" if m.thought else "") for m in messages]
     expected = prompt.encode_chat(tokenizer, template, plain)
     special = [sum(map(tokenizer.is_special, each.ids)) for each in (found, expected)]
     assert special[0] == special[1], f"{special[0]} control tokens, expected {special[1]}"
@@ -115,7 +142,10 @@ def _message(role: str, tokenizer: Tokenizer, rng: random.Random) -> ChatMessage
             tokens = (5,)
         if rng.random() < 0.1:
             tokens += (rng.choice(INTEGERS),)
-    return ChatMessage(role, content, tokens)  # type: ignore[arg-type]
+    thought = ""
+    if role == "assistant" and rng.random() < 0.4:
+        thought = rng.choice(_TYPED) if rng.random() < 0.5 else odd_text(rng)
+    return ChatMessage(role, content, tokens, thought)  # type: ignore[arg-type]
 
 
 def prepare() -> None:

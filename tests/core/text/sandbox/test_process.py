@@ -30,7 +30,7 @@ def render(sandbox, source, limits=ROOM):
         "source": source,
         "messages": [{"role": "user", "content": "hi \ud800"}],
         "add_generation_prompt": True,
-        "tokens": {},
+        "variables": {},
         "most_chars": 1000,
     }
     return sandbox.call("render template", request, limits=limits)

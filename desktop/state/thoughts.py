@@ -1,0 +1,42 @@
+"""What an answer thinks before it says something: folded from its tokens as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from llm_lite.core.messages import Thinking, TokenDecoded
+from llm_lite.core.text.thinking import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    split: Split
+    tokens: int = 0  # of thoughts, with their marks
+    seconds: float = 0.0  # from its first token to its last
+    unfolded: bool = False
+
+    @classmethod
+    def of(cls, thinking: Thinking) -> Thought:
+        return cls(Split.of(thinking))
+
+    @property
+    def text(self) -> str:
+        return self.split.thought
+
+    @property
+    def going_on(self) -> bool:
+        """Whether what comes next is thought, and not said."""
+        return self.split.is_thinking and not self.split.is_ended
+
+    def heard(self, events: Sequence[TokenDecoded], seconds: float) -> Thought:
+        """With tokens that came together, `seconds` after those before them."""
+        split, tokens = self.split, self.tokens
+        for event in events:
+            split = split.fed(event.text)
+            tokens += split.marked and split.phase != "after"
+        more = seconds if tokens > self.tokens else 0.0
+        return replace(self, split=split, tokens=tokens, seconds=self.seconds + more)
+
+    def ended(self) -> Thought:
+        return replace(self, split=self.split.ended())
