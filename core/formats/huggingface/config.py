@@ -29,6 +29,11 @@ class CheckpointConfig:
     def has(self, key: str) -> bool:
         return key in self._values
 
+    def with_defaults(self, defaults: Mapping[str, Any]) -> CheckpointConfig:
+        """Fields that are not there, or null, are those of `defaults`."""
+        said = {k: v for k, v in self._values.items() if v is not None or k not in defaults}
+        return CheckpointConfig({**defaults, **said}, self.path, self._prefix)
+
     def part(self, key: str) -> CheckpointConfig:
         """The object under `key`; itself where there is none."""
         value = self.get(key)
@@ -112,8 +117,11 @@ class CheckpointConfig:
     def error(self, key: str, expected: str, value: object) -> FileError:
         return FileError(self.path, f"{self._prefix}{key} is {found(value)}, expected {expected}")
 
+    def missing(self, key: str) -> FileError:
+        return FileError(self.path, f"{self._prefix}{key} is missing")
+
     def _value(self, key: str, default: object) -> Any:
         value = self.get(key)
         if value is None and default is None:
-            raise FileError(self.path, f"{self._prefix}{key} is missing")
+            raise self.missing(key)
         return default if value is None else value

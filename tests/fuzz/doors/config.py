@@ -12,14 +12,19 @@ from inspect import getsource
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.formats.huggingface import gemma3n, llama, reader
+from llm_lite.core.formats.huggingface import reader
+from llm_lite.core.models.description import decoder, rope
+from llm_lite.core.models.description.architecture import Architecture
+from llm_lite.core.models.description.rows import rows_of
+from llm_lite.core.models.gemma3n import config as gemma3n
+from llm_lite.core.models.registry import ARCHITECTURES
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.doors.safetensors import LLAMA
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_value, special_file, to_json
 from tests.make_huggingface import GEMMA3N_CONFIG, gemma3n_tensors, llama_tensors, write_folder
 
-_READERS = (reader, llama, gemma3n)
+_READERS = (reader, decoder, rope, gemma3n)
 _READ = re.compile(
     r"config\.(?:get|has|part|text|integer|number|flag|list_of|must_be|error)\(\s*\"(\w+)\""
     r"|part\.(?:text|integer|number)\(\s*\"(\w+)\""
@@ -51,9 +56,17 @@ _TOLD: tuple[Any, ...] = (
 
 @cache
 def fields() -> tuple[str, ...]:
-    """Every field that a reader asks a config for, from the readers' own source."""
+    """Every field that a reader asks a config for, of its rows and in the readers' own source."""
     found = {a or b for module in _READERS for a, b in _READ.findall(getsource(module))}
+    for architecture in ARCHITECTURES.values():
+        found |= fields_of(architecture)
     return tuple(sorted(found | {"vocab_size", "eos_token_id", "rope_scaling", "rope_theta"}))
+
+
+def fields_of(architecture: Architecture) -> set[str]:
+    rows = rows_of(architecture.config).values()
+    named = {row.checkpoint for row in rows if isinstance(row.checkpoint, str)}
+    return named | {key for key, _, _ in architecture.must_be}
 
 
 @cache
