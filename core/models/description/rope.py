@@ -66,7 +66,7 @@ def original_context(config: CheckpointConfig, known: Known) -> int | None:
         return None
     part, _ = config.rope()
     key = "original_max_position_embeddings"
-    holder = config if part.get(key) is None and config.get(key) is not None else part
+    holder = part if config.get(key) is None else config
     default = known["context"] if kind_of(config) == "yarn" else None
     return holder.integer(key, default, at_most=LARGEST_CONTEXT)
 
@@ -74,7 +74,7 @@ def original_context(config: CheckpointConfig, known: Known) -> int | None:
 def beta(key: str) -> Any:
     def find(config: CheckpointConfig, known: Known) -> float | None:
         part, _ = config.rope()
-        if kind_of(config) != "yarn" or part.get(key) is None:
+        if kind_of(config) != "yarn" or not part.get(key):
             return None
         return part.number(key, within=ROPE_FACTOR)
 
@@ -88,6 +88,8 @@ def attention_factor(config: CheckpointConfig, known: Known) -> float | None:
         if part.get("attention_factor") is not None:
             return part.number("attention_factor", within=ROPE_FACTOR)
         ratio = known["context"] / known["original_context"]
+        if part.get("factor") is not None:
+            ratio = part.number("factor", within=ROPE_FACTOR)
         original = math.log(max(2, known["original_context"]))
         return math.sqrt(1 + math.log(ratio) / original) if ratio > 1 else 1.0
     if kind != "yarn":
