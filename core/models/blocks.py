@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Generic, TypeVar
 
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, DecoderConfig
 from llm_lite.core.models.description.rope import FACTORS, LONG, SHORT
@@ -19,7 +20,7 @@ from llm_lite.core.plan.plan import Plan, Tensor
 
 # The residual stream [T, columns] and a layer's number in, the stream behind that layer out.
 Layer = Callable[[Tensor, int], Tensor]
-DecoderLayer = Callable[["Decoder", Tensor, int], Tensor]
+_C = TypeVar("_C", bound=DecoderConfig)
 
 
 def residual_stream(b: PlanBuilder, shape: ModelShape, x: Tensor, layer: Layer) -> Tensor:
@@ -30,11 +31,11 @@ def residual_stream(b: PlanBuilder, shape: ModelShape, x: Tensor, layer: Layer) 
 
 
 @dataclass(frozen=True)
-class Decoder:
+class Decoder(Generic[_C]):
     """A decoder whose plan is being built: its config, and what is asked of it."""
 
     b: PlanBuilder
-    config: DecoderConfig
+    config: _C
     options: BuildOptions
 
     def norm(self, x: Tensor, weight: str, label: str) -> Tensor:
@@ -51,8 +52,8 @@ class Decoder:
 
 
 def decoder_plan(
-    layer: DecoderLayer,
-    config: DecoderConfig,
+    layer: Callable[[Decoder[_C], Tensor, int], Tensor],
+    config: _C,
     weights: Mapping[str, WeightSpec],
     options: BuildOptions,
     bucket: Bucket,
@@ -76,7 +77,7 @@ def decoder_plan(
 
 
 def attention_block(
-    d: Decoder,
+    d: Decoder[Any],
     x: Tensor,
     layer: int,
     *,
@@ -113,7 +114,7 @@ def attention_block(
     return d.residual(x, y, at, factor)
 
 
-def rotate(d: Decoder, x: Tensor, label: str, theta: float | None) -> Tensor:
+def rotate(d: Decoder[Any], x: Tensor, label: str, theta: float | None) -> Tensor:
     """Queries or keys [T, heads * head_dim], rotated by their positions."""
     config, scaled = d.config, theta is None
     factors = _rotary_factors(d) if scaled else None
@@ -130,7 +131,7 @@ def rotate(d: Decoder, x: Tensor, label: str, theta: float | None) -> Tensor:
     )
 
 
-def _rotary_factors(d: Decoder) -> str | None:
+def _rotary_factors(d: Decoder[Any]) -> str | None:
     """The tensor that frequencies are divided by: of two, the one for a context of this length."""
     if d.b.has(FACTORS):
         return FACTORS
@@ -139,7 +140,7 @@ def _rotary_factors(d: Decoder) -> str | None:
 
 
 def gated_block(
-    d: Decoder,
+    d: Decoder[Any],
     x: Tensor,
     layer: int,
     *,

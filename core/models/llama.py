@@ -26,7 +26,7 @@ class LlamaConfig(DecoderConfig):
     pairing: str = row(PAIRING_OF_LLAMA)
 
 
-def _layer(d: Decoder, x: Tensor, layer: int) -> Tensor:
+def _layer(d: Decoder[LlamaConfig], x: Tensor, layer: int) -> Tensor:
     return gated_block(d, attention_block(d, x, layer), layer)
 
 

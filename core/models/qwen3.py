@@ -16,7 +16,7 @@ from llm_lite.core.models.description.decoder import (
 from llm_lite.core.plan.plan import Tensor
 
 
-def _layer(d: Decoder, x: Tensor, layer: int) -> Tensor:
+def _layer(d: Decoder[DecoderConfig], x: Tensor, layer: int) -> Tensor:
     return gated_block(d, attention_block(d, x, layer, qk_norm=True), layer)
 
 
