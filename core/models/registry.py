@@ -17,6 +17,7 @@ from llm_lite.core.models.description.architecture import (
 from llm_lite.core.models.description.slices import Cutter, Slice
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.cut import Gemma3nCutter
+from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.ministral3 import MINISTRAL_3
 from llm_lite.core.models.model import Model
@@ -26,7 +27,7 @@ from llm_lite.core.models.smollm3 import SMOLLM3
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 
-_ALL = (LLAMA, GEMMA_3N, QWEN3, MINISTRAL_3, SMOLLM3, OLMO_2)
+_ALL = (LLAMA, GEMMA_3N, QWEN3, MINISTRAL_3, SMOLLM3, OLMO_2, GRANITE)
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}
 
