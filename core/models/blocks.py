@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, DecoderConfig
-from llm_lite.core.models.description.rope import FACTORS, LONG, SHORT
+from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
@@ -60,8 +60,10 @@ def decoder_plan(
     *,
     embedding_scale: float = 1.0,
     logit_scale: float = 1.0,
+    softcap: float = 0.0,
 ) -> Plan:
-    """From tokens to logits: embedding, layers, norm, and the head, which may be the embedding."""
+    """From tokens to logits: embedding, layers, norm, and the head, which may be the embedding.
+    `softcap` bounds logits by tanh; 0: it does not."""
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     d = Decoder(b, config, options)
     x = b.embed(b.weight(EMBEDDING), "embedding")
@@ -73,6 +75,8 @@ def decoder_plan(
     logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
     if logit_scale != 1.0:
         logits = b.scale(logits, "logits.scaled", factor=logit_scale)
+    if softcap:
+        logits = b.softcap(logits, "logits.cap", scale=1 / softcap, cap=softcap)
     return b.finish(logits)
 
 
@@ -102,7 +106,9 @@ def attention_block(
         k = d.norm(k, w + "attn_k_norm", at + ".k_norm")
     if rotary:
         q, k = (rotate(d, one, f"{at}.{name}_rope", theta) for one, name in ((q, "q"), (k, "k")))
-        if theta is None and config.rotary_magnitude != 1.0:
+        if theta is None and d.b.has(MAGNITUDE):
+            q = d.b.scale(q, at + ".q_magnitude", weight=d.b.weight(MAGNITUDE))
+        elif theta is None and config.rotary_magnitude != 1.0:
             scale = (scale or config.head_dim**-0.5) * config.rotary_magnitude**2
     window = config.window if config.sliding[layer] else 0
     y = cached_attention(

@@ -102,10 +102,12 @@ class CheckpointConfig:
             )
 
     def rope(self) -> tuple[CheckpointConfig, float | None]:
-        """The rotary fields, `rope_parameters` or `rope_scaling`, and theta where it is said."""
+        """The rotary fields, `rope_parameters` or `rope_scaling`, and theta where it is said; of
+        full attention, where kinds of layers have their own."""
         for key in ("rope_parameters", "rope_scaling"):
             if self.get(key) is not None:
                 part = self.part(key)
+                part = part.part("full_attention")
                 break
         else:
             part = CheckpointConfig({}, self.path, f"{self._prefix}rope_parameters.")

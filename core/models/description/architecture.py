@@ -199,28 +199,31 @@ class Architecture:
                 config.rows(key, f"model.{own}", tensors[name].shape[0])
 
     def complete(self, metadata: Metadata, tensors: Tensors, path: Path) -> Tensors:
-        """The tensors as graphs know them: fused matrices as views of their parts, and the factors
-        of rotary positions that no file has. The same mapping where nothing is to be done."""
-        fused = {row.gguf: row for row in self.fused}
-        yarn = metadata.get(f"{self.gguf}.rope.scaling.type") == "yarn"
-        makes = yarn and rope.FACTORS not in tensors
-        if not makes and not any(numbered(name)[0] in fused for name in tensors):
+        """The tensors as graphs know them: fused matrices as views of their parts, and what scaled
+        rotary positions need and no file has. The same mapping where nothing is to be done."""
+        fused = {name: parts for name in tensors if (parts := self._parts(name, tensors))}
+        scaled = any(key.startswith(f"{self.gguf}.rope.scaling.") for key in metadata)
+        scaled = scaled and "scaling" in rows_of(self.config)
+        if not fused and not scaled:
             return tensors
         config = self._config(metadata, tensors, path)
         result: dict[str, TensorData] = {}
         for name, tensor in tensors.items():
-            pattern, number = numbered(name)
-            if pattern not in fused:
-                result[name] = tensor
-                continue
-            rows = {
-                part.gguf.replace("{i}", number): shape_of(part, config, int(number))[0]
-                for part in fused[pattern].parts
-            }
-            result |= {view.name: view for view in split_rows(tensor, rows, path)}
-        if makes:
-            result[rope.FACTORS] = rope.factor_tensor(rope.FACTORS, rope.yarn_factors(config))
+            rows = {part: shape_of(row, config)[0] for part, row in fused.get(name, {}).items()}
+            views = split_rows(tensor, rows, path) if rows else [tensor]
+            result |= {view.name: view for view in views}
+        made = rope.made_tensors(config) if scaled else []
+        result |= {tensor.name: tensor for tensor in made if tensor.name not in result}
         return MappingProxyType(result)
+
+    def _parts(self, name: str, tensors: Tensors) -> dict[str, NameRow]:
+        """What a fused matrix has in its rows, by name; nothing where it is no such matrix."""
+        pattern, number = numbered(name)
+        row = next((row for row in self.fused if row.gguf == pattern), None)
+        if row is None:
+            return {}
+        parts = {part.gguf.replace("{i}", number): part for part in row.parts}
+        return {} if next(iter(parts)) in tensors else parts
 
 
 def _tower(name: str) -> str | None:

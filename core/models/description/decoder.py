@@ -239,6 +239,7 @@ ROPE_TENSORS = (
     of_model(rope.FACTORS, None, "rotary_pairs", optional=lambda c, _: c.scaling != "yarn"),
     of_model(rope.LONG, None, "rotary_pairs", optional=lambda c, _: c.scaling != "longrope"),
     of_model(rope.SHORT, None, "rotary_pairs", optional=lambda c, _: c.scaling != "longrope"),
+    of_model(rope.MAGNITUDE, None, "q_width", optional=lambda c, _: not rope.scales_part(c)),
 )
 ATTENTION_NORM = of_layer("attn_norm.weight", "input_layernorm.weight", "width")
 QUERY = of_layer("attn_q.weight", "self_attn.q_proj.weight", "q_width", "width")

@@ -22,8 +22,8 @@ from llm_lite.core.models.description.rows import Known
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData
 
-FACTORS, SHORT, LONG = (
-    f"rope_{stem}.weight" for stem in ("freqs", "factors_short", "factors_long")
+FACTORS, SHORT, LONG, MAGNITUDE = (
+    f"rope_{stem}.weight" for stem in ("freqs", "factors_short", "factors_long", "magnitude")
 )
 SCALINGS = ("none", "linear", "yarn", "longrope")
 _KNOWN = ("default", "linear", "llama3", "yarn", "longrope")
@@ -112,9 +112,17 @@ def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
     return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
 
 
-class YarnFields(Protocol):
-    """What the factors of YaRN are made of."""
+class ScaledPositions(Protocol):
+    """The fields that scaled rotary positions are computed from."""
 
+    @property
+    def scaling(self) -> str: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def rotary_magnitude(self) -> float: ...
     @property
     def theta(self) -> float: ...
     @property
@@ -129,7 +137,7 @@ class YarnFields(Protocol):
     def beta_slow(self) -> float: ...
 
 
-def yarn_factors(c: YarnFields) -> NDArray[np.float64]:
+def yarn_factors(c: ScaledPositions) -> NDArray[np.float64]:
     """[rotary_dim/2]: 1 for pairs that turn `beta_fast` times or more within the original context,
     the factor for those that turn `beta_slow` times or less, between them a ramp of inverses."""
     dims, log_base = c.rotary_dim, math.log(max(c.theta, 1.001))
@@ -141,6 +149,24 @@ def yarn_factors(c: YarnFields) -> NDArray[np.float64]:
     high = min(math.ceil(pair_of(c.beta_slow)), dims - 1)
     ramp = np.clip((np.arange(dims // 2) - low) / (high - low if high != low else 0.001), 0, 1)
     return np.asarray(1 / (ramp / c.scaling_factor + (1 - ramp)))
+
+
+def scales_part(c: ScaledPositions) -> bool:
+    """Whether only a part of each query is multiplied, so that a factor of scores will not do."""
+    return c.rotary_dim < c.head_dim and c.rotary_magnitude != 1.0
+
+
+def made_tensors(c: ScaledPositions) -> list[TensorData]:
+    """What graphs read and no file has: YaRN's factors; and where only a part of a head rotates,
+    what queries are multiplied by, [heads * head_dim], for both queries and keys."""
+    made = []
+    if c.scaling == "yarn":
+        made.append(factor_tensor(FACTORS, yarn_factors(c)))
+    if scales_part(c):
+        head = np.ones(c.head_dim)
+        head[: c.rotary_dim] = c.rotary_magnitude**2
+        made.append(factor_tensor(MAGNITUDE, np.tile(head, c.heads)))
+    return made
 
 
 def checkpoint_factors(config: CheckpointConfig, known: Known) -> list[TensorData]:
