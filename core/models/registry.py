@@ -23,12 +23,13 @@ from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.ministral3 import MINISTRAL_3
 from llm_lite.core.models.model import Model
 from llm_lite.core.models.olmo2 import OLMO_2
+from llm_lite.core.models.phi3 import PHI_3
 from llm_lite.core.models.qwen3 import QWEN3
 from llm_lite.core.models.smollm3 import SMOLLM3
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 
-_ALL = (LLAMA, GEMMA_3N, QWEN3, MINISTRAL_3, SMOLLM3, OLMO_2, GRANITE, GEMMA_3)
+_ALL = (LLAMA, GEMMA_3N, QWEN3, MINISTRAL_3, SMOLLM3, OLMO_2, GRANITE, GEMMA_3, PHI_3)
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}
 
