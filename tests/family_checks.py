@@ -124,6 +124,7 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
     for name, shape in known.shapes.items():
         found = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert found is not None, name
+        found += "" if name.endswith((".weight", ".bias")) else ".weight"
         values = family.values(name, shape)
         if family.centred and len(shape) == 1 and "norm" in name:
             values = values + np.float32(1)

@@ -12,7 +12,7 @@ from llm_lite.core.plan.plan import Plan, Program
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The numbers that describe any decoder, whatever its page needs besides."""
+    """The numbers that describe any decoder, whatever its definition needs besides."""
 
     layers: int
     heads: int
@@ -22,6 +22,12 @@ class ModelShape:
     feed_forward: int
     vocabulary: int
     trained_context: int
+    query_widths: tuple[int, ...] = ()  # by layer, where heads are not all `head_dim` wide
+
+    @property
+    def query_values(self) -> int:
+        """Of one position's queries, all layers and heads together."""
+        return self.heads * (sum(self.query_widths) or self.layers * self.head_dim)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from llm_lite.core.models.description.rows import (
     CheckpointFields,
     FieldSource,
     GgufFields,
+    Known,
     read_rows,
     rows_of,
 )
@@ -31,6 +32,7 @@ from llm_lite.core.models.description.tensors import (
     shape_of,
     shapes_of,
     split_rows,
+    spread,
 )
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.plain_text import quote
@@ -70,7 +72,8 @@ class Architecture:
     config: a dataclass of rows (`DecoderConfig` or of its kind). must_be: fields of config.json
     that may have one value only, and what any other would mean. defaults: of a config.json.
     refused: keys of GGUF that must be 0 or absent, and what they would mean.
-    on_disk: weights of which single rows are read where they lie.
+    on_disk: weights of which single rows are read where they lie. of_config: tensors of GGUF that
+    are fields in a config.json; of_fields: those that no file has.
     """
 
     title: str
@@ -90,6 +93,8 @@ class Architecture:
     vocabularies: tuple[tuple[str, str], ...] = (("vocab_size", EMBEDDING),)
     tied: bool = False  # where a config.json does not say it
     on_disk: frozenset[str] = frozenset()
+    of_config: Callable[[CheckpointConfig, Known], list[TensorData]] = rope.checkpoint_factors
+    of_fields: Callable[[Any], list[TensorData]] = rope.made_tensors
 
     def read(self, metadata: Metadata, weights: Weights, path: Path) -> Model:
         """A model understood: fields, and every tensor's name and shape. FileError,
@@ -147,9 +152,8 @@ class Architecture:
             raise UnsupportedError(
                 f"{text.path}: tie_word_embeddings is false, but there is no tensor {HEAD_NAME!r}"
             )
-        if "scaling" in rows_of(self.config):
-            made = rope.checkpoint_factors(text, known)
-            result.tensors |= {tensor.name: tensor for tensor in made}
+        made = self.of_config(text, known)
+        result.tensors |= {tensor.name: tensor for tensor in made}
         result.notes += [
             f"the {tower} tower ({count} tensors) is not used: this is the text model"
             for tower, count in skipped.items()
@@ -202,9 +206,9 @@ class Architecture:
         """The tensors as graphs know them: fused matrices as views of their parts, and what scaled
         rotary positions need and no file has. The same mapping where nothing is to be done."""
         fused = {name: parts for name in tensors if (parts := self._parts(name, tensors))}
+        scalars = [name for name, tensor in tensors.items() if self._spreads(name, tensor)]
         scaled = any(key.startswith(f"{self.gguf}.rope.scaling.") for key in metadata)
-        scaled = scaled and "scaling" in rows_of(self.config)
-        if not fused and not scaled:
+        if not fused and not scaled and not scalars:
             return tensors
         config = self._config(metadata, tensors, path)
         result: dict[str, TensorData] = {}
@@ -212,9 +216,16 @@ class Architecture:
             rows = {part: shape_of(row, config)[0] for part, row in fused.get(name, {}).items()}
             views = split_rows(tensor, rows, path) if rows else [tensor]
             result |= {view.name: view for view in views}
-        made = rope.made_tensors(config) if scaled else []
+        for name in scalars:
+            result[name] = spread(tensors[name], config.width)
+        made = self.of_fields(config) if scaled else []
         result |= {tensor.name: tensor for tensor in made if tensor.name not in result}
         return MappingProxyType(result)
+
+    def _spreads(self, name: str, tensor: TensorData) -> bool:
+        pattern = numbered(name)[0]
+        is_scalar = tensor.shape == (1,)
+        return is_scalar and any(row.spread and row.gguf == pattern for row in self.tensors)
 
     def _parts(self, name: str, tensors: Tensors) -> dict[str, NameRow]:
         """What a fused matrix has in its rows, by name; nothing where it is no such matrix."""

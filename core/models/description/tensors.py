@@ -37,6 +37,7 @@ class NameRow:
 
     checkpoint: without the prefix of the text model; None: made, or of GGUF files only. optional:
     whether it may be missing, of a layer. add: what GGUF's values are more than the checkpoint's.
+    spread: files may have one value, which stands for all of a vector as wide as the model.
     """
 
     gguf: str
@@ -45,6 +46,7 @@ class NameRow:
     count: str = ""
     optional: bool | Callable[[Any, int], bool] = False
     add: float = 0.0
+    spread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,13 @@ def added(tensor: TensorData, amount: float) -> TensorData:
     data = (tensor.dequantize() + np.float32(amount)).astype("<f4").reshape(-1).view(np.uint8)
     data.flags.writeable = False
     return TensorData(tensor.name, "f32", tensor.shape, data)
+
+
+def spread(tensor: TensorData, width: int) -> TensorData:
+    """A vector of one value, [width], float32."""
+    data = np.repeat(tensor.dequantize().astype("<f4"), width).view(np.uint8)
+    data.flags.writeable = False
+    return TensorData(tensor.name, "f32", (width,), data)
 
 
 def split_rows(tensor: TensorData, parts: Mapping[str, int], path: Path) -> list[TensorData]:

@@ -83,4 +83,6 @@ GEMMA_3N = Architecture(
     ),
     tied=True,
     on_disk=frozenset({PER_LAYER_TABLE}),
+    of_config=lambda config, known: [],
+    of_fields=lambda config: [],
 )

@@ -114,7 +114,7 @@ def _softcap(config: CheckpointConfig, known: Known) -> float:
     return config.number("final_logit_softcapping", 30.0, within=SOFTCAP)
 
 
-def _shared_caches(value: Any, known: Known) -> int:
+def caches_to_share(value: Any, known: Known) -> int:
     """Layers without keys and values of their own: of each kind there is one to share with."""
     sliding, layers = known["sliding"], known["layers"]
     count: int = integer(0, layers - 1)(value, known)
@@ -123,6 +123,13 @@ def _shared_caches(value: Any, known: Known) -> int:
         problem = f"fewer: among the first {own} of {layers} layers there is none of each kind of "
         raise UnfitError(problem + "attention to share keys and values with", value)
     return count
+
+
+def owner_of(layer: int, sliding: tuple[bool, ...], own_caches: int) -> int:
+    """The layer whose keys and values this one reads: the last of its kind that has its own."""
+    if layer < own_caches:
+        return layer
+    return max(i for i in range(own_caches) if sliding[i] == sliding[layer])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +153,7 @@ class Gemma3nConfig:
         FieldRow("attention.sliding_window_pattern", _pattern, flags)
     )
     shared_caches: int = row(  # layers, the last ones, that read the cache of an earlier one
-        FieldRow("attention.shared_kv_layers", "num_kv_shared_layers", _shared_caches, default=0)
+        FieldRow("attention.shared_kv_layers", "num_kv_shared_layers", caches_to_share, default=0)
     )
     sparsity: tuple[float, ...] = row(  # by layer, in standard deviations; -inf: dense
         FieldRow(
@@ -235,10 +242,7 @@ class Gemma3nConfig:
 
     def cache_of(self, layer: int) -> int:
         """The layer whose keys and values this one reads."""
-        if layer < self.own_caches:
-            return layer
-        kind = self.sliding[layer]
-        return max(i for i in range(self.own_caches) if self.sliding[i] == kind)
+        return owner_of(layer, self.sliding, self.own_caches)
 
     @property
     def q_width(self) -> int:

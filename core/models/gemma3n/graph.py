@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from llm_lite.core.models.blocks import cached_attention, residual_stream
 from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, Gemma3nConfig
@@ -23,13 +24,26 @@ from llm_lite.core.plan.plan import Plan, Tensor
 _STREAM_EPS = 1e-5  # of the streams' mean square, where they are brought to the first one's size
 
 
+class PerLayerConfig(Protocol):
+    """What the embeddings of a token for every layer are made by."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def layer_width(self) -> int: ...
+    @property
+    def table_layers(self) -> tuple[int, ...]: ...
+    @property
+    def eps(self) -> float: ...
+
+
 def plan(
     config: Gemma3nConfig, weights: Mapping[str, WeightSpec], options: BuildOptions, bucket: Bucket
 ) -> Plan:
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
     embedded = b.embed(b.weight("token_embd.weight"), "embedding")
     x = b.scale(embedded, "embedding.scaled", factor=math.sqrt(config.shape.width))
-    per_layer = _per_layer_inputs(b, config, x)
+    per_layer = per_layer_inputs(b, config, x)
     x = _streams(b, config, x)
     layer = partial(_layer, b, config, options, per_layer)
     x = residual_stream(b, config.shape, x, layer)
@@ -42,17 +56,17 @@ def plan(
     return b.finish(logits)
 
 
-def _per_layer_inputs(b: PlanBuilder, config: Gemma3nConfig, x: Tensor) -> Tensor:
+def per_layer_inputs(b: PlanBuilder, config: PerLayerConfig, x: Tensor) -> Tensor:
     """[T, layers * layer_width]: of the token's identity and of its embedding, half each."""
     rows = _table_rows(b, config)
     rows = b.scale(rows, "per_layer.scaled", factor=math.sqrt(config.layer_width))
     h = b.matmul(x, b.weight("per_layer_model_proj.weight"), "per_layer.project")
-    h = b.scale(h, "per_layer.project_scaled", factor=config.shape.width**-0.5)
+    h = b.scale(h, "per_layer.project_scaled", factor=config.width**-0.5)
     h = b.rms_norm(h, b.weight("per_layer_proj_norm.weight"), config.eps, "per_layer.norm")
     return b.scale(b.add(h, rows, "per_layer.sum"), "per_layer.inputs", factor=math.sqrt(0.5))
 
 
-def _table_rows(b: PlanBuilder, config: Gemma3nConfig) -> Tensor:
+def _table_rows(b: PlanBuilder, config: PerLayerConfig) -> Tensor:
     """[T, layers * layer_width]: of rows of the table what belongs to the layers that there are."""
     rows, n = b.table_rows(b.table(PER_LAYER_TABLE), "per_layer.rows"), config.layer_width
     found: Tensor | None = None
