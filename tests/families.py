@@ -48,7 +48,7 @@ class Family:
 
     def values(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         if len(shape) == 1:
-            is_norm = "norm" in name or ".ln_" in name
+            is_norm = "norm" in name or ".ln_" in name or "scalar" in name
             mean = float(is_norm and not self.centred and not name.endswith("bias"))
             return random_values(name, shape, mean, 0.1 if is_norm else 0.3)
         return random_values(name, shape, 0.0, self.scale * shape[-1] ** -0.5)
