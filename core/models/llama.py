@@ -1,4 +1,4 @@
-"""Llama, and all that is called so in GGUF files: Llama 2 and 3, SmolLM2, Mistral.
+"""Llama, and all that is called so in GGUF files: Llama 2 and 3, SmolLM2, Mistral and Ministral.
 
 Pre-norm decoder: RMSNorm, grouped-query attention with rotary positions, SwiGLU feed-forward.
 GGUF keeps the rows of Q and K permuted so that rotary pairs are neighbours (2i, 2i+1); with
@@ -33,7 +33,7 @@ def _layer(d: Decoder[LlamaConfig], x: Tensor, layer: int) -> Tensor:
 LLAMA = Architecture(
     title="llama",
     gguf="llama",
-    model_types=("llama", "mistral"),
+    model_types=("llama", "mistral", "ministral"),
     config=LlamaConfig,
     tensors=DECODER_TENSORS,
     graph=partial(decoder_plan, _layer),
