@@ -1,12 +1,11 @@
-"""What every architecture page offers to the session, and what it is asked for."""
+"""What every model definition offers to the session, and what it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from llm_lite.core.plan.builder import Bucket, WeightSpec
+from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 
 
@@ -62,7 +61,3 @@ class Model:
     def build(self, options: BuildOptions) -> Program:
         plans = tuple(self.plan(options, bucket) for bucket in options.buckets)
         return Program(plans, options.context, self.shape.vocabulary)
-
-
-# A page's entry: metadata, weights by name and the file's path in, checked model out.
-Reader = Callable[[Mapping[str, object], Mapping[str, WeightSpec], Path], Model]

@@ -141,7 +141,8 @@ class Architecture:
         metadata, known = self._metadata(text)
         result = Translated(metadata, {})
         skipped = dict.fromkeys(_TOWERS, 0)
-        tied = text.flag("tie_word_embeddings", self.tied)
+        whole = config.flag("tie_word_embeddings", self.tied)  # of a multimodal checkpoint
+        tied = text.flag("tie_word_embeddings", whole)
         for old, tensor in tensors.items():
             if tower := _tower(old):
                 skipped[tower] += 1
