@@ -127,7 +127,8 @@ ROTARY_DIM = FieldRow(
     default=lambda known: known["head_dim"],
 )
 THETA = FieldRow("rope.freq_base", rope.base, number(ROPE_BASE), default=10000.0)
-SCALING = FieldRow("rope.scaling.type", rope.scaling, choice(*rope.SCALINGS), default="none")
+# A factor without a type is linear (llama.cpp's `load_hparams`).
+SCALING = FieldRow("rope.scaling.type", rope.scaling, choice(*rope.SCALINGS), default="linear")
 SCALING_FACTOR = FieldRow("rope.scaling.factor", rope.factor, number(ROPE_FACTOR), default=1.0)
 ORIGINAL_CONTEXT = FieldRow(
     "rope.scaling.original_context_length",

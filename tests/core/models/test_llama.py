@@ -218,9 +218,12 @@ def test_rope_frequencies_of_the_file_are_used():
     assert "rope_freqs.weight: expected shape (8,), found (16,)" in refused(metadata, weights)
 
 
-def test_fields_reach_the_ops():
+@pytest.mark.parametrize(("said", "scale"), [("linear", 0.25), (None, 0.25), ("none", 1.0)])
+def test_fields_reach_the_ops(said, scale):
     metadata, weights = parts(head_dim=32, rope_base=5e5, rms_epsilon=3e-6)
-    metadata |= {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
+    if said:
+        metadata["llama.rope.scaling.type"] = said
+    metadata["llama.rope.scaling.factor"] = 4.0
     metadata["llama.rope.dimension_count"] = 16
     plan = read_model(metadata, weights, PATH).build(OPTIONS).plans[0]
     for op in ropes(plan):
@@ -228,7 +231,7 @@ def test_fields_reach_the_ops():
             "head_dim": 32,
             "rotary_dim": 16,
             "theta": 5e5,
-            "scale": 0.25,
+            "scale": scale,
             "half_split": 0,
         }
     (attention, _) = (op for op in plan.ops if op.name == "attention")
