@@ -1,6 +1,7 @@
 """OLMo 2 and 3: norms stand behind attention and feed-forward, not before them; queries and keys
 are normed over all heads at once (https://arxiv.org/abs/2501.00656). OLMo 3, which GGUF calls olmo2
-too, has windows in three layers of four, whose rotary positions are never scaled.
+too, has windows in three layers of four, whose rotary positions are never scaled. Its files have
+the whole factor of YaRN as `attn_factor`, others only what it is more than YaRN's own.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from functools import partial
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
+from llm_lite.core.models.description import rope
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.decoder import (
     ATTENTION,
+    ATTENTION_FACTOR,
     GATED,
     MODEL_TENSORS,
     ROPE_TENSORS,
@@ -37,12 +40,28 @@ def _sliding(config: CheckpointConfig, known: Known) -> list[bool] | None:
     return sliding_layers(config, known) or (list(_every(known)) if known["window"] else None)
 
 
+def _factor_of_yarn(known: Known) -> float:
+    return rope.yarn_magnitude(known["scaling_factor"]) if known["scaling"] == "yarn" else 1.0
+
+
+def _whole_factor(config: CheckpointConfig, known: Known) -> float | None:
+    beside = rope.attention_factor(config, known)
+    return None if beside is None else beside * _factor_of_yarn(known)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OlmoConfig(DecoderConfig):
     window: int = row(
         replace(WINDOW, checkpoint="sliding_window", check=integer(0, LARGEST_CONTEXT))
     )
     sliding: tuple[bool, ...] = row(replace(SLIDING, checkpoint=_sliding, default=_every))
+    attention_factor: float = row(
+        replace(ATTENTION_FACTOR, checkpoint=_whole_factor, default=_factor_of_yarn)
+    )
+
+    @property
+    def rotary_magnitude(self) -> float:
+        return self.attention_factor
 
 
 def _layer(d: Decoder[OlmoConfig], x: Tensor, layer: int) -> Tensor:
