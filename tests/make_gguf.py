@@ -264,8 +264,8 @@ def llama_tensors(size: TinyLlama) -> dict[str, Tensor]:
 def write_tiny_llama(
     path: str | Path, metadata: Mapping[str, object] = MappingProxyType({}), **sizes: object
 ) -> Path:
-    """Write a random llama of the given sizes (see TinyLlama.fitting) and return its path; `metadata` takes
-    the place of its own."""
+    """Write a random llama of the given sizes (see TinyLlama.fitting), whose `metadata` takes
+    the place of its own, and return its path."""
     size = TinyLlama.fitting(**{"dtype": TinyLlama.dtype} | sizes)  # type: ignore[arg-type]
     file = Path(path)
     file.write_bytes(build_gguf(llama_metadata(size) | metadata, llama_tensors(size)))

@@ -1,31 +1,32 @@
-"""MatFormer slices: a smaller model cut out of a Gemma 3n checkpoint, no weight changed.
+"""Slices: a smaller model cut out of a larger one, no weight changed.
 
-Layers are left out and feed-forwards keep a prefix of their width (Devvrit et al. 2023,
-"MatFormer"; the cuts are those of google-gemini/gemma-cookbook, MatFormer_Lab). The slice of a
-Hugging Face directory is one, of the text model alone; that of another model is a variant.
+Layers are left out and feed-forwards keep a prefix of their width. The slice of a Hugging Face
+directory is one, of the text model alone; that of another model is a variant.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.folders import NewFolder, check_folder
 from llm_lite.core.files.json_text import MAX_TOKENIZER_BYTES, read_bytes, read_object
-from llm_lite.core.formats.huggingface.reader import CONFIG_FILE, HuggingFaceFolder
+from llm_lite.core.formats.huggingface.reader import CONFIG_FILE
 from llm_lite.core.formats.safetensors.reader import SINGLE_FILE
 from llm_lite.core.formats.safetensors.writer import TensorToWrite, write_safetensors
 from llm_lite.core.formats.variant.reader import MANIFEST_FILE, METADATA_FILE, identity_of, to_json
 from llm_lite.core.formats.variant.writer import Slot, VariantWriter
 from llm_lite.core.loading.model_source import ModelSource
-from llm_lite.core.loading.slice_cut import CutTensor, Cutter, Slice
-from llm_lite.core.loading.slice_view import SliceSource, cutter_of, slice_of, write_view
+from llm_lite.core.loading.slice_view import SliceSource, slice_of, write_view
 from llm_lite.core.loading.sources import HuggingFaceSource, VariantSource, open_source
 from llm_lite.core.loading.verification import Part, require_sound, tensor_parts
+from llm_lite.core.models.description.slices import CutTensor, Cutter, Slice
+from llm_lite.core.models.gemma3n.cut import SLICES
+from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.quant.tensor import files_of
 
 _BESIDE = (
@@ -37,43 +38,15 @@ _HF_LAYER = re.compile(r"(.*\blayers\.)(\d+)(\..+)")
 Progress = Callable[[float], None]
 
 
-def _e4b(*wide: int, skip: range = range(0)) -> Slice:
-    """Of E4B: 35 layers of 16384; those not `wide` keep half."""
-    kept = [layer for layer in range(35) if layer not in skip]
-    return Slice(tuple(skip), tuple(16384 if layer in wide else 8192 for layer in kept))
-
-
-# The slicing table for E4B (google/gemma3n-slicing-configs on Hugging Face): names are effective
-# parameters. Two rows there have the same size, cut by layers or by blocks of five.
-_TAIL = range(20, 25)  # between the layers that own caches and the last ten
-KNOWN: Mapping[str, Slice] = {
-    "E2B": _e4b(skip=_TAIL),
-    "E1.96B": _e4b(4, skip=_TAIL),
-    "E2.49B": _e4b(*_TAIL),
-    "E2.54B": _e4b(4, *_TAIL),
-    "E2.69B": _e4b(4, 9, 14, 19, *_TAIL),
-    "E2.73B": _e4b(*range(15, 25)),
-    "E2.98B-block": _e4b(*range(10, 25)),
-    "E2.98B-layer": _e4b(*range(15, 25), *range(30, 35)),
-    "E3.18B": _e4b(4, *range(9, 25), 29, 34),
-    "E3.24B": _e4b(*range(10, 30)),
-    "E3.39B": _e4b(4, *range(9, 30), 34),
-    "E3.49B": _e4b(*range(5, 30)),
-    "E3.59B": _e4b(*range(4, 30), 34),
-    "E3.79B-block": _e4b(*range(5, 35)),
-    "E3.79B-layer": _e4b(*range(4, 35)),
-}
-
-
 def find_slice(text: str) -> Slice:
     """A name of the table, or a JSON file {"skip": [...], "feed_forward": width or [...]}."""
-    for name, known in KNOWN.items():
+    for name, known in SLICES.items():
         if name.lower() == text.lower():
             return known
     path = Path(text)
     if path.suffix != ".json" and not path.exists():
         raise RequestError(
-            f"unknown slice {text[:60]!r}: expected {', '.join(KNOWN)}, or the path of a JSON file"
+            f"unknown slice {text[:60]!r}: expected {', '.join(SLICES)}, or the path of a JSON file"
         )
     return slice_of(read_object(path), path)
 
@@ -97,12 +70,12 @@ def slice_model(
     try:
         if isinstance(opened, SliceSource):
             raise RequestError(f"{source}: is a view of {opened.base.path}; slice that instead")
-        cutter = cutter_of(opened, cut)
+        cutter = cutter_of(opened.metadata, opened.tensors, opened.path, cut)
         check_folder(target)
         if view:
             write_view(opened, target, cutter)
         elif isinstance(opened, HuggingFaceSource):
-            _write_folder(opened.folder, target, cutter, progress)
+            _write_folder(opened, target, cutter, progress)
         else:
             _write_variant(opened, target, cutter, progress)
     finally:
@@ -123,7 +96,7 @@ def _write_variant(
         for name in set(source.folder.manifest["files"]) - own:
             documents[name] = read_bytes(source.path / name, MAX_TOKENIZER_BYTES)
     about = {
-        "tokenizer": source.tokenizer(cutter.source.shape.vocabulary).identity,
+        "tokenizer": source.tokenizer(cutter.vocabulary).identity,
         "source": {
             "name": source.path.name,
             "bytes": source.nbytes,
@@ -154,9 +127,9 @@ def _parts(source: ModelSource) -> dict[str, Part]:
 
 
 def _write_folder(
-    source: HuggingFaceFolder, target: Path, cutter: Cutter, progress: Progress | None
+    source: HuggingFaceSource, target: Path, cutter: Cutter, progress: Progress | None
 ) -> None:
-    text = dict(source.config.get("text_config") or source.config)
+    text = dict(source.folder.config.get("text_config") or source.folder.config)
     for part in tensor_parts(source.path, source.tensors.values()):
         require_sound(part)
     cuts = zip(source.originals, map(cutter.cut, source.tensors.values()), strict=True)
@@ -168,7 +141,7 @@ def _write_folder(
     }
     files = files_of(source.tensors.values())
     with NewFolder(target) as folder:
-        folder.write(CONFIG_FILE, json.dumps(_config(cutter, text), indent=2).encode())
+        folder.write(CONFIG_FILE, json.dumps(cutter.checkpoint_config(text), indent=2).encode())
         with files.unchanged(), folder.create(SINGLE_FILE) as file:
             write_safetensors(cast(BinaryIO, file), tensors, {"format": "pt"}, progress)
             file.finish()
@@ -182,24 +155,3 @@ def _to_write(name: str, cut: CutTensor, cutter: Cutter) -> TensorToWrite:
     if match := _HF_LAYER.fullmatch(name):
         name = f"{match[1]}{cutter.new_index[int(match[2])]}{match[3]}"
     return TensorToWrite(name, cut.dtype.upper(), cut.shape, cut.pieces)
-
-
-def _config(cutter: Cutter, old: Mapping[str, Any]) -> dict[str, Any]:
-    """The text model's config.json."""
-    source, kept = cutter.source, cutter.kept
-    kinds = ("full_attention", "sliding_attention")
-    pattern = old.get("activation_sparsity_pattern")
-    layers = source.shape.layers
-    if pattern is None:
-        pattern = [0.95 if i < 10 and layers > 10 else 0.0 for i in range(layers)]
-    shares = pattern if isinstance(pattern, list) else [pattern] * layers
-    return {
-        **old,
-        "architectures": ["Gemma3nForCausalLM"],
-        "model_type": "gemma3n_text",
-        "num_hidden_layers": len(kept),
-        "intermediate_size": cutter.widths,
-        "layer_types": [kinds[source.sliding[layer]] for layer in kept],
-        "num_kv_shared_layers": cutter.shared,
-        "activation_sparsity_pattern": [shares[layer] for layer in kept],
-    }

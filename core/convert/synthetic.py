@@ -16,16 +16,19 @@ from typing import Any, Literal
 import numpy as np
 
 from llm_lite.core.convert.quantizing import check_mode, variant_slots
-from llm_lite.core.convert.slicing import KNOWN
 from llm_lite.core.convert.synthetic_weights import pieces
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.writing import replaced
 from llm_lite.core.formats.gguf.writer import GgufTensor, write_gguf
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
-from llm_lite.core.formats.huggingface.gemma3n import metadata_of
 from llm_lite.core.formats.variant.reader import METADATA_FILE, to_json
 from llm_lite.core.formats.variant.writer import VariantWriter
-from llm_lite.core.models import gemma3n, llama
+from llm_lite.core.models.description.decoder import EMBEDDING
+from llm_lite.core.models.description.tensors import Shapes
+from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
+from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
+from llm_lite.core.models.gemma3n.cut import SLICES
+from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.quant.blocks import q4_0
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -41,7 +44,6 @@ GEMMA_TEMPLATE = (
     "{{ message['content'] | trim }}{{ '<end_of_turn>\n' }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
 )
-Shapes = list[tuple[str, tuple[int, ...]]]
 Form = Literal["variant", "gguf"]
 Progress = Callable[[float], None]  # the part done, 0..1
 FORMS: tuple[Form, ...] = ("variant", "gguf")
@@ -109,7 +111,7 @@ def _write_variant(
 ) -> None:
     check_mode(mode)
     tensors = [TensorData(name, "f32", shape, np.empty(0, np.uint8)) for name, shape in shapes]
-    slots = variant_slots(tensors, mode, (gemma3n.PER_LAYER_TABLE,))
+    slots = variant_slots(tensors, mode, (PER_LAYER_TABLE,))
     identity = Tokenizer.from_gguf(metadata, target).identity
     total, done = sum(slot.nbytes for slot in slots), 0
     documents = {METADATA_FILE: to_json(metadata)}
@@ -142,19 +144,21 @@ def _stack_of(name: str) -> str:
     return stem if stem in ("altup_proj", "altup_unembd_proj") and rest != "weight" else ""
 
 
-def _gemma(changes: Mapping[str, Any]) -> tuple[dict[str, Any], Shapes]:
-    """E4B's shapes are the defaults of its config."""
-    metadata = metadata_of(
-        CheckpointConfig({"model_type": "gemma3n_text", **changes}, Path(CONFIG))
-    )
-    shapes = gemma3n.shapes_of(metadata, Path(CONFIG), rows=262_144, table_rows=262_144, rank=64)
+def _gemma(
+    changes: Mapping[str, Any], rows: int = 262_144, table_rows: int = 262_144
+) -> tuple[dict[str, Any], Shapes]:
+    """E4B's shapes are the defaults of its config; `rows` of the embedding and of the table."""
+    config = CheckpointConfig({"model_type": "gemma3n_text", **changes}, Path(CONFIG))
+    metadata = GEMMA_3N.metadata_of(config)
+    sizes = {EMBEDDING: (rows, 1), PER_LAYER_TABLE: (table_rows, 1), LAUREL: (64, 1)}
+    shapes = GEMMA_3N.shapes_of(metadata, Path(CONFIG), sizes=sizes, optional=True)
     projections = [item for item in shapes if _stack_of(item[0])]
     order = sorted(projections, key=lambda item: item[0])
     return metadata, [item for item in shapes if item not in projections] + order
 
 
 def _e2b() -> tuple[dict[str, Any], Shapes]:
-    layers = 35 - len(KNOWN["E2B"].skip)
+    layers = 35 - len(SLICES["E2B"].skip)
     sizes = {"num_hidden_layers": layers, "intermediate_size": 8192, "num_kv_shared_layers": 10}
     return _gemma(sizes)
 
@@ -174,7 +178,7 @@ def _smollm2() -> tuple[dict[str, Any], Shapes]:
     }
     metadata: dict[str, Any] = {f"llama.{key}": value for key, value in fields.items()}
     metadata["general.architecture"] = "llama"
-    return metadata, llama.shapes_of(metadata, Path(CONFIG), rows=49_152)
+    return metadata, LLAMA.shapes_of(metadata, Path(CONFIG), sizes={EMBEDDING: (49_152, 1)})
 
 
 def _tokenizer(count: int) -> dict[str, object]:

@@ -8,6 +8,7 @@ EPSILON: Range = (1e-20, 1.0)  # added to a mean square
 ROPE_BASE: Range = (1.0, 1e15)
 ROPE_FACTOR: Range = (1e-3, 1e6)  # that positions are divided by
 SOFTCAP: Range = (1e-3, 1e6)
+MULTIPLIER: Range = (1e-6, 1e6)  # of activations, scores or logits
 DEVIATIONS: Range = (-100.0, 100.0)
 
 LARGEST_CONTEXT = 1 << 30  # tokens

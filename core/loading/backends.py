@@ -127,7 +127,7 @@ def _buckets(choice: ExecutorChoice, queries: int) -> tuple[int, ...]:
 
 def query_bytes(shape: ModelShape, options: EngineOptions) -> int:
     """Bytes that the queries of one position take, all layers and heads together."""
-    return shape.layers * shape.heads * shape.head_dim * {"f16": 2, "f32": 4}[_query_dtype(options)]
+    return shape.query_values * {"f16": 2, "f32": 4}[_query_dtype(options)]
 
 
 def _query_dtype(options: EngineOptions) -> str:

@@ -344,6 +344,7 @@ def cache_layout(program: Program, options: EngineOptions) -> CacheLayout:
             owner.window,
             tensor_row_bytes(owner.keys),
             tensor_row_bytes(owner.values),
+            owner.kv_heads,
         )
         for owner in cache_layers(plan)
     )

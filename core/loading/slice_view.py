@@ -17,21 +17,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
+from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.folders import NewFolder
 from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.formats.variant.reader import identity_of
 from llm_lite.core.loading.model_source import SLICE_FILE, ModelSource
-from llm_lite.core.loading.slice_cut import Cutter, Slice
 from llm_lite.core.loading.verification import Part, require_sound
-from llm_lite.core.models.gemma3n import PER_LAYER_TABLE, config_of
+from llm_lite.core.models.description.slices import Cutter, Slice
+from llm_lite.core.models.registry import cutter_of
 from llm_lite.core.plain_text import quote
 from llm_lite.core.quant.tensor import TensorData, files_of
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 
 _LAYOUT_VERSION = 1
-_TABLE_LAYERS = "gemma3n.table_layers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +66,6 @@ class SliceSource:
         self.base.close()
 
 
-def cutter_of(source: ModelSource, cut: Slice) -> Cutter:
-    """UnsupportedError for another model than Gemma 3n."""
-    if source.metadata.get("general.architecture") != "gemma3n":
-        raise UnsupportedError(f"{source.path}: is no Gemma 3n, the only kind that can be sliced")
-    return Cutter(config_of(source.metadata, source.tensors, source.path), cut)
-
-
 def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
     """The directory `target`, which must not exist. FileError where it cannot be written, or where
     the source is damaged."""
@@ -85,7 +77,7 @@ def write_view(source: ModelSource, target: Path, cutter: Cutter) -> None:
         "layout_version": _LAYOUT_VERSION,
         "source": Path(os.path.relpath(source.path.absolute(), target.absolute())).as_posix(),
         "identity": _identity(source),
-        "skip": [i for i in range(cutter.source.shape.layers) if i not in kept],
+        "skip": [i for i in range(cutter.layers) if i not in kept],
         "feed_forward": cutter.widths,
     }
     with NewFolder(target) as folder:
@@ -110,8 +102,9 @@ def open_view(folder: Path, open_source: Callable[[Path], ModelSource]) -> Slice
             if _identity(base) != value.get("identity"):
                 problem = f"its source {place} is another model than the slice was made of"
                 raise FileError(path, problem)
-            cutter = cutter_of(base, slice_of(value, path))
-            return SliceSource(folder, base, _metadata(base, cutter), _cut_tensors(base, cutter))
+            cutter = cutter_of(base.metadata, base.tensors, base.path, slice_of(value, path))
+            metadata = MappingProxyType(cutter.view_metadata(base.metadata))
+            return SliceSource(folder, base, metadata, _cut_tensors(base, cutter))
     except LlmLiteError:
         base.close()
         raise
@@ -145,20 +138,9 @@ def slice_of(value: Mapping[str, Any], path: Path) -> Slice:
     return Slice(tuple(skip), tuple(widths))
 
 
-def _metadata(base: ModelSource, cutter: Cutter) -> Mapping[str, Any]:
-    layers = [cutter.source.table_layers[layer] for layer in cutter.kept]
-    return MappingProxyType(cutter.metadata(base.metadata) | {_TABLE_LAYERS: layers})
-
-
 def _cut_tensors(base: ModelSource, cutter: Cutter) -> Mapping[str, TensorData]:
-    """The table stays whole: of its rows the layers that are left are read."""
-    tensors = {}
-    for name, tensor in base.tensors.items():
-        if name == PER_LAYER_TABLE:
-            tensors[name] = tensor
-        elif (cut := cutter.cut(tensor)) is not None:
-            tensors[cut.name] = cut.whole()
-    return MappingProxyType(tensors)
+    cuts = map(cutter.view, base.tensors.values())
+    return MappingProxyType({cut.name: cut for cut in cuts if cut is not None})
 
 
 def _identity(source: ModelSource) -> str:

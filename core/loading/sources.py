@@ -5,18 +5,20 @@ Metadata has the keys of GGUF files and tensors have their names, whatever the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
 from llm_lite.core.files.json_text import found, read_bytes, read_object
 from llm_lite.core.formats.gguf.reader import GgufFile, open_gguf
 from llm_lite.core.formats.huggingface.reader import (
     CONFIG_FILE,
     HuggingFaceFolder,
+    check_types,
     open_huggingface,
 )
 from llm_lite.core.formats.variant.reader import (
@@ -27,11 +29,10 @@ from llm_lite.core.formats.variant.reader import (
 )
 from llm_lite.core.loading.model_source import SLICE_FILE, ModelSource
 from llm_lite.core.loading.verification import Part, tensor_parts, variant_parts
+from llm_lite.core.models import registry
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.text.chat_template import ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
-
-_Folder = TypeVar("_Folder", HuggingFaceFolder, VariantFolder)
 
 
 def open_source(path: Path, progress: Callable[[float], None] | None = None) -> ModelSource:
@@ -44,9 +45,37 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
             return open_view(folder, open_source)
         if was_variant(folder):
             return VariantSource(open_variant(folder))
-        return HuggingFaceSource(open_huggingface(folder))
+        return _translated(open_huggingface(folder))
     file = open_gguf(path, progress)
-    return GgufSource(file, MappingProxyType(_unstacked(file.tensors)), path.stat().st_size)
+    try:
+        tensors = registry.complete(file.metadata, _unstacked(file.tensors), path)
+    except LlmLiteError:
+        file.close()
+        raise
+    return GgufSource(file, MappingProxyType(dict(tensors)), path.stat().st_size)
+
+
+def _translated(folder: HuggingFaceFolder) -> HuggingFaceSource:
+    try:
+        model = registry.translate(folder.fields, folder.tensors)
+        check_types(folder.path, model.tensors)
+    except LlmLiteError:
+        folder.close()
+        raise
+    metadata = {"general.name": _name_of(folder), **model.metadata}
+    return HuggingFaceSource(
+        folder,
+        MappingProxyType(metadata),
+        MappingProxyType(model.tensors),
+        tuple(model.notes),
+        MappingProxyType(model.originals),
+    )
+
+
+def _name_of(folder: HuggingFaceFolder) -> str:
+    name = folder.config.get("_name_or_path")
+    last = name.rstrip("/").rpartition("/")[2] if isinstance(name, str) else ""
+    return last if re.search(r"\w", last) else folder.path.resolve().name
 
 
 def _unstacked(tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
@@ -109,8 +138,45 @@ class GgufSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _FolderSource(Generic[_Folder]):
-    folder: _Folder
+class HuggingFaceSource:
+    """`originals`: the tensors under names that transformers would give the text model alone."""
+
+    folder: HuggingFaceFolder
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, TensorData]
+    notes: tuple[str, ...] = ()
+    originals: Mapping[str, TensorData] = field(default_factory=dict)
+    checked_later: bool = False
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def nbytes(self) -> int:
+        return self.folder.nbytes
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tensor_parts(self.path, self.tensors.values())
+
+    def close(self) -> None:
+        self.folder.close()
+
+    def tokenizer(self, rows: int) -> Tokenizer:
+        return Tokenizer.from_huggingface(self.path, rows)
+
+    def template(self, tokenizer: Tokenizer) -> ChatTemplate:
+        return _folder_template(self.path, tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSource:
+    """Has the vocabulary of a GGUF file in its metadata, or a Hugging Face tokenizer's files."""
+
+    folder: VariantFolder
+    notes: tuple[str, ...] = ()
+    checked_later: bool = True
 
     @property
     def path(self) -> Path:
@@ -130,33 +196,6 @@ class _FolderSource(Generic[_Folder]):
 
     def close(self) -> None:
         self.folder.close()
-
-
-@dataclass(frozen=True, slots=True)
-class HuggingFaceSource(_FolderSource[HuggingFaceFolder]):
-    checked_later: bool = False
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        return tensor_parts(self.path, self.tensors.values())
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.folder.notes
-
-    def tokenizer(self, rows: int) -> Tokenizer:
-        return Tokenizer.from_huggingface(self.path, rows)
-
-    def template(self, tokenizer: Tokenizer) -> ChatTemplate:
-        return _folder_template(self.path, tokenizer)
-
-
-@dataclass(frozen=True, slots=True)
-class VariantSource(_FolderSource[VariantFolder]):
-    """Has the vocabulary of a GGUF file in its metadata, or a Hugging Face tokenizer's files."""
-
-    notes: tuple[str, ...] = ()
-    checked_later: bool = True
 
     @property
     def parts(self) -> tuple[Part, ...]:

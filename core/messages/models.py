@@ -54,6 +54,7 @@ class CacheLayerInfo:
     window: int  # tokens that its attention reaches back; 0: all
     key_row_bytes: int  # of one position
     value_row_bytes: int
+    kv_heads: int = 0  # 0: as many as the model says
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,26 @@
-"""What decoders share, and a model definition could forget: caches, query rings, gains, layer ends.
+"""What decoders share: attention with its cache, feed-forwards, and the way from tokens to logits.
 
-A definition says how a layer's queries, keys and values are made; what keeps them, what looks
-inside later and what weighs the heads is wired here, for every model alike.
+An architecture says its layer as a few calls of these. What keeps keys and values, what looks
+inside later, what weighs the heads and where layers end is wired here, for every model alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
 
+from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, DecoderConfig
+from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
-from llm_lite.core.plan.builder import PlanBuilder
-from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
+from llm_lite.core.plan.plan import Plan, Tensor
 
 # The residual stream [T, columns] and a layer's number in, the stream behind that layer out.
 Layer = Callable[[Tensor, int], Tensor]
+_C = TypeVar("_C", bound=DecoderConfig)
 
 
 def residual_stream(b: PlanBuilder, shape: ModelShape, x: Tensor, layer: Layer) -> Tensor:
@@ -22,6 +28,147 @@ def residual_stream(b: PlanBuilder, shape: ModelShape, x: Tensor, layer: Layer) 
     for index in range(shape.layers):
         x = b.layer_end(layer(x, index))
     return x
+
+
+@dataclass(frozen=True)
+class Decoder(Generic[_C]):
+    """A decoder whose plan is being built: its config, and what is asked of it."""
+
+    b: PlanBuilder
+    config: _C
+    options: BuildOptions
+
+    def norm(self, x: Tensor, weight: str, label: str) -> Tensor:
+        return self.b.rms_norm(x, self.b.weight(f"{weight}.weight"), self.config.eps, label)
+
+    def linear(self, x: Tensor, weight: str, label: str) -> Tensor:
+        return self.b.matmul(x, self.b.weight(f"{weight}.weight"), label)
+
+    def residual(self, x: Tensor, y: Tensor, at: str, factor: float) -> Tensor:
+        """x + factor * y"""
+        if factor != 1.0:
+            y = self.b.scale(y, at + ".scaled", factor=factor)
+        return self.b.add(x, y, at + ".residual")
+
+
+def decoder_plan(
+    layer: Callable[[Decoder[_C], Tensor, int], Tensor],
+    config: _C,
+    weights: Mapping[str, WeightSpec],
+    options: BuildOptions,
+    bucket: Bucket,
+    *,
+    embedding_scale: float = 1.0,
+    logit_scale: float = 1.0,
+    softcap: float = 0.0,
+) -> Plan:
+    """From tokens to logits: embedding, layers, norm, and the head, which may be the embedding.
+    `softcap` bounds logits by tanh; 0: it does not."""
+    b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
+    d = Decoder(b, config, options)
+    x = b.embed(b.weight(EMBEDDING), "embedding")
+    if embedding_scale != 1.0:
+        x = b.scale(x, "embedding.scaled", factor=embedding_scale)
+    x = residual_stream(b, config.shape, x, partial(layer, d))
+    x = d.norm(b.output_rows(x, "output.rows"), "output_norm", "output.norm")
+    head = HEAD if b.has(HEAD) else EMBEDDING
+    logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
+    if logit_scale != 1.0:
+        logits = b.scale(logits, "logits.scaled", factor=logit_scale)
+    if softcap:
+        logits = b.softcap(logits, "logits.cap", scale=1 / softcap, cap=softcap)
+    return b.finish(logits)
+
+
+def attention_block(
+    d: Decoder[Any],
+    x: Tensor,
+    layer: int,
+    *,
+    pre_norm: str = "attn_norm",
+    post_norm: str = "",
+    qk_norm: bool = False,
+    rotary: bool = True,
+    theta: float | None = None,
+    scale: float | None = None,
+    factor: float = 1.0,
+) -> Tensor:
+    """[T, width] -> [T, width]: x + factor * attention. Norms by the stems of their weights, ""
+    where there is none. `qk_norm`: queries and keys are normed, a head or all heads at once, as
+    wide as their weights. `rotary`: rotated by position; `theta`: by another base than the model's,
+    unscaled. `scale` multiplies q . k, left out: 1 / sqrt(head_dim). Windows are the config's.
+    """
+    at, w, config = f"layers.{layer}.attention", f"blk.{layer}.", d.config
+    h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
+    q, k, v = (d.linear(h, f"{w}attn_{one}", f"{at}.{one}") for one in "qkv")
+    if qk_norm:
+        q = d.norm(q, w + "attn_q_norm", at + ".q_norm")
+        k = d.norm(k, w + "attn_k_norm", at + ".k_norm")
+    if rotary:
+        q, k = (rotate(d, one, f"{at}.{name}_rope", theta) for one, name in ((q, "q"), (k, "k")))
+        if theta is None and d.b.has(MAGNITUDE):
+            q = d.b.scale(q, at + ".q_magnitude", weight=d.b.weight(MAGNITUDE))
+        elif theta is None and config.rotary_magnitude != 1.0:
+            scale = (scale or config.head_dim**-0.5) * config.rotary_magnitude**2
+    window = config.window if config.sliding[layer] else 0
+    y = cached_attention(
+        d.b, config.shape, d.options, q, (k, v), at, layer=layer, window=window, scale=scale
+    )
+    y = d.linear(y, w + "attn_output", at + ".output")
+    if post_norm:
+        y = d.norm(y, w + post_norm, at + ".post_norm")
+    return d.residual(x, y, at, factor)
+
+
+def rotate(d: Decoder[Any], x: Tensor, label: str, theta: float | None) -> Tensor:
+    """Queries or keys [T, heads * head_dim], rotated by their positions."""
+    config, scaled = d.config, theta is None
+    factors = _rotary_factors(d) if scaled else None
+    linear = scaled and config.scaling == "linear"
+    return d.b.rope(
+        x,
+        label,
+        head_dim=config.head_dim,
+        rotary_dim=config.rotary_dim,
+        theta=config.theta if theta is None else theta,
+        scale=1.0 / config.scaling_factor if linear else 1.0,
+        half_split=config.pairing == "half_split",
+        factors=None if factors is None else d.b.weight(factors),
+    )
+
+
+def _rotary_factors(d: Decoder[Any]) -> str | None:
+    """The tensor that frequencies are divided by: of two, the one for a context of this length."""
+    if d.b.has(FACTORS):
+        return FACTORS
+    name = LONG if d.options.context > d.config.original_context else SHORT
+    return name if d.b.has(name) else None
+
+
+def gated_block(
+    d: Decoder[Any],
+    x: Tensor,
+    layer: int,
+    *,
+    pre_norm: str = "ffn_norm",
+    post_norm: str = "",
+    gelu: bool = False,
+    factor: float = 1.0,
+) -> Tensor:
+    """[T, width] -> [T, width]: x + factor * down(act(gate) * up) (Shazeer 2020), by SiLU or GELU.
+    Norms by the stems of their weights, "" where there is none."""
+    at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
+    h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
+    gate = d.linear(h, w + "ffn_gate", at + ".gate")
+    up = d.linear(h, w + "ffn_up", at + ".up")
+    if gelu:
+        h = d.b.gelu_mul(gate, up, at + ".gelu_mul")
+    else:
+        h = d.b.silu_mul(gate, up, at + ".silu_mul")
+    y = d.linear(h, w + "ffn_down", at + ".down")
+    if post_norm:
+        y = d.norm(y, w + post_norm, at + ".post_norm")
+    return d.residual(x, y, at, factor)
 
 
 def cached_attention(

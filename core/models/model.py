@@ -1,18 +1,17 @@
-"""What every architecture page offers to the session, and what it is asked for."""
+"""What every model definition offers to the session, and what it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from llm_lite.core.plan.builder import Bucket, WeightSpec
+from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.plan import Plan, Program
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The numbers that describe any decoder, whatever its page needs besides."""
+    """The numbers that describe any decoder, whatever its definition needs besides."""
 
     layers: int
     heads: int
@@ -22,6 +21,12 @@ class ModelShape:
     feed_forward: int
     vocabulary: int
     trained_context: int
+    query_widths: tuple[int, ...] = ()  # by layer, where heads are not all `head_dim` wide
+
+    @property
+    def query_values(self) -> int:
+        """Of one position's queries, all layers and heads together."""
+        return self.heads * (sum(self.query_widths) or self.layers * self.head_dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,3 @@ class Model:
     def build(self, options: BuildOptions) -> Program:
         plans = tuple(self.plan(options, bucket) for bucket in options.buckets)
         return Program(plans, options.context, self.shape.vocabulary)
-
-
-# A page's entry: metadata, weights by name and the file's path in, checked model out.
-Reader = Callable[[Mapping[str, object], Mapping[str, WeightSpec], Path], Model]

@@ -1,28 +1,86 @@
-"""Architecture name, as files write it, -> the page that reads it."""
+"""The one list of architectures, by their names in GGUF files and in config.json."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, UnsupportedError
-from llm_lite.core.models import gemma3n, llama
-from llm_lite.core.models.model import Model, Reader
+from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.models.description.architecture import (
+    Architecture,
+    Metadata,
+    Tensors,
+    Translated,
+)
+from llm_lite.core.models.description.slices import Cutter, Slice
+from llm_lite.core.models.gemma3 import GEMMA_3
+from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
+from llm_lite.core.models.gemma3n.cut import Gemma3nCutter
+from llm_lite.core.models.gemma4.architecture import GEMMA_4
+from llm_lite.core.models.granite import GRANITE
+from llm_lite.core.models.llama import LLAMA
+from llm_lite.core.models.ministral3 import MINISTRAL_3
+from llm_lite.core.models.model import Model
+from llm_lite.core.models.olmo2 import OLMO_2
+from llm_lite.core.models.phi3 import PHI_3
+from llm_lite.core.models.qwen3 import QWEN3
+from llm_lite.core.models.smollm3 import SMOLLM3
+from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 
-ARCHITECTURES: Mapping[str, Reader] = {"llama": llama.read, "gemma3n": gemma3n.read}
+_ALL = (LLAMA, GEMMA_3N, QWEN3, MINISTRAL_3, SMOLLM3, OLMO_2, GRANITE, GEMMA_3, PHI_3, GEMMA_4)
+ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
+MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}
+
+_CUTTERS = {GEMMA_3N.gguf: Gemma3nCutter}
 
 
-def read_model(
-    metadata: Mapping[str, object], weights: Mapping[str, WeightSpec], path: Path
-) -> Model:
+def read_model(metadata: Metadata, weights: Mapping[str, WeightSpec], path: Path) -> Model:
     """The model of a file; UnsupportedError or FileError where it is unknown or does not fit."""
-    architecture = metadata.get("general.architecture")
-    if not isinstance(architecture, str):
+    return architecture_of(metadata, path).read(metadata, weights, path)
+
+
+def architecture_of(metadata: Metadata, path: Path) -> Architecture:
+    name = metadata.get("general.architecture")
+    if not isinstance(name, str):
         raise FileError(path, "general.architecture: the field is missing or no string")
-    if architecture not in ARCHITECTURES:
-        known = ", ".join(ARCHITECTURES)
-        raise UnsupportedError(
-            f"{path}: architecture {architecture[:60]!r} is not known here; known are: {known}"
-        )
-    return ARCHITECTURES[architecture](metadata, weights, path)
+    if name not in ARCHITECTURES:
+        raise _unknown(f"{path}: architecture {quote(name)}", name, ARCHITECTURES)
+    return ARCHITECTURES[name]
+
+
+def translate(config: CheckpointConfig, tensors: Tensors) -> Translated:
+    """A Hugging Face checkpoint under GGUF's keys and names. UnsupportedError for a model type or
+    what else is not known here; FileError naming the field."""
+    kind = config.text("model_type")
+    if kind not in MODEL_TYPES:
+        raise _unknown(f"{config.path}: model_type {quote(kind)}", kind, MODEL_TYPES)
+    return MODEL_TYPES[kind].translate(config, tensors)
+
+
+def complete(metadata: Metadata, tensors: Tensors, path: Path) -> Tensors:
+    """A GGUF file's tensors as graphs know them; of an unknown architecture as they are."""
+    name = metadata.get("general.architecture")
+    known = ARCHITECTURES.get(name) if isinstance(name, str) else None
+    return tensors if known is None else known.complete(metadata, tensors, path)
+
+
+def cutter_of(metadata: Metadata, tensors: Tensors, path: Path, cut: Slice) -> Cutter:
+    """UnsupportedError for a model that is of no kind that can be sliced, RequestError for a cut
+    that does not fit it."""
+    architecture = architecture_of(metadata, path)
+    if architecture.gguf not in _CUTTERS:
+        kinds = " or ".join(ARCHITECTURES[name].title for name in _CUTTERS)
+        raise UnsupportedError(f"{path}: is no {kinds}, the only kind that can be sliced")
+    config = architecture.config_of(metadata, tensors, path)
+    return _CUTTERS[architecture.gguf](config, cut)
+
+
+def _unknown(subject: str, name: str, known: Iterable[str]) -> UnsupportedError:
+    """With all names that are known, and the closest of them."""
+    names = list(known)
+    close = difflib.get_close_matches(name[:60], names, 1)
+    hint = f"; the closest is {close[0]}" if close else ""
+    return UnsupportedError(f"{subject} is not known here; known are: {', '.join(names)}{hint}")

@@ -204,13 +204,12 @@ def row_bytes(before: int, was: KvType, kind: KvType, heads: int) -> int:
 
 
 def retyped(layout: CacheLayout, heads: int, keys: KvType, values: KvType) -> CacheLayout:
-    """The layout of the same layers with other types of keys and values."""
-    layers = tuple(
-        replace(
-            layer,
-            key_row_bytes=row_bytes(layer.key_row_bytes, layout.keys, keys, heads),
-            value_row_bytes=row_bytes(layer.value_row_bytes, layout.values, values, heads),
-        )
-        for layer in layout.layers
-    )
-    return CacheLayout(layers, keys, values, reserved_bytes(layers))
+    """The layout of the same layers with other types of keys and values; `heads` where a layer
+    does not say how many it keeps."""
+    layers = []
+    for layer in layout.layers:
+        count = layer.kv_heads or heads
+        key_row = row_bytes(layer.key_row_bytes, layout.keys, keys, count)
+        value_row = row_bytes(layer.value_row_bytes, layout.values, values, count)
+        layers.append(replace(layer, key_row_bytes=key_row, value_row_bytes=value_row))
+    return CacheLayout(tuple(layers), keys, values, reserved_bytes(layers))

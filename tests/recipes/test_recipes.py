@@ -77,13 +77,13 @@ def test_an_op_of_a_form_of_its_own_without_its_check_does_not_compile(tmp_path)
 @pytest.mark.parametrize(
     ("recipe", "names"),
     [
-        ("A model", {"model": "gemma3n"}),
+        ("A model", {"model": "qwen3"}),
         ("A weight format", {"format": "q8_0"}),
     ],
 )
 def test_the_places_of_what_is_there_exist(recipe, names):
     named = places(recipe, **names)
-    assert len(named) > 4
+    assert len(named) >= 4
     assert [place for place in named if not (ROOT / place).is_file()] == []
 
 

@@ -1,1 +1,1 @@
-"""Directories of Hugging Face: config.json and safetensors, under the names that GGUF uses."""
+"""Directories of Hugging Face: config.json and safetensors, under their own names."""

@@ -29,6 +29,11 @@ class CheckpointConfig:
     def has(self, key: str) -> bool:
         return key in self._values
 
+    def with_defaults(self, defaults: Mapping[str, Any]) -> CheckpointConfig:
+        """Fields that are not there, or null, are those of `defaults`."""
+        said = {k: v for k, v in self._values.items() if v is not None or k not in defaults}
+        return CheckpointConfig({**defaults, **said}, self.path, self._prefix)
+
     def part(self, key: str) -> CheckpointConfig:
         """The object under `key`; itself where there is none."""
         value = self.get(key)
@@ -97,10 +102,12 @@ class CheckpointConfig:
             )
 
     def rope(self) -> tuple[CheckpointConfig, float | None]:
-        """The rotary fields, `rope_parameters` or `rope_scaling`, and theta where it is said."""
+        """The rotary fields, `rope_parameters` or `rope_scaling`, and theta where it is said; of
+        full attention, where kinds of layers have their own."""
         for key in ("rope_parameters", "rope_scaling"):
             if self.get(key) is not None:
                 part = self.part(key)
+                part = part.part("full_attention")
                 break
         else:
             part = CheckpointConfig({}, self.path, f"{self._prefix}rope_parameters.")
@@ -112,8 +119,11 @@ class CheckpointConfig:
     def error(self, key: str, expected: str, value: object) -> FileError:
         return FileError(self.path, f"{self._prefix}{key} is {found(value)}, expected {expected}")
 
+    def missing(self, key: str) -> FileError:
+        return FileError(self.path, f"{self._prefix}{key} is missing")
+
     def _value(self, key: str, default: object) -> Any:
         value = self.get(key)
         if value is None and default is None:
-            raise FileError(self.path, f"{self._prefix}{key} is missing")
+            raise self.missing(key)
         return default if value is None else value

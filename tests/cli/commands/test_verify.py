@@ -120,7 +120,7 @@ def test_several_faults_of_a_gguf_file_at_once(tmp_path, capsys):
     code, lines = verify(capsys, path)
     assert code == 1
     assert len(lines) == 3
-    assert "llama.attention.head_count: 5 heads do not divide" in lines[0]
+    assert "llama.attention.head_count_kv: expected a divisor of the 5 heads" in lines[0]
     assert "tokenizer.chat_template: " in lines[1]
     assert lines[2].endswith("tensor output_norm.weight has values that are not finite numbers")
 

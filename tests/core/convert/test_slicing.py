@@ -11,14 +11,16 @@ import pytest
 from llm_lite.cli import main
 from llm_lite.core.convert import synthetic
 from llm_lite.core.convert.quantizing import quantize
-from llm_lite.core.convert.slicing import KNOWN, find_slice, slice_model
+from llm_lite.core.convert.slicing import find_slice, slice_model
 from llm_lite.core.errors import FileError, LlmLiteError, RequestError, UnsupportedError
 from llm_lite.core.formats.safetensors.reader import open_folder
 from llm_lite.core.formats.variant.reader import open_variant
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.slice_cut import Cutter, Slice
 from llm_lite.core.loading.sources import open_source
-from llm_lite.core.models import gemma3n
+from llm_lite.core.models.description.slices import Slice
+from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
+from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
+from llm_lite.core.models.gemma3n.cut import SLICES, Gemma3nCutter
 from llm_lite.core.quant.tensor import TensorData
 from tests.make_huggingface import (
     SLICE_SKIP,
@@ -32,6 +34,11 @@ from tests.runners import BACKENDS, exact, running
 
 LOGITS = FIXTURES / "huggingface_logits.npz"
 CUT = Slice(SLICE_SKIP, SLICE_WIDTHS)
+
+
+def shapes_of(metadata, path):
+    sizes = {"token_embd.weight": (262_144, 1), PER_LAYER_TABLE: (262_144, 1), LAUREL: (64, 1)}
+    return GEMMA_3N.shapes_of(metadata, path, sizes=sizes, optional=True)
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +205,7 @@ REFUSED = {
     "too wide": (Slice((), 78), "layer 0: expected a feed-forward of 1 to 77, found 78"),
     "no width": (Slice((), 0), "layer 0: expected a feed-forward of 1 to 77, found 0"),
     "widths": (Slice((1,), (64,) * 10), "has 10 feed-forward widths for 9 layers"),
-    "E2B": (KNOWN["E2B"], "layer 20 cannot be left out: there are 10"),
+    "E2B": (SLICES["E2B"], "layer 20 cannot be left out: there are 10"),
 }
 
 
@@ -253,28 +260,28 @@ def effective_parameters(cut):
     """In billions, of E4B cut so: all but the embeddings."""
     metadata, _ = synthetic._gemma({})
     path = Path("x")
-    shapes = gemma3n.shapes_of(metadata, path, rows=262_144, table_rows=262_144, rank=64)
+    shapes = shapes_of(metadata, path)
     weights = [TensorData(n, "f32", s, np.empty(0, np.uint8)) for n, s in shapes]
     by_name = {tensor.name: tensor for tensor in weights}
-    config = gemma3n.config_of(metadata, by_name, path)
-    cutter = Cutter(config, cut)
+    config = GEMMA_3N.config_of(metadata, by_name, path)
+    cutter = Gemma3nCutter(config, cut)
     fields = cutter.metadata(metadata)
-    left = gemma3n.shapes_of(fields, path, rows=262_144, table_rows=262_144, rank=64)
+    left = shapes_of(fields, path)
     counted = (math.prod(shape) for name, shape in left if "token_embd" not in name)
     return sum(counted) / 1e9
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", SLICES)
 def test_known_slices_are_those_of_the_table(name):
     """The name is the size; the table has E2B as 1.91 and one row of 3.79 as 3.74."""
     size = {"E2B": 1.91, "E3.79B-block": 3.74}.get(name) or float(name[1:].partition("B")[0])
-    assert effective_parameters(KNOWN[name]) == pytest.approx(size, abs=0.02)
-    assert find_slice(name.lower()) is KNOWN[name]
+    assert effective_parameters(SLICES[name]) == pytest.approx(size, abs=0.02)
+    assert find_slice(name.lower()) is SLICES[name]
 
 
 def test_e2b_is_the_published_one():
-    assert set(KNOWN["E2B"].feed_forward) == {8192}
-    assert (len(KNOWN["E2B"].feed_forward), KNOWN["E2B"].skip) == (30, (20, 21, 22, 23, 24))
+    assert set(SLICES["E2B"].feed_forward) == {8192}
+    assert (len(SLICES["E2B"].feed_forward), SLICES["E2B"].skip) == (30, (20, 21, 22, 23, 24))
     assert effective_parameters(Slice((), 16384)) == pytest.approx(3.98, abs=0.02)
 
 

@@ -32,14 +32,8 @@ SMALL = {
 @pytest.fixture
 def small(monkeypatch):
     """A shape of a few MB, with vocabularies of a thousand."""
-    original = synthetic.gemma3n.shapes_of
-
-    def shapes_of(metadata, path, **sizes):
-        return original(metadata, path, **{**sizes, "rows": 1000, "table_rows": 990})
-
-    monkeypatch.setattr(synthetic.gemma3n, "shapes_of", shapes_of)
     known = synthetic._KNOWN["gemma-3n-e4b"]
-    fields = dataclasses.replace(known, fields=lambda: synthetic._gemma(SMALL))
+    fields = dataclasses.replace(known, fields=lambda: synthetic._gemma(SMALL, 1000, 990))
     monkeypatch.setattr(synthetic, "_KNOWN", {"small": fields})
 
 

@@ -15,10 +15,10 @@ from llm_lite.core.generation.steps import generate
 from llm_lite.core.inspect import lens
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading import backends, loader
-from llm_lite.core.loading.slice_cut import Slice
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.metrics.step_profile import profile_step
 from llm_lite.core.metrics.tensors import analyze
+from llm_lite.core.models.description.slices import Slice
 from tests.core.engine_client import Client
 from tests.runners import exact, running
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import FileError, LlmLiteError, UnsupportedError
-from llm_lite.core.formats.huggingface.reader import open_huggingface
 from llm_lite.core.generation.prompt import encode_chat
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.sources import open_source
@@ -39,7 +38,7 @@ def refused(path, error=LlmLiteError):
 
 
 def test_names_and_fields_are_those_of_gguf(tmp_path):
-    file = open_huggingface(write_tiny_llama(tmp_path / "Some-Llama", shards=2))
+    file = open_source(write_tiny_llama(tmp_path / "Some-Llama", shards=2))
     assert file.metadata["general.name"] == "Some-Llama"
     assert file.metadata["llama.feed_forward_length"] == 75
     assert file.metadata["llama.attention.key_length"] == 10
@@ -61,24 +60,25 @@ def test_newer_and_older_rope_fields(tmp_path):
     new = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "rope_theta": ...}
     write_tiny_llama(tmp_path)
     change_json(tmp_path / "config.json", **new)
-    assert open_huggingface(tmp_path).metadata["llama.rope.freq_base"] == 5e5
+    assert open_source(tmp_path).metadata["llama.rope.freq_base"] == 5e5
     change_json(tmp_path / "config.json", rope_parameters=..., rope_theta=7e4)
-    assert open_huggingface(tmp_path).metadata["llama.rope.freq_base"] == 7e4
+    assert open_source(tmp_path).metadata["llama.rope.freq_base"] == 7e4
 
 
 BAD_CONFIG = {
     "model_type missing": ({"model_type": ...}, "config.json: model_type is missing"),
     "another model": ({"model_type": "mamba"}, "model_type 'mamba' is not known here; known are"),
+    "a close one": ({"model_type": "lama"}, "known are: llama, .*; the closest is llama$"),
     "no layers": ({"num_hidden_layers": ...}, "config.json: num_hidden_layers is missing"),
     "layers as text": ({"num_hidden_layers": "2"}, "num_hidden_layers is '2', expected an integer"),
     "width a bool": ({"hidden_size": True}, "hidden_size is true, expected an integer"),
     "eps a list": ({"rms_norm_eps": [1]}, "rms_norm_eps is a list of 1, expected a number"),
     "activation": ({"hidden_act": "gelu"}, "hidden_act is 'gelu': such a feed-forward is not"),
     "bias": ({"attention_bias": True}, "attention_bias is true: biases are not known here"),
-    "window": ({"sliding_window": 64}, "sliding_window is 64: windows of attention are not"),
+    "window": ({"sliding_window": "64"}, "sliding_window is '64', expected an integer"),
     "scaling": (
-        {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
-        "rotary scaling 'yarn' is not known here; known are default, linear, llama3",
+        {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}},
+        "rotary scaling 'dynamic' is not known here; known are default, linear, llama3, yarn",
     ),
     "factor": ({"rope_scaling": {"type": "linear"}}, "rope_scaling.factor is missing"),
     "llama3": (
@@ -137,7 +137,7 @@ def test_a_tied_head_in_the_file_is_left_out(tmp_path):
     write_folder(
         tmp_path, {**LLAMA_CONFIG, "tie_word_embeddings": True}, llama_tensors(LLAMA_CONFIG)
     )
-    assert "output.weight" not in open_huggingface(tmp_path).tensors
+    assert "output.weight" not in open_source(tmp_path).tensors
 
 
 MESSAGES = [ChatMessage("user", "hello <|im_end|>")]

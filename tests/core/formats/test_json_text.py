@@ -2,13 +2,15 @@
 
 import json
 from array import array
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found, parse_object
-from llm_lite.core.models.fields import Fields
+from llm_lite.core.models.description.decoder import LAYERS, WIDTH
+from llm_lite.core.models.description.rows import FieldRow, GgufFields, integers, read_rows, row
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
 
@@ -71,10 +73,20 @@ def test_a_vocabulary_s_element_is_shown_so(value, key, tmp_path):
 
 @pytest.mark.parametrize("value", [None, [None], array("f", [1.0]), "x"])
 def test_a_field_is_shown_so(value, tmp_path):
-    fields = Fields({"llama.width": value, "llama.widths": [value]}, tmp_path, "llama.")
+    @dataclass
+    class Widths:
+        layers: int = row(LAYERS)
+        widths: tuple = row(FieldRow("widths", None, integers()))
+
+    @dataclass
+    class Width:
+        width: int = row(WIDTH)
+
+    metadata = {"llama.block_count": 1, "llama.embedding_length": value, "llama.widths": [value]}
+    fields = GgufFields(metadata, tmp_path, "llama.")
     with pytest.raises(FileError, match="expected an integer, found ") as caught:
-        fields.integer("width")
+        read_rows(Width, fields)
     assert str(caught.value).endswith(f"found {found(value)}")
     with pytest.raises(FileError, match="expected integers") as caught:
-        fields.integers("widths", 1)
+        read_rows(Widths, fields)
     assert str(caught.value).endswith(f"found {found(value)}")

@@ -9,7 +9,6 @@ from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.convert.slicing import slice_model
 from llm_lite.core.errors import FileError
 from llm_lite.core.loading import loader, verification
-from llm_lite.core.loading.slice_cut import Slice
 from llm_lite.core.loading.verification import Part, Verification, tensor_parts, verify
 from llm_lite.core.messages import (
     FileDamaged,
@@ -21,6 +20,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     TaskFinished,
 )
+from llm_lite.core.models.description.slices import Slice
 from llm_lite.core.quant.registry import FORMATS
 from llm_lite.core.quant.tensor import TensorData
 from tests.core.convert.test_slicing import EVEN, EVEN_CUT

@@ -76,7 +76,7 @@ def test_a_layer_reads_the_cache_of_another_and_keeps_its_own_queries():
 
 def test_no_definition_wires_this_itself():
     wired = {"state", "store", "attention", "layer_end"}
-    for path in (ROOT / "core" / "models").glob("*.py"):
+    for path in (ROOT / "core" / "models").rglob("*.py"):
         if path.name != "blocks.py":
             calls = {
                 node.func.attr

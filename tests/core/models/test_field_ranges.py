@@ -162,8 +162,8 @@ def test_a_vocabulary_that_is_not_said_is_the_embeddings(llama, changed):
 
 
 def test_heads_that_do_not_divide_the_width(llama, changed):
-    problem = refused(changed(llama, head_dim=None, num_attention_heads=5))
-    assert "config.json: num_attention_heads is 5, expected a divisor of hidden_size, 48" in problem
+    problem = refused(changed(llama, head_dim=None, num_attention_heads=5, num_key_value_heads=5))
+    assert "config.json: num_attention_heads is 5, expected a divisor of the width, 48" in problem
 
 
 GGUF_INTEGERS = (
@@ -206,7 +206,7 @@ def test_numbers_of_a_variant_may_be_longer_than_any_float(tmp_path):
 
 
 def shapes():
-    from llm_lite.core.models.fields import KnownShape
+    from llm_lite.core.models.description.tensors import KnownShape
 
     tensors = llama_tensors(TinyLlama())
     return {name: KnownShape(name, t.dtype, t.shape) for name, t in tensors.items()}

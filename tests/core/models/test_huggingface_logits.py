@@ -9,6 +9,7 @@ import pytest
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.loading import loader
+from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.cache_layers import cache_layers
@@ -49,14 +50,14 @@ def test_llama(case, backend, reference, tmp_path, request):
 
 def test_the_pairing_of_rotary_positions_matters(reference, tmp_path, monkeypatch):
     """The reference is not met by neighbours, so the test above tests the pairing."""
-    from llm_lite.core.formats.huggingface import llama
+    original = Architecture.translate
 
-    original = llama._metadata
-    monkeypatch.setattr(
-        llama,
-        "_metadata",
-        lambda config: original(config) | {"llama.rope.pairing": "interleaved"},
-    )
+    def translate(self, config, tensors):
+        result = original(self, config, tensors)
+        result.metadata["llama.rope.pairing"] = "interleaved"
+        return result
+
+    monkeypatch.setattr(Architecture, "translate", translate)
     with running(write_tiny_llama(tmp_path), exact("cpu"), every_output=True) as runner:
         logits = runner.session.logits(reference["plain.tokens"].tolist())
     assert np.abs(logits - reference["plain.logits"]).max() > 0.1

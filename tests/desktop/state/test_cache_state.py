@@ -1,5 +1,6 @@
 """What the window knows of the cache, folded from events: ages, forgetting, forecast, bytes."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +26,7 @@ from llm_lite.core.messages import (
     SaveCache,
     TokenDecoded,
 )
+from llm_lite.core.plan.plan import row_bytes
 from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.caching import (
     AskMeasure,
@@ -273,6 +275,21 @@ def test_the_cost_of_another_context_and_precision(keys, values, each):
         tuple(CacheLayerInfo(n, (), 64, 0, 200, 200) for n in range(2)), "int8", "int8"
     )
     assert retyped(int8, 3, "fp16", "fp16").reserved_bytes == 2 * 64 * 2 * ROW
+
+
+def test_layers_may_keep_heads_of_several_widths():
+    """Gemma 4's: 3 heads of 12 values, and 1 of 32."""
+    sizes = {3: 12, 1: 32}
+
+    def layout(kind, dtype):
+        rows = [row_bytes(dtype, n * d, d) for n, d in sizes.items()]
+        layers = [CacheLayerInfo(i, (), 64, 0, rows[i], rows[i], n) for i, n in enumerate(sizes)]
+        return CacheLayout(tuple(layers), kind, kind, 64 * 2 * sum(rows))
+
+    kinds = {"fp16": "f16", "fp32": "f32", "int8": "i8"}
+    for before, after in itertools.product(kinds, kinds):
+        found = retyped(layout(before, kinds[before]), 99, after, after)
+        assert found == layout(after, kinds[after])
 
 
 def test_a_partly_forgotten_message_is_cut_where_its_tokens_are():

@@ -12,14 +12,23 @@ from inspect import getsource
 from pathlib import Path
 from typing import Any
 
-from llm_lite.core.formats.huggingface import gemma3n, llama, reader
+from llm_lite.core.formats.huggingface import reader
+from llm_lite.core.models import gemma3, ministral3, smollm3
+from llm_lite.core.models.description import decoder, rope
+from llm_lite.core.models.description.architecture import Architecture
+from llm_lite.core.models.description.rows import rows_of
+from llm_lite.core.models.gemma3n import config as gemma3n
+from llm_lite.core.models.gemma4 import config as gemma4
+from llm_lite.core.models.registry import ARCHITECTURES
+from tests.families import family_of
+from tests.family_checks import write_case
 from tests.fuzz import whole
 from tests.fuzz.door import Case, Door, Result
 from tests.fuzz.doors.safetensors import LLAMA
 from tests.fuzz.mutations import change_json, mutate_bytes, odd_value, special_file, to_json
 from tests.make_huggingface import GEMMA3N_CONFIG, gemma3n_tensors, llama_tensors, write_folder
 
-_READERS = (reader, llama, gemma3n)
+_READERS = (reader, decoder, rope, gemma3, gemma3n, gemma4, ministral3, smollm3)
 _READ = re.compile(
     r"config\.(?:get|has|part|text|integer|number|flag|list_of|must_be|error)\(\s*\"(\w+)\""
     r"|part\.(?:text|integer|number)\(\s*\"(\w+)\""
@@ -27,6 +36,7 @@ _READ = re.compile(
 GEMMA = {**GEMMA3N_CONFIG, "hidden_size": 16, "vocab_size": 264, "vocab_size_per_layer_input": 260}
 GEMMA |= {"intermediate_size": [12, 12, 9, 12, 12, 12], "num_attention_heads": 2, "head_dim": 4}
 GEMMA |= {"num_key_value_heads": 1, "hidden_size_per_layer_input": 4, "laurel_rank": 3}
+_FAMILIES = ("gemma3", "gemma4", "granite", "ministral3", "phi3", "qwen3", "smollm3")
 _ROPES: tuple[Any, ...] = (
     {"rope_type": "linear", "factor": 2.0},
     {
@@ -37,6 +47,8 @@ _ROPES: tuple[Any, ...] = (
         "original_max_position_embeddings": 64,
     },
     {"type": "yarn", "factor": 4.0},
+    {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "mscale": 2.0},
+    {"type": "longrope", "short_factor": [1.0] * 5, "long_factor": [2.0] * 5},
     {"rope_theta": 500.0},
     GEMMA3N_CONFIG["rope_parameters"],
 )
@@ -51,9 +63,17 @@ _TOLD: tuple[Any, ...] = (
 
 @cache
 def fields() -> tuple[str, ...]:
-    """Every field that a reader asks a config for, from the readers' own source."""
+    """Every field that a reader asks a config for, of its rows and in the readers' own source."""
     found = {a or b for module in _READERS for a, b in _READ.findall(getsource(module))}
+    for architecture in ARCHITECTURES.values():
+        found |= fields_of(architecture)
     return tuple(sorted(found | {"vocab_size", "eos_token_id", "rope_scaling", "rope_theta"}))
+
+
+def fields_of(architecture: Architecture) -> set[str]:
+    rows = rows_of(architecture.config).values()
+    named = {row.checkpoint for row in rows if isinstance(row.checkpoint, str)}
+    return named | {key for key, _, _ in architecture.must_be}
 
 
 @cache
@@ -64,15 +84,20 @@ def folders() -> dict[str, tuple[Path, dict[str, Any]]]:
         "gemma": (GEMMA, gemma3n_tensors(GEMMA)),
     }
     place = Path.cwd() / "tmp"
-    return {
+    made = {
         name: (write_folder(place / name, config, tensors), dict(config))
         for name, (config, tensors) in parts.items()
     }
+    for name in _FAMILIES:
+        family = family_of(name)
+        case = list(family.cases)[-1]
+        made[name] = write_case(family, case, place / name, raw=True), family.raw(case)
+    return made
 
 
 def use(case: Case) -> Result:
     rng, folder = case.rng, case.folder / "m"
-    source, config = folders()[rng.choice(("llama", "gemma"))]
+    source, config = folders()[rng.choice(("llama", "gemma", "llama", "gemma", *_FAMILIES))]
     shutil.copytree(source, folder)
     config = json.loads(json.dumps(config))
     if rng.random() < 0.2:

@@ -1,68 +1,57 @@
-"""What a MatFormer slice leaves of each tensor and field of a Gemma 3n, under GGUF's names.
-
-Blocks are taken as they are: a cut of a quantized matrix must fall on their edges.
-"""
+"""What a MatFormer slice leaves of each tensor and field of a Gemma 3n (Devvrit et al. 2023,
+"MatFormer"; the cuts are those of google-gemini/gemma-cookbook, MatFormer_Lab)."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from llm_lite.core.errors import RequestError
-from llm_lite.core.models.gemma3n import PER_LAYER_TABLE, Gemma3nConfig
+from llm_lite.core.models.description.slices import (
+    CutTensor,
+    Slice,
+    check_edge,
+    first_columns,
+    first_rows,
+    units_of,
+    whole,
+)
+from llm_lite.core.models.gemma3n.config import PER_LAYER_TABLE, TABLE_LAYERS, Gemma3nConfig
 from llm_lite.core.quant.tensor import TensorData
 
-_PIECE_BYTES = 8 << 20
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """skip: layers left out. feed_forward: width of each layer that stays, or one for all."""
-
-    skip: tuple[int, ...]
-    feed_forward: int | tuple[int, ...]
+def _e4b(*wide: int, skip: range = range(0)) -> Slice:
+    """Of E4B: 35 layers of 16384; those not `wide` keep half."""
+    kept = [layer for layer in range(35) if layer not in skip]
+    return Slice(tuple(skip), tuple(16384 if layer in wide else 8192 for layer in kept))
 
 
-@dataclass(frozen=True)
-class CutTensor:
-    """`units` [n, ...] are the bytes that stay, where they lie in the file: a row of blocks each,
-    or with `kept` [n, layers, bytes], of which these layers stay."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    units: NDArray[np.uint8] = field(repr=False)
-    kept: list[int] | None = None
-
-    @property
-    def nbytes(self) -> int:
-        each = self.units[:1].nbytes
-        if self.kept is not None:
-            each = each // self.units.shape[1] * len(self.kept)
-        return len(self.units) * each
-
-    def pieces(self) -> Iterator[NDArray[np.uint8]]:
-        step = max(1, _PIECE_BYTES // max(1, self.units[:1].nbytes))
-        for at in range(0, len(self.units), step):
-            part = self.units[at : at + step]
-            yield np.ascontiguousarray(part if self.kept is None else part[:, self.kept])
-
-    def whole(self) -> TensorData:
-        """Mapped where what stays lies together, else a copy."""
-        units = self.units if self.kept is None else self.units[:, self.kept]
-        data = np.ascontiguousarray(units).reshape(-1)
-        data.flags.writeable = False
-        return TensorData(self.name, self.dtype, self.shape, data)
+# The slicing table for E4B (google/gemma3n-slicing-configs on Hugging Face): names are effective
+# parameters. Two rows there have the same size, cut by layers or by blocks of five.
+_TAIL = range(20, 25)  # between the layers that own caches and the last ten
+SLICES: Mapping[str, Slice] = {
+    "E2B": _e4b(skip=_TAIL),
+    "E1.96B": _e4b(4, skip=_TAIL),
+    "E2.49B": _e4b(*_TAIL),
+    "E2.54B": _e4b(4, *_TAIL),
+    "E2.69B": _e4b(4, 9, 14, 19, *_TAIL),
+    "E2.73B": _e4b(*range(15, 25)),
+    "E2.98B-block": _e4b(*range(10, 25)),
+    "E2.98B-layer": _e4b(*range(15, 25), *range(30, 35)),
+    "E3.18B": _e4b(4, *range(9, 25), 29, 34),
+    "E3.24B": _e4b(*range(10, 30)),
+    "E3.39B": _e4b(4, *range(9, 30), 34),
+    "E3.49B": _e4b(*range(5, 30)),
+    "E3.59B": _e4b(*range(4, 30), 34),
+    "E3.79B-block": _e4b(*range(5, 35)),
+    "E3.79B-layer": _e4b(*range(4, 35)),
+}
 
 
-class Cutter:
+class Gemma3nCutter:
     """RequestError for a cut that does not fit the model, or that would leave layers without the
     keys and values that they share."""
 
@@ -92,6 +81,14 @@ class Cutter:
                 )
 
     @property
+    def layers(self) -> int:
+        return self.source.layers
+
+    @property
+    def vocabulary(self) -> int:
+        return self.source.vocabulary
+
+    @property
     def shared(self) -> int:
         """Layers of the slice without keys and values of their own."""
         return sum(layer >= self.source.own_caches for layer in self.kept)
@@ -107,27 +104,58 @@ class Cutter:
         }
         return {**old, **{f"gemma3n.{key}": value for key, value in changes.items()}}
 
+    def view_metadata(self, old: Mapping[str, Any]) -> dict[str, Any]:
+        """Of a view, which has the whole table: of its rows the layers that are left are read."""
+        layers = [self.source.table_layers[layer] for layer in self.kept]
+        return self.metadata(old) | {f"gemma3n.{TABLE_LAYERS}": layers}
+
+    def view(self, tensor: TensorData) -> TensorData | None:
+        if tensor.name == PER_LAYER_TABLE:
+            return tensor
+        cut = self.cut(tensor)
+        return None if cut is None else cut.whole()
+
     def cut(self, tensor: TensorData) -> CutTensor | None:
         """The tensor under its new name; None where its layer goes."""
         match = _LAYER.fullmatch(tensor.name)
         if match is None:
             if tensor.name == "per_layer_model_proj.weight":
                 return self._layers_of_rows(tensor)
-            return self._table(tensor) if tensor.name == PER_LAYER_TABLE else _all(tensor)
+            return self._table(tensor) if tensor.name == PER_LAYER_TABLE else whole(tensor)
         index = self.new_index.get(int(match[1]))
         if index is None:
             return None
         name, width = f"blk.{index}.{match[2]}", self.widths[index]
         if match[2] in ("ffn_gate.weight", "ffn_up.weight"):
-            return _first_rows(tensor, name, width)
+            return first_rows(tensor, name, width)
         if match[2] == "ffn_down.weight":
-            return _first_columns(tensor, name, width)
-        return _all(tensor, name)
+            return first_columns(tensor, name, width)
+        return whole(tensor, name)
+
+    def checkpoint_config(self, old: Mapping[str, Any]) -> dict[str, Any]:
+        """The text model's config.json."""
+        source, kept = self.source, self.kept
+        kinds = ("full_attention", "sliding_attention")
+        pattern = old.get("activation_sparsity_pattern")
+        layers = source.shape.layers
+        if pattern is None:
+            pattern = [0.95 if i < 10 and layers > 10 else 0.0 for i in range(layers)]
+        shares = pattern if isinstance(pattern, list) else [pattern] * layers
+        return {
+            **old,
+            "architectures": ["Gemma3nForCausalLM"],
+            "model_type": "gemma3n_text",
+            "num_hidden_layers": len(kept),
+            "intermediate_size": self.widths,
+            "layer_types": [kinds[source.sliding[layer]] for layer in kept],
+            "num_kv_shared_layers": self.shared,
+            "activation_sparsity_pattern": [shares[layer] for layer in kept],
+        }
 
     def _layers_of_rows(self, tensor: TensorData) -> CutTensor:
         n, together = self.source.layer_width, tensor.format.tile_rows
-        _check_edge(tensor, n, together)
-        units = _units(tensor)
+        check_edge(tensor, n, together)
+        units = units_of(tensor)
         layers = units.reshape(self.source.shape.layers, n // together, -1)
         units = layers[self.kept].reshape(-1, units.shape[1])
         shape = (len(self.kept) * n, tensor.shape[1])
@@ -135,8 +163,8 @@ class Cutter:
 
     def _table(self, tensor: TensorData) -> CutTensor:
         n, form = self.source.layer_width, tensor.format
-        _check_edge(tensor, n, form.block_size)
-        units = _units(tensor)
+        check_edge(tensor, n, form.block_size)
+        units = units_of(tensor)
         layers = units.reshape(len(units), -1, form.nbytes((form.tile_rows, n)))
         of_layers = [self.source.table_layers[layer] for layer in self.kept]
         shape = (tensor.shape[0], len(self.kept) * n)
@@ -148,41 +176,4 @@ def _check_owner(config: Gemma3nConfig, layer: int) -> None:
     if layer in {config.cache_of(reader) for reader in readers}:
         raise RequestError(
             f"layer {layer} cannot be left out: later layers share its keys and values"
-        )
-
-
-def _units(tensor: TensorData) -> NDArray[np.uint8]:
-    """[rows, bytes of a row], of tiles [rows of tiles, bytes]."""
-    together = tensor.format.tile_rows
-    size = tensor.format.nbytes((together, tensor.shape[-1]))
-    return tensor.data.reshape(-1, size)
-
-
-def _all(tensor: TensorData, name: str | None = None) -> CutTensor:
-    rows = math.prod(tensor.shape[:-1]) // tensor.format.tile_rows or 1
-    units = tensor.data.reshape(rows if tensor.nbytes % rows == 0 else 1, -1)
-    return CutTensor(name or tensor.name, tensor.dtype, tensor.shape, units)
-
-
-def _first_rows(tensor: TensorData, name: str, count: int) -> CutTensor:
-    if count == tensor.shape[0]:
-        return _all(tensor, name)
-    together = tensor.format.tile_rows
-    _check_edge(tensor, count, together)
-    shape = (count, tensor.shape[1])
-    return CutTensor(name, tensor.dtype, shape, _units(tensor)[: count // together])
-
-
-def _first_columns(tensor: TensorData, name: str, count: int) -> CutTensor:
-    form = tensor.format
-    _check_edge(tensor, count, form.block_size)
-    size = form.nbytes((form.tile_rows, count))
-    return CutTensor(name, tensor.dtype, (tensor.shape[0], count), _units(tensor)[:, :size])
-
-
-def _check_edge(tensor: TensorData, at: int, block: int) -> None:
-    if at % block:
-        raise RequestError(
-            f"tensor {tensor.name}: a cut at {at} does not fall on the edge of a block of {block} "
-            f"{tensor.dtype} values; slice a float checkpoint, then quantize the slice"
         )

@@ -1,0 +1,1 @@
+"""How an architecture is described: rows of fields and of tensors, and what is made from them."""

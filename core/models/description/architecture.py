@@ -1,0 +1,251 @@
+"""An architecture: what its file in core/models/ says, and what follows for every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from llm_lite.core.errors import UnsupportedError
+from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.models.description import rope
+from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
+from llm_lite.core.models.description.rows import (
+    CheckpointFields,
+    FieldSource,
+    GgufFields,
+    Known,
+    read_rows,
+    rows_of,
+)
+from llm_lite.core.models.description.tensors import (
+    FusedRow,
+    KnownShape,
+    NameRow,
+    Shapes,
+    added,
+    check_shapes,
+    numbered,
+    shape_of,
+    shapes_of,
+    split_rows,
+    spread,
+)
+from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.plain_text import quote
+from llm_lite.core.plan.builder import Bucket, WeightSpec
+from llm_lite.core.plan.plan import Plan
+from llm_lite.core.quant.tensor import TensorData
+
+Metadata = Mapping[str, Any]
+Weights = Mapping[str, WeightSpec]
+Tensors = Mapping[str, TensorData]
+Graph = Callable[[Any, Weights, BuildOptions, Bucket], Plan]
+
+# Where the text model lies in a checkpoint that holds more, and what else lies there.
+_PREFIXES = ("model.language_model.", "language_model.model.", "model.")
+_TOWERS = {
+    "vision": ("vision_tower", "embed_vision", "vision_model", "visual", "multi_modal_projector"),
+    "audio": ("audio_tower", "embed_audio"),
+}
+HEAD_NAME = "lm_head.weight"
+_MADE = ("rotary_emb.inv_freq",)  # buffers that old checkpoints keep
+
+
+@dataclass
+class Translated:
+    """`originals`: the text model's tensors under names that transformers would give it alone."""
+
+    metadata: dict[str, Any]
+    tensors: dict[str, TensorData]
+    notes: list[str] = field(default_factory=list)
+    originals: dict[str, TensorData] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """title: in sentences. gguf: `general.architecture`. model_types: of config.json.
+
+    config: a dataclass of rows (`DecoderConfig` or of its kind). must_be: fields of config.json
+    that may have one value only, and what any other would mean. defaults: of a config.json.
+    refused: keys of GGUF that must be 0 or absent, and what they would mean.
+    on_disk: weights of which single rows are read where they lie. of_config: tensors of GGUF that
+    are fields in a config.json; of_fields: those that no file has.
+    """
+
+    title: str
+    gguf: str
+    model_types: tuple[str, ...]
+    config: type[Any]
+    tensors: tuple[NameRow, ...]
+    graph: Graph
+    fused: tuple[FusedRow, ...] = ()
+    must_be: tuple[tuple[str, object, str], ...] = (
+        ("hidden_act", "silu", "such a feed-forward is"),
+        ("attention_bias", False, "biases are"),
+        ("mlp_bias", False, "biases are"),
+    )
+    refused: tuple[tuple[str, str], ...] = (("expert_count", "mixtures of experts are"),)
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    vocabularies: tuple[tuple[str, str], ...] = (("vocab_size", EMBEDDING),)
+    tied: bool = False  # where a config.json does not say it
+    on_disk: frozenset[str] = frozenset()
+    of_config: Callable[[CheckpointConfig, Known], list[TensorData]] = rope.checkpoint_factors
+    of_fields: Callable[[Any], list[TensorData]] = rope.made_tensors
+
+    def read(self, metadata: Metadata, weights: Weights, path: Path) -> Model:
+        """A model understood: fields, and every tensor's name and shape. FileError,
+        UnsupportedError."""
+        config = self.config_of(metadata, weights, path)
+        return Model(config.shape, partial(self.graph, config, weights), self.on_disk)
+
+    def config_of(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
+        """The fields, checked, and every tensor's shape against them."""
+        config = self._config(metadata, weights, path)
+        check_shapes(self.title, self._shapes(config, weights.__contains__), weights, path)
+        return config
+
+    def shapes_of(
+        self,
+        metadata: Metadata,
+        path: Path,
+        *,
+        sizes: Mapping[str, tuple[int, ...]],
+        optional: bool = False,
+    ) -> Shapes:
+        """Every tensor of a model of these fields. `sizes`: the shapes of tensors that say what no
+        field does, such as the vocabulary; `optional`: with those that a model may leave out."""
+        known = {name: KnownShape(name, "f32", size) for name, size in sizes.items()}
+        config = self._config(metadata, known, path)
+        return self._shapes(config, lambda name: optional)
+
+    def _config(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
+        for key, meaning in self.refused:
+            if metadata.get(f"{self.gguf}.{key}"):
+                raise UnsupportedError(f"{path}: {self.gguf}.{key}: {meaning} not known here")
+        known = self._known(GgufFields(metadata, path, f"{self.gguf}."))[0]
+        return self.config(**known, **self.config.of_tensors(known, weights, path))
+
+    def _known(self, source: FieldSource) -> tuple[dict[str, Any], frozenset[str]]:
+        return read_rows(self.config, source)
+
+    def _shapes(self, config: Any, present: Callable[[str], bool]) -> Shapes:
+        return shapes_of(self.tensors, config, present)
+
+    def translate(self, config: CheckpointConfig, tensors: Tensors) -> Translated:
+        """A checkpoint in GGUF's terms. FileError and UnsupportedError name the field or tensor."""
+        text = config.part("text_config").with_defaults(self.defaults)
+        metadata, known = self._metadata(text)
+        result = Translated(metadata, {})
+        skipped = dict.fromkeys(_TOWERS, 0)
+        whole = config.flag("tie_word_embeddings", self.tied)  # of a multimodal checkpoint
+        tied = text.flag("tie_word_embeddings", whole)
+        for old, tensor in tensors.items():
+            if tower := _tower(old):
+                skipped[tower] += 1
+            elif not old.endswith(_MADE) and not (tied and _is_head(old)):
+                self._add(result, text.path.parent, old, tensor)
+        self._check_vocabularies(text, result.tensors)
+        if not tied and HEAD not in result.tensors:
+            raise UnsupportedError(
+                f"{text.path}: tie_word_embeddings is false, but there is no tensor {HEAD_NAME!r}"
+            )
+        made = self.of_config(text, known)
+        result.tensors |= {tensor.name: tensor for tensor in made}
+        result.notes += [
+            f"the {tower} tower ({count} tensors) is not used: this is the text model"
+            for tower, count in skipped.items()
+            if count
+        ]
+        result.tensors = dict(self.complete(metadata, result.tensors, text.path.parent))
+        return result
+
+    def metadata_of(self, config: CheckpointConfig) -> dict[str, Any]:
+        """GGUF's fields, as a config.json of the text model says them."""
+        return self._metadata(config.with_defaults(self.defaults))[0]
+
+    def _metadata(self, config: CheckpointConfig) -> tuple[dict[str, Any], dict[str, Any]]:
+        for key, value, meaning in self.must_be:
+            config.must_be(key, value, meaning)
+        known, said = self._known(CheckpointFields(config))
+        metadata: dict[str, Any] = {"general.architecture": self.gguf}
+        for name, row in rows_of(self.config).items():
+            if name in said:
+                value = known[name]
+                plain = list(value) if isinstance(value, tuple) else value
+                metadata[f"{self.gguf}.{row.gguf}"] = plain
+        return metadata, known
+
+    def _add(self, result: Translated, folder: Path, old: str, tensor: TensorData) -> None:
+        own = HEAD_NAME if _is_head(old) else _without_prefix(old)
+        pattern, number = numbered(own)
+        row = self._of_checkpoint.get(pattern)
+        if row is None:
+            raise UnsupportedError(
+                f"{folder}: tensor {quote(old)} has no place in a {self.title} model"
+            )
+        renamed = replace(tensor, name=row.gguf.replace("{i}", number))
+        more = row.add if isinstance(row, NameRow) else 0.0
+        result.tensors[renamed.name] = added(renamed, more) if more else renamed
+        result.originals[f"model.{own}"] = tensor
+
+    @cached_property
+    def _of_checkpoint(self) -> Mapping[str, NameRow | FusedRow]:
+        rows: list[NameRow | FusedRow] = [*self.tensors, *self.fused]
+        return {row.checkpoint: row for row in rows if row.checkpoint is not None}
+
+    def _check_vocabularies(self, config: CheckpointConfig, tensors: Tensors) -> None:
+        for key, name in self.vocabularies:
+            if name in tensors and tensors[name].shape:
+                own = next(row.checkpoint for row in self.tensors if row.gguf == name)
+                config.rows(key, f"model.{own}", tensors[name].shape[0])
+
+    def complete(self, metadata: Metadata, tensors: Tensors, path: Path) -> Tensors:
+        """The tensors as graphs know them: fused matrices as views of their parts, and what scaled
+        rotary positions need and no file has. The same mapping where nothing is to be done."""
+        fused = {name: parts for name in tensors if (parts := self._parts(name, tensors))}
+        scalars = [name for name, tensor in tensors.items() if self._spreads(name, tensor)]
+        scaled = any(key.startswith(f"{self.gguf}.rope.scaling.") for key in metadata)
+        if not fused and not scaled and not scalars:
+            return tensors
+        config = self._config(metadata, tensors, path)
+        result: dict[str, TensorData] = {}
+        for name, tensor in tensors.items():
+            rows = {part: shape_of(row, config)[0] for part, row in fused.get(name, {}).items()}
+            views = split_rows(tensor, rows, path) if rows else [tensor]
+            result |= {view.name: view for view in views}
+        for name in scalars:
+            result[name] = spread(tensors[name], config.width)
+        made = self.of_fields(config) if scaled else []
+        result |= {tensor.name: tensor for tensor in made if tensor.name not in result}
+        return MappingProxyType(result)
+
+    def _spreads(self, name: str, tensor: TensorData) -> bool:
+        pattern = numbered(name)[0]
+        is_scalar = tensor.shape == (1,)
+        return is_scalar and any(row.spread and row.gguf == pattern for row in self.tensors)
+
+    def _parts(self, name: str, tensors: Tensors) -> dict[str, NameRow]:
+        """What a fused matrix has in its rows, by name; nothing where it is no such matrix."""
+        pattern, number = numbered(name)
+        row = next((row for row in self.fused if row.gguf == pattern), None)
+        if row is None:
+            return {}
+        parts = {part.gguf.replace("{i}", number): part for part in row.parts}
+        return {} if next(iter(parts)) in tensors else parts
+
+
+def _tower(name: str) -> str | None:
+    parts = name.split(".")[:2]
+    return next((t for t, stems in _TOWERS.items() if not set(stems).isdisjoint(parts)), None)
+
+
+def _is_head(name: str) -> bool:
+    return name == HEAD_NAME or name.endswith("." + HEAD_NAME)
+
+
+def _without_prefix(name: str) -> str:
+    return name.removeprefix(next((p for p in _PREFIXES if name.startswith(p)), ""))

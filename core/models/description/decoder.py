@@ -1,0 +1,262 @@
+"""The fields and tensors that decoders share; an architecture takes them, and adds or changes some.
+
+Sources: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and gguf-py's constants for GGUF;
+the configuration of each model type in https://huggingface.co/docs/transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.ranges import (
+    EPSILON,
+    LARGEST_CONTEXT,
+    LARGEST_COUNT,
+    ROPE_BASE,
+    ROPE_FACTOR,
+)
+from llm_lite.core.models.description import rope
+from llm_lite.core.models.description.rows import (
+    FieldRow,
+    Known,
+    UnfitError,
+    choice,
+    flags,
+    integer,
+    number,
+    row,
+)
+from llm_lite.core.models.description.tensors import NameRow, of_layer, of_model
+from llm_lite.core.models.model import ModelShape
+from llm_lite.core.plain_text import quote
+from llm_lite.core.plan.builder import WeightSpec
+
+EMBEDDING = "token_embd.weight"
+HEAD = "output.weight"
+
+
+def _groups(value: Any, known: Known) -> int:
+    count: int = integer(most="heads")(value, known)
+    if known["heads"] % count:
+        raise UnfitError(f"a divisor of the {known['heads']} heads", value)
+    return count
+
+
+def _own_width(value: Any, known: Known) -> int:
+    if value != known["head_dim"]:
+        raise UnfitError(f"{known['head_dim']}, as wide as keys", value)
+    return known["head_dim"]
+
+
+def _share_of_width(known: Known) -> int:
+    width, heads = known["width"], known["heads"]
+    if width % heads:
+        raise UnfitError(f"a divisor of the width, {width}", heads, "heads")
+    if width // heads % 2:
+        raise UnfitError(f"heads of an even width, in a width of {width}", heads, "heads")
+    return width // heads
+
+
+def _rotary_part(config: CheckpointConfig, known: Known) -> int | None:
+    holder = config.rope()[0]
+    holder = holder if holder.get("partial_rotary_factor") is not None else config
+    if holder.get("partial_rotary_factor") is None:
+        return None
+    return int(known["head_dim"] * holder.number("partial_rotary_factor", within=(1e-3, 1.0)))
+
+
+def _window(config: CheckpointConfig, known: Known) -> int | None:
+    """Positions; None where attention sees the whole context."""
+    if config.get("sliding_window") is None or not config.flag("use_sliding_window", True):
+        return None
+    window = config.integer("sliding_window", at_most=LARGEST_CONTEXT)
+    return window if window < known["context"] else None
+
+
+def sliding_layers(config: CheckpointConfig, known: Known) -> list[bool] | None:
+    """Whether a layer's attention slides, where the config says it."""
+    layers = known["layers"]
+    if config.get("layer_types") is not None:
+        kinds = config.list_of("layer_types", (str,), layers)
+        for kind in kinds:
+            if kind not in ("sliding_attention", "full_attention"):
+                raise UnsupportedError(
+                    f"{config.path}: layer_types has {quote(kind)}; "
+                    "known are sliding_attention and full_attention"
+                )
+        return [kind == "sliding_attention" for kind in kinds] if known["window"] else None
+    if known["window"] and config.get("max_window_layers") is not None:
+        first = config.integer("max_window_layers", at_least=0)
+        return [layer >= first for layer in range(layers)]
+    return None
+
+
+LAYERS = FieldRow("block_count", "num_hidden_layers", integer(most=LARGEST_COUNT))
+CONTEXT = FieldRow(
+    "context_length", "max_position_embeddings", integer(most=LARGEST_CONTEXT), assumed=2048
+)
+WIDTH = FieldRow("embedding_length", "hidden_size", integer())
+FEED_FORWARD = FieldRow("feed_forward_length", "intermediate_size", integer())
+HEADS = FieldRow("attention.head_count", "num_attention_heads", integer(most=LARGEST_COUNT))
+KV_HEADS = FieldRow(
+    "attention.head_count_kv",
+    "num_key_value_heads",
+    _groups,
+    default=lambda known: known["heads"],
+    assumed=lambda known: known["heads"],
+)
+EPS = FieldRow("attention.layer_norm_rms_epsilon", "rms_norm_eps", number(EPSILON), assumed=1e-6)
+# How values of a head pair up in rotary positions. Checkpoints always split heads in halves.
+PAIRING = FieldRow("rope.pairing", None, choice("interleaved", "half_split"), default="half_split")
+PAIRING_OF_LLAMA = replace(PAIRING, default="interleaved", assumed="half_split")
+HEAD_DIM = FieldRow(
+    "attention.key_length", "head_dim", integer(2, LARGEST_COUNT, even=True), _share_of_width
+)
+VALUE_DIM = FieldRow(
+    "attention.value_length", None, _own_width, default=lambda known: known["head_dim"]
+)
+ROTARY_DIM = FieldRow(
+    "rope.dimension_count",
+    _rotary_part,
+    integer(2, "head_dim", even=True),
+    default=lambda known: known["head_dim"],
+)
+THETA = FieldRow("rope.freq_base", rope.base, number(ROPE_BASE), default=10000.0)
+# A factor without a type is linear (llama.cpp's `load_hparams`).
+SCALING = FieldRow("rope.scaling.type", rope.scaling, choice(*rope.SCALINGS), default="linear")
+SCALING_FACTOR = FieldRow("rope.scaling.factor", rope.factor, number(ROPE_FACTOR), default=1.0)
+ORIGINAL_CONTEXT = FieldRow(
+    "rope.scaling.original_context_length",
+    rope.original_context,
+    integer(most=LARGEST_CONTEXT),
+    default=lambda known: known["context"],
+)
+ATTENTION_FACTOR = FieldRow(
+    "rope.scaling.attn_factor", rope.attention_factor, number(ROPE_FACTOR), default=1.0
+)
+BETA_FAST = FieldRow(
+    "rope.scaling.yarn_beta_fast", rope.beta("beta_fast"), number(ROPE_FACTOR), default=32.0
+)
+BETA_SLOW = FieldRow(
+    "rope.scaling.yarn_beta_slow", rope.beta("beta_slow"), number(ROPE_FACTOR), default=1.0
+)
+YARN_WEIGHT = FieldRow(
+    "rope.scaling.yarn_log_multiplier", None, number(ROPE_FACTOR, or_zero=True), default=0.0
+)
+WINDOW = FieldRow("attention.sliding_window", _window, integer(0, most=LARGEST_CONTEXT), default=0)
+SLIDING = FieldRow(
+    "attention.sliding_window_pattern",
+    sliding_layers,
+    flags,
+    default=lambda known: (known["window"] > 0,) * known["layers"],
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig:
+    """What most decoders say of themselves. `vocabulary` is what the embedding has of rows."""
+
+    layers: int = row(LAYERS)
+    context: int = row(CONTEXT)
+    width: int = row(WIDTH)
+    feed_forward: int = row(FEED_FORWARD)
+    heads: int = row(HEADS)
+    kv_heads: int = row(KV_HEADS)
+    eps: float = row(EPS)
+    pairing: str = row(PAIRING)
+    head_dim: int = row(HEAD_DIM)
+    value_dim: int = row(VALUE_DIM)
+    rotary_dim: int = row(ROTARY_DIM)
+    theta: float = row(THETA)
+    scaling: str = row(SCALING)
+    scaling_factor: float = row(SCALING_FACTOR)
+    original_context: int = row(ORIGINAL_CONTEXT)
+    attention_factor: float = row(ATTENTION_FACTOR)
+    beta_fast: float = row(BETA_FAST)
+    beta_slow: float = row(BETA_SLOW)
+    yarn_weight: float = row(YARN_WEIGHT)
+    window: int = row(WINDOW)  # positions that a sliding layer sees; 0: all
+    sliding: tuple[bool, ...] = row(SLIDING)
+    vocabulary: int
+
+    @classmethod
+    def of_tensors(
+        cls, known: Known, weights: Mapping[str, WeightSpec], path: Path
+    ) -> dict[str, Any]:
+        """What the tensors say; FileError where they are not there."""
+        return {"vocabulary": size_of(weights, EMBEDDING, path)[0]}
+
+    @property
+    def q_width(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        return self.kv_heads * self.head_dim
+
+    @property
+    def rotary_pairs(self) -> int:
+        return self.rotary_dim // 2
+
+    @property
+    def shape(self) -> ModelShape:
+        return ModelShape(
+            layers=self.layers,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            width=self.width,
+            feed_forward=self.feed_forward,
+            vocabulary=self.vocabulary,
+            trained_context=self.context,
+        )
+
+    @property
+    def rotary_magnitude(self) -> float:
+        """What rotated queries and keys are multiplied by."""
+        if self.scaling != "yarn":
+            return self.attention_factor
+        weighed = rope.yarn_magnitude(self.scaling_factor, self.yarn_weight)
+        return self.attention_factor * rope.yarn_magnitude(self.scaling_factor) / weighed
+
+
+def size_of(weights: Mapping[str, WeightSpec], name: str, path: Path) -> tuple[int, ...]:
+    if name not in weights or not weights[name].shape:
+        raise FileError(path, f"tensor {name} is missing")
+    return weights[name].shape
+
+
+MODEL_TENSORS = (
+    of_model(EMBEDDING, "embed_tokens.weight", "vocabulary", "width"),
+    of_model("output_norm.weight", "norm.weight", "width"),
+    of_model(HEAD, "lm_head.weight", "vocabulary", "width", optional=True),
+)
+ROPE_TENSORS = (
+    of_model(rope.FACTORS, None, "rotary_pairs", optional=lambda c, _: c.scaling != "yarn"),
+    of_model(rope.LONG, None, "rotary_pairs", optional=lambda c, _: c.scaling != "longrope"),
+    of_model(rope.SHORT, None, "rotary_pairs", optional=lambda c, _: c.scaling != "longrope"),
+    of_model(rope.MAGNITUDE, None, "q_width", optional=lambda c, _: not rope.scales_part(c)),
+)
+ATTENTION_NORM = of_layer("attn_norm.weight", "input_layernorm.weight", "width")
+QUERY = of_layer("attn_q.weight", "self_attn.q_proj.weight", "q_width", "width")
+KEY = of_layer("attn_k.weight", "self_attn.k_proj.weight", "kv_width", "width")
+VALUE = of_layer("attn_v.weight", "self_attn.v_proj.weight", "kv_width", "width")
+ATTENTION_OUTPUT = of_layer("attn_output.weight", "self_attn.o_proj.weight", "width", "q_width")
+ATTENTION = (QUERY, KEY, VALUE, ATTENTION_OUTPUT)
+FEED_FORWARD_NORM = of_layer("ffn_norm.weight", "post_attention_layernorm.weight", "width")
+GATE = of_layer("ffn_gate.weight", "mlp.gate_proj.weight", "feed_forward", "width")
+UP = of_layer("ffn_up.weight", "mlp.up_proj.weight", "feed_forward", "width")
+DOWN = of_layer("ffn_down.weight", "mlp.down_proj.weight", "width", "feed_forward")
+GATED = (GATE, UP, DOWN)
+QUERY_NORM = of_layer("attn_q_norm.weight", "self_attn.q_norm.weight", "head_dim")
+KEY_NORM = of_layer("attn_k_norm.weight", "self_attn.k_norm.weight", "head_dim")
+DECODER_TENSORS: tuple[NameRow, ...] = (
+    *MODEL_TENSORS,
+    *ROPE_TENSORS,
+    *(ATTENTION_NORM, *ATTENTION, FEED_FORWARD_NORM, *GATED),
+)

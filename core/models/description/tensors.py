@@ -1,0 +1,165 @@
+"""Rows of tensors: names in GGUF and in Hugging Face's checkpoints, and the shape by the config.
+
+`{i}` in a name counts layers, or what `count` says. From these rows come the translation of names,
+the check of shapes, and the shapes of models that are yet to be made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from llm_lite.core.errors import FileError, UnsupportedError
+from llm_lite.core.plan.builder import WeightSpec
+from llm_lite.core.quant.tensor import TensorData
+
+Shapes = list[tuple[str, tuple[int, ...]]]
+_NUMBER = re.compile(r"(?<=\.)\d{1,5}(?=\.)")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownShape:
+    """A weight of a model that is not there: a checkpoint that is to be made."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NameRow:
+    """shape: names of the config's attributes; one with a value a layer is taken at the layer.
+
+    checkpoint: without the prefix of the text model; None: made, or of GGUF files only. optional:
+    whether it may be missing, of a layer. add: what GGUF's values are more than the checkpoint's.
+    spread: files may have one value, which stands for all of a vector as wide as the model.
+    """
+
+    gguf: str
+    checkpoint: str | None
+    shape: tuple[str, ...]
+    count: str = ""
+    optional: bool | Callable[[Any, int], bool] = False
+    add: float = 0.0
+    spread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FusedRow:
+    """A matrix whose rows are those of several others, in order."""
+
+    gguf: str
+    checkpoint: str
+    parts: tuple[NameRow, ...]
+
+
+def of_model(
+    gguf: str,
+    checkpoint: str | None,
+    *shape: str,
+    count: str = "",
+    optional: bool | Callable[[Any, int], bool] = False,
+    add: float = 0.0,
+) -> NameRow:
+    """Names as they are; with `count` the rows of a stack, which `{i}` numbers."""
+    return NameRow(gguf, checkpoint, shape, count, optional, add)
+
+
+def of_layer(
+    gguf: str,
+    checkpoint: str | None,
+    *shape: str,
+    optional: bool | Callable[[Any, int], bool] = False,
+    add: float = 0.0,
+) -> NameRow:
+    """Names behind "blk.{i}." and "layers.{i}."."""
+    full = None if checkpoint is None else f"layers.{{i}}.{checkpoint}"
+    return NameRow(f"blk.{{i}}.{gguf}", full, shape, "layers", optional, add)
+
+
+def shape_of(row: NameRow, config: Any, index: int = 0) -> tuple[int, ...]:
+    sizes = (getattr(config, name) for name in row.shape)
+    return tuple(size[index] if isinstance(size, tuple) else size for size in sizes)
+
+
+def shapes_of(rows: Sequence[NameRow], config: Any, present: Callable[[str], bool]) -> Shapes:
+    """Every tensor of a model; one that may be missing only where it is present."""
+    shapes = []
+    for row, index in _in_order(rows, config):
+        name = row.gguf.replace("{i}", str(index))
+        optional = row.optional(config, index) if callable(row.optional) else row.optional
+        if not optional or present(name):
+            shapes.append((name, shape_of(row, config, index)))
+    return shapes
+
+
+def _in_order(rows: Sequence[NameRow], config: Any) -> Iterator[tuple[NameRow, int]]:
+    """Those of the whole model, then layer by layer."""
+    for row in rows:
+        if row.count != "layers":
+            yield from ((row, i) for i in range(getattr(config, row.count) if row.count else 1))
+    of_layers = [row for row in rows if row.count == "layers"]
+    yield from ((row, layer) for layer in range(config.layers) for row in of_layers)
+
+
+def check_shapes(
+    title: str, expected: Shapes, weights: Mapping[str, WeightSpec], path: Path
+) -> None:
+    """Every tensor is there, has the shape that the fields imply, and none is left over."""
+    shapes = dict(expected)
+    for name, shape in shapes.items():
+        if name not in weights:
+            raise FileError(path, f"tensor {name} is missing")
+        if weights[name].shape != shape:
+            own = weights[name].shape
+            raise FileError(path, f"tensor {name}: expected shape {shape}, found {own}")
+    for name in weights:
+        if name not in shapes:
+            raise UnsupportedError(f"{path}: tensor {name[:80]!r} has no place in a {title} model")
+
+
+def numbered(name: str) -> tuple[str, str]:
+    """A tensor's name with {i} for its number, and that number as rows of tensors write it."""
+    found = _NUMBER.search(name)
+    if found is None:
+        return name, ""
+    return f"{name[: found.start()]}{{i}}{name[found.end() :]}", str(int(found[0]))
+
+
+def added(tensor: TensorData, amount: float) -> TensorData:
+    """The values and `amount`, float32: norms of checkpoints that say how much more than 1."""
+    data = (tensor.dequantize() + np.float32(amount)).astype("<f4").reshape(-1).view(np.uint8)
+    data.flags.writeable = False
+    return TensorData(tensor.name, "f32", tensor.shape, data)
+
+
+def spread(tensor: TensorData, width: int) -> TensorData:
+    """A vector of one value, [width], float32."""
+    data = np.repeat(tensor.dequantize().astype("<f4"), width).view(np.uint8)
+    data.flags.writeable = False
+    return TensorData(tensor.name, "f32", (width,), data)
+
+
+def split_rows(tensor: TensorData, parts: Mapping[str, int], path: Path) -> list[TensorData]:
+    """Views of consecutive rows, so many each, under these names."""
+    together = tensor.format.tile_rows
+    expected = sum(parts.values())
+    if not tensor.shape or tensor.shape[0] != expected:
+        found = tensor.shape
+        raise FileError(
+            path, f"tensor {tensor.name}: expected {expected} rows, found shape {found}"
+        )
+    unit = tensor.format.nbytes((together, *tensor.shape[1:]))
+    views, at = [], 0
+    for name, rows in parts.items():
+        if rows % together:
+            raise UnsupportedError(f"{path}: tensor {tensor.name}: {rows} rows are no whole tiles")
+        end = at + rows // together * unit
+        views.append(TensorData(name, tensor.dtype, (rows, *tensor.shape[1:]), tensor.data[at:end]))
+        at = end
+    return views

@@ -1,0 +1,1 @@
+"""Gemma 3n (text): its fields and names, its graph, and the smaller models cut out of it."""

@@ -1,0 +1,1 @@
+"""Gemma 4 (text, dense): its fields and names, and its graph."""

@@ -1,0 +1,62 @@
+"""Granite 3: llama whose embedding, residuals, attention and logits are scaled by constants
+(https://github.com/ibm-granite/granite-3.0-language-models)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from llm_lite.core.formats.ranges import MULTIPLIER
+from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
+from llm_lite.core.models.description.architecture import Architecture
+from llm_lite.core.models.description.decoder import DECODER_TENSORS
+from llm_lite.core.models.description.rows import FieldRow, number, row
+from llm_lite.core.models.llama import LlamaConfig
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.plan.builder import Bucket, WeightSpec
+from llm_lite.core.plan.plan import Plan, Tensor
+
+
+def _scale(gguf: str, checkpoint: str) -> FieldRow:
+    return FieldRow(gguf, checkpoint, number(MULTIPLIER), default=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraniteConfig(LlamaConfig):
+    embedding_scale: float = row(_scale("embedding_scale", "embedding_multiplier"))
+    residual_scale: float = row(_scale("residual_scale", "residual_multiplier"))
+    attention_scale: float = row(_scale("attention.scale", "attention_multiplier"))
+    logit_scale: float = row(_scale("logit_scale", "logits_scaling"))  # logits are divided by it
+
+
+def _layer(d: Decoder[GraniteConfig], x: Tensor, layer: int) -> Tensor:
+    c = d.config
+    x = attention_block(d, x, layer, scale=c.attention_scale, factor=c.residual_scale)
+    return gated_block(d, x, layer, factor=c.residual_scale)
+
+
+def _graph(
+    config: GraniteConfig,
+    weights: Mapping[str, WeightSpec],
+    options: BuildOptions,
+    bucket: Bucket,
+) -> Plan:
+    return decoder_plan(
+        _layer,
+        config,
+        weights,
+        options,
+        bucket,
+        embedding_scale=config.embedding_scale,
+        logit_scale=1 / config.logit_scale,
+    )
+
+
+GRANITE = Architecture(
+    title="Granite",
+    gguf="granite",
+    model_types=("granite",),
+    config=GraniteConfig,
+    tensors=DECODER_TENSORS,
+    graph=_graph,
+)

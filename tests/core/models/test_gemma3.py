@@ -1,0 +1,96 @@
+"""Gemma 3: the logits of transformers, from checkpoints and from GGUF; what is refused."""
+
+import json
+
+import pytest
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import architecture_of, read_model
+from llm_lite.core.plan.attention_layers import attention_layers
+from llm_lite.core.plan.builder import Bucket
+from tests.families import family_of
+from tests.family_checks import check_gguf, check_hub_config, check_logits, check_rings, write_case
+from tests.runners import BACKENDS
+
+GEMMA_3 = family_of("gemma3")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", GEMMA_3.cases)
+def test_logits(case, backend, tmp_path, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    check_logits(GEMMA_3, case, backend, tmp_path, device)
+
+
+def test_windows_in_rings(tmp_path):
+    check_rings(GEMMA_3, "plain", tmp_path)
+
+
+@pytest.mark.parametrize("case", ["plain", "linear"])
+def test_gguf_holds_the_same_model(case, tmp_path):
+    check_gguf(GEMMA_3, case, tmp_path)
+
+
+@pytest.mark.parametrize("case", GEMMA_3.cases)
+def test_configs_of_the_hub(case, tmp_path):
+    check_hub_config(GEMMA_3, case, tmp_path)
+
+
+def test_what_views_are_told(tmp_path):
+    source = open_source(write_case(GEMMA_3, "capped", tmp_path))
+    model = read_model(source.metadata, source.tensors, source.path)
+    options = BuildOptions(64, "f16", "f16", "f16", False, (Bucket(1, 1),), 16)
+    layers = attention_layers(model.build(options).plans[0])
+    assert [layer.window for layer in layers] == [5, 0, 5]
+    assert [layer.scale for layer in layers] == [pytest.approx(24**-0.5)] * 3
+
+
+def test_the_text_model_of_4b_leaves_most_fields_out(tmp_path):
+    """Its config.json has six fields; the others are defaults."""
+    text = {
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 34,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+        "sliding_window": 1024,
+    }
+    folder = write_case(GEMMA_3, "plain", tmp_path)
+    source = open_source(folder)
+    architecture = architecture_of(source.metadata, folder)
+    config = source.folder.fields.__class__(text, folder / "config.json")
+    metadata = {k.removeprefix("gemma3."): v for k, v in architecture.metadata_of(config).items()}
+    assert metadata["attention.head_count"] == 8
+    assert metadata["attention.head_count_kv"] == 4
+    assert metadata["attention.key_length"] == 256
+    assert metadata["attention.sliding_window"] == 1024
+    assert metadata["attention.sliding_window_pattern"].count(False) == 5
+    assert metadata["attention.scale"] == 1 / 16
+    assert metadata["rope.freq_base"] == 1e6
+    assert metadata["rope.freq_base_swa"] == 1e4
+    assert (metadata["rope.scaling.type"], metadata["rope.scaling.factor"]) == ("linear", 8.0)
+    json.dumps(metadata)
+
+
+BAD = {
+    "cap": ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping is 50.0: caps of scores"),
+    "later tokens": ({"use_bidirectional_attention": True}, "attention to later tokens is not"),
+    "period": ({"sliding_window_pattern": 0}, "sliding_window_pattern is 0, expected 1 to"),
+    "kinds": ({"layer_types": ["linear_attention"] * 7}, "layer_types has 'linear_attention'"),
+    "scalar": ({"query_pre_attn_scalar": 0}, "query_pre_attn_scalar is 0, expected a number from"),
+    "base": ({"rope_local_base_freq": 0}, "rope_local_base_freq is 0, expected a number from 1"),
+    "windows": (
+        {"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2.0}}},
+        "rope_type is 'linear': such a rotary scaling of windows is not known here",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_configs(case, tmp_path):
+    changes, message = BAD[case]
+    folder = write_case(GEMMA_3, "plain", tmp_path, raw=True, **changes)
+    with pytest.raises(LlmLiteError, match=message):
+        open_source(folder)

@@ -1,0 +1,104 @@
+"""Gemma 4: the logits of transformers, from checkpoints and from GGUF; caches of two widths."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.attention_layers import attention_layers
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.cache_layers import cache_layers
+from tests.families import TOKENS, family_of
+from tests.family_checks import (
+    check_gguf,
+    check_hub_config,
+    check_logits,
+    check_rings,
+    reference,
+    write_case,
+)
+from tests.runners import BACKENDS, exact, running
+
+GEMMA_4 = family_of("gemma4")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", GEMMA_4.cases)
+def test_logits(case, backend, tmp_path, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    check_logits(GEMMA_4, case, backend, tmp_path, device)
+
+
+@pytest.mark.parametrize("case", ["shared", "keys as values"])
+def test_windows_in_rings(case, tmp_path):
+    check_rings(GEMMA_4, case, tmp_path)
+
+
+@pytest.mark.parametrize("case", GEMMA_4.cases)
+def test_gguf_holds_the_same_model(case, tmp_path):
+    check_gguf(GEMMA_4, case, tmp_path)
+
+
+@pytest.mark.parametrize("case", GEMMA_4.cases)
+def test_configs_of_the_hub(case, tmp_path):
+    check_hub_config(GEMMA_4, case, tmp_path)
+
+
+def test_what_views_are_told(tmp_path):
+    source = open_source(write_case(GEMMA_4, "shared", tmp_path))
+    model = read_model(source.metadata, source.tensors, source.path)
+    options = BuildOptions(64, "f16", "i8", "f16", False, (Bucket(1, 1), Bucket(4, 1)), 16)
+    plan = model.build(options).plans[-1]
+    layers = attention_layers(plan)
+    assert [layer.head_dim for layer in layers] == [12, 12, 32] * 2
+    assert [layer.window for layer in layers] == [5, 5, 0] * 2
+    assert [layer.keys for layer in layers] == [f"k_cache.{i}" for i in (0, 1, 2, 3, 3, 2)]
+    caches = {one.layer: (one.shared_with, one.keys.shape) for one in cache_layers(plan)}
+    assert caches == {0: ((), (9, 24)), 1: ((), (9, 24)), 2: ((5,), (64, 64)), 3: ((4,), (9, 24))}
+    rings = {t.name: t.shape for t in plan.tensors if t.name.startswith("q_ring")}
+    assert rings == {f"q_ring.{i}": (16, 4 * width) for i, width in enumerate([12, 12, 32] * 2)}
+    assert model.shape.head_dim == 32
+    columns = sum(t.shape[1] for t in plan.tensors if t.name.startswith("q_ring"))
+    assert model.shape.query_values == columns
+
+
+def test_maps_read_heads_of_both_widths(tmp_path):
+    path = write_case(GEMMA_4, "shared", tmp_path)
+    with running(path, exact("cpu")) as runner:
+        runner.session.prefill(reference(GEMMA_4, "shared").tokens)
+        for layer, width in enumerate([12, 12, 32] * 2):
+            q, k = runner.attention.queries(layer), runner.attention.keys(layer)
+            assert (q.shape, k.shape) == ((TOKENS, 4, width), (TOKENS, 2, width))
+            assert np.abs(q).min() > 0 and np.abs(k).min() > 0
+            # The norms of queries and keys have weights near 1: heads of both widths are whole.
+            assert (np.square(q).mean(2) < 2).all() and (np.square(q).mean(2) > 0.5).all()
+
+
+def test_numbers_of_layers_are_vectors(tmp_path):
+    source = open_source(write_case(GEMMA_4, "shared", tmp_path))
+    scale = source.tensors["blk.3.layer_output_scale.weight"].dequantize()
+    assert scale.shape == (44,)
+    assert np.unique(scale).size == 1
+
+
+BAD = {
+    "experts": ({"enable_moe_block": True}, "enable_moe_block is true: mixtures of experts are"),
+    "later": ({"use_bidirectional_attention": "all"}, "attention to later tokens is not known"),
+    "groups": ({"num_key_value_heads": 3}, "expected divisors of the 4 heads"),
+    "odd": ({"head_dim": 11}, "head_dim is 11, expected an even number"),
+    "shared": ({"num_kv_shared_layers": 5}, "num_kv_shared_layers is 5, expected fewer: among"),
+    "rope": (
+        {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
+        "rotary scaling 'yarn' is not known here; known are default, proportional",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_configs(case, tmp_path):
+    changes, message = BAD[case]
+    folder = write_case(GEMMA_4, "shared", tmp_path, raw=True, **changes)
+    with pytest.raises(LlmLiteError, match=message):
+        open_source(folder)

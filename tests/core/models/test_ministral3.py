@@ -1,0 +1,73 @@
+"""Ministral 3: the logits of transformers, from checkpoints and from GGUF."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.loading import loader
+from tests.families import VOCABULARY, family_of
+from tests.family_checks import (
+    TOLERANCE,
+    check_gguf,
+    check_hub_config,
+    check_logits,
+    reference,
+    write_case,
+)
+from tests.make_huggingface import write_folder
+from tests.make_safetensors import entry
+from tests.runners import BACKENDS, exact, running
+
+MINISTRAL_3 = family_of("ministral3")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", MINISTRAL_3.cases)
+def test_logits(case, backend, tmp_path, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    check_logits(MINISTRAL_3, case, backend, tmp_path, device)
+
+
+@pytest.mark.parametrize("case", MINISTRAL_3.cases)
+def test_gguf_holds_the_same_model(case, tmp_path):
+    check_gguf(MINISTRAL_3, case, tmp_path)
+
+
+@pytest.mark.parametrize("case", MINISTRAL_3.cases)
+def test_configs_of_the_hub(case, tmp_path):
+    check_hub_config(MINISTRAL_3, case, tmp_path)
+
+
+def test_no_context_beyond_the_one_before_yarn(tmp_path):
+    """There queries are scaled by their position."""
+    path = write_case(MINISTRAL_3, "plain", tmp_path)
+    with running(path) as runner:
+        assert (runner.model_info.context, runner.model_info.trained_context) == (32, 32)
+    with pytest.raises(RequestError, match="at most 32 tokens"), running(path, exact(context=33)):
+        pass
+
+
+def test_the_text_model_of_a_multimodal_checkpoint(tmp_path):
+    """Its towers are left out, with a note; fields that its config leaves out are the defaults."""
+    known = reference(MINISTRAL_3, "plain")
+    one = entry(np.ones((2, 3), np.float32))
+    tensors = {
+        "model.vision_tower.patch_conv.weight": one,
+        "model.multi_modal_projector.linear_1.weight": one,
+    }
+    for name, shape in known.shapes.items():
+        own = name.replace("model.", "model.language_model.", 1)
+        tensors[own] = entry(MINISTRAL_3.values(name, shape))
+    left_out = ("hidden_act", "tie_word_embeddings", "sliding_window")
+    text = {key: value for key, value in known.config.items() if key not in left_out}
+    config = {"model_type": "mistral3", "text_config": text, "vision_config": {}}
+    write_folder(tmp_path, config, tensors, tokens=VOCABULARY)
+    notes = []
+    file = loader.open_model(str(tmp_path), lambda *_: None, notes.append)
+    runner = loader.start(file, exact("cpu"), None, lambda *_: None, every_output=True)
+    logits = runner.session.logits(known.tokens)
+    runner.close()
+    file.close()
+    assert np.abs(logits - known.logits).max() < TOLERANCE
+    note = "the vision tower (2 tensors) is not used: this is the text model"
+    assert notes == [f"{tmp_path}: {note}"]

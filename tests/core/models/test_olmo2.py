@@ -1,0 +1,38 @@
+"""OLMo 2: the logits of transformers, from checkpoints and from GGUF."""
+
+import pytest
+
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.registry import read_model
+from tests.core.models.test_llama import OPTIONS
+from tests.families import family_of
+from tests.family_checks import check_gguf, check_hub_config, check_logits, write_case
+from tests.runners import BACKENDS
+
+OLMO_2 = family_of("olmo2")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", OLMO_2.cases)
+def test_logits(case, backend, tmp_path, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    check_logits(OLMO_2, case, backend, tmp_path, device)
+
+
+@pytest.mark.parametrize("case", OLMO_2.cases)
+def test_gguf_holds_the_same_model(case, tmp_path):
+    check_gguf(OLMO_2, case, tmp_path)
+
+
+@pytest.mark.parametrize("case", OLMO_2.cases)
+def test_configs_of_the_hub(case, tmp_path):
+    check_hub_config(OLMO_2, case, tmp_path)
+
+
+def test_no_norm_stands_before(tmp_path):
+    source = open_source(write_case(OLMO_2, "plain", tmp_path))
+    model = read_model(source.metadata, source.tensors, source.path)
+    plan = model.build(OPTIONS).plans[0]
+    norms = [op.label for op in plan.ops if op.name == "rms_norm" and "layers.0" in op.label]
+    stems = ("attention.q_norm", "attention.k_norm", "attention.post_norm")
+    assert norms == [f"layers.0.{one}" for one in (*stems, "feed_forward.post_norm")]

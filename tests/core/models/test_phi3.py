@@ -1,0 +1,89 @@
+"""Phi-3 and Phi-4-mini: the logits of transformers, from checkpoints and GGUF; fused matrices."""
+
+import numpy as np
+import pytest
+
+from llm_lite.core.convert.quantizing import quantize
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.sources import open_source
+from tests.families import family_of
+from tests.family_checks import (
+    TOLERANCE,
+    check_gguf,
+    check_hub_config,
+    check_logits,
+    check_rings,
+    reference,
+    write_case,
+    write_gguf,
+)
+from tests.runners import BACKENDS, exact, running
+
+PHI_3 = family_of("phi3")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", PHI_3.cases)
+def test_logits(case, backend, tmp_path, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    check_logits(PHI_3, case, backend, tmp_path, device)
+
+
+def test_windows_in_rings(tmp_path):
+    check_rings(PHI_3, "window", tmp_path)
+
+
+@pytest.mark.parametrize("case", PHI_3.cases)
+def test_gguf_holds_the_same_model(case, tmp_path):
+    check_gguf(PHI_3, case, tmp_path)
+
+
+@pytest.mark.parametrize("case", PHI_3.cases)
+def test_configs_of_the_hub(case, tmp_path):
+    check_hub_config(PHI_3, case, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["checkpoint", "gguf"])
+def test_parts_of_fused_matrices_are_views(form, tmp_path):
+    if form == "gguf":
+        write_gguf(PHI_3, "window", tmp_path / "m.gguf")
+        source = open_source(tmp_path / "m.gguf")
+    else:
+        source = open_source(write_case(PHI_3, "window", tmp_path))
+    q, k, v = (source.tensors[f"blk.1.attn_{one}.weight"] for one in "qkv")
+    assert not any(tensor.data.flags.owndata for tensor in (q, k, v))
+    assert [tensor.shape for tensor in (q, k, v)] == [(48, 48)] * 3
+    begins = [tensor.data.__array_interface__["data"][0] for tensor in (q, k, v)]
+    assert np.diff(begins).tolist() == [q.nbytes, k.nbytes]
+    gate, up = (source.tensors[f"blk.1.ffn_{one}.weight"] for one in ("gate", "up"))
+    assert gate.shape == up.shape == (75, 48)
+
+
+def test_a_variant_holds_the_same_model(tmp_path):
+    """It has the parts, and the factors that were made."""
+    case = "longrope of a part"
+    file = loader.open_model(str(write_case(PHI_3, case, tmp_path / "m")), lambda *_: None, print)
+    quantize(file, tmp_path / "variant", "fp32")
+    file.close()
+    known = reference(PHI_3, case)
+    with running(tmp_path / "variant", exact("cpu"), every_output=True) as runner:
+        logits = runner.session.logits(known.tokens)
+    assert np.abs(logits - known.logits).max() < TOLERANCE
+
+
+BAD = {
+    "rows": ({"num_key_value_heads": 3}, r"tensor blk.0.attn_qkv.weight: expected 96 rows, found"),
+    "gate": ({"intermediate_size": 76}, r"tensor blk.0.ffn_up.weight: expected 152 rows, found sh"),
+    "factors": ({"partial_rotary_factor": 0.5}, "long_factor is a list of 3, expected 2|short_fac"),
+    "part": ({"partial_rotary_factor": 0.4}, "rope.dimension_count is 3, expected an even number"),
+    "none": ({"partial_rotary_factor": 0}, "partial_rotary_factor is 0, expected a number from"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_configs(case, tmp_path):
+    changes, message = BAD[case]
+    folder = write_case(PHI_3, "longrope of a part", tmp_path, raw=True, **changes)
+    with pytest.raises(LlmLiteError, match=message):
+        open_source(folder)

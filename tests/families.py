@@ -1,0 +1,64 @@
+"""Tiny checkpoints of a family of models: made here, their logits stored by transformers.
+
+A family says its configs (tests/fixtures/families/); `python -m tests.fixtures.make_families` has
+transformers make a model of each, and stores the config.json that it writes, the names and shapes
+of its tensors and its logits in float32. Weights are random and made from their names, here and
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from gguf import MODEL_ARCH, GGUFWriter, RopeScalingType
+
+from tests.make_huggingface import random_values
+
+TOKENS, VOCABULARY = 24, 262
+
+Writer = Callable[[GGUFWriter, Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Family:
+    """config: as on the hub. cases: changes to it. arch: of gguf's constants.
+
+    permuted: GGUF files have rows of Q and K so that rotary pairs are neighbours. centred: norms
+    of checkpoints say how much more than 1. fields: writes what this family alone has in GGUF.
+    context: positions to open a case with, where not all. scale: of random matrices.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    cases: Mapping[str, Mapping[str, Any]]
+    arch: MODEL_ARCH
+    permuted: bool = False
+    centred: bool = False
+    fields: Writer = lambda writer, config: None
+    context: Mapping[str, int] = field(default_factory=dict)
+    scale: float = 1.5
+
+    def raw(self, case: str) -> dict[str, Any]:
+        base = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+        return {**base, **self.config, **self.cases[case]}
+
+    def values(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        if len(shape) == 1:
+            is_norm = "norm" in name or ".ln_" in name or "scalar" in name
+            mean = float(is_norm and not self.centred and not name.endswith("bias"))
+            return random_values(name, shape, mean, 0.1 if is_norm else 0.3)
+        return random_values(name, shape, 0.0, self.scale * shape[-1] ** -0.5)
+
+
+def family_of(name: str) -> Family:
+    return import_module(f"tests.fixtures.families.{name}").FAMILY
+
+
+def write_yarn(writer: GGUFWriter, scaling: Mapping[str, Any]) -> None:
+    writer.add_rope_scaling_type(RopeScalingType.YARN)
+    writer.add_rope_scaling_factor(scaling["factor"])
+    writer.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])

@@ -1,0 +1,172 @@
+"""A family's tiny checkpoints beside the logits of transformers: tests/families.py made them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gguf import MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
+
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.generation.session import Session
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import architecture_of, read_model
+from llm_lite.core.plan.builder import Bucket
+from tests.families import TOKENS, VOCABULARY, Family
+from tests.make_gguf import tokenizer_metadata
+from tests.make_huggingface import write_folder
+from tests.make_safetensors import entry
+from tests.paths import FIXTURES
+from tests.runners import exact, running
+
+TOLERANCE = 2e-3
+CUTS = ((3, 8, 9, 20, 24), tuple(range(1, TOKENS + 1)))
+
+
+@cache
+def stored(name: str) -> Mapping[str, Any]:
+    with np.load(FIXTURES / "families" / f"{name}.npz") as arrays:
+        return dict(arrays)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What transformers made of a case."""
+
+    config: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+    tokens: list[int]
+    logits: np.ndarray  # float32 [tokens, vocabulary]
+
+
+def reference(family: Family, case: str) -> Reference:
+    arrays = stored(family.name)
+    config, shapes = (json.loads(str(arrays[f"{case}.{part}"])) for part in ("config", "shapes"))
+    shapes = {name: tuple(shape) for name, shape in shapes.items()}
+    tokens = arrays[f"{case}.tokens"].tolist()
+    return Reference(config, shapes, tokens, arrays[f"{case}.logits"])
+
+
+def write_case(
+    family: Family, case: str, folder: Path, *, raw: bool = False, **changes: object
+) -> Path:
+    """The checkpoint, with the config.json of transformers or with that of the hub (`raw`)."""
+    known = reference(family, case)
+    config = family.raw(case) if raw else known.config
+    tensors = {name: entry(family.values(name, shape)) for name, shape in known.shapes.items()}
+    return write_folder(folder, {**config, **changes}, tensors, tokens=VOCABULARY)
+
+
+def check_logits(family: Family, case: str, backend: str, folder: Path, device: Any) -> None:
+    """In one prefill, in uneven chunks and token by token."""
+    known, path = reference(family, case), write_case(family, case, folder)
+    options = exact(backend, context=family.context.get(case, 0))
+    assert 4 < np.abs(known.logits).max() < 40
+    with running(path, options, device=device, every_output=True) as runner:
+        session = runner.session
+        assert np.abs(session.logits(known.tokens) - known.logits).max() < TOLERANCE
+        for cuts in CUTS:
+            session.clear()
+            for end in (cut for cut in cuts if cut <= len(known.tokens)):
+                found = session.prefill(known.tokens[:end])
+                assert np.abs(found - known.logits[end - 1]).max() < TOLERANCE, end
+
+
+def check_rings(family: Family, case: str, folder: Path) -> None:
+    """Sliding layers keep less than the text: steps of 4 tokens at most."""
+    known, path = reference(family, case), write_case(family, case, folder)
+    source = open_source(path)
+    model = read_model(source.metadata, source.tensors, source.path)
+    options = BuildOptions(32, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(4, 4)))
+    program, weights = model.build(options), dict(source.tensors)
+    assert min(t.shape[0] for t in program.plans[0].tensors if "k_cache" in t.name) < TOKENS
+    executor = CpuExecutor(program, weights)
+    try:
+        logits = Session(executor, weights).logits(known.tokens)
+        assert np.abs(logits - known.logits).max() < TOLERANCE
+    finally:
+        executor.close()
+
+
+def check_gguf(family: Family, case: str, folder: Path) -> None:
+    """The same weights in a GGUF file, keys and names by the `gguf` package."""
+    known, path = reference(family, case), folder / "m.gguf"
+    write_gguf(family, case, path)
+    options = exact("cpu", context=family.context.get(case, 0))
+    with running(path, options, every_output=True) as runner:
+        logits = runner.session.logits(known.tokens)
+    assert np.abs(logits - known.logits).max() < TOLERANCE
+
+
+def check_hub_config(family: Family, case: str, folder: Path) -> None:
+    """A config.json of the hub says the same as what transformers writes."""
+    configs = []
+    for name, raw in (("raw", True), ("written", False)):
+        source = open_source(write_case(family, case, folder / name, raw=raw))
+        architecture = architecture_of(source.metadata, source.path)
+        configs.append(architecture.config_of(source.metadata, source.tensors, source.path))
+    assert configs[0] == configs[1]
+
+
+def write_gguf(family: Family, case: str, path: Path) -> None:
+    known, config = reference(family, case), family.raw(case)
+    writer = GGUFWriter(path, MODEL_ARCH_NAMES[family.arch])
+    write_common(writer, config)
+    family.fields(writer, config)
+    write_tokenizer(writer)
+    names = get_tensor_name_map(family.arch, config["num_hidden_layers"])
+    for name, shape in known.shapes.items():
+        found = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        assert found is not None, name
+        found += "" if name.endswith((".weight", ".bias")) else ".weight"
+        values = family.values(name, shape)
+        if family.centred and len(shape) == 1 and "norm" in name:
+            values = values + np.float32(1)
+        if (family.permuted and ".q_proj" in name) or (family.permuted and ".k_proj" in name):
+            values = permuted(values, head_dim(config))
+        writer.add_tensor(found, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def head_dim(config: Mapping[str, Any]) -> int:
+    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+
+
+def permuted(values: np.ndarray, d: int) -> np.ndarray:
+    """Rows of each head so that those of a pair are neighbours."""
+    heads = values.reshape(-1, 2, d // 2, *values.shape[1:])
+    return np.ascontiguousarray(heads.swapaxes(1, 2)).reshape(values.shape)
+
+
+def write_common(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
+    heads = config["num_attention_heads"]
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config.get("num_key_value_heads") or heads)
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_key_length(head_dim(config))
+    writer.add_value_length(head_dim(config))
+    writer.add_rope_freq_base(config.get("rope_theta", 10000.0))
+
+
+def write_tokenizer(writer: GGUFWriter) -> None:
+    made = {k.removeprefix("tokenizer."): v for k, v in tokenizer_metadata(VOCABULARY).items()}
+    writer.add_tokenizer_model(made["ggml.model"])
+    writer.add_tokenizer_pre(made["ggml.pre"])
+    writer.add_token_list(made["ggml.tokens"])
+    writer.add_token_types(made["ggml.token_type"])
+    writer.add_token_merges(made["ggml.merges"])
+    writer.add_bos_token_id(made["ggml.bos_token_id"])
+    writer.add_eos_token_id(made["ggml.eos_token_id"])
