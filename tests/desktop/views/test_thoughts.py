@@ -119,6 +119,19 @@ def test_x_ray_shows_every_token_and_a_pointed_one_is_found(thoughtful):
         assert ("chat.pointed" in one.ui.rects) is shown
 
 
+def test_x_ray_of_an_earlier_answer_shows_what_is_still_told(thoughtful):
+    """Its thoughts are no longer in the cache."""
+    one = thoughtful
+    say(one, "And the sea?")
+    own = [p for p, owner in enumerate(one.state.owners) if owner == 1]
+    assert "".join(one.state.positions[p] for p in own) == ANSWER
+    one.driver.click("chat.xray")
+    one.driver.frames(3)
+    to_top(one)
+    assert any(name.startswith("token.1.") for name in one.ui.rects)
+    assert not [n for n in one.state.notices if n.level == "error"]
+
+
 @pytest.mark.parametrize("switches", [True, False])
 def test_the_switch_is_shown_where_the_template_has_one(headless, switches):
     model: ModelInfo = replace(MODEL, switches_thinking=switches)
