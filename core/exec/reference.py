@@ -151,6 +151,11 @@ def add(a: F32, b: F32) -> F32:
     return a + b
 
 
+def add_bias(x: F32, bias: F32) -> F32:
+    """[T,N], [N] -> [T,N]"""
+    return x + bias
+
+
 def scale(x: F32, weight: F32 | None = None, *, factor: float) -> F32:
     """[T,K], [K] -> [T,K]"""
     y = x * np.float32(factor)

@@ -92,6 +92,7 @@ _TABLE = (
     OpSpec("gelu_mul", ("gate", "up"), ("y",), "y = gelu(gate) * up, by tanh", form="elementwise"),
     OpSpec("gelu", ("x",), ("y",), "y = gelu(x), by tanh", form="elementwise"),
     OpSpec("add", ("a", "b"), ("y",), "y = a + b", form="elementwise"),
+    OpSpec("add_bias", ("x", "bias"), ("y",), "y[T,N] = x[T,N] + bias[N]"),
     OpSpec("scale", ("x", "weight?"), ("y",), "y = x * factor * weight[K]", {"factor": "float32"}),
     OpSpec(
         "softcap",

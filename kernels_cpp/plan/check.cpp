@@ -89,11 +89,12 @@ bool attention(const Op& op) {
          heads % kv_heads == 0 && q->n_cols == heads * head_dim && same_size(keys, values) &&
          keys->n_cols == kv_heads * head_dim;
 }
-bool scale(const Op& op) {
-  const Tensor* weight = op.in[1];
-  return alike<1>(op) &&
-         (weight == nullptr || (is_f32(weight) && weight->n_cols == op.out[0]->n_cols));
+// A vector as wide as the output's rows.
+bool spans(const Tensor* vector, const Op& op) {
+  return is_f32(vector) && vector->n_cols == op.out[0]->n_cols;
 }
+bool add_bias(const Op& op) { return alike<1>(op) && spans(op.in[1], op); }
+bool scale(const Op& op) { return alike<1>(op) && (op.in[1] == nullptr || spans(op.in[1], op)); }
 bool columns(const Op& op) {
   const int64_t first = op.params.columns.first;
   return all_f32(op, 1) && first >= 0 && first + op.out[0]->n_cols <= op.in[0]->n_cols;

@@ -274,6 +274,16 @@ def _attention_tile(c: Call) -> tuple[int, int]:
     return each, max(1, min(c.rows, 4, queries // each))
 
 
+def _add_bias(c: Call) -> list[Dispatch]:
+    columns = c.outputs[0].shape[1]
+    buffers = {
+        "X": c.binder.tensor(c.inputs[0]),
+        "Bias": c.binder.vector(c.inputs[1].name),
+        "Y": c.binder.tensor(c.outputs[0]),
+    }
+    return c.elementwise("add_bias", buffers, columns, COLUMNS=columns)
+
+
 def _scale(c: Call) -> list[Dispatch]:
     buffers = {"X": c.binder.tensor(c.inputs[0]), "Y": c.binder.tensor(c.outputs[0])}
     variant = "scale"
@@ -315,6 +325,7 @@ _KERNELS: Mapping[str, Kernel] = {
     "rope": _rope,
     "store": _store,
     "attention": _attention,
+    "add_bias": _add_bias,
     "scale": _scale,
     "columns": _columns,
     "concat": _concat,

@@ -206,6 +206,14 @@ def test_scale():
     assert np.allclose(reference.scale(x, weight, factor=3.0), 3 * x * weight, rtol=1e-6)
 
 
+def test_add_bias():
+    x, bias = _random(3, 13), _random(13, seed=1)
+    y = reference.add_bias(x, bias)
+    assert y.dtype == np.float32
+    for t, n in np.ndindex(3, 13):
+        assert y[t, n] == pytest.approx(float(x[t, n]) + float(bias[n]), abs=1e-6)
+
+
 def test_sparsify():
     x = _random(3, 401)
     y = reference.sparsify(x, deviations=1.5)

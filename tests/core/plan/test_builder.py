@@ -89,6 +89,8 @@ BAD = {
     "attention: v": lambda b, x: _attention(b, x, v=64),
     "attention: fewer values than keys": lambda b, x: _attention(b, x, rows=7),
     "silu_mul": lambda b, x: b.silu_mul(x, b.matmul(x, b.weight("k"), "k"), "y"),
+    "add_bias: shorter": lambda b, x: b.add_bias(x, b.weight("short norm"), "y"),
+    "add_bias: a matrix": lambda b, x: b.add_bias(x, b.weight("q"), "y"),
     "add": lambda b, x: b.add(x, b.matmul(x, b.weight("k"), "k"), "y"),
     "a name twice": lambda b, x: b.output_rows(x, "x"),
 }
