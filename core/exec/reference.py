@@ -106,12 +106,14 @@ def attention(
     scale: float,
     window: int,
     layer: int,
+    softcap: float = 0.0,
 ) -> F32:
     """[T,H*d], caches [C,G*d], gains [L,H] -> [T,H*d]; head h reads key/value head h // (H/G).
 
     Row t is at position start + t and sees positions up to its own; with window > 0 only the last
-    `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023). Position p lies
-    in row p mod C of the caches, which hold all that some row sees.
+    `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023). With softcap > 0
+    scores are softcap * tanh(score / softcap) (Gemma 2). Position p lies in row p mod C of the
+    caches, which hold all that some row sees.
     """
     tokens, length = len(q), start + len(q)
     first = max(0, length - len(k_cache))
@@ -123,7 +125,10 @@ def attention(
     for head in range(heads):
         group = head * kv_heads // heads
         query = q.reshape(tokens, heads, head_dim)[:, head]
-        scores = np.where(visible, query @ keys[:, group].T * np.float32(scale), -np.inf)
+        scores = query @ keys[:, group].T * np.float32(scale)
+        if softcap > 0:
+            scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
+        scores = np.where(visible, scores, -np.inf)
         y[:, head] = softmax(scores) @ values[:, group] * gains[layer, head]
     return y.reshape(q.shape)
 

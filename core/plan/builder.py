@@ -160,8 +160,10 @@ class PlanBuilder:
         head_dim: int,
         window: int = 0,
         scale: float | None = None,
+        softcap: float = 0.0,
     ) -> Tensor:
-        """`scale` multiplies q . k; left out: 1 / sqrt(head_dim)."""
+        """`scale` multiplies q . k; left out: 1 / sqrt(head_dim). `softcap`: 0 is none."""
+        _expect(softcap >= 0, f"{label}: a cap of {softcap}")
         _expect(q.shape[1] == heads * head_dim, f"{label}: {q.shape} is not {heads} x {head_dim}")
         _expect(heads % kv_heads == 0, f"{label}: {kv_heads} does not divide {heads} heads")
         rows = k_cache.shape[0], v_cache.shape[0]
@@ -181,6 +183,7 @@ class PlanBuilder:
             scale=1.0 / math.sqrt(head_dim) if scale is None else scale,
             window=window,
             layer=layer,
+            softcap=softcap,
         )
 
     def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:

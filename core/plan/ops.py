@@ -78,7 +78,8 @@ _TABLE = (
         ("q", "k_cache", "v_cache", "gains"),
         ("y",),
         "y[T,H*d] = gains[layer,h] * softmax(q.k * scale) . v, causal; the last `window` positions "
-        "only if > 0; C < context is a ring and holds window + T - 1 positions or more",
+        "only if > 0; C < context is a ring and holds window + T - 1 positions or more; scores "
+        "become softcap * tanh(score / softcap) if it is > 0",
         {
             "heads": "int",
             "kv_heads": "int",
@@ -86,6 +87,7 @@ _TABLE = (
             "scale": "float32",
             "window": "int",
             "layer": "int",
+            "softcap": "float32",
         },
     ),
     OpSpec("silu_mul", ("gate", "up"), ("y",), "y = gate * sigmoid(gate) * up", form="elementwise"),

@@ -236,6 +236,7 @@ def _attention(c: Call) -> list[Dispatch]:
         HEAD_DIM=head_dim,
         SCALE=float(c.p["scale"]),
         WINDOW=int(c.p["window"]),
+        SOFTCAP=float(c.p["softcap"]),
         CACHE_ROWS=c.inputs[1].shape[0],
         **shape,
     )
