@@ -38,6 +38,15 @@ def rms_norm(x: F32, weight: F32 | None = None, *, eps: float, width: int | None
     return (y if weight is None else y * weight).reshape(x.shape)
 
 
+def layer_norm(x: F32, weight: F32, bias: F32 | None = None, *, eps: float) -> F32:
+    """[T,K], [K], [K] -> [T,K] (Ba et al. 2016)."""
+    mean: F32 = x.mean(axis=1, keepdims=True, dtype=np.float32)
+    centred = x - mean
+    variance: F32 = np.mean(np.square(centred), axis=1, keepdims=True, dtype=np.float32)
+    y: F32 = centred / _root(variance + np.float32(eps)) * weight
+    return y if bias is None else y + bias
+
+
 def _root(x: F32) -> F32:
     """sqrt(x), and NaN where x overflowed: infinity would divide a whole row to 0 in silence."""
     root: F32 = np.sqrt(np.where(np.isinf(x), np.float32(np.nan), x))

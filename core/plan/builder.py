@@ -92,6 +92,15 @@ class PlanBuilder:
         inputs = (x,) if weight is None else (x, weight)
         return self._op("rms_norm", inputs, self._like(x, label), label, eps=eps, width=width)
 
+    def layer_norm(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, label: str
+    ) -> Tensor:
+        """Over whole rows."""
+        inputs = (x, weight) if bias is None else (x, weight, bias)
+        for vector in inputs[1:]:
+            _expect(vector.shape == (x.shape[1],), f"{label}: {vector.shape} on {x.shape}")
+        return self._op("layer_norm", inputs, self._like(x, label), label, eps=eps)
+
     def matmul(
         self, x: Tensor, weight: Tensor, label: str, *, float_inputs: bool = False
     ) -> Tensor:

@@ -52,6 +52,13 @@ _TABLE = (
         "y = x / sqrt(mean(x^2) + eps) * weight[width], over each `width` values of a row",
         {"eps": "float32", "width": "int"},
     ),
+    OpSpec(
+        "layer_norm",
+        ("x", "weight", "bias?"),
+        ("y",),
+        "y = (x - mean(x)) / sqrt(var(x) + eps) * weight[K] + bias[K], over each row",
+        {"eps": "float32"},
+    ),
     OpSpec("quantize", ("x",), ("y",), "y = x in int8 blocks of 32 (dtype a8)"),
     OpSpec("matmul", ("x", "weight"), ("y",), "y[T,N] = x[T,K] . weight[N,K]^T, x f32 or a8"),
     OpSpec(

@@ -43,6 +43,10 @@ bool alike(const Op& op) {
   for (int i = 0; i < kInputs; ++i) fits = fits && same_size(op.in[i], op.out[0]);
   return fits;
 }
+// A vector as wide as the output's rows.
+bool spans(const Tensor* vector, const Op& op) {
+  return is_f32(vector) && vector->n_cols == op.out[0]->n_cols;
+}
 
 bool embed(const Op& op) {
   return is_weight(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols;
@@ -53,6 +57,9 @@ bool rms_norm(const Op& op) {
   const Tensor* weight = op.in[1];
   const bool fits = weight == nullptr || (is_f32(weight) && weight->n_cols == width);
   return alike<1>(op) && width > 0 && op.in[0]->n_cols % width == 0 && fits;
+}
+bool layer_norm(const Op& op) {
+  return alike<1>(op) && spans(op.in[1], op) && (op.in[2] == nullptr || spans(op.in[2], op));
 }
 bool quantize(const Op& op) {
   return is_f32(op.in[0]) && is(op.out[0], DType::kA8) && same_size(op.in[0], op.out[0]);
@@ -88,10 +95,6 @@ bool attention(const Op& op) {
          whole_heads(keys, head_dim) && whole_heads(values, head_dim) && kv_heads > 0 &&
          heads % kv_heads == 0 && q->n_cols == heads * head_dim && same_size(keys, values) &&
          keys->n_cols == kv_heads * head_dim;
-}
-// A vector as wide as the output's rows.
-bool spans(const Tensor* vector, const Op& op) {
-  return is_f32(vector) && vector->n_cols == op.out[0]->n_cols;
 }
 bool add_bias(const Op& op) { return alike<1>(op) && spans(op.in[1], op); }
 bool scale(const Op& op) { return alike<1>(op) && (op.in[1] == nullptr || spans(op.in[1], op)); }

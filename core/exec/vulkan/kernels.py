@@ -105,6 +105,17 @@ def _rms_norm(c: Call) -> list[Dispatch]:
     return [c.dispatch(c.reducing(variant), buffers, (c.rows, groups), work, **sizes)]
 
 
+def _layer_norm(c: Call) -> list[Dispatch]:
+    x, *vectors = c.inputs
+    buffers = {"X": c.binder.tensor(x), "Y": c.binder.tensor(c.outputs[0])}
+    places = map(c.binder.vector, (vector.name for vector in vectors))
+    buffers |= dict(zip(("Weight", "Bias"), places, strict=False))
+    variant = c.reducing("layer_norm.bias" if "Bias" in buffers else "layer_norm")
+    work = c.rows * x.shape[1] * ELEMENT_WORK
+    sizes = {"LANES": c.binder.tuning.reduce_lanes, "K": x.shape[1], **c.constants()}
+    return [c.dispatch(variant, buffers, (c.rows, 1), work, **sizes)]
+
+
 def _quantize(c: Call) -> list[Dispatch]:
     columns = c.inputs[0].shape[1]
     return c.elementwise("quantize", c.operands(("X", "Y")), columns // 32, K=columns)
@@ -321,6 +332,7 @@ _KERNELS: Mapping[str, Kernel] = {
     "embed": _embed,
     "table_rows": _table_rows,
     "rms_norm": _rms_norm,
+    "layer_norm": _layer_norm,
     "quantize": _quantize,
     "matmul": _matmul,
     "rope": _rope,

@@ -41,6 +41,31 @@ def test_rms_norm_of_zeros_is_zero():
     assert not reference.rms_norm(np.zeros((1, 8), np.float32), _random(8), eps=1e-5).any()
 
 
+@pytest.mark.parametrize("width", [1, 13, 127])
+@pytest.mark.parametrize("eps", [1e-6, 1.0])
+@pytest.mark.parametrize("biased", [True, False])
+def test_layer_norm(width, eps, biased):
+    x = _random(3, width) + np.float32(5)
+    weight, bias = _random(width, seed=1), _random(width, seed=2)
+    y = reference.layer_norm(x, weight, bias if biased else None, eps=eps)
+    assert y.dtype == np.float32
+    for row in range(3):
+        values = [float(v) for v in x[row]]
+        deviation = math.sqrt(statistics.pvariance(values) + eps)
+        for i, value in enumerate(values):
+            expected = (value - statistics.fmean(values)) / deviation * float(weight[i])
+            expected += float(bias[i]) if biased else 0
+            assert y[row, i] == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+@pytest.mark.parametrize("large", [1e30, 3e38, np.inf, np.nan])
+def test_a_layer_norm_that_overflows_is_nan(large):
+    x = np.array([[large, large, -1, 2], [1, 2, 3, 5]], np.float32)
+    y = reference.layer_norm(x, np.ones(4, np.float32), eps=1e-5)
+    assert np.isnan(y[0]).all() and np.isfinite(y[1]).all()
+
+
 def test_quantize_is_within_half_a_step():
     x = _random(4, 96) * np.float32(10)
     y = reference.quantize(x)

@@ -75,6 +75,10 @@ def _store(b, x, k=64, v=64, rows=4):
 
 BAD = {
     "norm of another width": _norm,
+    "layer norm: weight": lambda b, x: b.layer_norm(x, b.weight("short norm"), None, 1e-5, "y"),
+    "layer norm: bias": lambda b, x: b.layer_norm(
+        x, b.weight("norm"), b.weight("short norm"), 1e-5, "y"
+    ),
     "matmul of another width": lambda b, x: b.matmul(x, b.weight("narrow"), "y"),
     "rope: heads do not fill the row": lambda b, x: _rope(b, x, head_dim=24, rotary_dim=24),
     "rope: more rotary values than a head": lambda b, x: _rope(b, x, rotary_dim=18),

@@ -200,6 +200,26 @@ def test_rms_norm_of_groups(make_vulkan, width, groups, weighted):
     check(make_vulkan, program(tensors, ops, tokens=13), steps(13), steps(5))
 
 
+@pytest.mark.parametrize("large", [1e30, np.inf, np.nan])
+@pytest.mark.parametrize("subgroups", [True, False])
+def test_a_layer_norm_that_overflows_is_nan(make_vulkan, large, subgroups):
+    table = weight("table", (VOCABULARY, 127))
+    step = steps(5, 5)
+    values = table.dequantize()
+    values[step.tokens[3], 5] = large
+    table = TensorData("table", "f32", table.shape, values.reshape(-1).view(np.uint8))
+    w = weight("w", (127,), seed=1)
+
+    def ops(b, x):
+        y = b.layer_norm(x, b.weight("w"), b.weight("w"), 1e-5, "normed")
+        return b.output_rows(y, "rows")
+
+    model, weights = program([table, w], ops, tokens=5, outputs=5)
+    found = make_vulkan(model, weights, tuning=Tuning(subgroups=subgroups)).run(step)
+    wrong = step.tokens == step.tokens[3]
+    assert np.isnan(found[wrong]).all() and np.isfinite(found[~wrong]).all() and not wrong.all()
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", *BLOCKS])
 def test_table_rows(make_vulkan, dtype):
     """Only the rows of the step's tokens reach the device; tokens beyond the table read row 0."""
