@@ -29,6 +29,11 @@ def table_rows(table: TensorData, tokens: NDArray[np.int32]) -> F32:
     return table.rows(np.where(tokens < table.shape[0], tokens, 0))
 
 
+def position_rows(table: F32, positions: NDArray[np.int32]) -> F32:
+    """[V,K], [T] -> [T,K]; positions that the table does not have read its last row."""
+    return table[np.minimum(positions, len(table) - 1)]
+
+
 def rms_norm(x: F32, weight: F32 | None = None, *, eps: float, width: int | None = None) -> F32:
     """[T,K], [width] -> [T,K], each `width` values (all, if left out) by themselves (Zhang and
     Sennrich 2019)."""

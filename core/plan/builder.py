@@ -81,6 +81,10 @@ class PlanBuilder:
         _expect(table.kind is Kind.TABLE, f"{label}: {table.name} is not kept on disk")
         return self._op("table_rows", (table,), self._scratch(label, table.shape[1]), label)
 
+    def position_rows(self, table: Tensor, label: str) -> Tensor:
+        """A row of the table for the position of each token: learned position embeddings."""
+        return self._op("position_rows", (table,), self._scratch(label, table.shape[1]), label)
+
     def rms_norm(
         self, x: Tensor, weight: Tensor | None, eps: float, label: str, *, width: int = 0
     ) -> Tensor:

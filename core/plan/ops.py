@@ -46,6 +46,12 @@ _TABLE = (
         "x[T,K] = table[token], row 0 for tokens beyond it; the host reads the rows where they lie",
     ),
     OpSpec(
+        "position_rows",
+        ("table",),
+        ("x",),
+        "x[T,K] = table[position of the token], the last row for positions beyond it",
+    ),
+    OpSpec(
         "rms_norm",
         ("x", "weight?"),
         ("y",),

@@ -52,6 +52,7 @@ bool embed(const Op& op) {
   return is_weight(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols;
 }
 bool table_rows(const Op& op) { return embed(op); }
+bool position_rows(const Op& op) { return embed(op) && op.in[0]->n_rows > 0; }
 bool rms_norm(const Op& op) {
   const int64_t width = op.params.rms_norm.width;
   const Tensor* weight = op.in[1];

@@ -66,12 +66,21 @@ def _call(
 
 
 def _embed(c: Call) -> list[Dispatch]:
+    return _lookup(c)
+
+
+def _position_rows(c: Call) -> list[Dispatch]:
+    return _lookup(c, LAST_ROW=c.inputs[0].shape[0] - 1)
+
+
+def _lookup(c: Call, **constants: int) -> list[Dispatch]:
+    """Rows of a table, of which each dispatch holds a part."""
     (table,), (y,) = c.inputs, c.outputs
     lanes, columns = c.binder.tuning.lanes, table.shape[1]
     groups = (-(-(-(-columns // 32) * 4) // lanes), c.rows)
     return [
         c.dispatch(
-            f"embed.{FORMATS[table.dtype].multiplied}",
+            f"{c.op.name}.{FORMATS[table.dtype].multiplied}",
             {"Weight": part.place, "Y": c.binder.tensor(y)},
             groups,
             c.rows * columns * ELEMENT_WORK,
@@ -79,6 +88,7 @@ def _embed(c: Call) -> list[Dispatch]:
             K=columns,
             FIRST_ROW=part.first,
             ROWS=part.rows,
+            **constants,
         )
         for part in c.binder.matrix(table.name)
     ]
@@ -331,6 +341,7 @@ _BY_FORM: Mapping[str, Kernel] = {"elementwise": Call.columnwise, "rowwise": Cal
 _KERNELS: Mapping[str, Kernel] = {
     "embed": _embed,
     "table_rows": _table_rows,
+    "position_rows": _position_rows,
     "rms_norm": _rms_norm,
     "layer_norm": _layer_norm,
     "quantize": _quantize,

@@ -24,6 +24,12 @@ def test_embed():
     assert np.array_equal(y, np.stack([table[6], table[0], table[6]]))
 
 
+def test_position_rows():
+    table = _random(7, 5)
+    y = reference.position_rows(table, np.array([4, 5, 6, 7, 900], np.int32))
+    assert np.array_equal(y, np.stack([table[i] for i in (4, 5, 6, 6, 6)]))
+
+
 @pytest.mark.parametrize("width", [1, 13, 127])
 @pytest.mark.parametrize("eps", [1e-6, 1.0])
 def test_rms_norm(width, eps):

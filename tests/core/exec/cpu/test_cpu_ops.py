@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -170,3 +171,21 @@ def test_table_rows(isa: str, dtype: str) -> None:
 
     case.build = build
     check(case, isa, 1e-6)
+
+
+@EVERY_ISA
+@pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
+def test_position_rows(isa: str, dtype: str) -> None:
+    """Steps begin at 0 and at 41: of 50 rows, the last is read again by positions beyond it."""
+    blocks = (1, 3)
+    for columns in (1, 13, 127) if dtype in FLOATS else (width(dtype, n) for n in blocks):
+        case = OneOp()
+        case.inputs(3, "x")
+        case.random("positions", 50, columns, dtype=dtype)
+        case.build = partial(_beside_positions, case)
+        check(case, isa, 1e-6)
+
+
+def _beside_positions(case: OneOp, b: PlanBuilder) -> Tensor:
+    rows = b.position_rows(b.weight("positions"), "rows")
+    return b.concat(case.input(b, "x"), rows, "y")

@@ -233,3 +233,29 @@ def test_table_rows(make_vulkan, dtype):
     built = program(tensors, ops, tokens=13)
     check(make_vulkan, built, steps(13), steps(5), steps(1))
     assert make_vulkan(*built).weight_bytes < 4 * 32 * VOCABULARY + 1
+
+
+@each_pair("dtype, blocks, tokens", ("f32", "f16", "bf16", *BLOCKS), (1, 3), (1, 13))
+def test_position_rows(make_vulkan, dtype, blocks, tokens):
+    """Positions within the table's 20 rows, across its end and beyond."""
+    columns = width(dtype, blocks) if dtype in BLOCKS else {1: 13, 3: 127}[blocks]
+    tensors = [weight("table", (VOCABULARY, columns)), weight("rows", (20, columns), dtype, 2)]
+
+    def ops(b, x):
+        return b.output_rows(b.add(x, b.position_rows(b.weight("rows"), "at"), "sum"), "last")
+
+    built = program(tensors, ops, tokens=tokens, outputs=tokens)
+    check(make_vulkan, built, *(steps(tokens, tokens, start) for start in (0, 15, 40)))
+
+
+def test_position_rows_of_a_table_in_parts(device, make_vulkan, monkeypatch):
+    info = type(device.info)(**{**vars(device.info), "max_storage_buffer_range": 2048})
+    monkeypatch.setattr(device, "info", info)
+    tensors = [weight("table", (VOCABULARY, 32)), weight("rows", (50, 32), "q8_0", 1)]
+
+    def ops(b, x):
+        return b.output_rows(b.add(x, b.position_rows(b.weight("rows"), "at"), "sum"), "last")
+
+    built = program(tensors, ops, tokens=13, outputs=13)
+    assert len(make_vulkan(*built).matrix("rows")) > 1
+    check(make_vulkan, built, *(steps(13, 13, start) for start in (0, 10, 28, 40)))
