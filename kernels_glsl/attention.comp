@@ -20,6 +20,7 @@ layout(constant_id = 8) const uint TOKENS = 1;
 layout(constant_id = 9) const uint CACHE_ROWS = 1;   // position p lies in row p mod CACHE_ROWS
 layout(constant_id = 10) const uint SPLITS = 1;      // above 1: a step of one token
 layout(constant_id = 11) const uint SHARE = 256;     // positions that are worth a workgroup
+layout(constant_id = 12) const float SOFTCAP = 0.0;  // 0: none
 layout(binding = 1) readonly buffer Q { vec2 q[]; };
 layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
 layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
@@ -34,6 +35,7 @@ const uint PAIRS = HEAD_DIM / 2;
 #define VALUES_BINDING 3
 #define VALUES_BLOCK VCache
 #include "common/values.glsl"
+#include "common/softcap.glsl"
 const uint QUERIES = HEADS_EACH * TOKENS;
 const uint PAIRS_EACH = (PAIRS + LANES - 1) / LANES;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
@@ -67,7 +69,7 @@ void score(uint position, uint lane, uint group) {
   for (uint i = 0; i < QUERIES; ++i) {
     uint own = start_position() + first_token() + i / HEADS_EACH;
     bool visible = position <= own && (WINDOW == 0 || position + WINDOW > own);
-    weights[i * LANES + lane] = visible ? dots[i] * scale : NONE;
+    weights[i * LANES + lane] = visible ? capped(dots[i] * scale) : NONE;
   }
 }
 

@@ -14,6 +14,7 @@ layout(constant_id = 6) const uint WINDOW = 0;  // 0: all positions
 layout(constant_id = 7) const uint ROWS = 4;  // at most LANES
 layout(constant_id = 8) const uint KEYS = 4;  // keys a lane takes together
 layout(constant_id = 9) const uint KEY_ROWS = 1;  // position p lies in row p mod KEY_ROWS
+layout(constant_id = 10) const float SOFTCAP = 0.0;  // 0: none
 struct Job { uint cell, first, count, scratch; };  // rows first .. first + count - 1; scratch: in rows
 struct Cell {
   uint values;        // where its pixels begin, row by row
@@ -42,6 +43,7 @@ const uint PAIRS = HEAD_DIM / 2;
 #define KEYS_BINDING 3
 #define KEYS_BLOCK Keys
 #include "common/keys.glsl"
+#include "common/softcap.glsl"
 const uint SUMS = 4, ID = 0x7FFFFFFFu;
 const uint NO_ROWS = 0xFFFFFFFFu;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
@@ -93,7 +95,7 @@ void score_keys(Job job, uint head, uint base) {
       for (uint i = 0; i < ROWS && at < end; ++i) {
         uint row = job.first + i;
         bool visible = i < job.count && at <= row && at >= begin_of(row);
-        float score = visible ? dots[k * ROWS + i] * scale : NONE;
+        float score = visible ? capped(dots[k * ROWS + i] * scale) : NONE;
         if (i < job.count) scratch[base + i * stride + at] = score;
         if (at == 0) {
           first_score[i] = score;

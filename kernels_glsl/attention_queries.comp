@@ -13,6 +13,7 @@ layout(constant_id = 5) const float SCALE = 1.0;
 layout(constant_id = 6) const uint WINDOW = 0;      // 0: all positions
 layout(constant_id = 7) const uint POSITIONS = 1;
 layout(constant_id = 8) const uint CACHE_ROWS = 1;  // position p lies in row p mod CACHE_ROWS
+layout(constant_id = 9) const float SOFTCAP = 0.0;  // 0: none
 layout(binding = 1, rgba32f) uniform readonly imageBuffer Q;
 layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
 layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
@@ -24,6 +25,7 @@ layout(binding = 6) writeonly buffer Y { vec4 y[]; };
 #define VALUES_BLOCK VCache
 #define VALUES_BINDING 3
 #include "common/values.glsl"
+#include "common/softcap.glsl"
 
 const uint QUADS = HEAD_DIM / 4;
 const float NONE = -3.0e38;  // below every score, and finite: NONE - NONE is 0
@@ -35,7 +37,7 @@ float score(vec4 q[QUADS], uint row, uint group) {
     key_eight(row, group, i / 2, k);
     dots += q[i] * k[0] + q[i + 1] * k[1];
   }
-  return (dots.x + dots.y + dots.z + dots.w) * key_scale(row, group);
+  return capped((dots.x + dots.y + dots.z + dots.w) * key_scale(row, group));
 }
 
 void main() {

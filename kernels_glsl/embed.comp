@@ -1,18 +1,25 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// y[T,K] = table[token]; this dispatch holds table rows FIRST_ROW .. FIRST_ROW + ROWS.
+// y[T,K] = table[token], or with POSITIONS table[position of the token], at most LAST_ROW; this dispatch
+// holds table rows FIRST_ROW .. FIRST_ROW + ROWS.
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint K = 32;
 layout(constant_id = 3) const uint FIRST_ROW = 0;
 layout(constant_id = 4) const uint ROWS = 1;
+#ifdef POSITIONS
+layout(constant_id = 5) const uint LAST_ROW = 0;  // of the whole table
+uint row_of(uint t) { return min(start_position() + t, LAST_ROW); }
+#else
+uint row_of(uint t) { return uint(step_words[HEADER_WORDS + t]); }
+#endif
 #include "common/weights.glsl"
 layout(binding = 4) writeonly buffer Y { float y[]; };
 
 void main() {
   uint t = gl_WorkGroupID.y;
   if (t >= rows_in_use()) return;
-  uint row = uint(step_words[HEADER_WORDS + t]) - FIRST_ROW;  // wraps below FIRST_ROW
+  uint row = row_of(t) - FIRST_ROW;  // wraps below FIRST_ROW
   uint group = gl_GlobalInvocationID.x;
   if (row >= ROWS || group >= BLOCKS * 4) return;
   float w[8];

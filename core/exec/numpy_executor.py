@@ -27,6 +27,10 @@ def _filled(tensor: Tensor) -> NDArray[np.uint8]:
     return rows.encode(values, tensor.dtype, tensor.block)
 
 
+def _positions(step: Step) -> NDArray[np.int32]:
+    return np.arange(step.start, step.kv_length, dtype=np.int32)
+
+
 class NumpyExecutor:
     """Runs a program op by op in NumPy. Weights are dequantized when first used, and kept."""
 
@@ -123,10 +127,11 @@ class NumpyExecutor:
         match op.name:
             case "embed":
                 return reference.embed(arguments[0], step.tokens)
+            case "position_rows":
+                return reference.position_rows(arguments[0], _positions(step))
             case "rope":
-                positions = np.arange(step.start, step.kv_length, dtype=np.int32)
                 factors = arguments[1] if len(arguments) > 1 else None
-                return reference.rope(arguments[0], factors, positions, **params)
+                return reference.rope(arguments[0], factors, _positions(step), **params)
             case "attention":
                 q, keys, values, gains = arguments
                 return reference.attention(q, keys, values, gains, step.start, **params)

@@ -29,6 +29,11 @@ def table_rows(table: TensorData, tokens: NDArray[np.int32]) -> F32:
     return table.rows(np.where(tokens < table.shape[0], tokens, 0))
 
 
+def position_rows(table: F32, positions: NDArray[np.int32]) -> F32:
+    """[V,K], [T] -> [T,K]; positions that the table does not have read its last row."""
+    return table[np.minimum(positions, len(table) - 1)]
+
+
 def rms_norm(x: F32, weight: F32 | None = None, *, eps: float, width: int | None = None) -> F32:
     """[T,K], [width] -> [T,K], each `width` values (all, if left out) by themselves (Zhang and
     Sennrich 2019)."""
@@ -36,6 +41,15 @@ def rms_norm(x: F32, weight: F32 | None = None, *, eps: float, width: int | None
     mean_square: F32 = np.mean(np.square(groups), axis=2, keepdims=True, dtype=np.float32)
     y: F32 = groups / _root(mean_square + np.float32(eps))
     return (y if weight is None else y * weight).reshape(x.shape)
+
+
+def layer_norm(x: F32, weight: F32, bias: F32 | None = None, *, eps: float) -> F32:
+    """[T,K], [K], [K] -> [T,K] (Ba et al. 2016)."""
+    mean: F32 = x.mean(axis=1, keepdims=True, dtype=np.float32)
+    centred = x - mean
+    variance: F32 = np.mean(np.square(centred), axis=1, keepdims=True, dtype=np.float32)
+    y: F32 = centred / _root(variance + np.float32(eps)) * weight
+    return y if bias is None else y + bias
 
 
 def _root(x: F32) -> F32:
@@ -106,12 +120,14 @@ def attention(
     scale: float,
     window: int,
     layer: int,
+    softcap: float = 0.0,
 ) -> F32:
     """[T,H*d], caches [C,G*d], gains [L,H] -> [T,H*d]; head h reads key/value head h // (H/G).
 
     Row t is at position start + t and sees positions up to its own; with window > 0 only the last
-    `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023). Position p lies
-    in row p mod C of the caches, which hold all that some row sees.
+    `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023). With softcap > 0
+    scores are softcap * tanh(score / softcap) (Gemma 2). Position p lies in row p mod C of the
+    caches, which hold all that some row sees.
     """
     tokens, length = len(q), start + len(q)
     first = max(0, length - len(k_cache))
@@ -123,7 +139,10 @@ def attention(
     for head in range(heads):
         group = head * kv_heads // heads
         query = q.reshape(tokens, heads, head_dim)[:, head]
-        scores = np.where(visible, query @ keys[:, group].T * np.float32(scale), -np.inf)
+        scores = query @ keys[:, group].T * np.float32(scale)
+        if softcap > 0:
+            scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
+        scores = np.where(visible, scores, -np.inf)
         y[:, head] = softmax(scores) @ values[:, group] * gains[layer, head]
     return y.reshape(q.shape)
 
@@ -149,6 +168,11 @@ def gelu_mul(gate: F32, up: F32) -> F32:
 
 def add(a: F32, b: F32) -> F32:
     return a + b
+
+
+def add_bias(x: F32, bias: F32) -> F32:
+    """[T,N], [N] -> [T,N]"""
+    return x + bias
 
 
 def scale(x: F32, weight: F32 | None = None, *, factor: float) -> F32:

@@ -29,14 +29,16 @@ def probabilities(
     *,
     scale: float,
     window: int,
+    softcap: float = 0.0,
 ) -> NDArray[np.float32]:
     """Rows of one head's map: queries [T,d] at `positions` [T], keys [C,d] -> float32 [T,C].
 
     softmax(q . k * scale) over key positions up to each row's own; with window > 0 only the last
-    `window` of these (Vaswani et al. 2017). All other entries are 0. Both as the model keeps them,
-    float16 or float32.
+    `window` of these (Vaswani et al. 2017); with softcap > 0 of scores that `cap` has bounded. All
+    other entries are 0. Both as the model keeps them, float16 or float32.
     """
     scores = q.astype(np.float32) @ k.astype(np.float32).T * np.float32(scale)
+    cap(scores, softcap)
     own, key = np.asarray(positions)[:, None], np.arange(len(k))[None, :]
     hidden = key > own
     if window > 0:
@@ -46,6 +48,23 @@ def probabilities(
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=1, keepdims=True)
     return scores
+
+
+def cap(scores: NDArray[np.float32], softcap: float) -> None:
+    """Bounds scores in place, as the op `attention` does; 0: leaves them."""
+    if softcap > 0:
+        scores /= np.float32(softcap)
+        np.tanh(scores, out=scores)
+        scores *= np.float32(softcap)
+
+
+def layer_probabilities(
+    layer: AttentionLayer, q: NDArray[Any], k: NDArray[Any], positions: NDArray[np.integer[Any]]
+) -> NDArray[np.float32]:
+    """`probabilities` of a head of this layer."""
+    return probabilities(
+        q, k, positions, scale=layer.scale, window=layer.window, softcap=layer.softcap
+    )
 
 
 def ring_tensor(program: Program) -> Tensor | None:
@@ -223,9 +242,7 @@ def head_maps(
     queries, keys = source.queries(layer), source.keys(layer)
     for row, head in enumerate(heads):
         group = head * shape.kv_heads // shape.heads
-        out[row] = probabilities(
-            queries[:, head], keys[:, group], positions, scale=shape.scale, window=shape.window
-        )
+        out[row] = layer_probabilities(shape, queries[:, head], keys[:, group], positions)
         source.checked(out[row], f"the attention weights of layer {layer}, head {head}")
     out[:, : source.rows_of(layer).start - source.rows.start] = np.nan
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder, replaced
 from llm_lite.core.finite import checked
-from llm_lite.core.inspect.attention import AttentionSource, probabilities
+from llm_lite.core.inspect.attention import AttentionSource, layer_probabilities
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.plan.attention_layers import AttentionLayer
 
@@ -70,7 +70,7 @@ def write(taken: Snapshot, path: Path) -> None:
     for number, (layer, head) in enumerate(taken.heads):
         shape, queries, keys = taken.layers[layer]
         q, k = queries[:, head], keys[:, head * shape.kv_heads // shape.heads]
-        probs[number] = probabilities(q, k, positions, scale=shape.scale, window=shape.window)
+        probs[number] = layer_probabilities(shape, q, k, positions)
         checked(probs[number], f"the attention weights of layer {layer}, head {head}")
         probs[number, : taken.whole[layer] - taken.rows.start] = np.nan
     tokens, heads = (np.array(each, np.int32) for each in (taken.tokens, taken.heads))

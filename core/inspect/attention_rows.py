@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.attention import AttentionSource, probabilities
+from llm_lite.core.inspect.attention import AttentionSource, cap, layer_probabilities
 from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.plan.attention_layers import AttentionLayer
 
@@ -207,9 +207,7 @@ def mean_map(
     total = np.zeros((len(rows), length), np.float32)
     for head in heads:
         group = head * shape.kv_heads // shape.heads
-        total += probabilities(
-            queries[:, head], keys[:, group], positions, scale=shape.scale, window=shape.window
-        )
+        total += layer_probabilities(shape, queries[:, head], keys[:, group], positions)
     return total / np.float32(len(heads))
 
 
@@ -224,6 +222,7 @@ def _mean_of_all(
     k = np.ascontiguousarray(keys.astype(np.float32).transpose(1, 2, 0))
     scores = (q @ k).reshape(shape.heads, rows, -1)
     scores *= np.float32(shape.scale)
+    cap(scores, shape.softcap)
     own, key = positions[:, None], np.arange(len(keys))[None, :]
     hidden = key > own
     if shape.window > 0:

@@ -183,14 +183,16 @@ def cached_attention(
     owner: int | None = None,
     window: int = 0,
     scale: float | None = None,
+    softcap: float = 0.0,
 ) -> Tensor:
     """q [T, heads * head_dim], rotated, over the cache -> [T, heads * head_dim].
 
     `kv` are this layer's keys, rotated, and its values, each [T, kv_heads * head_dim], stored
     before they are read. None where the layer reads the cache of an earlier one, `owner`.
     `window`: the last positions that a token sees, its own among them; 0: all. `scale` multiplies
-    q . k; left out: 1 / sqrt(head_dim). Queries are kept for attention maps as `options` says, and
-    every head's output is multiplied by its gain.
+    q . k; left out: 1 / sqrt(head_dim). With `softcap` > 0 scores are softcap * tanh(score /
+    softcap). Queries are kept for attention maps as `options` says, and every head's output is
+    multiplied by its gain.
     """
     caches = _caches(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
@@ -210,6 +212,7 @@ def cached_attention(
         head_dim=shape.head_dim,
         window=window,
         scale=scale,
+        softcap=softcap,
     )
 
 

@@ -11,7 +11,8 @@ HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
 
 @dataclass(frozen=True, slots=True)
 class AttentionLayer:
-    """One attention op; a head's map is softmax(q . k * scale) over positions up to each row's."""
+    """One attention op; a head's map is softmax(q . k * scale) over positions up to each row's,
+    with a `softcap` softmax(softcap * tanh(q . k * scale / softcap))."""
 
     queries: str | None  # state [R, heads*head_dim], position p in row p mod R; None: not kept
     keys: str  # state [C, kv_heads*head_dim], position p in row p mod C
@@ -22,6 +23,7 @@ class AttentionLayer:
     window: int  # 0: all positions
     key_dtype: str = "f32"  # "f32", "f16" or "i8"
     key_rows: int = 0  # C; below the context in a ring
+    softcap: float = 0.0  # 0: none
 
 
 def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
@@ -45,6 +47,7 @@ def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
                     window=int(op.params["window"]),
                     key_dtype=keys.dtype,
                     key_rows=keys.shape[0],
+                    softcap=op.params["softcap"],
                 )
             )
     return tuple(layers)

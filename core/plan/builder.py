@@ -81,6 +81,10 @@ class PlanBuilder:
         _expect(table.kind is Kind.TABLE, f"{label}: {table.name} is not kept on disk")
         return self._op("table_rows", (table,), self._scratch(label, table.shape[1]), label)
 
+    def position_rows(self, table: Tensor, label: str) -> Tensor:
+        """A row of the table for the position of each token: learned position embeddings."""
+        return self._op("position_rows", (table,), self._scratch(label, table.shape[1]), label)
+
     def rms_norm(
         self, x: Tensor, weight: Tensor | None, eps: float, label: str, *, width: int = 0
     ) -> Tensor:
@@ -91,6 +95,15 @@ class PlanBuilder:
             _expect(weight.shape == (width,), f"{label}: {weight.shape} does not fit {width}")
         inputs = (x,) if weight is None else (x, weight)
         return self._op("rms_norm", inputs, self._like(x, label), label, eps=eps, width=width)
+
+    def layer_norm(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, label: str
+    ) -> Tensor:
+        """Over whole rows."""
+        inputs = (x, weight) if bias is None else (x, weight, bias)
+        for vector in inputs[1:]:
+            _expect(vector.shape == (x.shape[1],), f"{label}: {vector.shape} on {x.shape}")
+        return self._op("layer_norm", inputs, self._like(x, label), label, eps=eps)
 
     def matmul(
         self, x: Tensor, weight: Tensor, label: str, *, float_inputs: bool = False
@@ -160,8 +173,10 @@ class PlanBuilder:
         head_dim: int,
         window: int = 0,
         scale: float | None = None,
+        softcap: float = 0.0,
     ) -> Tensor:
-        """`scale` multiplies q . k; left out: 1 / sqrt(head_dim)."""
+        """`scale` multiplies q . k; left out: 1 / sqrt(head_dim). `softcap`: 0 is none."""
+        _expect(softcap >= 0, f"{label}: a cap of {softcap}")
         _expect(q.shape[1] == heads * head_dim, f"{label}: {q.shape} is not {heads} x {head_dim}")
         _expect(heads % kv_heads == 0, f"{label}: {kv_heads} does not divide {heads} heads")
         rows = k_cache.shape[0], v_cache.shape[0]
@@ -181,6 +196,7 @@ class PlanBuilder:
             scale=1.0 / math.sqrt(head_dim) if scale is None else scale,
             window=window,
             layer=layer,
+            softcap=softcap,
         )
 
     def silu_mul(self, gate: Tensor, up: Tensor, label: str) -> Tensor:
@@ -194,6 +210,10 @@ class PlanBuilder:
 
     def add(self, a: Tensor, b: Tensor, label: str) -> Tensor:
         return self._op("add", (a, b), self._like(a, label), label)
+
+    def add_bias(self, x: Tensor, bias: Tensor, label: str) -> Tensor:
+        _expect(bias.shape == (x.shape[1],), f"{label}: {bias.shape} on {x.shape}")
+        return self._op("add_bias", (x, bias), self._like(x, label), label)
 
     def scale(
         self, x: Tensor, label: str, *, factor: float = 1.0, weight: Tensor | None = None

@@ -46,11 +46,24 @@ _TABLE = (
         "x[T,K] = table[token], row 0 for tokens beyond it; the host reads the rows where they lie",
     ),
     OpSpec(
+        "position_rows",
+        ("table",),
+        ("x",),
+        "x[T,K] = table[position of the token], the last row for positions beyond it",
+    ),
+    OpSpec(
         "rms_norm",
         ("x", "weight?"),
         ("y",),
         "y = x / sqrt(mean(x^2) + eps) * weight[width], over each `width` values of a row",
         {"eps": "float32", "width": "int"},
+    ),
+    OpSpec(
+        "layer_norm",
+        ("x", "weight", "bias?"),
+        ("y",),
+        "y = (x - mean(x)) / sqrt(var(x) + eps) * weight[K] + bias[K], over each row",
+        {"eps": "float32"},
     ),
     OpSpec("quantize", ("x",), ("y",), "y = x in int8 blocks of 32 (dtype a8)"),
     OpSpec("matmul", ("x", "weight"), ("y",), "y[T,N] = x[T,K] . weight[N,K]^T, x f32 or a8"),
@@ -78,7 +91,8 @@ _TABLE = (
         ("q", "k_cache", "v_cache", "gains"),
         ("y",),
         "y[T,H*d] = gains[layer,h] * softmax(q.k * scale) . v, causal; the last `window` positions "
-        "only if > 0; C < context is a ring and holds window + T - 1 positions or more",
+        "only if > 0; C < context is a ring and holds window + T - 1 positions or more; scores "
+        "become softcap * tanh(score / softcap) if it is > 0",
         {
             "heads": "int",
             "kv_heads": "int",
@@ -86,12 +100,14 @@ _TABLE = (
             "scale": "float32",
             "window": "int",
             "layer": "int",
+            "softcap": "float32",
         },
     ),
     OpSpec("silu_mul", ("gate", "up"), ("y",), "y = gate * sigmoid(gate) * up", form="elementwise"),
     OpSpec("gelu_mul", ("gate", "up"), ("y",), "y = gelu(gate) * up, by tanh", form="elementwise"),
     OpSpec("gelu", ("x",), ("y",), "y = gelu(x), by tanh", form="elementwise"),
     OpSpec("add", ("a", "b"), ("y",), "y = a + b", form="elementwise"),
+    OpSpec("add_bias", ("x", "bias"), ("y",), "y[T,N] = x[T,N] + bias[N]"),
     OpSpec("scale", ("x", "weight?"), ("y",), "y = x * factor * weight[K]", {"factor": "float32"}),
     OpSpec(
         "softcap",

@@ -11,7 +11,7 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.formats import FORMATS
 
 _FROM_FILE = (Kind.WEIGHT, Kind.TABLE)
-_LOOKUPS = ("embed", "table_rows")  # ops that read a row a token of their weights
+_LOOKUPS = ("embed", "table_rows", "position_rows")  # ops that read a row a token of their weights
 
 
 def token_read_bytes(plan: Plan, cached_tokens: int) -> int:

@@ -42,6 +42,7 @@ class Kernels:
             "ROWS": rows,
             "KEYS": KEYS,
             "KEY_ROWS": layer.key_rows,
+            "SOFTCAP": float(layer.softcap),
         }
         return self._pipelines.get(f"attention_map.{layer.key_dtype}", constants)
 

@@ -1,4 +1,4 @@
-// e^x on vectors, to 1e-7 relative.
+// e^x on vectors, to 1e-7 relative, and what is made of it.
 #pragma once
 
 #include "base/simd.h"
@@ -22,6 +22,17 @@ inline F32 exp(F32 x) {
   p = p * r + 1.0f;
   p = p * r + 1.0f;
   return from_bits(bits_of(p) + ((U32)to_i32(n) << 23));  // times 2^n
+}
+
+// Within 0.625 by a polynomial (Moshier, Cephes), as 1 - 2 / (e^2x + 1) loses the digits of small
+// results. NaN stays NaN.
+inline F32 tanh(F32 x) {
+  const F32 s = x * x;
+  F32 p = s * -5.70498872745e-3f + 2.06390887954e-2f;
+  p = p * s - 5.37397155531e-2f;
+  p = p * s + 1.33314422036e-1f;
+  p = p * s - 3.33332819422e-1f;
+  return choose(abs(x) < 0.625f, x + x * s * p, 1.0f - 2.0f / (exp(x * 2.0f) + 1.0f));
 }
 
 inline F32 silu(F32 x) { return x / (exp(-x) + 1.0f); }

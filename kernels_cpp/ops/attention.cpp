@@ -1,5 +1,5 @@
 // y[T,H*d] = gain of the head * softmax(q.k * scale) . v, causal; with window > 0 only the last
-// `window` positions
+// `window` positions; with softcap > 0 of softcap * tanh(score / softcap)
 #include "ops/attention_block.h"
 #include "ops/attention_rows.h"
 
@@ -48,7 +48,8 @@ static Query start_query(const Op& op, const Step& step, int64_t token, int64_t 
   const float* q = row<const float>(*op.in[0], token) + head * d;
   float* out = row<float>(*op.out[0], token) + head * d;
   const float gain = row<const float>(*op.in[3], op.params.attention.layer)[head];
-  Query query = {memory, memory + padded(d), out, -__builtin_inff(), 0, gain, begin, end};
+  Query query = {memory, memory + padded(d), out, -__builtin_inff(), 0, gain, shape.softcap, begin,
+                 end};
   std::memset(memory, 0, 2 * padded(d) * sizeof(float));
   for (int64_t i = 0; i < d; ++i) query.q[i] = q[i] * shape.scale;
   return query;

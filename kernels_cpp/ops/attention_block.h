@@ -4,7 +4,6 @@
 // them and softmax needs no sums over lanes. Running maximum and sum as in attention_rows.h.
 #pragma once
 
-#include "base/exp.h"
 #include "ops/attention_cache.h"
 
 namespace llm {
@@ -27,6 +26,7 @@ struct Block {
   float* shrink;
   int32_t* begin;  // from the block's first position on
   int32_t* end;
+  float softcap;  // 0: none
 
   Block from(int64_t query) const {
     Block later = *this;
@@ -145,6 +145,11 @@ inline void attend_block(const Block& block, int64_t n, int64_t d, bool masked) 
     multiply<kVectors>(block.keys + i * d, d, 1, block.queries, d, nullptr,
                        block.weights + i * kMaxQueries);
   }
+  if (block.softcap > 0) {
+    for (int64_t i = 0; i < n; ++i) {
+      cap(block.weights + i * kMaxQueries, kVectors * kWidth, block.softcap);
+    }
+  }
   if (masked) mask(block, n, kVectors);
   weigh(block, n, kVectors);
   for (int64_t c = 0; c < d; c += kTileRows) {
@@ -222,7 +227,8 @@ inline void place(const Block& block, const Query* queries, int64_t n_queries, i
 template <typename K, typename V>
 inline void attend_blocks(Query* queries, int64_t n_queries, float* memory, const HeadRows<K>& keys,
                           const HeadRows<V>& values, int64_t ring, int64_t d) {
-  const Block block = block_in(memory, d);
+  Block block = block_in(memory, d);
+  block.softcap = queries[0].softcap;
   gather_queries(block, queries, n_queries, d);
   const Seen seen = seen_by(queries, n_queries);
   // a row's result is the same whichever rows stand beside it

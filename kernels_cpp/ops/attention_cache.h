@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "base/simd.h"
+#include "base/exp.h"
 #include "ops/kernels.h"
 
 namespace llm {
@@ -13,13 +13,14 @@ constexpr int64_t kMaxQueries = 48;  // query rows of a task: tokens x heads tha
 
 struct Shape {
   int64_t heads, kv_heads, head_dim, window;
-  float scale;
+  float scale, softcap;
   int64_t group() const { return heads / kv_heads; }
 };
 
 inline Shape shape_of(const Op& op) {
   const AttentionParams& params = op.params.attention;
-  return {params.heads, params.kv_heads, params.head_dim, params.window, params.scale};
+  return {params.heads,  params.kv_heads, params.head_dim,
+          params.window, params.scale,    params.softcap};
 }
 
 inline int64_t padded(int64_t n) { return (n + kWidth - 1) / kWidth * kWidth; }
@@ -29,9 +30,16 @@ struct Query {
   float* q;    // [padded d], scaled
   float* sum;  // [padded d], weighted values
   float* out;  // [d]
-  float most, weight, gain;
+  float most, weight, gain, softcap;
   int64_t begin, end;  // the positions it sees
 };
+
+// n scores, a multiple of kWidth
+inline void cap(float* scores, int64_t n, float softcap) {
+  for (int64_t i = 0; i < n; i += kWidth) {
+    store(scores + i, tanh(load(scores + i) / softcap) * softcap);
+  }
+}
 
 // A head's rows of one cache, as T; int8 has a scale a row.
 template <typename T>

@@ -5,7 +5,6 @@
 // (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
 #pragma once
 
-#include "base/exp.h"
 #include "ops/attention_cache.h"
 
 namespace llm {
@@ -157,6 +156,9 @@ inline void attend_run(Query* queries, float* scores, const HeadRows<K>& keys,
                        const HeadRows<V>& values, int64_t n, int64_t last, int64_t d) {
   score<kRows>(queries, keys, values, n, last, d, scores);
   scale_each(keys, n, kRows, scores);
+  if (queries[0].softcap > 0) {
+    for (int r = 0; r < kRows; ++r) cap(scores + r * kPositions, padded(n), queries[0].softcap);
+  }
   for (int r = 0; r < kRows; ++r) weigh(queries[r], n, d, scores + r * kPositions);
   scale_each(values, n, kRows, scores);
   gather<kRows>(scores, values, n, d, queries);

@@ -5,8 +5,6 @@
 namespace llm {
 namespace LLM_ISA {
 
-static F32 tanh(F32 x) { return 1.0f - 2.0f / (exp(x * 2.0f) + 1.0f); }
-
 static void softcap_row(const float* x, float scale, float cap, int64_t n, float* y) {
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) store(y + i, tanh(load(x + i) * scale) * cap);

@@ -1,28 +1,10 @@
 // y = relu(x - mean(x) - deviations * std(x)), mean and standard deviation of each row
-#include "base/simd.h"
 #include "ops/kernels.h"
 #include "ops/root.h"
+#include "ops/sums.h"
 
 namespace llm {
 namespace LLM_ISA {
-
-// Sums in vectors, as float32 over 16384 values one by one would lose digits.
-static float total(const float* x, int64_t n) {
-  F32 sums = {};
-  int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth) sums += load(x + i);
-  if (i < n) sums += load_part(x + i, n - i);
-  return sum(sums);
-}
-
-static float squared_distance(const float* x, float mean, int64_t n) {
-  F32 sums = {};
-  int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth) sums += (load(x + i) - mean) * (load(x + i) - mean);
-  float rest = 0;
-  for (; i < n; ++i) rest += (x[i] - mean) * (x[i] - mean);
-  return sum(sums) + rest;
-}
 
 static void sparsify_row(const float* x, float deviations, int64_t n, float* y) {
   const float mean = total(x, n) / static_cast<float>(n);

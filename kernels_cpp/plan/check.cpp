@@ -43,16 +43,24 @@ bool alike(const Op& op) {
   for (int i = 0; i < kInputs; ++i) fits = fits && same_size(op.in[i], op.out[0]);
   return fits;
 }
+// A vector as wide as the output's rows.
+bool spans(const Tensor* vector, const Op& op) {
+  return is_f32(vector) && vector->n_cols == op.out[0]->n_cols;
+}
 
 bool embed(const Op& op) {
   return is_weight(op.in[0]) && is_f32(op.out[0]) && op.in[0]->n_cols == op.out[0]->n_cols;
 }
 bool table_rows(const Op& op) { return embed(op); }
+bool position_rows(const Op& op) { return embed(op) && op.in[0]->n_rows > 0; }
 bool rms_norm(const Op& op) {
   const int64_t width = op.params.rms_norm.width;
   const Tensor* weight = op.in[1];
   const bool fits = weight == nullptr || (is_f32(weight) && weight->n_cols == width);
   return alike<1>(op) && width > 0 && op.in[0]->n_cols % width == 0 && fits;
+}
+bool layer_norm(const Op& op) {
+  return alike<1>(op) && spans(op.in[1], op) && (op.in[2] == nullptr || spans(op.in[2], op));
 }
 bool quantize(const Op& op) {
   return is_f32(op.in[0]) && is(op.out[0], DType::kA8) && same_size(op.in[0], op.out[0]);
@@ -89,11 +97,8 @@ bool attention(const Op& op) {
          heads % kv_heads == 0 && q->n_cols == heads * head_dim && same_size(keys, values) &&
          keys->n_cols == kv_heads * head_dim;
 }
-bool scale(const Op& op) {
-  const Tensor* weight = op.in[1];
-  return alike<1>(op) &&
-         (weight == nullptr || (is_f32(weight) && weight->n_cols == op.out[0]->n_cols));
-}
+bool add_bias(const Op& op) { return alike<1>(op) && spans(op.in[1], op); }
+bool scale(const Op& op) { return alike<1>(op) && (op.in[1] == nullptr || spans(op.in[1], op)); }
 bool columns(const Op& op) {
   const int64_t first = op.params.columns.first;
   return all_f32(op, 1) && first >= 0 && first + op.out[0]->n_cols <= op.in[0]->n_cols;

@@ -15,13 +15,13 @@ class FakeSource:
 
     def __init__(
         self, *, layers=2, heads=4, kv_heads=2, head_dim=16, context=128, ring=None, dtype="f32",
-        window=0, device=None, seed=0, sharpness=3.0,
+        window=0, device=None, seed=0, sharpness=3.0, softcap=0.0,
     ):  # fmt: skip
         self.random = np.random.default_rng(seed)
         self.dtype, self.ring_rows, self.note = dtype, ring or context, ""
         self.context, self.sharpness = context, sharpness
         layer = AttentionLayer("q", "k", heads, kv_heads, head_dim, head_dim**-0.5, window,
-                               dtype, context)  # fmt: skip
+                               dtype, context, softcap)  # fmt: skip
         self.layers = (layer,) * layers
         kind = {"f16": np.float16, "f32": np.float32}[dtype]
         self.query_rows = np.zeros((layers, self.ring_rows, heads * head_dim), kind)

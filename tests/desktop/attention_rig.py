@@ -47,7 +47,7 @@ def expected(source, layer, head, *, exclude=False):
     q, k = source.head(layer, head)
     one, n = source.layers[layer], source.length
     positions = np.arange(n)
-    p = probabilities(q, k, positions, scale=one.scale, window=one.window)
+    p = probabilities(q, k, positions, scale=one.scale, window=one.window, softcap=one.softcap)
     visible = positions[None] <= positions[:, None]
     if one.window:
         visible &= positions[None] > positions[:, None] - one.window

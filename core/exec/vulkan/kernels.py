@@ -66,12 +66,21 @@ def _call(
 
 
 def _embed(c: Call) -> list[Dispatch]:
+    return _lookup(c)
+
+
+def _position_rows(c: Call) -> list[Dispatch]:
+    return _lookup(c, LAST_ROW=c.inputs[0].shape[0] - 1)
+
+
+def _lookup(c: Call, **constants: int) -> list[Dispatch]:
+    """Rows of a table, of which each dispatch holds a part."""
     (table,), (y,) = c.inputs, c.outputs
     lanes, columns = c.binder.tuning.lanes, table.shape[1]
     groups = (-(-(-(-columns // 32) * 4) // lanes), c.rows)
     return [
         c.dispatch(
-            f"embed.{FORMATS[table.dtype].multiplied}",
+            f"{c.op.name}.{FORMATS[table.dtype].multiplied}",
             {"Weight": part.place, "Y": c.binder.tensor(y)},
             groups,
             c.rows * columns * ELEMENT_WORK,
@@ -79,6 +88,7 @@ def _embed(c: Call) -> list[Dispatch]:
             K=columns,
             FIRST_ROW=part.first,
             ROWS=part.rows,
+            **constants,
         )
         for part in c.binder.matrix(table.name)
     ]
@@ -103,6 +113,17 @@ def _rms_norm(c: Call) -> list[Dispatch]:
     work = c.rows * x.shape[1] * ELEMENT_WORK
     sizes = {"LANES": lanes, "K": width, "EPS": float(c.p["eps"]), "GROUPS": groups}
     return [c.dispatch(c.reducing(variant), buffers, (c.rows, groups), work, **sizes)]
+
+
+def _layer_norm(c: Call) -> list[Dispatch]:
+    x, *vectors = c.inputs
+    buffers = {"X": c.binder.tensor(x), "Y": c.binder.tensor(c.outputs[0])}
+    places = map(c.binder.vector, (vector.name for vector in vectors))
+    buffers |= dict(zip(("Weight", "Bias"), places, strict=False))
+    variant = c.reducing("layer_norm.bias" if "Bias" in buffers else "layer_norm")
+    work = c.rows * x.shape[1] * ELEMENT_WORK
+    sizes = {"LANES": c.binder.tuning.reduce_lanes, "K": x.shape[1], **c.constants()}
+    return [c.dispatch(variant, buffers, (c.rows, 1), work, **sizes)]
 
 
 def _quantize(c: Call) -> list[Dispatch]:
@@ -236,6 +257,7 @@ def _attention(c: Call) -> list[Dispatch]:
         HEAD_DIM=head_dim,
         SCALE=float(c.p["scale"]),
         WINDOW=int(c.p["window"]),
+        SOFTCAP=float(c.p["softcap"]),
         CACHE_ROWS=c.inputs[1].shape[0],
         **shape,
     )
@@ -274,6 +296,16 @@ def _attention_tile(c: Call) -> tuple[int, int]:
     return each, max(1, min(c.rows, 4, queries // each))
 
 
+def _add_bias(c: Call) -> list[Dispatch]:
+    columns = c.outputs[0].shape[1]
+    buffers = {
+        "X": c.binder.tensor(c.inputs[0]),
+        "Bias": c.binder.vector(c.inputs[1].name),
+        "Y": c.binder.tensor(c.outputs[0]),
+    }
+    return c.elementwise("add_bias", buffers, columns, COLUMNS=columns)
+
+
 def _scale(c: Call) -> list[Dispatch]:
     buffers = {"X": c.binder.tensor(c.inputs[0]), "Y": c.binder.tensor(c.outputs[0])}
     variant = "scale"
@@ -309,12 +341,15 @@ _BY_FORM: Mapping[str, Kernel] = {"elementwise": Call.columnwise, "rowwise": Cal
 _KERNELS: Mapping[str, Kernel] = {
     "embed": _embed,
     "table_rows": _table_rows,
+    "position_rows": _position_rows,
     "rms_norm": _rms_norm,
+    "layer_norm": _layer_norm,
     "quantize": _quantize,
     "matmul": _matmul,
     "rope": _rope,
     "store": _store,
     "attention": _attention,
+    "add_bias": _add_bias,
     "scale": _scale,
     "columns": _columns,
     "concat": _concat,

@@ -17,6 +17,17 @@ CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
     "gelu_mul": lambda b, x, y: b.gelu_mul(x, y, "out"),
     "gelu": lambda b, x, y: b.gelu(x, "out"),
     "add": lambda b, x, y: b.add(x, y, "out"),
+    "add_bias": lambda b, x, y: b.add_bias(x, b.weight("w"), "out"),
+    "add_bias of outputs": lambda b, x, y: b.add_bias(
+        b.output_rows(x, "rows"), b.weight("w"), "out"
+    ),
+    "layer_norm": lambda b, x, y: b.layer_norm(x, b.weight("w"), None, 1e-5, "out"),
+    "layer_norm with a bias": lambda b, x, y: b.layer_norm(
+        y, b.weight("w"), b.weight("w"), 1e-5, "out"
+    ),
+    "layer_norm of outputs": lambda b, x, y: b.layer_norm(
+        b.output_rows(x, "rows"), b.weight("w"), b.weight("w"), 0.5, "out"
+    ),
     "scale": lambda b, x, y: b.scale(x, "out", factor=0.3),
     "weighted scale": lambda b, x, y: b.scale(x, "out", factor=0.3, weight=b.weight("w")),
     "softcap": lambda b, x, y: b.softcap(x, "out", scale=0.1, cap=30.0),

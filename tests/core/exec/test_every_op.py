@@ -8,7 +8,8 @@ from tests.paths import ROOT
 
 TESTS = ROOT / "tests" / "core" / "exec"
 PLANS = {"cpu": "one_op.py", "vulkan": "vulkan/vulkan_program.py"}  # what its tests are made of
-ON_THE_HOST = {"table_rows"}  # its rows are copied by the shader of `columns`
+# The rows of one are copied by the shader of `columns`, those of the other read by that of `embed`.
+OTHER_SHADERS = {"table_rows", "position_rows"}
 
 
 def test_the_rows_of_vulkan_are_those_of_the_table():
@@ -18,7 +19,7 @@ def test_the_rows_of_vulkan_are_those_of_the_table():
 @pytest.mark.parametrize("op", OPS)
 def test_an_op_has_files_of_its_name(op):
     assert (ROOT / f"kernels_cpp/ops/{op}.cpp").is_file()
-    assert (ROOT / f"kernels_glsl/{op}.comp").is_file() or op in ON_THE_HOST
+    assert (ROOT / f"kernels_glsl/{op}.comp").is_file() or op in OTHER_SHADERS
 
 
 @pytest.mark.parametrize("op", sorted(set(OPS) - {"quantize"}))  # `matmul` makes it where it fits

@@ -24,6 +24,12 @@ def test_embed():
     assert np.array_equal(y, np.stack([table[6], table[0], table[6]]))
 
 
+def test_position_rows():
+    table = _random(7, 5)
+    y = reference.position_rows(table, np.array([4, 5, 6, 7, 900], np.int32))
+    assert np.array_equal(y, np.stack([table[i] for i in (4, 5, 6, 6, 6)]))
+
+
 @pytest.mark.parametrize("width", [1, 13, 127])
 @pytest.mark.parametrize("eps", [1e-6, 1.0])
 def test_rms_norm(width, eps):
@@ -39,6 +45,31 @@ def test_rms_norm(width, eps):
 
 def test_rms_norm_of_zeros_is_zero():
     assert not reference.rms_norm(np.zeros((1, 8), np.float32), _random(8), eps=1e-5).any()
+
+
+@pytest.mark.parametrize("width", [1, 13, 127])
+@pytest.mark.parametrize("eps", [1e-6, 1.0])
+@pytest.mark.parametrize("biased", [True, False])
+def test_layer_norm(width, eps, biased):
+    x = _random(3, width) + np.float32(5)
+    weight, bias = _random(width, seed=1), _random(width, seed=2)
+    y = reference.layer_norm(x, weight, bias if biased else None, eps=eps)
+    assert y.dtype == np.float32
+    for row in range(3):
+        values = [float(v) for v in x[row]]
+        deviation = math.sqrt(statistics.pvariance(values) + eps)
+        for i, value in enumerate(values):
+            expected = (value - statistics.fmean(values)) / deviation * float(weight[i])
+            expected += float(bias[i]) if biased else 0
+            assert y[row, i] == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+@pytest.mark.parametrize("large", [1e30, 3e38, np.inf, np.nan])
+def test_a_layer_norm_that_overflows_is_nan(large):
+    x = np.array([[large, large, -1, 2], [1, 2, 3, 5]], np.float32)
+    y = reference.layer_norm(x, np.ones(4, np.float32), eps=1e-5)
+    assert np.isnan(y[0]).all() and np.isfinite(y[1]).all()
 
 
 def test_quantize_is_within_half_a_step():
@@ -94,7 +125,9 @@ def test_rope_is_multiplication_by_a_complex_number(half_split, with_factors, he
     assert np.array_equal(y[0], x[0]), "position 0 is not turned"
 
 
-def _attention_by_loops(q, keys, values, start, *, heads, kv_heads, head_dim, scale, window):
+def _attention_by_loops(
+    q, keys, values, start, *, heads, kv_heads, head_dim, scale, window, softcap=0.0
+):
     y = np.zeros(q.shape)
     for t in range(len(q)):
         own = start + t
@@ -106,7 +139,8 @@ def _attention_by_loops(q, keys, values, start, *, heads, kv_heads, head_dim, sc
             for position in range(first, own + 1):
                 key = keys[position, group * head_dim : (group + 1) * head_dim]
                 dot = sum(float(a) * float(b) for a, b in zip(query, key, strict=True))
-                scores.append(dot * scale)
+                score = dot * scale
+                scores.append(softcap * math.tanh(score / softcap) if softcap else score)
             weights = [math.exp(s - max(scores)) for s in scores]
             for position, weight in zip(range(first, own + 1), weights, strict=True):
                 for i in range(head_dim):
@@ -119,14 +153,15 @@ def _attention_by_loops(q, keys, values, start, *, heads, kv_heads, head_dim, sc
 @pytest.mark.parametrize("window", [0, 1, 3])
 @pytest.mark.parametrize("start", [0, 5])
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2), (3, 1)])
-def test_attention(heads, kv_heads, start, window, dtype):
+@pytest.mark.parametrize("softcap", [0.0, 0.4, 50.0])
+def test_attention(heads, kv_heads, start, window, dtype, softcap):
     tokens, head_dim, capacity = 4, 5, 12
     q = _random(tokens, heads * head_dim)
     keys = _random(capacity, kv_heads * head_dim, seed=1).astype(dtype)
     values = _random(capacity, kv_heads * head_dim, seed=2).astype(dtype)
     keys[start + tokens :] = values[start + tokens :] = np.nan  # nobody may look there
     sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
-    options = {**sizes, "scale": 0.7, "window": window}
+    options = {**sizes, "scale": 0.7, "window": window, "softcap": softcap}
     gains = _random(3, heads, seed=3)
     y = reference.attention(q, keys, values, gains, start, layer=1, **options)
     assert y.dtype == np.float32
@@ -142,6 +177,24 @@ def test_attention_survives_large_scores():
     sizes = {"heads": 1, "kv_heads": 1, "head_dim": 2, "scale": 1.0, "window": 0, "layer": 0}
     y = reference.attention(q, keys, values, np.ones((1, 1), np.float32), 0, **sizes)
     assert y.tolist() == [[1, 2], [1, 2]]
+
+
+@np.errstate(over="ignore")
+def test_scores_of_any_size_are_capped_and_nan_stays():
+    q = np.array([[1e30], [1e30], [np.nan]], np.float32)
+    keys = np.array([[1e30], [-1e30], [0]], np.float32)  # scores of +-infinity and 0
+    values = np.eye(3, dtype=np.float32)
+    sizes = {"heads": 1, "kv_heads": 1, "head_dim": 1, "scale": 1.0, "window": 0, "layer": 0}
+    gains = np.ones((1, 1), np.float32)
+    weights = [
+        reference.attention(q, keys, values[:, i : i + 1], gains, 0, softcap=3.0, **sizes)[:, 0]
+        for i in range(3)
+    ]
+    found = np.stack(weights, axis=1)
+    total = math.exp(3) + math.exp(-3)
+    assert found[0].tolist() == [1, 0, 0]
+    np.testing.assert_allclose(found[1], [math.exp(3) / total, math.exp(-3) / total, 0], rtol=1e-5)
+    assert np.isnan(found[2]).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -204,6 +257,14 @@ def test_scale():
     x, weight = _random(2, 5), _random(5, seed=1)
     assert np.allclose(reference.scale(x, factor=0.5), x / 2)
     assert np.allclose(reference.scale(x, weight, factor=3.0), 3 * x * weight, rtol=1e-6)
+
+
+def test_add_bias():
+    x, bias = _random(3, 13), _random(13, seed=1)
+    y = reference.add_bias(x, bias)
+    assert y.dtype == np.float32
+    for t, n in np.ndindex(3, 13):
+        assert y[t, n] == pytest.approx(float(x[t, n]) + float(bias[n]), abs=1e-6)
 
 
 def test_sparsify():

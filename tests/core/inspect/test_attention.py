@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import CancelledError
+from llm_lite.core.exec import reference
 from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.generation.session import Session
-from llm_lite.core.inspect.attention import AttentionSource, probabilities
+from llm_lite.core.inspect.attention import AttentionSource, layer_probabilities, probabilities
 from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.builder import Bucket
 from tests.runners import BACKENDS, exact, running
 
@@ -20,15 +22,18 @@ CONTEXT, CHUNK, RING = 24, 4, 7
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("window", [0, 1, 3, 50])
-def test_probabilities(window, dtype):
+@pytest.mark.parametrize("softcap", [0.0, 0.4])
+def test_probabilities(window, dtype, softcap):
     rng = np.random.default_rng(0)
     q, k = rng.normal(0, 1, (3, 5)).astype(dtype), rng.normal(0, 1, (9, 5)).astype(dtype)
     positions = np.array([0, 7, 4])
-    found = probabilities(q, k, positions, scale=0.3, window=window)
+    found = probabilities(q, k, positions, scale=0.3, window=window, softcap=softcap)
     expected = np.zeros((3, 9))
     for row, position in enumerate(positions.tolist()):
         seen = [p for p in range(position + 1) if window == 0 or p > position - window]
         dots = [sum(map(lambda a, b: float(a) * float(b), q[row], k[p])) * 0.3 for p in seen]
+        if softcap:
+            dots = [softcap * math.tanh(dot / softcap) for dot in dots]
         total = sum(map(math.exp, dots))
         expected[row, seen] = [math.exp(dot) / total for dot in dots]
     assert found.dtype == np.float32
@@ -38,6 +43,19 @@ def test_probabilities(window, dtype):
 def test_probabilities_of_large_scores():
     q, k = np.full((1, 2), 1e4, np.float32), np.array([[1e4, 1e4], [0, 0]], np.float32)
     assert probabilities(q, k, np.array([1]), scale=1.0, window=0).tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize("softcap", [0.0, 0.4])
+def test_maps_are_the_weights_of_the_op(softcap):
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.normal(0, 1, (6, 5)).astype(np.float32) for _ in range(3))
+    sizes = {"scale": 0.7, "window": 4, "softcap": softcap}
+    y = reference.attention(
+        q, k, v, np.ones((1, 1), np.float32), 0, heads=1, kv_heads=1, head_dim=5, layer=0, **sizes
+    )
+    layer = AttentionLayer("q", "k", 1, 1, 5, **sizes)
+    maps = layer_probabilities(layer, q, k, np.arange(6))
+    np.testing.assert_allclose(maps @ v, y, atol=1e-6)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Maps as numbers: taken between two steps of an answer, written beside it."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +41,18 @@ def test_the_file_holds_the_maps(source, tmp_path):
             want = np.empty((1, 30, 30), np.float32)
             head_maps(source, layer, [head], want)
             np.testing.assert_array_equal(found["probs"][number], want[0])
+
+
+def test_the_file_holds_capped_maps(source, tmp_path):
+    plain = np.empty((1, 30, 30), np.float32)
+    head_maps(source, 0, [1], plain)
+    source.layers = tuple(replace(layer, softcap=0.02) for layer in source.layers)
+    want = np.empty_like(plain)
+    head_maps(source, 0, [1], want)
+    write(snapshot(source, HEADS), tmp_path / "maps.npz")
+    with np.load(tmp_path / "maps.npz") as found:
+        np.testing.assert_array_equal(found["probs"][0], want[0])
+    assert np.abs(want - plain).max() > 1e-3
 
 
 def test_what_was_taken_stays_as_it_was(tiny_llama, tmp_path):

@@ -1,6 +1,7 @@
 """Rows, columns and rollout against the maps' definition, as the text grows, changes and wraps."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +41,11 @@ def rollout_of(maps, without_first=False):
     return product
 
 
+def put_cap(source, softcap):
+    """Says of all layers that their scores are capped."""
+    source.layers = tuple(replace(layer, softcap=softcap) for layer in source.layers)
+
+
 def expected_map(maps, mode):
     if mode == "rollout":
         return rollout_of(maps)
@@ -73,6 +79,20 @@ def test_rows_and_columns_are_those_of_the_maps(tiny_llama, backend, kv, request
                 column, unsaid = ask(reader, mode, position, "to")
                 np.testing.assert_allclose(column, expected[:, position], atol=2e-6)
                 assert message == unsaid == ""
+
+
+def test_rows_of_capped_scores_are_those_of_the_maps(parts):  # noqa: F811
+    source = source_of(parts, 1)
+    session_of(source).prefill(list(range(5, 17)))
+    plain = whole_maps(source)
+    put_cap(source, 0.02)
+    reader, maps = AttentionRowsReader(source), whole_maps(source)
+    for mode in ("heads", "layer-mean", "rollout"):
+        expected = expected_map(maps, mode)
+        for direction, weights in (("from", expected[11]), ("to", expected[:, 3])):
+            found = ask(reader, mode, 11 if direction == "from" else 3, direction)[0]
+            np.testing.assert_allclose(found, weights, atol=2e-6)
+        assert np.abs(expected - expected_map(plain, mode)).max() > 1e-3, "no cap is seen"
 
 
 def test_rollout_follows_a_text_that_grows_and_changes(parts):  # noqa: F811

@@ -18,7 +18,7 @@ OPTIONS = BuildOptions(256, "f16", "i8", "f16", False, (Bucket(1, 1), Bucket(16,
 WINDOW = 20
 
 
-def plan_of(options=OPTIONS, *, window=0, shared=None):
+def plan_of(options=OPTIONS, *, window=0, shared=None, softcap=0.0):
     """Three layers, of which the last may read the cache of layer `shared`."""
     weights = {}
     put(weights, "embedding", (SHAPE.vocabulary, SHAPE.width))
@@ -33,7 +33,7 @@ def plan_of(options=OPTIONS, *, window=0, shared=None):
         )
         y = cached_attention(
             b, SHAPE, options, x, kv if owner == index else None, at,
-            layer=index, owner=owner, window=window if index else 0,
+            layer=index, owner=owner, window=window if index else 0, softcap=softcap,
         )  # fmt: skip
         return b.add(x, y, at + ".residual")
 
@@ -72,6 +72,13 @@ def test_a_layer_reads_the_cache_of_another_and_keeps_its_own_queries():
     plan = plan_of(shared=1)
     assert [(one.layer, one.shared_with) for one in cache_layers(plan)] == [(0, ()), (1, (2,))]
     assert attention_layers(plan)[2].queries == "q_ring.2"
+
+
+@pytest.mark.parametrize("softcap", [0.0, 50.0])
+def test_maps_know_the_cap_of_their_scores(softcap):
+    plan = plan_of(softcap=softcap)
+    capped = [op.params["softcap"] for op in plan.ops if op.name == "attention"]
+    assert capped == [layer.softcap for layer in attention_layers(plan)] == [softcap] * 3
 
 
 def test_no_definition_wires_this_itself():

@@ -61,9 +61,10 @@ def _rope(b, x, **changes):
     return b.rope(x, "y", **{"head_dim": 16, "rotary_dim": 16, "theta": 1e4} | changes)
 
 
-def _attention(b, x, heads=4, kv_heads=2, head_dim=16, k=32, v=32, rows=8):
+def _attention(b, x, heads=4, kv_heads=2, head_dim=16, k=32, v=32, rows=8, softcap=0.0):
     caches = b.state("k_cache", "f16", (8, k)), b.state("v_cache", "f16", (rows, v))
-    sizes = {"layer": 0, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+    sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+    sizes |= {"layer": 0, "softcap": softcap}
     return b.attention(x, *caches, b.state("gains", "f32", (1, heads), fill=1), "y", **sizes)
 
 
@@ -74,6 +75,10 @@ def _store(b, x, k=64, v=64, rows=4):
 
 BAD = {
     "norm of another width": _norm,
+    "layer norm: weight": lambda b, x: b.layer_norm(x, b.weight("short norm"), None, 1e-5, "y"),
+    "layer norm: bias": lambda b, x: b.layer_norm(
+        x, b.weight("norm"), b.weight("short norm"), 1e-5, "y"
+    ),
     "matmul of another width": lambda b, x: b.matmul(x, b.weight("narrow"), "y"),
     "rope: heads do not fill the row": lambda b, x: _rope(b, x, head_dim=24, rotary_dim=24),
     "rope: more rotary values than a head": lambda b, x: _rope(b, x, rotary_dim=18),
@@ -88,7 +93,10 @@ BAD = {
     "attention: k": lambda b, x: _attention(b, x, k=64),
     "attention: v": lambda b, x: _attention(b, x, v=64),
     "attention: fewer values than keys": lambda b, x: _attention(b, x, rows=7),
+    "attention: a negative cap": lambda b, x: _attention(b, x, softcap=-1.0),
     "silu_mul": lambda b, x: b.silu_mul(x, b.matmul(x, b.weight("k"), "k"), "y"),
+    "add_bias: shorter": lambda b, x: b.add_bias(x, b.weight("short norm"), "y"),
+    "add_bias: a matrix": lambda b, x: b.add_bias(x, b.weight("q"), "y"),
     "add": lambda b, x: b.add(x, b.matmul(x, b.weight("k"), "k"), "y"),
     "a name twice": lambda b, x: b.output_rows(x, "x"),
 }

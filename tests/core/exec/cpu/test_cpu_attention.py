@@ -42,15 +42,20 @@ def test_rope(isa: str, widths: tuple[int, int], half_split: bool) -> None:
 
 HEADS = [(1, 1, 1), (4, 2, 13), (9, 3, 64), (2, 1, 127), (8, 8, 64), (32, 4, 8), (36, 4, 6)]
 CACHES = [("f16", "f16"), ("f32", "f32"), ("i8", "i8"), ("f16", "i8"), ("i8", "f32")]
+CAPS = [(0.0, None), (0.7, None), (50.0, 1.0), (5.0, 1e30)]  # cap and scale of scores
 RINGS = [(0, CONTEXT), (7, CONTEXT), (70, CONTEXT), (70, 89)]  # window, rows of the ring
 
 
-@each_pair("isa, shape, rings, cache", ISAS, HEADS, RINGS, CACHES)
+@each_pair("isa, shape, rings, cache, caps", ISAS, HEADS, RINGS, CACHES, CAPS)
 def test_attention(
-    isa: str, shape: tuple[int, int, int], rings: tuple[int, int], cache: tuple[str, str]
+    isa: str,
+    shape: tuple[int, int, int],
+    rings: tuple[int, int],
+    cache: tuple[str, str],
+    caps: tuple[float, float | None],
 ) -> None:
     """With store: steps at 0.. fill the cache, those at 41.. and 150.. look far back."""
-    (heads, kv_heads, head_dim), (window, ring) = shape, rings
+    (heads, kv_heads, head_dim), (window, ring), (softcap, scale) = shape, rings, caps
     case = OneOp()
     case.inputs(heads * head_dim, "q", scale=2)
     case.inputs(kv_heads * head_dim, "k", "v")
@@ -65,7 +70,8 @@ def test_attention(
         b.store([(k, caches[0]), (v, caches[1]), (q, queries)], "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
-        return b.attention(q, *caches, gains, "y", layer=1, window=window, **sizes)
+        scores = {"window": window, "scale": scale, "softcap": softcap}
+        return b.attention(q, *caches, gains, "y", layer=1, **scores, **sizes)
 
     case.build = build
     if "i8" in cache and head_dim % 4:
@@ -84,6 +90,30 @@ def test_attention(
                 executor.write(program.plans[0], tensor, Step(np.zeros(1, np.int32), 0), past)
     for step in steps(case.rng, (0, 41, 150)):
         assert max_error(program, case.weights, step, cpu, reference) <= 5e-6
+
+
+@EVERY_ISA
+@pytest.mark.parametrize("tokens", [(3,), (1, 3, 2, 5, 6)], ids=["rows", "blocks"])
+def test_a_cap_hides_no_query_that_is_no_number(isa: str, tokens: tuple[int, ...]) -> None:
+    case = OneOp()
+    case.inputs(2 * 13, "q", "k")
+    case.weights["q"].data.view(np.float32).reshape(VOCABULARY, -1)[3, 5] = np.nan
+
+    def build(b: PlanBuilder) -> Tensor:
+        q, k = case.input(b, "q"), case.input(b, "k")
+        cache = b.state("cache", "f32", (CONTEXT, 2 * 13))
+        b.store([(k, cache)], "store")
+        gains = b.state("gains", "f32", (1, 2), fill=1.0)
+        sizes = {"layer": 0, "heads": 2, "kv_heads": 2, "head_dim": 13}
+        y = b.attention(q, cache, cache, gains, "heads", softcap=2.0, **sizes)
+        return b.output_rows(y, "rows")
+
+    case.build = build
+    cpu = CpuExecutor(case.program(outputs=5), case.weights, isa=isa)
+    found = cpu.run(Step(np.array(tokens, np.int32), 0, len(tokens))).reshape(-1, 2, 13)
+    of_nan = np.array(tokens) == 3
+    assert np.isnan(found[of_nan, 0]).all() and np.isfinite(found[of_nan, 1]).all()
+    assert np.isfinite(found[~of_nan]).all()
 
 
 @EVERY_ISA

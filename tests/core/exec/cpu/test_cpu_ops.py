@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -141,6 +142,22 @@ def test_rms_norm_of_groups(isa: str, shape: tuple[int, int], weighted: bool) ->
 
 
 @EVERY_ISA
+@pytest.mark.parametrize("large", [1e30, np.inf, np.nan])
+def test_a_layer_norm_that_overflows_is_nan(isa: str, large: float) -> None:
+    case = OneOp()
+    case.inputs(127, "x")
+    case.weights["x"].data.view(np.float32).reshape(VOCABULARY, 127)[3, 5] = large
+    case.random("w", 127)
+    case.build = lambda b: b.layer_norm(case.input(b, "x"), b.weight("w"), b.weight("w"), 1e-5, "y")
+    program = case.program(outputs=5)
+    cpu = CpuExecutor(program, case.weights, isa=isa)
+    plan, step = program.plans[-1], Step(np.arange(5, dtype=np.int32), 0)
+    cpu.run_ops(plan, step, 0, len(plan.ops))
+    found = cpu.read(plan, plan.tensors[plan.logits], step)
+    assert np.isnan(found[3]).all() and np.isfinite(np.delete(found, 3, axis=0)).all()
+
+
+@EVERY_ISA
 @pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
 def test_table_rows(isa: str, dtype: str) -> None:
     """The table has fewer rows than there are tokens: those beyond it read row 0."""
@@ -154,3 +171,21 @@ def test_table_rows(isa: str, dtype: str) -> None:
 
     case.build = build
     check(case, isa, 1e-6)
+
+
+@EVERY_ISA
+@pytest.mark.parametrize("dtype", FLOATS + BLOCKS + TILES)
+def test_position_rows(isa: str, dtype: str) -> None:
+    """Steps begin at 0 and at 41: of 50 rows, the last is read again by positions beyond it."""
+    blocks = (1, 3)
+    for columns in (1, 13, 127) if dtype in FLOATS else (width(dtype, n) for n in blocks):
+        case = OneOp()
+        case.inputs(3, "x")
+        case.random("positions", 50, columns, dtype=dtype)
+        case.build = partial(_beside_positions, case)
+        check(case, isa, 1e-6)
+
+
+def _beside_positions(case: OneOp, b: PlanBuilder) -> Tensor:
+    rows = b.position_rows(b.weight("positions"), "rows")
+    return b.concat(case.input(b, "x"), rows, "y")

@@ -49,9 +49,12 @@ SHAPES = (  # heads, heads of keys, columns of a head, window, rows of the ring
 )
 
 
-@each_pair("way, types, shape", tuple(ATTENTIONS), CACHES, SHAPES)
-def test_attention(make_vulkan, way, types, shape):
-    heads, kv_heads, head_dim, window, rows = shape
+CAPS = ((0.0, None), (0.7, None), (50.0, 1.0), (5.0, 1e30))  # cap and scale of scores
+
+
+@each_pair("way, types, shape, caps", tuple(ATTENTIONS), CACHES, SHAPES, CAPS)
+def test_attention(make_vulkan, way, types, shape, caps):
+    (heads, kv_heads, head_dim, window, rows), (softcap, scale) = shape, caps
     if "i8" in types and head_dim % 4:
         pytest.skip("int8 comes in words")
     columns = heads * head_dim
@@ -71,7 +74,8 @@ def test_attention(make_vulkan, way, types, shape):
         b.store([(k, caches[0]), (v, caches[1]), (x, queries)], "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
-        return b.attention(x, *caches, gains, "attention", layer=2, **sizes)
+        scores = {"scale": scale, "softcap": softcap}
+        return b.attention(x, *caches, gains, "attention", layer=2, **scores, **sizes)
 
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
     # A value on the edge between two numbers of the cache may fall to either side.
@@ -81,8 +85,11 @@ def test_attention(make_vulkan, way, types, shape):
     check(make_vulkan, built, *chunks, tuning=ATTENTIONS[way], tolerance=tolerance)
 
 
-@each_pair("types, shape, shared", CACHES, ((9, 3, 0, 96), (4, 2, 70, 80)), (False, True))
-def test_workgroups_share_the_positions_of_a_token(make_vulkan, types, shape, shared):
+@each_pair(
+    "types, shape, shared, softcap",
+    *(CACHES, ((9, 3, 0, 96), (4, 2, 70, 80)), (False, True), (0.0, 0.7)),
+)
+def test_workgroups_share_the_positions_of_a_token(make_vulkan, types, shape, shared, softcap):
     """From one position to more than fill a share of each; over rings too, and again and again."""
     (heads, kv_heads, window, rows), head_dim = shape, 64
     columns = heads * head_dim
@@ -101,8 +108,8 @@ def test_workgroups_share_the_positions_of_a_token(make_vulkan, types, shape, sh
         b.store([(k, cache) for cache in caches], "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
         gains = b.state("gains", "f32", (2, heads), fill=0.5)
-        first = b.attention(x, *caches, gains, "first", layer=0, **sizes)
-        return b.attention(first, *caches, gains, "second", layer=1, **sizes)
+        first = b.attention(x, *caches, gains, "first", layer=0, softcap=softcap, **sizes)
+        return b.attention(first, *caches, gains, "second", layer=1, softcap=softcap, **sizes)
 
     model, weights = program(tensors, ops, tokens=1, context=96)
     how = Tuning(
@@ -119,6 +126,29 @@ def test_workgroups_share_the_positions_of_a_token(make_vulkan, types, shape, sh
         step = steps(1, 1, position)
         error = np.abs(executor.run(step) - reference.run(step)).max()
         assert error <= tolerance, position
+
+
+@pytest.mark.parametrize("way", ATTENTIONS)
+def test_a_cap_hides_no_query_that_is_no_number(make_vulkan, way):
+    table = weight("table", (VOCABULARY, 32))
+    values = table.dequantize()
+    values[3, 5] = np.nan
+    table = TensorData("table", "f32", values.shape, values.reshape(-1).view(np.uint8))
+    tensors = [table, weight("keys", (VOCABULARY, 32), seed=1)]
+
+    def ops(b, x):
+        cache = b.state("cache", "f32", (64, 32))
+        b.store([(b.embed(b.weight("keys"), "k"), cache)], "store")
+        gains = b.state("gains", "f32", (1, 2), fill=1.0)
+        sizes = {"layer": 0, "heads": 2, "kv_heads": 2, "head_dim": 16}
+        y = b.attention(x, cache, cache, gains, "heads", softcap=2.0, **sizes)
+        return b.output_rows(y, "rows")
+
+    model, weights = program(tensors, ops, tokens=5, outputs=5)
+    executor = make_vulkan(model, weights, tuning=ATTENTIONS[way])
+    found = executor.run(Step(np.array([1, 3, 2, 5, 6], np.int32), 0, 5)).reshape(5, 2, 16)
+    assert np.isnan(found[1, 0]).all() and np.isfinite(found[1, 1]).all()
+    assert np.isfinite(found[[0, 2, 3, 4]]).all()
 
 
 def test_workgroups_that_count_each_other_are_of_one_submit():

@@ -32,6 +32,7 @@ def layer(
     half_split=False,
     norm_twice=False,
     gate="silu_mul",
+    biased=False,
 ):
     """Weights and ops of a decoder layer; `dtypes` of q, k, v, output, gate, up, down."""
     q, kv_columns = HEADS * head_dim, KV_HEADS * head_dim
@@ -42,6 +43,9 @@ def layer(
     for seed, (name, n, k, dtype) in enumerate(zip(names, rows, columns, dtypes, strict=True)):
         tensors.append(weight(name, (n, k), dtype, seed, k**-0.5))
 
+    for name, n in zip("qkv", rows, strict=False):
+        tensors.append(weight(f"{name} bias", (n,), seed=n))
+
     def ops(b, x):
         norm = b.weight("norm")
 
@@ -50,6 +54,11 @@ def layer(
 
         h = b.rms_norm(x, norm, 1e-5, "attention norm")
         q, k, v = (product(h, name) for name in "qkv")
+        if biased:
+            q, k, v = (
+                b.add_bias(y, b.weight(f"{name} bias"), f"{name} biased")
+                for name, y in zip("qkv", (q, k, v), strict=True)
+            )
         turn = {"head_dim": head_dim, "rotary_dim": head_dim, "theta": 1e4}
         q = b.rope(q, "q_rope", half_split=half_split, **turn)
         k = b.rope(k, "k_rope", half_split=half_split, **turn)
@@ -102,6 +111,11 @@ APART = [  # formats, options of `layer`, the groups that are found
     (["q4_0", "q4_0", "f32", *["q4_0"] * 4], {"width": 32}, ["rms_norm matmul matmul"]),
     (["f32"] * 7, {"kv": "i8"}, ["rope", "rope", "store"]),
     (["f32"] * 7, {"norm_twice": True}, ["rms_norm", "matmul matmul silu_mul", "matmul add"]),
+    (
+        ["f32"] * 7,
+        {"biased": True},
+        ["rms_norm matmul matmul matmul", *["add_bias"] * 3, "rope rope store"],
+    ),
     (["f32"] * 7, {"hidden": 37}, ["rms_norm matmul", "matmul", "silu_mul", "matmul add"]),
 ]
 

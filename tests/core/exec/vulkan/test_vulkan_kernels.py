@@ -200,6 +200,26 @@ def test_rms_norm_of_groups(make_vulkan, width, groups, weighted):
     check(make_vulkan, program(tensors, ops, tokens=13), steps(13), steps(5))
 
 
+@pytest.mark.parametrize("large", [1e30, np.inf, np.nan])
+@pytest.mark.parametrize("subgroups", [True, False])
+def test_a_layer_norm_that_overflows_is_nan(make_vulkan, large, subgroups):
+    table = weight("table", (VOCABULARY, 127))
+    step = steps(5, 5)
+    values = table.dequantize()
+    values[step.tokens[3], 5] = large
+    table = TensorData("table", "f32", table.shape, values.reshape(-1).view(np.uint8))
+    w = weight("w", (127,), seed=1)
+
+    def ops(b, x):
+        y = b.layer_norm(x, b.weight("w"), b.weight("w"), 1e-5, "normed")
+        return b.output_rows(y, "rows")
+
+    model, weights = program([table, w], ops, tokens=5, outputs=5)
+    found = make_vulkan(model, weights, tuning=Tuning(subgroups=subgroups)).run(step)
+    wrong = step.tokens == step.tokens[3]
+    assert np.isnan(found[wrong]).all() and np.isfinite(found[~wrong]).all() and not wrong.all()
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", *BLOCKS])
 def test_table_rows(make_vulkan, dtype):
     """Only the rows of the step's tokens reach the device; tokens beyond the table read row 0."""
@@ -213,3 +233,29 @@ def test_table_rows(make_vulkan, dtype):
     built = program(tensors, ops, tokens=13)
     check(make_vulkan, built, steps(13), steps(5), steps(1))
     assert make_vulkan(*built).weight_bytes < 4 * 32 * VOCABULARY + 1
+
+
+@each_pair("dtype, blocks, tokens", ("f32", "f16", "bf16", *BLOCKS), (1, 3), (1, 13))
+def test_position_rows(make_vulkan, dtype, blocks, tokens):
+    """Positions within the table's 20 rows, across its end and beyond."""
+    columns = width(dtype, blocks) if dtype in BLOCKS else {1: 13, 3: 127}[blocks]
+    tensors = [weight("table", (VOCABULARY, columns)), weight("rows", (20, columns), dtype, 2)]
+
+    def ops(b, x):
+        return b.output_rows(b.add(x, b.position_rows(b.weight("rows"), "at"), "sum"), "last")
+
+    built = program(tensors, ops, tokens=tokens, outputs=tokens)
+    check(make_vulkan, built, *(steps(tokens, tokens, start) for start in (0, 15, 40)))
+
+
+def test_position_rows_of_a_table_in_parts(device, make_vulkan, monkeypatch):
+    info = type(device.info)(**{**vars(device.info), "max_storage_buffer_range": 2048})
+    monkeypatch.setattr(device, "info", info)
+    tensors = [weight("table", (VOCABULARY, 32)), weight("rows", (50, 32), "q8_0", 1)]
+
+    def ops(b, x):
+        return b.output_rows(b.add(x, b.position_rows(b.weight("rows"), "at"), "sum"), "last")
+
+    built = program(tensors, ops, tokens=13, outputs=13)
+    assert len(make_vulkan(*built).matrix("rows")) > 1
+    check(make_vulkan, built, *(steps(13, 13, start) for start in (0, 10, 28, 40)))
