@@ -29,7 +29,9 @@ class Family:
 
     permuted: GGUF files have rows of Q and K so that rotary pairs are neighbours. centred: norms
     of checkpoints say how much more than 1. fields: writes what this family alone has in GGUF.
-    context: positions to open a case with, where not all. scale: of random matrices.
+    context: positions to open a case with, where not all. scale: of random matrices. keys: what
+    its config calls the fields of others. transposed: ends of names of matrices that checkpoints
+    store as [inputs, outputs].
     """
 
     name: str
@@ -41,10 +43,17 @@ class Family:
     fields: Writer = lambda writer, config: None
     context: Mapping[str, int] = field(default_factory=dict)
     scale: float = 1.5
+    keys: Mapping[str, str] = field(default_factory=dict)
+    transposed: tuple[str, ...] = ()
 
     def raw(self, case: str) -> dict[str, Any]:
         base = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
         return {**base, **self.config, **self.cases[case]}
+
+    def common(self, case: str) -> dict[str, Any]:
+        """`raw` under the names that most families give to their fields."""
+        config = self.raw(case)
+        return {**config, **{name: config[own] for name, own in self.keys.items()}}
 
     def values(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         if len(shape) == 1:

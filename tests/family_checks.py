@@ -115,7 +115,7 @@ def check_hub_config(family: Family, case: str, folder: Path) -> None:
 
 
 def write_gguf(family: Family, case: str, path: Path) -> None:
-    known, config = reference(family, case), family.raw(case)
+    known, config = reference(family, case), family.common(case)
     writer = GGUFWriter(path, MODEL_ARCH_NAMES[family.arch])
     write_common(writer, config)
     family.fields(writer, config)
@@ -130,6 +130,8 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
             values = values + np.float32(1)
         if (family.permuted and ".q_proj" in name) or (family.permuted and ".k_proj" in name):
             values = permuted(values, head_dim(config))
+        if name.endswith(family.transposed or ("\0",)):
+            values = np.ascontiguousarray(values.T)
         writer.add_tensor(found, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -152,7 +154,7 @@ def write_common(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_feed_forward_length(config["intermediate_size"] or 4 * config["hidden_size"])
     writer.add_head_count(heads)
     writer.add_head_count_kv(config.get("num_key_value_heads") or heads)
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, DecoderConfig
+from llm_lite.core.models.description.decoder import EMBEDDING, HEAD, POSITIONS, DecoderConfig
 from llm_lite.core.models.description.rope import FACTORS, LONG, MAGNITUDE, SHORT
 from llm_lite.core.models.model import BuildOptions, ModelShape
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
@@ -39,10 +39,18 @@ class Decoder(Generic[_C]):
     options: BuildOptions
 
     def norm(self, x: Tensor, weight: str, label: str) -> Tensor:
-        return self.b.rms_norm(x, self.b.weight(f"{weight}.weight"), self.config.eps, label)
+        """RMSNorm, or LayerNorm where there is a bias."""
+        by, eps = self.b.weight(f"{weight}.weight"), self.config.eps
+        if not self.b.has(f"{weight}.bias"):
+            return self.b.rms_norm(x, by, eps, label)
+        return self.b.layer_norm(x, by, self.b.weight(f"{weight}.bias"), eps, label)
 
     def linear(self, x: Tensor, weight: str, label: str) -> Tensor:
-        return self.b.matmul(x, self.b.weight(f"{weight}.weight"), label)
+        """x . weight^T, and the bias where there is one."""
+        y = self.b.matmul(x, self.b.weight(f"{weight}.weight"), label)
+        if not self.b.has(f"{weight}.bias"):
+            return y
+        return self.b.add_bias(y, self.b.weight(f"{weight}.bias"), label + ".biased")
 
     def residual(self, x: Tensor, y: Tensor, at: str, factor: float) -> Tensor:
         """x + factor * y"""
@@ -69,6 +77,8 @@ def decoder_plan(
     x = b.embed(b.weight(EMBEDDING), "embedding")
     if embedding_scale != 1.0:
         x = b.scale(x, "embedding.scaled", factor=embedding_scale)
+    if b.has(POSITIONS):
+        x = b.add(x, b.position_rows(b.weight(POSITIONS), "positions"), "embedding.placed")
     x = residual_stream(b, config.shape, x, partial(layer, d))
     x = d.norm(b.output_rows(x, "output.rows"), "output_norm", "output.norm")
     head = HEAD if b.has(HEAD) else EMBEDDING
@@ -92,6 +102,7 @@ def attention_block(
     theta: float | None = None,
     scale: float | None = None,
     factor: float = 1.0,
+    softcap: float = 0.0,
 ) -> Tensor:
     """[T, width] -> [T, width]: x + factor * attention. Norms by the stems of their weights, ""
     where there is none. `qk_norm`: queries and keys are normed, a head or all heads at once, as
@@ -112,7 +123,16 @@ def attention_block(
             scale = (scale or config.head_dim**-0.5) * config.rotary_magnitude**2
     window = config.window if config.sliding[layer] else 0
     y = cached_attention(
-        d.b, config.shape, d.options, q, (k, v), at, layer=layer, window=window, scale=scale
+        d.b,
+        config.shape,
+        d.options,
+        q,
+        (k, v),
+        at,
+        layer=layer,
+        window=window,
+        scale=scale,
+        softcap=softcap,
     )
     y = d.linear(y, w + "attn_output", at + ".output")
     if post_norm:
@@ -143,6 +163,14 @@ def _rotary_factors(d: Decoder[Any]) -> str | None:
         return FACTORS
     name = LONG if d.options.context > d.config.original_context else SHORT
     return name if d.b.has(name) else None
+
+
+def plain_block(d: Decoder[Any], x: Tensor, layer: int, *, pre_norm: str = "ffn_norm") -> Tensor:
+    """[T, width] -> [T, width]: x + down(gelu(up(norm(x))))."""
+    at, w = f"layers.{layer}.feed_forward", f"blk.{layer}."
+    h = d.norm(x, w + pre_norm, at + ".norm")
+    h = d.b.gelu(d.linear(h, w + "ffn_up", at + ".up"), at + ".gelu")
+    return d.residual(x, d.linear(h, w + "ffn_down", at + ".down"), at, 1.0)
 
 
 def gated_block(

@@ -123,17 +123,17 @@ def _graph(
     )
 
 
-def _centred(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
+def centred(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
     """Norms of checkpoints say how much more than 1 they multiply by."""
     return tuple(replace(row, add=1.0) if len(row.shape) == 1 else row for row in rows)
 
 
-_TENSORS = (
-    *_centred(shared.MODEL_TENSORS),
+TENSORS = (
+    *centred(shared.MODEL_TENSORS),
     *shared.ROPE_TENSORS,
     *shared.ATTENTION,
     *shared.GATED,
-    *_centred(
+    *centred(
         (
             shared.ATTENTION_NORM,
             shared.QUERY_NORM,
@@ -150,7 +150,7 @@ GEMMA_3 = Architecture(
     gguf="gemma3",
     model_types=("gemma3_text", "gemma3"),
     config=Gemma3Config,
-    tensors=_TENSORS,
+    tensors=TENSORS,
     graph=_graph,
     must_be=(
         ("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is"),

@@ -15,22 +15,39 @@ from llm_lite.core.models.description.architecture import (
     Translated,
 )
 from llm_lite.core.models.description.slices import Cutter, Slice
+from llm_lite.core.models.gemma2 import GEMMA_2
 from llm_lite.core.models.gemma3 import GEMMA_3
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.cut import Gemma3nCutter
 from llm_lite.core.models.gemma4.architecture import GEMMA_4
+from llm_lite.core.models.gpt2 import GPT_2
 from llm_lite.core.models.granite import GRANITE
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.models.ministral3 import MINISTRAL_3
 from llm_lite.core.models.model import Model
 from llm_lite.core.models.olmo2 import OLMO_2
 from llm_lite.core.models.phi3 import PHI_3
+from llm_lite.core.models.qwen2 import QWEN2
 from llm_lite.core.models.qwen3 import QWEN3
 from llm_lite.core.models.smollm3 import SMOLLM3
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 
-_ALL = (LLAMA, GEMMA_3N, QWEN3, MINISTRAL_3, SMOLLM3, OLMO_2, GRANITE, GEMMA_3, PHI_3, GEMMA_4)
+_ALL = (
+    LLAMA,
+    GEMMA_3N,
+    QWEN3,
+    MINISTRAL_3,
+    SMOLLM3,
+    OLMO_2,
+    GRANITE,
+    GEMMA_3,
+    PHI_3,
+    GEMMA_4,
+    QWEN2,
+    GEMMA_2,
+    GPT_2,
+)
 ARCHITECTURES: Mapping[str, Architecture] = {one.gguf: one for one in _ALL}
 MODEL_TYPES: Mapping[str, Architecture] = {kind: one for one in _ALL for kind in one.model_types}
 

@@ -33,6 +33,7 @@ from llm_lite.core.models.description.tensors import (
     shapes_of,
     split_rows,
     spread,
+    transposed,
 )
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.plain_text import quote
@@ -46,13 +47,16 @@ Tensors = Mapping[str, TensorData]
 Graph = Callable[[Any, Weights, BuildOptions, Bucket], Plan]
 
 # Where the text model lies in a checkpoint that holds more, and what else lies there.
-_PREFIXES = ("model.language_model.", "language_model.model.", "model.")
+_PREFIXES = ("model.language_model.", "language_model.model.", "model.", "transformer.")
 _TOWERS = {
     "vision": ("vision_tower", "embed_vision", "vision_model", "visual", "multi_modal_projector"),
     "audio": ("audio_tower", "embed_audio"),
 }
 HEAD_NAME = "lm_head.weight"
-_MADE = ("rotary_emb.inv_freq",)  # buffers that old checkpoints keep
+_MADE = (
+    ".attn.masked_bias",
+    "rotary_emb.inv_freq",
+)  # buffers that old checkpoints keep
 
 
 @dataclass
@@ -189,6 +193,8 @@ class Architecture:
             )
         renamed = replace(tensor, name=row.gguf.replace("{i}", number))
         more = row.add if isinstance(row, NameRow) else 0.0
+        if row.transposed and len(tensor.shape) == 2:
+            renamed = transposed(renamed)
         result.tensors[renamed.name] = added(renamed, more) if more else renamed
         result.originals[f"model.{own}"] = tensor
 

@@ -38,6 +38,7 @@ from llm_lite.core.plan.builder import WeightSpec
 
 EMBEDDING = "token_embd.weight"
 HEAD = "output.weight"
+POSITIONS = "position_embd.weight"
 
 
 def _groups(value: Any, known: Known) -> int:

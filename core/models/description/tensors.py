@@ -47,6 +47,7 @@ class NameRow:
     optional: bool | Callable[[Any, int], bool] = False
     add: float = 0.0
     spread: bool = False
+    transposed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class FusedRow:
     gguf: str
     checkpoint: str
     parts: tuple[NameRow, ...]
+    transposed: bool = False
 
 
 def of_model(
@@ -136,6 +138,15 @@ def added(tensor: TensorData, amount: float) -> TensorData:
     data = (tensor.dequantize() + np.float32(amount)).astype("<f4").reshape(-1).view(np.uint8)
     data.flags.writeable = False
     return TensorData(tensor.name, "f32", tensor.shape, data)
+
+
+def transposed(tensor: TensorData) -> TensorData:
+    """A matrix that a checkpoint stores as [inputs, outputs]; a copy, in the same type."""
+    size = tensor.nbytes // (tensor.shape[0] * tensor.shape[1])
+    values = tensor.data.reshape(*tensor.shape, size).swapaxes(0, 1)
+    data = np.ascontiguousarray(values).reshape(-1)
+    data.flags.writeable = False
+    return TensorData(tensor.name, tensor.dtype, tensor.shape[::-1], data)
 
 
 def spread(tensor: TensorData, width: int) -> TensorData:

@@ -76,9 +76,9 @@ def test_a_tensor_that_is_missing_wrong_or_too_many_is_named(opened):
             wrong = known | {name: KnownShape(name, "f32", shape)}
             text = refused(source.metadata, wrong, source)
             assert f"tensor {name}: expected shape {weight.shape}, found {shape}" in text
-    more = known | {"blk.0.attn_q.bias": KnownShape("blk.0.attn_q.bias", "f32", (4,))}
+    more = known | {"blk.0.surplus.bias": KnownShape("blk.0.surplus.bias", "f32", (4,))}
     text = refused(source.metadata, more, source, UnsupportedError)
-    assert text.endswith(f"'blk.0.attn_q.bias' has no place in a {architecture.title} model")
+    assert text.endswith(f"'blk.0.surplus.bias' has no place in a {architecture.title} model")
 
 
 ABSURD = (-1, 1 << 62, 10**400, math.nan, "x", True, [], {}, [1, 2])

@@ -1,0 +1,59 @@
+"""Gemma 2: the logits of transformers, from checkpoints and from GGUF; what is refused."""
+
+import pytest
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.attention_layers import attention_layers
+from llm_lite.core.plan.builder import Bucket
+from tests.families import family_of
+from tests.family_checks import check_gguf, check_hub_config, check_logits, check_rings, write_case
+from tests.runners import BACKENDS
+
+GEMMA_2 = family_of("gemma2")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", GEMMA_2.cases)
+def test_logits(case, backend, tmp_path, request):
+    device = request.getfixturevalue("device") if backend == "vulkan" else None
+    check_logits(GEMMA_2, case, backend, tmp_path, device)
+
+
+@pytest.mark.parametrize("case", ["plain", "longer windows than the context"])
+def test_gguf_holds_the_same_model(case, tmp_path):
+    check_gguf(GEMMA_2, case, tmp_path)
+
+
+@pytest.mark.parametrize("case", GEMMA_2.cases)
+def test_configs_of_the_hub(case, tmp_path):
+    check_hub_config(GEMMA_2, case, tmp_path)
+
+
+def test_windows_in_rings(tmp_path):
+    check_rings(GEMMA_2, "plain", tmp_path)
+
+
+def test_what_views_are_told(tmp_path):
+    source = open_source(write_case(GEMMA_2, "plain", tmp_path))
+    model = read_model(source.metadata, source.tensors, source.path)
+    options = BuildOptions(64, "f16", "f16", "f16", False, (Bucket(1, 1),), 16)
+    layers = attention_layers(model.build(options).plans[0])
+    assert [layer.window for layer in layers] == [5, 0, 5]
+    assert [layer.softcap for layer in layers] == [1.5] * 3
+
+
+BAD = [
+    ({"attn_logit_softcapping": -1.0}, "attn_logit_softcapping is -1.0, expected"),
+    ({"use_bidirectional_attention": True}, "attention to later tokens is not"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_bad_configs(changes, message, tmp_path):
+    folder = write_case(GEMMA_2, "plain", tmp_path, raw=True, **changes)
+    with pytest.raises(LlmLiteError, match=message):
+        source = open_source(folder)
+        read_model(source.metadata, source.tensors, source.path)
