@@ -14,6 +14,7 @@ from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, 
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import FieldRow, Known, integer, number, row
+from llm_lite.core.models.description.tensors import NameRow
 from llm_lite.core.models.gemma3 import TENSORS
 from llm_lite.core.models.model import BuildOptions
 from llm_lite.core.plan.builder import Bucket, WeightSpec
@@ -88,12 +89,17 @@ def _graph(
     )
 
 
+def _of_gemma3_alone(one: NameRow) -> bool:
+    """Norms of queries and keys, and a head that is not the embedding."""
+    return one.gguf == shared.HEAD or ("_norm" in one.gguf and "head_dim" in one.shape)
+
+
 GEMMA_2 = Architecture(
     title="Gemma 2",
     gguf="gemma2",
     model_types=("gemma2",),
     config=Gemma2Config,
-    tensors=tuple(one for one in TENSORS if "_norm" not in one.gguf or "head_dim" not in one.shape),
+    tensors=tuple(one for one in TENSORS if not _of_gemma3_alone(one)),
     graph=_graph,
     must_be=(
         ("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is"),

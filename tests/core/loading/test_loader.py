@@ -62,7 +62,7 @@ def test_a_broken_chat_template(write, template):
 
 
 def test_other_architectures(write):
-    assert "'qwen2'" in refused(write({"general.architecture": "qwen2"}), UnsupportedError)
+    assert "'mamba'" in refused(write({"general.architecture": "mamba"}), UnsupportedError)
 
 
 def test_a_wrong_shape_and_a_missing_tensor(write):

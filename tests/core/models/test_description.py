@@ -38,15 +38,17 @@ def test_keys_are_those_of_gguf(name):
     assert max(Counter(keys).values()) == 1
 
 
+def _stem(name):
+    return name.removesuffix(".weight").removesuffix(".bias")
+
+
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_names_of_tensors_are_those_of_gguf(name):
     arch = next(arch for arch, own in MODEL_ARCH_NAMES.items() if own == name)
     known = {TENSOR_NAMES[one].replace("{bid}", "{i}") for one in MODEL_TENSORS[arch]}
     architecture = ARCHITECTURES[name]
-    stems = [
-        row.gguf.removesuffix(".weight") for row in (*architecture.tensors, *architecture.fused)
-    ]
-    parts = {part.gguf.removesuffix(".weight") for row in architecture.fused for part in row.parts}
+    stems = [_stem(row.gguf) for row in (*architecture.tensors, *architecture.fused)]
+    parts = {_stem(part.gguf) for row in architecture.fused for part in row.parts}
     stacked = {stem.replace(".{i}", "") for stem in stems if stem.startswith("altup")}
     plain = {stem for stem in stems if not stem.startswith("altup")} | stacked
     assert plain - known - OWN_TENSORS - SCALING - parts == set()
