@@ -163,22 +163,32 @@ def _e2b() -> tuple[dict[str, Any], Shapes]:
     return _gemma(sizes)
 
 
-def _smollm2() -> tuple[dict[str, Any], Shapes]:
-    """SmolLM2-135M's config."""
-    fields = {
-        "block_count": 30,
-        "context_length": 8192,
-        "embedding_length": 576,
-        "feed_forward_length": 1536,
-        "attention.head_count": 9,
-        "attention.head_count_kv": 3,
-        "attention.layer_norm_rms_epsilon": 1e-5,
-        "rope.dimension_count": 64,
-        "rope.freq_base": 100_000.0,
-    }
-    metadata: dict[str, Any] = {f"llama.{key}": value for key, value in fields.items()}
+def _llama(changes: Mapping[str, Any], rows: int) -> tuple[dict[str, Any], Shapes]:
+    """Heads of 64 and a head that is the embedding, of so many rows."""
+    same = {"attention.layer_norm_rms_epsilon": 1e-5, "rope.dimension_count": 64}
+    metadata: dict[str, Any] = {f"llama.{k}": v for k, v in {**changes, **same}.items()}
     metadata["general.architecture"] = "llama"
-    return metadata, LLAMA.shapes_of(metadata, Path(CONFIG), sizes={EMBEDDING: (49_152, 1)})
+    return metadata, LLAMA.shapes_of(metadata, Path(CONFIG), sizes={EMBEDDING: (rows, 1)})
+
+
+_SMOLLM2 = {
+    "block_count": 30,
+    "context_length": 8192,
+    "embedding_length": 576,
+    "feed_forward_length": 1536,
+    "attention.head_count": 9,
+    "attention.head_count_kv": 3,
+    "rope.freq_base": 100_000.0,
+}
+_LLAMA_1B = {  # Llama 3.2's, whose widths super-blocks of 256 divide
+    "block_count": 16,
+    "context_length": 8192,
+    "embedding_length": 2048,
+    "feed_forward_length": 8192,
+    "attention.head_count": 32,
+    "attention.head_count_kv": 8,
+    "rope.freq_base": 500_000.0,
+}
 
 
 def _tokenizer(count: int) -> dict[str, object]:
@@ -211,5 +221,6 @@ CONFIG = "config.json"  # what errors would name
 _KNOWN: Mapping[str, _KnownShape] = {
     "gemma-3n-e4b": _KnownShape("Gemma 3n E4B", partial(_gemma, {})),
     "gemma-3n-e2b": _KnownShape("Gemma 3n E2B", _e2b),
-    "smollm2-135m": _KnownShape("SmolLM2 135M", _smollm2),
+    "smollm2-135m": _KnownShape("SmolLM2 135M", partial(_llama, _SMOLLM2, 49_152)),
+    "llama-1b": _KnownShape("Llama 1B", partial(_llama, _LLAMA_1B, 128_256)),
 }

@@ -128,6 +128,13 @@ def test_smollm2_has_its_shapes(tmp_path):
         assert np.isfinite(runner.session.prefill([2, 300, 301])).all()
 
 
+def test_llama_1b_has_its_shapes():
+    """1,235,814,400 parameters, as Llama 3.2 1B's; super-blocks fill its rows."""
+    _, shapes = synthetic._KNOWN["llama-1b"].fields()
+    assert sum(math.prod(shape) for _, shape in shapes) == 1_235_814_400
+    assert all(shape[-1] % 256 == 0 for _, shape in shapes)
+
+
 def test_unknown_names_and_places(small, tmp_path, capsys):
     with pytest.raises(RequestError, match="unknown shape 'gpt-5': expected small"):
         write_synthetic("gpt-5", tmp_path / "x.gguf")
