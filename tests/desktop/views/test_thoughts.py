@@ -93,10 +93,10 @@ def test_while_it_thinks_two_lines_are_shown(headless):
         return bool(last and last.text)
 
     live = "message.1.thoughts"
-    one.driver.wait("what is said", thinking)
+    one.driver.wait("what is said", thinking, pace=0)
     line = round(one.ui.theme.line)
     assert heights == {line, 2 * line}
-    one.driver.wait("the end", lambda s: not s.busy)
+    one.driver.wait("the end", lambda s: not s.busy, pace=0)
 
 
 def test_x_ray_shows_every_token_and_a_pointed_one_is_found(thoughtful):
