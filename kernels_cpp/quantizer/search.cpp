@@ -5,6 +5,7 @@
 #include "quantizer/search.h"
 
 #include "quant/int4.h"
+#include "quant/int8.h"
 
 namespace llm {
 namespace LLM_ISA {
@@ -219,7 +220,7 @@ void quantize_tile(const float* values, int64_t stride, int64_t rows, const floa
 }  // namespace
 
 const TileQuantizer kQuantizeInt4 = {quantize_tile<part4>, Int4Tiles::kTileBytes};
-const TileQuantizer kQuantizeInt8 = {quantize_tile<part8>, 544};
+const TileQuantizer kQuantizeInt8 = {quantize_tile<part8>, Int8Tiles::kTileBytes};
 
 }  // namespace LLM_ISA
 }  // namespace llm

@@ -1,7 +1,7 @@
 // Tiles of 16 rows x 32 * PARTS columns, along K first, then along N: SUPER_WORDS words of what a whole
-// tile has, then parts of 32 columns: PART_HEADER_WORDS words, then WORDS groups of levels. A group has a word
-// for each row, an array of halves or bytes one of these for each row (kernels_cpp/quant/tiles.h).
-// TILE_WORDS and PARTS are generated, the others of the format.
+// tile has, then parts of 32 columns: PART_HEADER_WORDS words, then WORDS groups of levels. A group has
+// a word for each row, an array of halves or bytes one of these (kernels_cpp/quant/tiles.h). TILE_WORDS
+// and PARTS are generated, the others are the format's.
 const uint PART_WORDS = (TILE_WORDS - SUPER_WORDS) / PARTS;
 
 #ifdef TEXELS
