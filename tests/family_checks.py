@@ -130,7 +130,7 @@ def write_gguf(family: Family, case: str, path: Path) -> None:
             values = values + np.float32(1)
         if (family.permuted and ".q_proj" in name) or (family.permuted and ".k_proj" in name):
             values = permuted(values, head_dim(config))
-        if name.endswith(family.transposed or ("\0",)):
+        if name.endswith(family.transposed):
             values = np.ascontiguousarray(values.T)
         writer.add_tensor(found, values)
     writer.write_header_to_file()

@@ -94,11 +94,17 @@ def cast(kind: str, value: str) -> str:
     return value if kind == "double" else f"static_cast<{kind}>({value})"
 
 
+def file_of(name: str, formats: Mapping[str, Any]) -> str:
+    """The format whose files decode this one: of a twin in tiles, that of the rows."""
+    if formats[name].stored:
+        return name
+    return next(row.name for row in formats.values() if row.tiles == name)
+
+
 def stem(name: str, formats: Mapping[str, Any]) -> str:
     """What a format is called in C++: q4_0 -> Q4_0 as in ggml, int4 -> Int4."""
-    source = next((row for row in formats.values() if row.tiles == name and row.stored), None)
-    if source is not None and not formats[name].stored:
-        return source.name.upper() + "Tiles"
+    if not formats[name].stored:
+        return stem(file_of(name, formats), formats) + "Tiles"
     return name.upper() if formats[name].ggml_type is not None else name.capitalize()
 
 
@@ -227,8 +233,7 @@ def format_include(row: Any, formats: Mapping[str, Any]) -> str:
         lines += [f"#define TILE_WORDS {row.block_bytes * row.tile_rows // 4}"]
         lines += [f"#define PARTS {row.block_size // 32}"]
     lines += ["#define INTEGER_LEVELS"] * row.integers
-    source = next((each.name for each in formats.values() if each.tiles == row.name), row.name)
-    lines.append(f'#include "quant/{row.name if row.stored else source}.glsl"')
+    lines.append(f'#include "quant/{file_of(row.name, formats)}.glsl"')
     return "\n".join(lines) + "\n"
 
 

@@ -59,6 +59,15 @@ class Decoder(Generic[_C]):
         return self.b.add(x, y, at + ".residual")
 
 
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """What a model's ends are multiplied by; `logit_cap` bounds logits by tanh, 0: nothing does."""
+
+    embedding: float = 1.0
+    logits: float = 1.0
+    logit_cap: float = 0.0
+
+
 def decoder_plan(
     layer: Callable[[Decoder[_C], Tensor, int], Tensor],
     config: _C,
@@ -66,27 +75,24 @@ def decoder_plan(
     options: BuildOptions,
     bucket: Bucket,
     *,
-    embedding_scale: float = 1.0,
-    logit_scale: float = 1.0,
-    softcap: float = 0.0,
+    scales_of: Callable[[_C], Scales] = lambda _: Scales(),
 ) -> Plan:
-    """From tokens to logits: embedding, layers, norm, and the head, which may be the embedding.
-    `softcap` bounds logits by tanh; 0: it does not."""
+    """From tokens to logits: embedding, layers, norm, and the head, which may be the embedding."""
     b = PlanBuilder(weights, bucket, integer_activations=options.integer_activations)
-    d = Decoder(b, config, options)
+    d, scales = Decoder(b, config, options), scales_of(config)
     x = b.embed(b.weight(EMBEDDING), "embedding")
-    if embedding_scale != 1.0:
-        x = b.scale(x, "embedding.scaled", factor=embedding_scale)
+    if scales.embedding != 1.0:
+        x = b.scale(x, "embedding.scaled", factor=scales.embedding)
     if b.has(POSITIONS):
         x = b.add(x, b.position_rows(b.weight(POSITIONS), "positions"), "embedding.placed")
     x = residual_stream(b, config.shape, x, partial(layer, d))
     x = d.norm(b.output_rows(x, "output.rows"), "output_norm", "output.norm")
     head = HEAD if b.has(HEAD) else EMBEDDING
     logits = b.matmul(x, b.weight(head), "logits", float_inputs=True)
-    if logit_scale != 1.0:
-        logits = b.scale(logits, "logits.scaled", factor=logit_scale)
-    if softcap:
-        logits = b.softcap(logits, "logits.cap", scale=1 / softcap, cap=softcap)
+    if scales.logits != 1.0:
+        logits = b.scale(logits, "logits.scaled", factor=scales.logits)
+    if cap := scales.logit_cap:
+        logits = b.softcap(logits, "logits.cap", scale=1 / cap, cap=cap)
     return b.finish(logits)
 
 

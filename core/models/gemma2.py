@@ -4,21 +4,19 @@ every other layer has a window (https://arxiv.org/abs/2408.00118)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT, MULTIPLIER, SOFTCAP
-from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
+from llm_lite.core.models.blocks import Decoder, Scales, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import FieldRow, Known, integer, number, row
 from llm_lite.core.models.description.tensors import NameRow
 from llm_lite.core.models.gemma3 import TENSORS
-from llm_lite.core.models.model import BuildOptions
-from llm_lite.core.plan.builder import Bucket, WeightSpec
-from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.plan.plan import Tensor
 
 _LAYERS_OF_27B = 46  # whose queries are scaled otherwise; GGUF's files do not say it
 
@@ -72,21 +70,8 @@ def _layer(d: Decoder[Gemma2Config], x: Tensor, layer: int) -> Tensor:
     return gated_block(d, x, layer, post_norm="post_ffw_norm", gelu=True)
 
 
-def _graph(
-    config: Gemma2Config,
-    weights: Mapping[str, WeightSpec],
-    options: BuildOptions,
-    bucket: Bucket,
-) -> Plan:
-    return decoder_plan(
-        _layer,
-        config,
-        weights,
-        options,
-        bucket,
-        embedding_scale=math.sqrt(config.width),
-        softcap=config.softcap,
-    )
+def _scales(config: Gemma2Config) -> Scales:
+    return Scales(embedding=math.sqrt(config.width), logit_cap=config.softcap)
 
 
 def _of_gemma3_alone(one: NameRow) -> bool:
@@ -100,7 +85,7 @@ GEMMA_2 = Architecture(
     model_types=("gemma2",),
     config=Gemma2Config,
     tensors=tuple(one for one in TENSORS if not _of_gemma3_alone(one)),
-    graph=_graph,
+    graph=partial(decoder_plan, _layer, scales_of=_scales),
     must_be=(
         ("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is"),
         ("attention_bias", False, "biases are"),

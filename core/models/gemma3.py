@@ -7,13 +7,13 @@ GGUF's norms multiply by their weights, a checkpoint's by one more.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_CONTEXT, MULTIPLIER, ROPE_BASE, SOFTCAP
-from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
+from llm_lite.core.models.blocks import Decoder, Scales, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import (
@@ -25,9 +25,7 @@ from llm_lite.core.models.description.rows import (
     row,
 )
 from llm_lite.core.models.description.tensors import NameRow, of_layer
-from llm_lite.core.models.model import BuildOptions
-from llm_lite.core.plan.builder import Bucket, WeightSpec
-from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.plan.plan import Tensor
 
 _PERIOD = 6  # of layers, the last of which sees all; of GGUF's files, which do not say it
 _LAYERS_OF_27B = 62  # whose queries are scaled otherwise; GGUF's files do not say that either
@@ -106,21 +104,8 @@ def _layer(d: Decoder[Gemma3Config], x: Tensor, layer: int) -> Tensor:
     return gated_block(d, x, layer, post_norm="post_ffw_norm", gelu=True)
 
 
-def _graph(
-    config: Gemma3Config,
-    weights: Mapping[str, WeightSpec],
-    options: BuildOptions,
-    bucket: Bucket,
-) -> Plan:
-    return decoder_plan(
-        _layer,
-        config,
-        weights,
-        options,
-        bucket,
-        embedding_scale=math.sqrt(config.width),
-        softcap=config.softcap,
-    )
+def _scales(config: Gemma3Config) -> Scales:
+    return Scales(embedding=math.sqrt(config.width), logit_cap=config.softcap)
 
 
 def centred(rows: tuple[NameRow, ...]) -> tuple[NameRow, ...]:
@@ -151,7 +136,7 @@ GEMMA_3 = Architecture(
     model_types=("gemma3_text", "gemma3"),
     config=Gemma3Config,
     tensors=TENSORS,
-    graph=_graph,
+    graph=partial(decoder_plan, _layer, scales_of=_scales),
     must_be=(
         ("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is"),
         ("attention_bias", False, "biases are"),

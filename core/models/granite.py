@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from llm_lite.core.formats.ranges import MULTIPLIER
-from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
+from llm_lite.core.models.blocks import Decoder, Scales, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.decoder import DECODER_TENSORS
 from llm_lite.core.models.description.rows import FieldRow, number, row
 from llm_lite.core.models.llama import LlamaConfig
-from llm_lite.core.models.model import BuildOptions
-from llm_lite.core.plan.builder import Bucket, WeightSpec
-from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.plan.plan import Tensor
 
 
 def _scale(gguf: str, checkpoint: str) -> FieldRow:
@@ -35,21 +33,8 @@ def _layer(d: Decoder[GraniteConfig], x: Tensor, layer: int) -> Tensor:
     return gated_block(d, x, layer, factor=c.residual_scale)
 
 
-def _graph(
-    config: GraniteConfig,
-    weights: Mapping[str, WeightSpec],
-    options: BuildOptions,
-    bucket: Bucket,
-) -> Plan:
-    return decoder_plan(
-        _layer,
-        config,
-        weights,
-        options,
-        bucket,
-        embedding_scale=config.embedding_scale,
-        logit_scale=1 / config.logit_scale,
-    )
+def _scales(config: GraniteConfig) -> Scales:
+    return Scales(embedding=config.embedding_scale, logits=1 / config.logit_scale)
 
 
 GRANITE = Architecture(
@@ -58,5 +43,5 @@ GRANITE = Architecture(
     model_types=("granite",),
     config=GraniteConfig,
     tensors=DECODER_TENSORS,
-    graph=_graph,
+    graph=partial(decoder_plan, _layer, scales_of=_scales),
 )

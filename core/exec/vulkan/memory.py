@@ -197,7 +197,7 @@ class Weights:
         return WeightPart(first, rows, place)
 
     def _cuts(self, source: TensorData) -> list[tuple[int, int]]:
-        """(first, rows) of the parts whose planes the device can bind whole."""
+        """(first, rows) of the parts that the device can bind whole."""
         rows, columns = source.shape
         limit = min(self._device.info.max_storage_buffer_range, MOST_PART_BYTES)
         unit = _unit_rows(source.dtype)
