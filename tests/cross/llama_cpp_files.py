@@ -75,8 +75,8 @@ class Line:
             if not value <= ALLOWED[where]
         ]
         found += [f"{name} is not multiplied" for name in self.formats if not FORMATS[name].native]
-        if self.model == "wide" and _format_of(self.name) not in self.formats:
-            found.append(f"the file has no {_format_of(self.name)}")
+        if self.model == "wide" and format_of(self.name) not in self.formats:
+            found.append(f"the file has no {format_of(self.name)}")
         if self.model == "SmolLM2":  # random weights may end an answer at once
             found += [f"no answer on {where}" for where, text in self.answers.items() if not text]
         return found
@@ -169,7 +169,7 @@ def _answer(path: Path, backend: str) -> str:
         return model.generate(QUESTION, temperature=0, max_new_tokens=ANSWER)
 
 
-def _format_of(name: str) -> str:
+def format_of(name: str) -> str:
     """Our name of the blocks that llama.cpp calls a file by: Q4_K_M has q4_k."""
     return "_".join(name.lower().split("_")[:2])
 
