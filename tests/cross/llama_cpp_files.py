@@ -47,7 +47,14 @@ TYPES = (
     *("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K_M", "Q4_K_S", "Q4_K_M", "Q5_K_M"),
     *("Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"),
 )
-WIDE = {"layers": 3, "width": 768, "heads": 12, "kv_heads": 4, "ffn": 1792, "vocab": 2048}
+WIDE: dict[str, Any] = {
+    "layers": 3,
+    "width": 768,
+    "heads": 12,
+    "kv_heads": 4,
+    "ffn": 1792,
+    "vocab": 2048,
+}
 READ, DECODED = 128, 16  # tokens that are read together, and one by one behind them
 FEW = {"numpy": (16, 0), "vulkan": (32, 4)}  # for executors that take their time
 ALLOWED = {"numpy": 1e-5, "cpu": 1e-5, "vulkan": 1e-5, "cpu a8": 3e-3}  # nats, mean KL divergence
