@@ -1,7 +1,7 @@
 """Files as llama.cpp's quantizer writes them, opened as stored, against the numbers they stand for.
 
     python -m tests.cross.llama_cpp_files [--folder build/peers] [--types Q4_K_M MXFP4]
-        [--models SmolLM2 wide] [--no-vulkan]
+        [--models SmolLM2 wide] [--hardware | --no-vulkan]
 
 The quantizer writes each type from SmolLM2, whose rows are no whole super-blocks, so that K-quants
 come mixed with types of 32, and from a random model whose rows are. The reference is no code of
@@ -9,7 +9,8 @@ ours: the `gguf` package decodes the file into float32, which our executors run 
 model; NumPy's definition of the ops says that they do so rightly. Logits of a text are compared
 after tokens that were read together and after others that were decoded one by one. As stored with
 float32 activations they must agree; int8 activations round, and may differ as docs/quantization.md
-allows. `tests.bench.peers` builds the peer. Vulkan runs on the first device, validated.
+allows. `tests.bench.peers` builds the peer. Vulkan runs on the first device, validated; with
+`--hardware` a software driver runs the kernels of hardware, as in `tests.cross.vulkan_hardware`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from llm_lite.core.loading.loader import open_model
 from llm_lite.core.metrics.divergence import compare
 from llm_lite.core.quant.registry import FORMATS
 from tests.bench import peers
+from tests.cross.vulkan_hardware import take_for_hardware
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 from tests.runners import exact, running
@@ -57,7 +59,9 @@ WIDE: dict[str, Any] = {
 }
 READ, DECODED = 128, 16  # tokens that are read together, and one by one behind them
 FEW = {"numpy": (16, 0), "vulkan": (32, 4)}  # for executors that take their time
-ALLOWED = {"numpy": 1e-5, "cpu": 1e-5, "vulkan": 1e-5, "cpu a8": 3e-3}  # nats, mean KL divergence
+EXACT, ROUNDED = 1e-5, 3e-3  # nats, mean KL divergence: with float32 activations, with int8
+ALLOWED = dict.fromkeys(("numpy", "cpu", "vulkan"), EXACT)
+ALLOWED |= dict.fromkeys(("cpu a8", "vulkan a8"), ROUNDED)
 ANSWER = 8  # tokens
 QUESTION = "What is the capital of France?"
 CONTEXT = 256
@@ -108,7 +112,8 @@ def check_file(model: str, name: str, path: Path, folder: Path, device: Device |
     answers = {"cpu": _answer(path, "cpu")}
     plain.unlink()
     if device:
-        found["vulkan"] = _logits(path, "vulkan", tokens, *FEW["vulkan"], device=device)
+        few = partial(_logits, path, "vulkan", tokens, *FEW["vulkan"], device=device)
+        found |= {"vulkan": few(), "vulkan a8": few(activations="a8")}
         answers["vulkan"] = _answer(path, "vulkan")
     divergence = {where: _divergence(expected[: len(rows)], rows) for where, rows in found.items()}
     return Line(model, name, formats, divergence, answers)
@@ -190,6 +195,8 @@ def main() -> int:
         device = None if arguments.no_vulkan else Device.open(validation=True)
         if device:
             stack.callback(device.close)
+            if arguments.hardware:
+                take_for_hardware(device)
         wide = write_tiny_llama(folder / "f32.gguf", dtype="f32", context=CONTEXT, **WIDE)
         plain = peers.files_of(arguments.folder, catalog.resolve(None))["F32"]
         print(f"| file | matrices | {' | '.join(ALLOWED)} | answer |")
@@ -217,7 +224,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--models", nargs="+", choices=("SmolLM2", "wide"), default=["SmolLM2", "wide"]
     )
-    parser.add_argument("--no-vulkan", action="store_true", help="the processor alone")
+    vulkan = parser.add_mutually_exclusive_group()
+    vulkan.add_argument("--hardware", action="store_true", help="the kernels of hardware")
+    vulkan.add_argument("--no-vulkan", action="store_true", help="the processor alone")
     return parser.parse_args()
 
 
