@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from gguf import GGMLQuantizationType
+from gguf.quants import dequantize
 
 from llm_lite.core.formats.gguf.reader import open_gguf
 from llm_lite.core.quant.formats import FORMATS
+from tests.cross import llama_cpp_files
 from tests.cross.llama_cpp_files import (
     ALLOWED,
     CONTEXT,
@@ -47,6 +50,15 @@ def test_a_good_file_has_no_problems(tiny, tmp_path):
     assert line.divergence["cpu"] < line.divergence["cpu a8"]
     assert str(line).startswith("| wide Q4_K_M | q4_k 14, q6_k 1 | ")
     assert [*tmp_path.iterdir()] == []
+
+
+def test_blocks_that_are_read_one_percent_too_large_are_found(tiny, tmp_path, monkeypatch):
+    def larger(data, kind):
+        return dequantize(data, kind) * (1.01 if kind == GGMLQuantizationType.Q4_K else 1)
+
+    monkeypatch.setattr(llama_cpp_files, "dequantize", larger)
+    problems = check_file("wide", "Q4_K_M", tiny, tmp_path, None).problems()
+    assert [problem.partition(":")[0] for problem in problems][:1] == ["cpu"]
 
 
 @pytest.mark.parametrize("where", ALLOWED)
