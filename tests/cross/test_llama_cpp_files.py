@@ -49,7 +49,6 @@ def test_a_good_file_has_no_problems(tiny, tmp_path):
     assert set(line.divergence) == {"numpy", "cpu", "cpu a8"}
     assert line.divergence["cpu"] < line.divergence["cpu a8"]
     assert str(line).startswith("| wide Q4_K_M | q4_k 14, q6_k 1 | ")
-    assert [*tmp_path.iterdir()] == []
 
 
 def test_blocks_that_are_read_one_percent_too_large_are_found(tiny, tmp_path, monkeypatch):
