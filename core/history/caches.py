@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.files.leftovers import remove_whole
 from llm_lite.core.history.database.changes import AddCache, DropCache, UseCache
 from llm_lite.core.history.history import History
 from llm_lite.core.history.ids import new_id
@@ -96,13 +97,16 @@ class CacheCatalogue:
     def remove(self, cache: SavedCache) -> bool:
         """The file first: a row without a file does no harm, a file without a row is never
         found again."""
-        with suppress(OSError, RequestError):
-            self.path(cache).unlink(missing_ok=True)
-            self._gone.add(cache.id)
-            self._known.pop(cache.id, None)
-            self._history.submit(DropCache(cache.id))
-            return True
-        return False
+        with suppress(RequestError):  # what lies elsewhere is none of ours: only the row goes
+            file = self.path(cache)
+            if not file.is_dir():
+                remove_whole(file)
+            if file.exists():
+                return False
+        self._gone.add(cache.id)
+        self._known.pop(cache.id, None)
+        self._history.submit(DropCache(cache.id))
+        return True
 
 
 def _checked(file: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import FileError
+from llm_lite.core.files.renaming import rename_free, rename_new
 from llm_lite.core.files.writing import reason, sync_folder
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import rows, schema
@@ -58,20 +58,15 @@ def repair(path: Path) -> Repaired | None:
 def _moved_aside(path: Path) -> Path | None:
     """With its log, which may hold the newest changes."""
     stamp = time.strftime("%Y-%m-%d-%H%M%S")
-    for number in range(1000):
-        more = f"-{number}" if number else ""
-        kept_as = path.with_name(f"{path.stem}-damaged-{stamp}{more}{path.suffix}")
-        if not kept_as.exists():
-            break
     try:
-        path.rename(kept_as)
+        kept_as = rename_free(path, path.with_name(f"{path.stem}-damaged-{stamp}{path.suffix}"))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise FileError(path, f"is damaged and cannot be moved aside: {reason(error)}") from None
     for end in ("-wal", "-shm"):
-        with suppress(FileNotFoundError):
-            os.rename(f"{path}{end}", f"{kept_as}{end}")  # noqa: PTH104 - no path of its own
+        with suppress(OSError):
+            rename_new(Path(f"{path}{end}"), Path(f"{kept_as}{end}"))
     sync_folder(path.parent)
     return kept_as
 
