@@ -317,7 +317,7 @@ class History:
             yield self._reader()
         except sqlite3.Error as error:
             if connections.is_damage(error):
-                self._writer.damage_found()
+                self._writer.damage_found(index=connections.is_index_damage(error))
                 raise FileError(self.path, "is damaged; what can be read of it is saved") from error
             raise FileError(self.path, f"cannot be read: {error}") from error
 

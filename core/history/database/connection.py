@@ -92,6 +92,11 @@ def is_damage(error: BaseException) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and code is not None and code & 0xFF in DAMAGED
 
 
+def is_index_damage(error: BaseException) -> bool:
+    """Whether it is the index of words that is wrong, which can be made again."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
+
+
 def integrity(path: Path) -> str:
     """What SQLite finds wrong with all of a file; "" where nothing is. sqlite3.Error."""
     with closing(connect_reader(path)) as connection:

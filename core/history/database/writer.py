@@ -68,6 +68,7 @@ class HistoryWriter:
         self._stop = False
         self._is_told_open = False
         self._damaged = False  # as somebody who read it found
+        self._bad_index = False
         self._tries = 0  # counts attempts, for `flush`
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
@@ -82,10 +83,14 @@ class HistoryWriter:
             found.append(self._events.popleft())
         return found
 
-    def damage_found(self) -> None:
-        """By somebody who reads: the file is moved aside and read as far as it can be."""
+    def damage_found(self, *, index: bool = False) -> None:
+        """By somebody who reads: the file is moved aside and read as far as it can be; an index
+        alone is made again."""
         with self.pending.changed:
-            self._damaged = True
+            if index:
+                self._bad_index = True
+            else:
+                self._damaged = True
             self.pending.changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
@@ -137,7 +142,7 @@ class HistoryWriter:
         """When the next thing is to be done, by the monotonic clock."""
         if self._failures:
             return 0.0 if self._hurry else self._retry_at
-        if self._connection is None or self._damaged or self._hurry:
+        if self._connection is None or self._damaged or self._bad_index or self._hurry:
             return self._looked_at + LOOK if self.read_only else 0.0
         look = self._looked_at + LOOK
         if self.pending.since is None or self.read_only:
@@ -149,6 +154,8 @@ class HistoryWriter:
             self._damaged = False
             self._repair()
         connection = self._connected()
+        if self._bad_index and connection is not None:
+            self._rebuild_index(connection)
         self._looked_at = time.monotonic()
         if connection is None:
             return
@@ -252,36 +259,34 @@ class HistoryWriter:
 
     def _failed(self, error: Exception) -> None:
         """Said once; the changes stay, and are tried again after a while."""
-        if _is_index_damage(error):
-            self._rebuild_index()
+        if connections.is_index_damage(error) and not self._bad_index:
+            self._bad_index = True
         elif connections.is_damage(error):
-            self._damaged = True
+            self._damaged, self._bad_index = True, False
+        mending = (self._damaged or self._bad_index) and self._failures < 3
         self._failures += 1
         delay = min(_LAST_RETRY, _FIRST_RETRY * 2 ** min(self._failures - 1, 8))
-        self._retry_at = time.monotonic() + (0.0 if self._damaged and self._failures < 3 else delay)
+        self._retry_at = time.monotonic() + (0.0 if mending else delay)
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         patient = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-        if code == sqlite3.SQLITE_CANTOPEN or (not patient and not self._damaged):
+        if code == sqlite3.SQLITE_CANTOPEN or (not patient and not mending):
             self._disconnect()  # a connection that failed is opened again: a disk may be back
         if not self.opened.is_set() and _is_readable(self.path):
             self.epoch += 1
             self.opened.set()
-        if not self._told and not self._damaged and (not patient or self._failures >= _BUSY_TRIES):
+        if not self._told and not mending and (not patient or self._failures >= _BUSY_TRIES):
             self._told = True
             self._tell(HistoryUnsaved(_unsaved(self.path, error, code)))
         with self.pending.changed:
             self._tries += 1
             self.pending.changed.notify_all()
 
-    def _rebuild_index(self) -> None:
-        """The words of messages are all still in their rows."""
-        with suppress(sqlite3.Error):
-            if self._connection is not None:
-                self._connection.execute(
-                    "INSERT INTO message_index (message_index) VALUES ('rebuild')"
-                )
-                return
-        self._damaged = True
+    def _rebuild_index(self, connection: sqlite3.Connection) -> None:
+        """The words of messages are all still in their rows. sqlite3.Error; it counts as damage of
+        the whole file if it is the index' again."""
+        with schema.transaction(connection):
+            connection.execute("INSERT INTO message_index (message_index) VALUES ('rebuild')")
+        self._bad_index = False
 
     def _succeeded(self) -> None:
         self._failures = 0
@@ -337,10 +342,6 @@ def _is_readable(path: Path) -> bool:
             return schema.version_of(connection) > 0
     except sqlite3.Error:
         return False
-
-
-def _is_index_damage(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
