@@ -287,8 +287,9 @@ class History:
         with self._reading() as connection:
             return overlay.conversation(connection, pending, number)
 
-    def search(self, query: str, *, limit: int = 50, seconds: float = 0.25) -> SearchResults:
-        """Where all words of the query stand; of what is saved."""
+    def search(self, query: str, *, limit: int = 50, seconds: float = 0.05) -> SearchResults:
+        """Where all words of the query stand; of what is saved. What is found within `seconds`: ask
+        again with more where it is not complete and nobody types."""
         with self._reading() as connection:
             return search(connection, query, limit=limit, seconds=seconds)
 

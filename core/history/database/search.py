@@ -96,12 +96,16 @@ def _statements(
 
 
 def _titles(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[FoundMessage]:
-    """SQLite's LIKE knows the case of ASCII only; there are few enough titles to know it here."""
+    """SQLite's LIKE knows the case of ASCII only: words of other scripts that have it are compared
+    here, with all titles."""
     folded = [word.casefold() for word in words]
+    patterns = [_pattern(word) for word in words if word.isascii() or word.lower() == word.upper()]
+    likes = "AND title LIKE ? ESCAPE '\\' " * len(patterns)
     found = []
     for number, title, updated in connection.execute(
-        "SELECT id, title, updated FROM conversations WHERE deleted IS NULL "
-        "ORDER BY pinned DESC, updated DESC"
+        f"SELECT id, title, updated FROM conversations WHERE deleted IS NULL {likes}"
+        "ORDER BY pinned DESC, updated DESC",
+        patterns,
     ):
         lower = title.casefold()
         if all(word in lower for word in folded):
