@@ -37,7 +37,8 @@ _CHINESE = "今天 天气 怎么样 明天 北京 下雨 时间 问题 学习 �
 # What is typed, a key after the other, and words of every kind.
 QUERIES = (
     "the", "the a", "quick", "quick brown", "zyxw", "zyxwvu rare", "kato", "katomi", "katomi rane",
-    "날씨", "오늘 날씨", "天气", "北京 下雨", "no such words anywhere", 'a "quoted" (word', "ka", "q",
+    "날씨", "오늘 날씨", "天气", "北京 下雨", "no such words anywhere", 'a "quoted" (word', "ka",
+    "q",
 )  # fmt: skip
 
 
