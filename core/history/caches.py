@@ -57,8 +57,8 @@ class CacheCatalogue:
 
         RequestError where `file` is no plain name.
         """
-        now = time.time()
-        before = [cache for cache in self.caches() if cache.file == _checked(file)]
+        now, file = time.time(), _checked(file)
+        before = [cache for cache in self.caches() if cache.file == file]
         self._gone.update(cache.id for cache in before)
         cache = SavedCache(new_id(), conversation, message, file, size, model, now, now)
         self._known[cache.id] = cache

@@ -12,7 +12,7 @@ _FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+|\d{1,9}[.)][ \t]+)+")
 _RULE = re.compile(r"^[ \t]*(?:[-*_=][ \t]*){3,}$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)|\[[^\[\]]*\])")
-_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|_{1,3}|~~)(?=\S)(.+?)(?<=\S)\1(?!\w)")
+_EMPHASIS = re.compile(r"(?<![\w\\])(\*{1,3}|_{1,3}|~~)(?=\S)(.+?)(?<=[^\s\\])\1(?!\w)")
 _CODE = re.compile(r"(`+)(.+?)\1")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 # A stop ends a sentence before a space or at the end; those of East Asian scripts anywhere.
