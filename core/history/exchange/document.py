@@ -121,12 +121,12 @@ def _message(m: StoredMessage, places: dict[int, int]) -> dict[str, Any]:
         "tokens": list(m.tokens),
         "selected": places.get(m.selected) if m.selected is not None else None,
         "based_on": places.get(m.based_on) if m.based_on is not None else None,
-        "kept_tokens": m.kept_tokens,
+        "kept_tokens": m.kept_tokens or None,
         "run": asdict(m.run) if m.run else None,
         "end": asdict(m.end) if m.end else None,
         "attachments": [asdict(attachment) for attachment in m.attachments],
     }
-    said = {name: value for name, value in at_times.items() if value not in (None, "", 0, [])}
+    said = {name: value for name, value in at_times.items() if value not in (None, "", [])}
     return {**always, **({} if m.finished else {"finished": False}), **said}
 
 

@@ -4,7 +4,9 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -122,19 +124,18 @@ history.close(0.1)
 
 
 @pytest.mark.parametrize("folder_too", [False, True])
-def test_what_is_read_only_is_read(tmp_path_factory, folder_too):
+def test_what_is_read_only_is_read(folder_too):
     if not hasattr(os, "setuid") or os.geteuid() != 0:
         pytest.skip("files are read-only to another user")
-    folder = tmp_path_factory.mktemp("history")
-    history = History(folder / "history.db")
-    add_talk(history, "One?")
-    assert history.close()
-    for parent in [folder, *folder.parents][:4]:
-        parent.chmod(parent.stat().st_mode | 0o055)
-    folder.chmod(0o555 if folder_too else 0o777)
-    history.path.chmod(0o444)
-    command = [sys.executable, "-c", READER, str(history.path)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as name:  # which another user may enter
+        folder = Path(name)
+        history = History(folder / "history.db")
+        add_talk(history, "One?")
+        assert history.close()
+        folder.chmod(0o555 if folder_too else 0o777)
+        history.path.chmod(0o444)
+        command = [sys.executable, "-c", READER, str(history.path)]
+        done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "read-only" in done.stdout or "cannot be opened" in done.stdout
 

@@ -13,6 +13,7 @@ from llm_lite.core.history import (
     HistoryRefused,
     HistoryUnsaved,
 )
+from llm_lite.core.history.database import writer
 from tests.core.history.talks import RUN, add_talk, told
 from tests.paths import ROOT
 
@@ -20,6 +21,7 @@ WRITER = """
 import json, sys
 from pathlib import Path
 from llm_lite.core.history import History, HistoryRefused, HistoryUnsaved
+from llm_lite.core.history.database import writer
 from tests.core.history.talks import RUN, add_talk
 history = History(Path(sys.argv[1]))
 name, words = sys.argv[2], "words " * 200
@@ -64,7 +66,8 @@ def test_two_processes_write_at_once(history):
     assert history.check() == ""
 
 
-def test_changes_of_another_process_are_noticed(history):
+def test_changes_of_another_process_are_noticed(history, monkeypatch):
+    monkeypatch.setattr(writer, "LOOK", 0.02)
     talk = add_talk(history, "One?")
     assert history.flush()
     history.poll()
@@ -77,10 +80,11 @@ def test_changes_of_another_process_are_noticed(history):
     history.set_title(talk, "By us")
     assert history.flush()
     told(other, HistoryChangedElsewhere)
-    deadline = time.monotonic() + 1.5
-    while time.monotonic() < deadline:  # what we change ourselves is no news
-        assert not any(isinstance(e, HistoryChangedElsewhere) for e in history.poll())
-        time.sleep(0.05)
+    looked = history._writer._looked_at
+    while history._writer._looked_at < looked + 0.1:
+        time.sleep(0.01)
+    news = history.poll()  # what we change ourselves is none
+    assert not any(isinstance(event, HistoryChangedElsewhere) for event in news)
     assert other.close()
 
 
