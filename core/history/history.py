@@ -206,10 +206,17 @@ class History:
         """Which version is shown behind `parent` (None: at the beginning); None: none."""
         self.submit(change.SelectVersion(conversation, parent, child))
 
+    def show(self, path: Sequence[StoredMessage]) -> None:
+        """The versions of a path, as `ConversationTree.path_to` gives it: of a message that a
+        search has found."""
+        for message in path:
+            self.select(message.conversation, message.parent, message.id)
+
     # Conversations as a whole
 
     def set_title(self, conversation: int, title: str, source: TitleSource = "person") -> None:
-        self.submit(change.SetTitle(conversation, title, source))
+        """One that a model made never takes the place of a person's."""
+        self.submit(change.SetTitle(conversation, title, source, source == "model"))
 
     def set_pinned(self, conversation: int, pinned: bool) -> None:
         self.submit(change.SetPinned(conversation, pinned))
@@ -313,9 +320,16 @@ class History:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """This thread's connection; FileError for whatever SQLite says."""
+        """This thread's connection, with one state of the file for all that is read through it;
+        FileError for whatever SQLite says."""
         try:
-            yield self._reader()
+            connection = self._reader()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             if connections.is_damage(error):
                 self._writer.damage_found(index=connections.is_index_damage(error))

@@ -52,6 +52,10 @@ class AddMessage:
 
     def apply(self, connection: sqlite3.Connection) -> None:
         insert_message(connection, self.message)
+        self.show(connection)
+
+    def show(self, connection: sqlite3.Connection) -> None:
+        """All but the message itself."""
         SelectVersion(self.message.conversation, self.message.parent, self.message.id).apply(
             connection
         )
@@ -144,9 +148,12 @@ class SelectVersion:
 
 @dataclass(frozen=True, slots=True)
 class SetTitle:
+    """With `unless_person`, a title that a person gave stays."""
+
     conversation: int
     title: str
     source: TitleSource
+    unless_person: bool = False
 
     @property
     def conversations(self) -> tuple[int, ...]:
@@ -154,8 +161,9 @@ class SetTitle:
 
     def apply(self, connection: sqlite3.Connection) -> None:
         connection.execute(
-            "UPDATE conversations SET title = ?, title_source = ? WHERE id = ?",
-            (storable(self.title), self.source, self.conversation),
+            "UPDATE conversations SET title = ?, title_source = ? "
+            "WHERE id = ? AND (title_source != 'person' OR NOT ?)",
+            (storable(self.title), self.source, self.conversation, self.unless_person),
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from llm_lite.core.history.database import reading
-from llm_lite.core.history.database.changes import Change
+from llm_lite.core.history.database.changes import AddConversation, AddMessage, Change
 from llm_lite.core.history.database.connection import connect_memory
 from llm_lite.core.history.records import (
     ConversationSummary,
@@ -90,6 +90,13 @@ def _cursor(summary: ConversationSummary) -> PageCursor:
     return PageCursor(*_key(summary))
 
 
+def _without_messages(change: Change) -> Change:
+    """A list needs none, and an import may bring very many."""
+    if isinstance(change, AddConversation):
+        return AddConversation(StoredConversation(change.conversation.summary))
+    return change
+
+
 @contextmanager
 def _changed(
     connection: sqlite3.Connection,
@@ -101,11 +108,13 @@ def _changed(
     with closing(connect_memory()) as memory:
         memory.execute("BEGIN")
         reading.copy_conversations(connection, memory, numbers, whole=whole)
-        for change in changes:
+        for change in changes if whole else map(_without_messages, changes):
             # What was saved between the look at the pending changes and at the file is there
-            # already, and a second message of one id is refused.
+            # already. All changes set what they change, so that doing them again in their order
+            # comes to the same; only a second row of one id is refused.
             try:
                 change.apply(memory)
             except sqlite3.IntegrityError:
-                continue
+                if isinstance(change, AddMessage):
+                    change.show(memory)
         yield memory

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from llm_lite.core.errors import FileError, LlmLiteError
+from llm_lite.core.errors import FileError
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import salvage, schema
 from llm_lite.core.history.database.changes import Change
@@ -34,6 +34,11 @@ LOOK = 1.0  # seconds between two looks for what other processes changed
 _FIRST_RETRY, _LAST_RETRY = 0.5, 8.0  # seconds
 _BUSY_TRIES = 2  # a lock is told of after so many, each as long as the busy timeout
 
+# A value that no database takes: tried again it would stand in the way of all behind it.
+_UNFIT = (
+    *(sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
+    *(OverflowError, TypeError, ValueError, AttributeError),
+)
 _REASONS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "the file or its folder is read-only",
@@ -118,7 +123,7 @@ class HistoryWriter:
             stopping = self._wait()
             try:
                 self._step()
-            except (sqlite3.Error, OSError, LlmLiteError, MemoryError) as error:
+            except Exception as error:  # a defect too is told, and the next try may succeed
                 self._failed(error)
                 if stopping:
                     break
@@ -312,7 +317,7 @@ def _problem_with(change: Change, connection: sqlite3.Connection) -> str:
         change.apply(connection)
     except sqlite3.IntegrityError:
         problem = "what it belongs to was deleted for good by another window"
-    except (sqlite3.DataError, OverflowError) as error:
+    except _UNFIT as error:
         problem = f"it does not fit in the database: {error}"
     else:
         connection.execute("RELEASE change")

@@ -3,6 +3,7 @@
 import dataclasses
 import stat
 import threading
+import time
 
 import pytest
 
@@ -23,6 +24,16 @@ from tests.core.history.talks import END, RUN, add_talk, told
 def texts(history: History, talk: int) -> list[str]:
     conversation = history.conversation(talk)
     return [message.text for message in ConversationTree.of(conversation).path()]
+
+
+def test_values_that_are_none_stand_in_nobodys_way(history):
+    talk = add_talk(history, "One?")
+    history.set_pinned(talk, object())
+    history.set_system_prompt(talk, 5)
+    history.delete([object()])
+    history.finish_answer(history.begin_answer(talk, None, RUN), "", "", ("token",))
+    history.set_title(talk, "After")
+    assert history.flush() and history.summary(talk).title == "After"
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -76,6 +87,9 @@ def test_editing_and_regenerating_make_versions_and_lose_nothing(history):
     assert [message.id for message in tree.versions(tree.by_id[begun.id])] == [first.id, begun.id]
     assert tree.leaf == answer.id
     assert [message.text for message in tree.path_to(again.id)] == ["One?", "1", "Two?", "II"]
+    history.show(tree.path_to(edited.id))
+    assert texts(history, talk) == ["One?", "one"]
+    history.show(tree.path_to(answer.id))
     history.select(talk, two.id, None)
     assert texts(history, talk) == ["One?", "1", "Two?"]
 
@@ -189,7 +203,11 @@ def test_titles_come_from_the_first_message_until_a_person_gives_one(history):
     assert history.summary(talk).title == "What was it?"
     history.set_title(talk, "Mine")
     history.edit(first, "What will it be?")
+    history.set_title(talk, "A model's", "model")
     assert (history.summary(talk).title, history.summary(talk).title_source) == ("Mine", "person")
+    other = add_talk(history, "One?")
+    history.set_title(other, "A model's", "model")
+    assert history.summary(other).title == "A model's"
 
 
 def test_a_change_without_its_conversation_is_told(history):
@@ -271,3 +289,22 @@ def test_changes_are_pure_data(history):
     history.submit(AddMessage(message))
     assert history.flush()
     assert len(history.conversation(talk).messages) == 1
+
+
+def test_readings_see_one_state_while_it_is_saved(history):
+    """Each reading falls somewhere into the saving of what it reads."""
+    for number in range(60):
+        talk = add_talk(history, "One?", "1")
+        first = history.conversation(talk).messages[0]
+        history.select(talk, first.id, None)
+        history.set_title(talk, "Mine")
+        again = history.begin_answer(talk, first.id, RUN)
+        history.finish_answer(again, "I")
+        for wait in range(3):
+            time.sleep(0.0005 * ((number + wait) % 8))
+            whole = history.conversation(talk)
+            assert [m.id for m in ConversationTree.of(whole).path()] == [first.id, again.id]
+            assert [m.text for m in whole.messages] == ["One?", "1", "I"]
+            assert all(message.finished for message in whole.messages)
+            assert history.summary(talk).title == "Mine"
+            assert history.page().conversations[0] == whole.summary
