@@ -170,7 +170,7 @@ def run_from_json(text: str | None, model: ModelIdentity) -> AnswerRun | None:
 
 
 def run_from_mapping(kept: Mapping[str, Any], model: ModelIdentity) -> AnswerRun:
-    texts = {name: kept[name] for name in _RUN_TEXTS if isinstance(kept.get(name), str)}
+    texts = {name: storable(kept[name]) for name in _RUN_TEXTS if isinstance(kept.get(name), str)}
     sampling, threads = kept.get("sampling"), kept.get("threads")
     return AnswerRun(
         model,

@@ -96,9 +96,7 @@ def _parents(nodes: dict[str, JsonEntry], notes: list[str]) -> dict[str, str | N
         if at is not None and at in on_way:
             parents[at] = None
             where = nodes[at].get("parent")
-            notes.append(
-                f"{where.path}: {where.name}: the nodes run in a circle, which was cut here"
-            )
+            notes.append(str(where.refused("no circle of nodes")) + "; it was cut here")
         whole.update(way)
     return parents
 

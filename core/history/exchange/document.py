@@ -188,16 +188,16 @@ def _run(entry: JsonEntry) -> AnswerRun:
     return run_from_mapping(entry.object(), identity)
 
 
-def _end(entry: JsonEntry) -> AnswerEnd:
+def _end(entry: JsonEntry) -> AnswerEnd | None:
     stats = entry.get("stats")
     reason = entry.get("stop_reason")
     known = stop_reason(reason.text("")) if not reason.is_null else None
     if known is None and not reason.is_null:
         raise reason.refused(f"one of {', '.join(STOP_REASONS)}")
     measured = None if stats.is_null else from_mapping(GenerationStats, stats.object())
-    return AnswerEnd(
-        known, measured, entry.get("problem").text(""), entry.get("seconds").number(0.0)
-    )
+    problem, seconds = entry.get("problem").text(""), entry.get("seconds").number(0.0)
+    end = AnswerEnd(known, measured, problem, seconds)
+    return None if end == AnswerEnd() else end
 
 
 def _attachment(entry: JsonEntry) -> Attachment:

@@ -153,11 +153,11 @@ def _content(content: JsonEntry, attachments: list[Attachment], notes: list[str]
     return "".join(texts)
 
 
-def _generation(info: JsonEntry) -> tuple[AnswerRun, AnswerEnd]:
+def _generation(info: JsonEntry) -> tuple[AnswerRun, AnswerEnd | None]:
     name = info.get("indexedModelIdentifier").text("") or info.get("identifier").text("")
     stats = info.get("stats")
     if stats.is_null:
-        return AnswerRun(ModelIdentity(name)), AnswerEnd()
+        return AnswerRun(ModelIdentity(name)), None
     first = stats.get("timeToFirstTokenSec").number(0.0)
     figures = GenerationStats(
         prompt_tokens=stats.get("promptTokensCount").whole(_LARGEST, 0),

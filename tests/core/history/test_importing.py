@@ -174,8 +174,16 @@ def test_a_file_that_is_wrong_is_a_sentence(read, document, sentence):
             6,
         ),
         (broken(CHATGPT, *NODES, "question", "parent", "nobody"), "it begins a version", 7),
-        (broken(CHATGPT, *NODES, "context", "parent", "answer-2"), "run in a circle", 7),
-        (broken(CHATGPT, *NODES, "question", "parent", "question"), "run in a circle", 7),
+        (
+            broken(CHATGPT, *NODES, "context", "parent", "answer-2"),
+            "expected no circle of nodes",
+            7,
+        ),
+        (
+            broken(CHATGPT, *NODES, "question", "parent", "question"),
+            "expected no circle of nodes",
+            7,
+        ),
         (broken(CHATGPT, 0, "current_node", "nobody"), "the last is shown", 7),
     ],
     ids=lambda value: "" if isinstance(value, list) else None,
