@@ -82,13 +82,12 @@ class History:
 
     def close(self, timeout: float = _CLOSING) -> bool:
         """Save and end; False where changes could not be saved, which are lost then."""
-        saved = self._writer.close(timeout)
-        with self._lock:
+        with self._lock:  # first: the last to close clears the log, and readers may not
             for connection in self._readers:
                 with suppress(sqlite3.Error):
                     connection.close()
             self._readers.clear()
-        return saved
+        return self._writer.close(timeout)
 
     def submit(self, what: change.Change) -> None:
         self._writer.add(what)
@@ -308,6 +307,7 @@ class History:
     def check(self) -> str:
         """What is wrong with the file, all of which is read; "" where nothing is. A damaged one is
         then repaired, which `poll` tells. For a thread that may wait."""
+        epoch = self._writer.epoch
         try:
             found = connections.integrity(self.path)
         except sqlite3.Error as error:
@@ -315,7 +315,7 @@ class History:
                 return f"{self.path}: cannot be checked: {error}"
             found = str(error)
         if found:
-            self._writer.damage_found()
+            self._writer.damage_found(epoch)
         return found and f"{self.path}: is damaged: {found}"
 
     @contextmanager
@@ -332,7 +332,8 @@ class History:
                     connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             if connections.is_damage(error):
-                self._writer.damage_found(index=connections.is_index_damage(error))
+                index = connections.is_index_damage(error)
+                self._writer.damage_found(self._local.epoch, index=index)
                 raise FileError(self.path, "is damaged; what can be read of it is saved") from error
             raise FileError(self.path, f"cannot be read: {error}") from error
 
@@ -342,14 +343,16 @@ class History:
         known: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if known is not None and self._local.epoch == epoch:
             return known
-        opened = self._writer.opened.is_set() and self.path.is_file()
-        fresh = connections.connect_reader(self.path) if opened else connections.connect_memory()
+        self._local.connection, self._local.epoch = None, epoch
         with self._lock:
             if known is not None:
                 self._readers.remove(known)
                 known.close()
+        opened = self._writer.opened.is_set() and self.path.is_file()
+        fresh = connections.connect_reader(self.path) if opened else connections.connect_memory()
+        with self._lock:
             self._readers.append(fresh)
-        self._local.connection, self._local.epoch = fresh, epoch
+        self._local.connection = fresh
         return fresh
 
 
