@@ -9,15 +9,19 @@ import pytest
 
 from llm_lite.core.history import (
     AnswerEnd,
+    AnswerRun,
     Attachment,
     ConversationTree,
     History,
     HistoryRefused,
     HistorySaved,
+    ModelIdentity,
     as_chat,
+    history_path,
 )
 from llm_lite.core.history.database.changes import AddMessage
 from llm_lite.core.history.ids import new_id
+from llm_lite.core.messages import ExecutorInfo, ModelInfo, SamplingOptions
 from tests.core.history.talks import END, RUN, add_talk, told
 
 
@@ -308,3 +312,22 @@ def test_readings_see_one_state_while_it_is_saved(history):
             assert all(message.finished for message in whole.messages)
             assert history.summary(talk).title == "Mine"
             assert history.page().conversations[0] == whole.summary
+
+
+def test_a_run_is_made_of_what_the_engine_says():
+    model = ModelInfo(
+        *("tiny", "/models/tiny.gguf", "llama", 10, 1234, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, True)
+    )
+    executor = ExecutorInfo("cpu", "a processor", "", "int4", "a8", "fp16", "int8", 4)
+    sampling = SamplingOptions(seed=3)
+    run = AnswerRun.of(model, executor, sampling, thinking=False, modified=5.0, fingerprint="x")
+    assert run.model == ModelIdentity("tiny", "/models/tiny.gguf", 1234, 5.0, "x")
+    assert (run.mode, run.activations, run.keys, run.values) == ("int4", "a8", "fp16", "int8")
+    assert (run.backend, run.device, run.threads) == ("cpu", "a processor", 4)
+    assert (run.sampling, run.gains, run.thinking) == (sampling, None, False)
+
+
+def test_it_lies_with_the_data_of_its_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert tmp_path in history_path().parents and history_path().name == "history.db"
