@@ -13,8 +13,9 @@ from pathlib import Path
 from llm_lite.core.errors import FileError
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import salvage, schema
-from llm_lite.core.history.database.changes import Change
+from llm_lite.core.history.database.changes import Change, Purge
 from llm_lite.core.history.database.pending import PendingChanges
+from llm_lite.core.history.database.sweeping import Sweep
 from llm_lite.core.history.events import (
     HistoryChangedElsewhere,
     HistoryEvent,
@@ -75,6 +76,7 @@ class HistoryWriter:
         self._is_told_open = False
         self._damaged = False  # as somebody who read it found
         self._bad_index = False
+        self._sweep: Sweep | None = None  # behind a purge
         self._tries = 0  # counts attempts, for `flush`
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
@@ -154,7 +156,7 @@ class HistoryWriter:
             return 0.0 if self._hurry else self._retry_at
         if self._connection is None or self._damaged or self._bad_index or self._hurry:
             return self._looked_at + LOOK if self.read_only else 0.0
-        look = self._looked_at + LOOK
+        look = self._looked_at + (LOOK if self._sweep is None else PAUSE)
         if self.pending.since is None or self.read_only:
             return look
         return 0.0 if self.pending.urgent else min(look, self.pending.since + PERIOD)
@@ -175,6 +177,8 @@ class HistoryWriter:
             self._save(connection)
         else:
             self._succeeded()
+            if self._sweep is not None and not self._sweep.step(connection):
+                self._sweep = None
         with self.pending.changed:
             self._tries += 1
             self.pending.changed.notify_all()
@@ -195,6 +199,8 @@ class HistoryWriter:
         except BaseException:
             self.pending.done(0)
             raise
+        if any(isinstance(waiting.change, Purge) for waiting in taken[:done]):
+            self._sweep = Sweep()
         changed = frozenset(n for w in taken[:done] for n in w.change.conversations)
         self.pending.done(done)
         self._succeeded()

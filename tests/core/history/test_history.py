@@ -1,6 +1,7 @@
 """What is said is kept: as a tree, with all that is known of an answer, seen before it is saved."""
 
 import dataclasses
+import sqlite3
 import stat
 import threading
 import time
@@ -187,6 +188,42 @@ def test_deleted_conversations_return_until_they_are_purged(history):
     assert history.deleted() == () and history.conversation(talks[5]) is None
     assert {found.conversation for found in history.search("Question").found} == set(talks[:2])
     assert history.check() == ""
+
+
+def test_nothing_is_left_of_what_is_purged(history):
+    kept = add_talk(history, "These words stay", "word " * 50)
+    talks = [add_talk(history, f"The secret Zqxjkv{n} " * 20, "word " * 500) for n in range(40)]
+    assert history.flush()
+    history.delete(talks)
+    assert history.flush() and b"Zqxjkv" in content(history) and has_word(history, "zqx")
+    history.purge()
+    assert history.flush()
+    until = time.monotonic() + 60
+    while history._writer._sweep is not None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert b"zqxjkv" not in content(history).lower()
+    with history._reading() as connection:
+        (parts,) = connection.execute(
+            "SELECT count(DISTINCT segid) FROM message_index_idx"
+        ).fetchone()
+        (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    assert (parts, free, has_word(history, "zqx")) == (1, 0, False)
+    assert history.search("words stay").found[0].conversation == kept
+    assert history.check() == ""
+
+
+def has_word(history: History, trigram: str) -> bool:
+    """Whether the index holds it."""
+    other = sqlite3.connect(history.path)
+    other.execute("CREATE VIRTUAL TABLE temp.words USING fts5vocab (main, message_index, row)")
+    found = other.execute("SELECT 1 FROM temp.words WHERE term = ?", (trigram,)).fetchone()
+    other.close()
+    return found is not None
+
+
+def content(history: History) -> bytes:
+    """All that the disk holds."""
+    return b"".join(path.read_bytes() for path in history.path.parent.iterdir())
 
 
 def test_a_long_conversation_can_be_purged(history):
