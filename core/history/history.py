@@ -36,7 +36,7 @@ from llm_lite.core.history.records import (
 from llm_lite.core.history.titles import title_of
 
 _PURGED_AT_ONCE = 5  # conversations of one transaction
-_CLOSING = 5.0  # seconds
+_CLOSING = 10.0  # seconds; a full disk is not waited for
 
 
 def history_path() -> Path:
@@ -73,10 +73,10 @@ class History:
         """How many changes are not in the file yet."""
         return len(self._writer.pending)
 
-    def wait_until_open(self, timeout: float = 5.0) -> bool:
+    def wait_until_open(self, timeout: float = 30.0) -> bool:
         return self._writer.opened.wait(timeout)
 
-    def flush(self, timeout: float = 5.0) -> bool:
+    def flush(self, timeout: float = 30.0) -> bool:
         """Wait until all is saved; whether it is."""
         return self._writer.flush(timeout)
 
