@@ -18,10 +18,11 @@ MAX_BYTES = 32 << 20
 MAX_TOKENIZER_BYTES = 128 << 20
 
 
-def parse_object(raw: bytes, path: Path, what: str) -> dict[str, Any]:
-    """The JSON object in `raw`; `what` names it in errors ("the header"). Raises FileError."""
+def parse_json(raw: bytes, path: Path, what: str) -> Any:
+    """The JSON value in `raw`, which may have half surrogate pairs in it; `what` names it in errors
+    ("the header"). Raises FileError."""
     try:
-        value = json.loads(
+        return json.loads(
             raw.decode(), object_pairs_hook=_unique, parse_float=_number, parse_constant=_number
         )
     except UnicodeDecodeError as error:
@@ -30,6 +31,11 @@ def parse_object(raw: bytes, path: Path, what: str) -> dict[str, Any]:
         raise FileError(path, f"{what} nests too deep") from None
     except ValueError as error:  # JSONDecodeError, a key twice, a number of thousands of digits
         raise FileError(path, f"{what} is not valid JSON: {str(error)[:200]}") from None
+
+
+def parse_object(raw: bytes, path: Path, what: str) -> dict[str, Any]:
+    """The JSON object in `raw`, of whole characters. Raises FileError."""
+    value = parse_json(raw, path, what)
     if not isinstance(value, dict):
         raise FileError(path, f"{what} is {found(value)}, expected a JSON object")
     if _LONE_SURROGATE.search(raw):

@@ -12,6 +12,7 @@ WEIGHTS = {
     "template": 8,
     "cache": 6,
     "settings": 5,
+    "conversations": 5,
     "catalogue": 3,
     "prompt": 6,
     "slice": 4,

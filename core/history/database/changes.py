@@ -1,0 +1,331 @@
+"""What can change in a history: frozen dataclasses that write themselves to a database.
+
+The writer applies them to the file; a reading applies those that are not saved yet to a copy in
+memory, so that both come to the same.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from llm_lite.core.history.database import rows
+from llm_lite.core.history.database.rows import storable
+from llm_lite.core.history.records import (
+    AnswerEnd,
+    SavedCache,
+    StoredConversation,
+    StoredMessage,
+    TitleSource,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AddConversation:
+    """With all of its messages, parents before children."""
+
+    conversation: StoredConversation
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation.summary.id,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        row = rows.summary_row(self.conversation.summary)
+        connection.execute(
+            f"INSERT INTO conversations ({rows.SUMMARY}) VALUES ({rows.marks(rows.SUMMARY)})", row
+        )
+        for message in self.conversation.messages:
+            insert_message(connection, message)
+
+
+@dataclass(frozen=True, slots=True)
+class AddMessage:
+    """It becomes the version that is shown. `title` is the conversation's, if it has no better."""
+
+    message: StoredMessage
+    title: str = ""
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.message.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        insert_message(connection, self.message)
+        self.show(connection)
+
+    def show(self, connection: sqlite3.Connection) -> None:
+        """All but the message itself."""
+        SelectVersion(self.message.conversation, self.message.parent, self.message.id).apply(
+            connection
+        )
+        _touch(connection, self.message.conversation, self.message.created)
+        if self.title:
+            connection.execute(
+                "UPDATE conversations SET title = ?, title_source = 'message' "
+                "WHERE id = ? AND title_source IN ('none', 'message')",
+                (storable(self.title), self.message.conversation),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAnswer:
+    """All that an answer says so far; the newest takes the place of those before."""
+
+    conversation: int
+    message: int
+    text: str
+    thought: str
+    tokens: tuple[int, ...]
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        said = storable(self.text), storable(self.thought), rows.tokens_to_blob(self.tokens)
+        connection.execute(
+            "UPDATE messages SET text = ?, thought = ?, tokens = ? WHERE id = ? AND NOT finished",
+            (*said, self.message),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FinishAnswer:
+    answer: WriteAnswer
+    end: AnswerEnd
+    at: float
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.answer.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        self.answer.apply(connection)
+        number = self.answer.message
+        connection.execute("INSERT OR IGNORE INTO answers (message) VALUES (?)", (number,))
+        connection.execute(
+            "UPDATE answers SET stop_reason = ?, problem = ?, seconds = ?, stats = ? "
+            "WHERE message = ?",
+            (*rows.end_row(self.end), number),
+        )
+        connection.execute("UPDATE messages SET finished = 1 WHERE id = ?", (number,))
+        _touch(connection, self.answer.conversation, self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueAnswer:
+    """It is written on where it ended, and can be told from a whole one until it ends again."""
+
+    conversation: int
+    message: int
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.execute("UPDATE messages SET finished = 0 WHERE id = ?", (self.message,))
+
+
+@dataclass(frozen=True, slots=True)
+class SelectVersion:
+    """Which child of `parent` is shown; None ends the conversation there."""
+
+    conversation: int
+    parent: int | None
+    child: int | None
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        table = "conversations" if self.parent is None else "messages"
+        at = self.conversation if self.parent is None else self.parent
+        connection.execute(f"UPDATE {table} SET selected = ? WHERE id = ?", (self.child, at))
+
+
+@dataclass(frozen=True, slots=True)
+class SetTitle:
+    """With `unless_person`, a title that a person gave stays."""
+
+    conversation: int
+    title: str
+    source: TitleSource
+    unless_person: bool = False
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "UPDATE conversations SET title = ?, title_source = ? "
+            "WHERE id = ? AND (title_source != 'person' OR NOT ?)",
+            (storable(self.title), self.source, self.conversation, self.unless_person),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetPinned:
+    conversation: int
+    pinned: bool
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "UPDATE conversations SET pinned = ? WHERE id = ?", (self.pinned, self.conversation)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetArchived:
+    conversation: int
+    archived: bool
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "UPDATE conversations SET archived = ? WHERE id = ?", (self.archived, self.conversation)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetSystemPrompt:
+    conversation: int
+    text: str
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return (self.conversation,)
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "UPDATE conversations SET system_prompt = ? WHERE id = ?",
+            (storable(self.text), self.conversation),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetDeleted:
+    """When they were deleted; None brings them back."""
+
+    conversations: tuple[int, ...]
+    at: float | None
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.executemany(
+            "UPDATE conversations SET deleted = ? WHERE id = ?",
+            [(self.at, number) for number in self.conversations],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """For good, where they are still deleted: another window may have brought one back."""
+
+    conversations: tuple[int, ...]
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.executemany(
+            "DELETE FROM conversations WHERE id = ? AND deleted IS NOT NULL",
+            [(number,) for number in self.conversations],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AddCache:
+    cache: SavedCache
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return ()
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        """The row of a file that is written again is replaced. What the cache belongs to may have
+        been purged meanwhile; the file is then the first to go."""
+        c = self.cache
+        connection.execute(
+            f"INSERT OR REPLACE INTO caches ({rows.CACHE}) VALUES (?, "
+            "(SELECT id FROM conversations WHERE id = ?), (SELECT id FROM messages WHERE id = ?), "
+            "?, ?, ?, ?, ?)",
+            (c.id, c.conversation, c.message, c.file, c.bytes, c.model, c.created, c.used),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UseCache:
+    cache: int
+    at: float
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return ()
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.execute("UPDATE caches SET used = ? WHERE id = ?", (self.at, self.cache))
+
+
+@dataclass(frozen=True, slots=True)
+class DropCache:
+    cache: int
+
+    @property
+    def conversations(self) -> tuple[int, ...]:
+        return ()
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM caches WHERE id = ?", (self.cache,))
+
+
+Change = (
+    AddConversation
+    | AddMessage
+    | WriteAnswer
+    | FinishAnswer
+    | ContinueAnswer
+    | SelectVersion
+    | SetTitle
+    | SetPinned
+    | SetArchived
+    | SetSystemPrompt
+    | SetDeleted
+    | Purge
+    | AddCache
+    | UseCache
+    | DropCache
+)
+
+
+def insert_message(connection: sqlite3.Connection, message: StoredMessage) -> None:
+    """With its answer's facts and attachments. sqlite3.IntegrityError where its conversation or
+    parent is not there."""
+    connection.execute(
+        f"INSERT INTO messages ({rows.MESSAGE}) VALUES ({rows.marks(rows.MESSAGE)})",
+        rows.message_row(message),
+    )
+    answer = rows.answer_row(message)
+    if answer is not None:
+        connection.execute(
+            f"INSERT INTO answers ({rows.ANSWER}) VALUES ({rows.marks(rows.ANSWER)})", answer
+        )
+    connection.executemany(
+        f"INSERT INTO attachments ({rows.ATTACHMENT}) VALUES ({rows.marks(rows.ATTACHMENT)})",
+        [
+            (message.id, place, storable(a.name), storable(a.text), a.tokens)
+            for place, a in enumerate(message.attachments)
+        ],
+    )
+
+
+def _touch(connection: sqlite3.Connection, conversation: int, at: float) -> None:
+    connection.execute(
+        "UPDATE conversations SET updated = max(updated, ?) WHERE id = ?", (at, conversation)
+    )

@@ -1,0 +1,122 @@
+"""Opening the database: for the one that writes, for those that read, and in memory."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.writing import make_folder, reason
+from llm_lite.core.history.database import schema
+
+BUSY_MS = 2000  # how long a lock of another process is waited for before the next try
+MAGIC = b"SQLite format 3\0"
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_READ_CACHE_KB = 16384
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """With write-ahead log, which readers need not wait for. sqlite3.Error.
+
+    synchronous=FULL: a commit returns when the disk has it. With NORMAL, which SQLite advises for
+    this journal, the log is only synced at checkpoints, and a power cut takes all commits since. A
+    sync every half second while an answer comes costs a few milliseconds of a thread of its own.
+    """
+    connection = _connect(path, "rw")
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        if not connection.execute("PRAGMA page_count").fetchone()[0]:
+            # Only a new file can have it: what a purge frees is given back to the disk.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")  # what is purged is overwritten
+        connection.execute("PRAGMA journal_size_limit = 16777216")  # bytes of the log at rest
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """For reading only. sqlite3.Error."""
+    try:
+        connection = _connect(path, "ro")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        if not _is_no_room_for_log(error, path):
+            raise
+        # Beside a database in a folder that may not be written to, SQLite can make neither log
+        # nor index of it. Nobody else can then either, so nothing changes while we read.
+        connection = _connect(path, "ro&immutable=1")
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA cache_size = -{_READ_CACHE_KB}")
+    return connection
+
+
+def connect_memory() -> sqlite3.Connection:
+    """Tables of the newest version, and nothing in them."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    schema.migrate(connection)
+    return connection
+
+
+def make_file(path: Path) -> None:
+    """An empty database for this user's eyes only, where there is none. FileError.
+
+    SQLite would make it as the umask says, and gives its log the mode of the database.
+    """
+    make_folder(path.parent)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        if not path.is_file():
+            raise FileError(path, "is no regular file, expected the history's database") from None
+    except (OSError, ValueError) as error:
+        raise FileError(path, f"cannot be made: {reason(error)}") from None
+
+
+def is_other_file(path: Path) -> bool:
+    """Whether something is there that never was a database of SQLite."""
+    with suppress(OSError), path.open("rb") as file:
+        begin = file.read(len(MAGIC))
+        return bool(begin) and begin != MAGIC
+    return False
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether SQLite says that the file itself is wrong."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(error, sqlite3.DatabaseError) and code is not None and code & 0xFF in DAMAGED
+
+
+def is_index_damage(error: BaseException) -> bool:
+    """Whether it is the index of words that is wrong, which can be made again."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
+
+
+def integrity(path: Path) -> str:
+    """What SQLite finds wrong with all of a file; "" where nothing is. sqlite3.Error."""
+    with closing(connect_reader(path)) as connection:
+        found = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
+        found += [
+            f"foreign key of {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")
+        ]
+    return "" if found == ["ok"] else "; ".join(found)
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Autocommit: transactions are begun by us. Readers are handed from thread to thread."""
+    place = f"file:{quote(os.fspath(path.absolute()))}?mode={mode}"
+    return sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
+
+
+def _is_no_room_for_log(error: sqlite3.OperationalError, path: Path) -> bool:
+    code = error.sqlite_errorcode & 0xFF
+    refused = code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+    return refused and path.is_file() and not os.access(path.parent, os.W_OK)

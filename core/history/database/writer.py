@@ -1,0 +1,377 @@
+"""The thread that saves: one connection, short transactions, and what happens when they fail."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.history.database import connection as connections
+from llm_lite.core.history.database import salvage, schema
+from llm_lite.core.history.database.changes import Change, Purge
+from llm_lite.core.history.database.pending import PendingChanges
+from llm_lite.core.history.database.sweeping import Sweep
+from llm_lite.core.history.events import (
+    HistoryChangedElsewhere,
+    HistoryEvent,
+    HistoryOpened,
+    HistoryRefused,
+    HistoryRepaired,
+    HistorySaved,
+    HistorySavedAgain,
+    HistoryUnsaved,
+)
+from llm_lite.core.system_errors import sentence
+
+PERIOD = 0.5  # seconds between two saves of an answer that is being written
+LONGEST = 0.05  # seconds of one transaction
+PAUSE = 0.02  # seconds between two, so that another process finds the file unlocked
+LOOK = 1.0  # seconds between two looks for what other processes changed
+_FIRST_RETRY, _LAST_RETRY = 0.5, 8.0  # seconds
+_BUSY_TRIES = 2  # a lock is told of after so many, each as long as the busy timeout
+
+# A value that no database takes: tried again it would stand in the way of all behind it.
+_UNFIT = (
+    *(sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
+    *(OverflowError, TypeError, ValueError, AttributeError),
+)
+_REASONS = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "the file or its folder is read-only",
+    sqlite3.SQLITE_BUSY: "another program has it locked",
+    sqlite3.SQLITE_LOCKED: "another program has it locked",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
+    sqlite3.SQLITE_PERM: "it may not be written to",
+    sqlite3.SQLITE_IOERR: "the disk reports an error",
+}
+
+
+class HistoryWriter:
+    """Saves what is `pending` until it is closed. All its methods may be called from any thread,
+    and none but `flush` and `close` waits."""
+
+    def __init__(self, path: Path, wake: Callable[[], None]) -> None:
+        self.path = path
+        self.pending = PendingChanges()
+        self.epoch = 0  # counts the files that have been at `path`; readers open theirs again
+        self.read_only = False
+        self.opened = threading.Event()
+        self._wake = wake
+        self._events: deque[HistoryEvent] = deque()
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None  # device and inode of what is open
+        self._elsewhere = 0  # SQLite's count of what others committed
+        self._failures = 0
+        self._told = False  # that nothing can be saved
+        self._retry_at = 0.0
+        self._looked_at = 0.0
+        self._hurry = False
+        self._stop = False
+        self._stop_by = 0.0
+        self._is_told_open = False
+        self._damaged = False  # as somebody who read it found
+        self._bad_index = False
+        self._sweep: Sweep | None = None  # behind a purge
+        self._tries = 0  # counts attempts, for `flush`
+        self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+        self._thread.start()
+
+    def add(self, change: Change) -> None:
+        self.pending.add(change)
+
+    def events(self) -> list[HistoryEvent]:
+        """Since the last call."""
+        found: list[HistoryEvent] = []
+        while self._events:
+            found.append(self._events.popleft())
+        return found
+
+    def damage_found(self, epoch: int, *, index: bool = False) -> None:
+        """By somebody who reads: the file is moved aside and read as far as it can be; an index
+        alone is made again. `epoch` is that of the file that was read: if it is an earlier one, it
+        is repaired already."""
+        with self.pending.changed:
+            if epoch != self.epoch:
+                return
+            if index:
+                self._bad_index = True
+            else:
+                self._damaged = True
+            self.pending.changed.notify_all()
+
+    def flush(self, timeout: float) -> bool:
+        """Save at once; whether all is in the file. False too as soon as a try has failed."""
+        pending = self.pending
+        with pending.changed:
+            tries, self._hurry = self._tries, True
+            pending.changed.notify_all()
+            pending.changed.wait_for(
+                lambda: not len(pending) or self.read_only or (self._tries > tries and self._told),
+                timeout,
+            )
+            return not len(pending)
+
+    def close(self, timeout: float) -> bool:
+        """Save what can be saved and end; whether all is in the file."""
+        with self.pending.changed:
+            self._stop = True
+            self._stop_by = time.monotonic() + timeout
+            self.pending.changed.notify_all()
+        self._thread.join(timeout)
+        return not len(self.pending)
+
+    def _run(self) -> None:
+        while True:
+            stopping = self._wait()
+            try:
+                self._step()
+            except Exception as error:  # a defect too is told, and the next try may succeed
+                waits = self._failed(error)
+                if stopping and not (waits and time.monotonic() < self._stop_by):
+                    break
+            else:
+                if stopping and (self.read_only or not len(self.pending)):
+                    break
+        self._disconnect()
+
+    def _wait(self) -> bool:
+        """Until there is something to do; whether the end has come."""
+        with self.pending.changed:
+            while not self._stop:
+                left = self._due() - time.monotonic()
+                if left <= 0:
+                    break
+                self.pending.changed.wait(left)
+            self._hurry = False
+            return self._stop
+
+    def _due(self) -> float:
+        """When the next thing is to be done, by the monotonic clock."""
+        if self._failures:
+            return 0.0 if self._hurry else self._retry_at
+        if self._connection is None or self._damaged or self._bad_index or self._hurry:
+            return self._looked_at + LOOK if self.read_only else 0.0
+        look = self._looked_at + (LOOK if self._sweep is None else PAUSE)
+        if self.pending.since is None or self.read_only:
+            return look
+        return 0.0 if self.pending.urgent else min(look, self.pending.since + PERIOD)
+
+    def _step(self) -> None:
+        if self._damaged and self._file in (None, _identity(self.path)):
+            self._repair()
+        self._damaged = False  # or another process has repaired it
+        connection = self._connected()
+        if self._bad_index and connection is not None:
+            self._rebuild_index(connection)
+        self._looked_at = time.monotonic()
+        if connection is None:
+            return
+        if not self._told:
+            self._look_elsewhere(connection)
+        if len(self.pending):
+            self._save(connection)
+        else:
+            self._succeeded()
+            if self._sweep is not None and not self._sweep.step(connection):
+                self._sweep = None
+        with self.pending.changed:
+            self._tries += 1
+            self.pending.changed.notify_all()
+
+    def _save(self, connection: sqlite3.Connection) -> None:
+        """As much as one short transaction takes. sqlite3.Error; nothing is lost then."""
+        taken, done = self.pending.take(), 0
+        refused: list[tuple[Change, str]] = []
+        try:
+            began = time.monotonic()
+            with schema.transaction(connection):
+                for waiting in taken:
+                    if problem := _problem_with(waiting.change, connection):
+                        refused.append((waiting.change, problem))
+                    done += 1
+                    if time.monotonic() - began > LONGEST:
+                        break
+        except BaseException:
+            self.pending.done(0)
+            raise
+        if any(isinstance(waiting.change, Purge) for waiting in taken[:done]):
+            self._sweep = Sweep()
+        changed = frozenset(n for w in taken[:done] for n in w.change.conversations)
+        self.pending.done(done)
+        self._succeeded()
+        self._tell(HistorySaved(changed))
+        for change, problem in refused:
+            sentence_of = f"A change of a conversation could not be saved: {problem}"
+            self._tell(HistoryRefused(sentence_of, change.conversations))
+        if len(self.pending):
+            time.sleep(PAUSE)
+
+    def _connected(self) -> sqlite3.Connection | None:
+        """None where the file is a newer program's."""
+        if self._connection is not None and self._file != _identity(self.path):
+            self._disconnect()  # it was moved aside or deleted under us
+        if self._connection is None and not self.read_only:
+            if connections.is_other_file(self.path):
+                self._repair()
+            try:
+                self._open()
+            except sqlite3.DatabaseError as error:
+                if not connections.is_damage(error):
+                    raise
+                self._disconnect()
+                self._repair()
+                self._open()
+        return self._connection
+
+    def _open(self) -> None:
+        connections.make_file(self.path)
+        connection = connections.connect_writer(self.path)
+        self._connection, self._file = connection, _identity(self.path)
+        version = schema.version_of(connection)
+        possible = schema.has_trigrams(connection)
+        message = ""
+        if version > len(schema.MIGRATIONS):
+            self.read_only = True
+            message = (
+                f"{self.path}: was written by a newer version of this program (its tables are of "
+                f"version {version}, this one knows {len(schema.MIGRATIONS)}): conversations can "
+                "be read, and new ones are not saved"
+            )
+            self._disconnect()
+        else:
+            schema.migrate(connection)
+            schema.bring_index(connection, possible=possible)
+            self._elsewhere = _data_version(connection)
+            if not possible:
+                message = (
+                    f"SQLite {sqlite3.sqlite_version} has no trigram index: searches read all "
+                    "conversations, which takes longer"
+                )
+        self.epoch += 1
+        first = not self._is_told_open
+        self._is_told_open = True
+        self.opened.set()
+        if first or message:
+            self._tell(HistoryOpened(message))
+
+    def _repair(self) -> None:
+        self._disconnect()
+        repaired = salvage.repair(self.path)
+        self._file = None
+        with self.pending.changed:
+            self._damaged = False
+            self.epoch += 1
+        if repaired is not None:
+            self._tell(HistoryRepaired(repaired.message, str(repaired.kept_as)))
+
+    def _look_elsewhere(self, connection: sqlite3.Connection) -> None:
+        """SQLite counts the commits of all other connections, and no other of ours writes."""
+        version = _data_version(connection)
+        if version != self._elsewhere:
+            self._elsewhere = version
+            self._tell(HistoryChangedElsewhere())
+
+    def _failed(self, error: Exception) -> bool:
+        """Said once; the changes stay, and are tried again after a while. Whether it is but a lock
+        that will be gone soon."""
+        if connections.is_index_damage(error) and not self._bad_index:
+            self._bad_index = True
+        elif connections.is_damage(error):
+            self._damaged, self._bad_index = True, False
+        mending = (self._damaged or self._bad_index) and self._failures < 3
+        self._failures += 1
+        delay = min(_LAST_RETRY, _FIRST_RETRY * 2 ** min(self._failures - 1, 8))
+        self._retry_at = time.monotonic() + (0.0 if mending else delay)
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        patient = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        if code == sqlite3.SQLITE_CANTOPEN or (not patient and not mending):
+            self._disconnect()  # a connection that failed is opened again: a disk may be back
+        if not self.opened.is_set() and _is_readable(self.path):
+            self.epoch += 1
+            self.opened.set()
+        if not self._told and not mending and (not patient or self._failures >= _BUSY_TRIES):
+            self._told = True
+            self._tell(HistoryUnsaved(_unsaved(self.path, error, code)))
+        with self.pending.changed:
+            self._tries += 1
+            self.pending.changed.notify_all()
+        return patient
+
+    def _rebuild_index(self, connection: sqlite3.Connection) -> None:
+        """The words of messages are all still in their rows. sqlite3.Error; it counts as damage of
+        the whole file if it is the index' again."""
+        with schema.transaction(connection):
+            connection.execute("INSERT INTO message_index (message_index) VALUES ('rebuild')")
+        self._bad_index = False
+
+    def _succeeded(self) -> None:
+        self._failures = 0
+        if self._told:
+            self._told = False
+            self._tell(HistorySavedAgain(f"{self.path}: conversations are saved again"))
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None
+
+    def _tell(self, event: HistoryEvent) -> None:
+        self._events.append(event)
+        self._wake()
+
+
+def _problem_with(change: Change, connection: sqlite3.Connection) -> str:
+    """ "" for a change that was made; why not, for one that never can be. It leaves no trace."""
+    connection.execute("SAVEPOINT change")
+    try:
+        change.apply(connection)
+    except sqlite3.IntegrityError:
+        problem = "what it belongs to was deleted for good by another window"
+    except _UNFIT as error:
+        problem = f"it does not fit in the database: {error}"
+    else:
+        connection.execute("RELEASE change")
+        return ""
+    connection.execute("ROLLBACK TO change")
+    connection.execute("RELEASE change")
+    return problem
+
+
+def _unsaved(path: Path, error: Exception, code: int) -> str:
+    if isinstance(error, FileError):
+        why = f"{error.problem}"
+    elif isinstance(error, sqlite3.Error):
+        why = _REASONS.get(code, str(error))
+    else:
+        why = sentence(error) or str(error)
+    return (
+        f"{path}: conversations cannot be saved: {why}; they are kept in memory, and saved as soon "
+        "as that is possible"
+    )
+
+
+def _is_readable(path: Path) -> bool:
+    """What cannot be written to may still be read."""
+    try:
+        with closing(connections.connect_reader(path)) as connection:
+            return schema.version_of(connection) > 0
+    except sqlite3.Error:
+        return False
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,67 @@
+"""What a history says of itself, in its own time: `History.poll` hands these out.
+
+Messages are sentences for a person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryOpened:
+    """It can be read, and is saved to from now on. `message` is "" or what it cannot do: write,
+    as a newer program made the file, or search fast."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySaved:
+    """These conversations changed in the file, by us."""
+
+    conversations: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryChangedElsewhere:
+    """Another process changed the file: what was read of it may be old."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryUnsaved:
+    """Changes are kept in memory and tried again. It is said once, until they are saved."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySavedAgain:
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRefused:
+    """A change has no place any more: its conversation was purged by another process."""
+
+    message: str
+    conversations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRepaired:
+    """The file was damaged: it lies at `kept_as` now, and what could be read is in a new one."""
+
+    message: str
+    kept_as: str
+
+
+HistoryEvent = (
+    HistoryOpened
+    | HistorySaved
+    | HistoryChangedElsewhere
+    | HistoryUnsaved
+    | HistorySavedAgain
+    | HistoryRefused
+    | HistoryRepaired
+)

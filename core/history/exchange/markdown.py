@@ -1,0 +1,64 @@
+"""Conversations as Markdown: the path that is shown, and one answer alone."""
+
+from __future__ import annotations
+
+import time
+
+from llm_lite.core.history.records import StoredConversation, StoredMessage
+from llm_lite.core.history.tree import ConversationTree
+from llm_lite.core.plain_text import one_line
+
+ROLES = {"system": "System", "user": "User", "assistant": "Model", "tool": "Tool"}
+
+
+def to_markdown(conversation: StoredConversation, *, thoughts: bool = False) -> str:
+    """What is shown of a conversation. With `thoughts` also what was thought, as a quotation."""
+    summary = conversation.summary
+    title = one_line(summary.title).strip() or "Conversation"
+    parts = [f"# {title}"]
+    if summary.created:
+        parts.append(f"{moment(summary.created)}")
+    if summary.system_prompt:
+        parts += ["## System prompt", summary.system_prompt.strip("\n")]
+    for message in ConversationTree.of(conversation).path():
+        parts.append(f"## {speaker(message)}")
+        parts += [f"Attached: {one_line(attached.name)}" for attached in message.attachments]
+        if thoughts and message.thought:
+            parts.append(quoted(message.thought))
+        parts.append(answer_to_markdown(message))
+        if not message.finished:
+            parts.append("*This answer was not finished.*")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def answer_to_markdown(message: StoredMessage) -> str:
+    """A message as it was said: models answer in Markdown. A fence that is still open is closed,
+    so that what follows is no code."""
+    text = message.text.strip("\n")
+    opened = ""
+    for line in text.splitlines():
+        bare = line.strip()
+        mark = bare[: len(bare) - len(bare.lstrip("`~"))]
+        if not opened and len(mark) >= 3 and len(set(mark)) == 1 and line[:4].strip():
+            opened = mark
+        elif opened and bare.startswith(opened) and bare.strip(opened[0]) == "":
+            opened = ""
+    return f"{text}\n{opened}" if opened else text
+
+
+def speaker(message: StoredMessage) -> str:
+    """ "User", or "Model: name of its file"."""
+    name = message.run.model.name if message.run else ""
+    return f"{ROLES[message.role]}: {one_line(name)}" if name else ROLES[message.role]
+
+
+def quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.strip("\n").splitlines())
+
+
+def moment(seconds: float) -> str:
+    """Local time; "" for one that no calendar has."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (OverflowError, OSError, ValueError):
+        return ""

@@ -1,0 +1,377 @@
+"""The history: conversations in one database, written as they happen, read at any time."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.places import user_folder
+from llm_lite.core.history.database import changes as change
+from llm_lite.core.history.database import connection as connections
+from llm_lite.core.history.database import overlay, reading
+from llm_lite.core.history.database.search import search
+from llm_lite.core.history.database.writer import HistoryWriter
+from llm_lite.core.history.events import HistoryEvent
+from llm_lite.core.history.ids import new_id
+from llm_lite.core.history.records import (
+    AnswerEnd,
+    AnswerRun,
+    Attachment,
+    ConversationPage,
+    ConversationSummary,
+    PageCursor,
+    SavedCache,
+    SearchResults,
+    StoredConversation,
+    StoredMessage,
+    StoredRole,
+    TitleSource,
+)
+from llm_lite.core.history.titles import title_of
+
+_PURGED_AT_ONCE = 5  # conversations of one transaction
+_CLOSING = 10.0  # seconds; a full disk is not waited for
+
+
+def history_path() -> Path:
+    return user_folder("data") / "history.db"
+
+
+class History:
+    """Changes return at once: a thread saves them, within half a second while an answer comes and
+    at once otherwise. Readings see them before they are saved. Whatever goes wrong with the disk
+    is told by `poll`, and never raised by a change.
+
+    Readings raise FileError where the file cannot be read. All may be called from any thread.
+    """
+
+    def __init__(self, path: Path | None = None, wake: Callable[[], None] = lambda: None) -> None:
+        """`wake` is called from the thread that saves, when `poll` has something."""
+        self.path = path or history_path()
+        self._writer = HistoryWriter(self.path, wake)
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+
+    def poll(self) -> list[HistoryEvent]:
+        """What happened since the last call."""
+        return self._writer.events()
+
+    @property
+    def read_only(self) -> bool:
+        """A newer program made the file. Changes are seen by readings here, and not saved."""
+        return self._writer.read_only
+
+    @property
+    def unsaved(self) -> int:
+        """How many changes are not in the file yet."""
+        return len(self._writer.pending)
+
+    def wait_until_open(self, timeout: float = 30.0) -> bool:
+        return self._writer.opened.wait(timeout)
+
+    def flush(self, timeout: float = 30.0) -> bool:
+        """Wait until all is saved; whether it is."""
+        return self._writer.flush(timeout)
+
+    def close(self, timeout: float = _CLOSING) -> bool:
+        """Save and end; False where changes could not be saved, which are lost then."""
+        with self._lock:  # first: the last to close clears the log, and readers may not
+            for connection in self._readers:
+                with suppress(sqlite3.Error):
+                    connection.close()
+            self._readers.clear()
+        return self._writer.close(timeout)
+
+    def submit(self, what: change.Change) -> None:
+        self._writer.add(what)
+
+    # What is said
+
+    def begin(self, *, title: str = "", system_prompt: str = "") -> ConversationSummary:
+        """A conversation without messages."""
+        now = time.time()
+        source: TitleSource = "person" if title else "none"
+        summary = ConversationSummary(
+            new_id(), title, source, now, now, system_prompt=system_prompt
+        )
+        self.submit(change.AddConversation(StoredConversation(summary)))
+        return summary
+
+    def add(self, conversation: StoredConversation) -> ConversationSummary:
+        """A whole one, from another program or file, under new ids."""
+        renewed = renumbered(conversation)
+        self.submit(change.AddConversation(renewed))
+        return renewed.summary
+
+    def add_message(
+        self,
+        conversation: int,
+        parent: int | None,
+        text: str,
+        *,
+        role: StoredRole = "user",
+        attachments: Sequence[Attachment] = (),
+        based_on: StoredMessage | None = None,
+    ) -> StoredMessage:
+        """A whole message behind `parent` (None: at the beginning). It is shown from now on; those
+        that were there stay as other versions. The first one's first sentence is the title."""
+        message = StoredMessage(
+            new_id(parent or 0),
+            conversation,
+            parent,
+            role,
+            text,
+            created=time.time(),
+            based_on=based_on.id if based_on else None,
+            attachments=tuple(attachments),
+        )
+        title = title_of(text) if parent is None and role == "user" else ""
+        self.submit(change.AddMessage(message, title))
+        return message
+
+    def edit(self, message: StoredMessage, text: str) -> StoredMessage:
+        """Another version of a person's or a model's message, beside it."""
+        return self.add_message(
+            message.conversation,
+            message.parent,
+            text,
+            role=message.role,
+            attachments=message.attachments,
+            based_on=message,
+        )
+
+    def begin_answer(
+        self,
+        conversation: int,
+        parent: int | None,
+        run: AnswerRun,
+        *,
+        fork_of: StoredMessage | None = None,
+        text: str = "",
+        thought: str = "",
+        tokens: tuple[int, ...] = (),
+    ) -> StoredMessage:
+        """An answer that is to be written; beside others of `parent`, it is another version.
+
+        A fork begins with tokens of another version, and with what these say.
+        """
+        message = StoredMessage(
+            new_id(parent or 0),
+            conversation,
+            parent,
+            "assistant",
+            text,
+            thought,
+            tokens,
+            created=time.time(),
+            finished=False,
+            based_on=fork_of.id if fork_of else None,
+            kept_tokens=len(tokens) if fork_of else 0,
+            run=run,
+        )
+        self.submit(change.AddMessage(message))
+        return message
+
+    def write_answer(
+        self, answer: StoredMessage, text: str, thought: str = "", tokens: tuple[int, ...] = ()
+    ) -> None:
+        """All that it says so far. As often as one likes: the newest counts."""
+        self.submit(change.WriteAnswer(answer.conversation, answer.id, text, thought, tokens))
+
+    def finish_answer(
+        self,
+        answer: StoredMessage,
+        text: str,
+        thought: str = "",
+        tokens: tuple[int, ...] = (),
+        end: AnswerEnd = AnswerEnd(),  # noqa: B008 - frozen
+    ) -> None:
+        """All that it says, and how it ended."""
+        written = change.WriteAnswer(answer.conversation, answer.id, text, thought, tokens)
+        self.submit(change.FinishAnswer(written, end, time.time()))
+
+    def continue_answer(self, answer: StoredMessage) -> None:
+        """It is written on where it ended: `write_answer` with all of it follows."""
+        self.submit(change.ContinueAnswer(answer.conversation, answer.id))
+
+    def select(self, conversation: int, parent: int | None, child: int | None) -> None:
+        """Which version is shown behind `parent` (None: at the beginning); None: none."""
+        self.submit(change.SelectVersion(conversation, parent, child))
+
+    def show(self, path: Sequence[StoredMessage]) -> None:
+        """The versions of a path, as `ConversationTree.path_to` gives it: of a message that a
+        search has found."""
+        for message in path:
+            self.select(message.conversation, message.parent, message.id)
+
+    # Conversations as a whole
+
+    def set_title(self, conversation: int, title: str, source: TitleSource = "person") -> None:
+        """One that a model made never takes the place of a person's."""
+        self.submit(change.SetTitle(conversation, title, source, source == "model"))
+
+    def set_pinned(self, conversation: int, pinned: bool) -> None:
+        self.submit(change.SetPinned(conversation, pinned))
+
+    def set_archived(self, conversation: int, archived: bool) -> None:
+        self.submit(change.SetArchived(conversation, archived))
+
+    def set_system_prompt(self, conversation: int, text: str) -> None:
+        self.submit(change.SetSystemPrompt(conversation, text))
+
+    def delete(self, conversations: Collection[int]) -> None:
+        """They can be restored until they are purged."""
+        self.submit(change.SetDeleted(tuple(conversations), time.time()))
+
+    def restore(self, conversations: Collection[int]) -> None:
+        self.submit(change.SetDeleted(tuple(conversations), None))
+
+    def delete_all(self) -> tuple[int, ...]:
+        """Archived ones too; which. FileError."""
+        numbers = self.all_ids()
+        self.delete(numbers)
+        return numbers
+
+    def purge(self, deleted_before: float | None = None) -> int:
+        """Delete for good what was deleted before a time (None: all that was); how many. What
+        stood there is overwritten, also in the index of words, and the space is given back, a
+        moment after all is saved. FileError."""
+        gone = [
+            summary.id
+            for summary in self.deleted()
+            if deleted_before is None or (summary.deleted or 0.0) < deleted_before
+        ]
+        for first in range(0, len(gone), _PURGED_AT_ONCE):
+            self.submit(change.Purge(tuple(gone[first : first + _PURGED_AT_ONCE])))
+        return len(gone)
+
+    # Readings
+
+    def page(
+        self, after: PageCursor | None = None, *, limit: int = 100, archived: bool = False
+    ) -> ConversationPage:
+        """The next so many of the list: pinned ones first, then by their last message."""
+        pending = self._writer.pending.all()
+        with self._reading() as connection:
+            found = overlay.listed(
+                connection, pending, archived=archived, after=after, limit=limit + 1
+            )
+        if len(found) <= limit:
+            return ConversationPage(tuple(found))
+        last = found[limit - 1]
+        cursor = PageCursor(last.pinned, last.updated, last.id)
+        return ConversationPage(tuple(found[:limit]), cursor)
+
+    def deleted(self) -> tuple[ConversationSummary, ...]:
+        """Those that can still be restored, the newest first."""
+        pending = self._writer.pending.all()
+        with self._reading() as connection:
+            return tuple(overlay.deleted(connection, pending))
+
+    def all_ids(self) -> tuple[int, ...]:
+        """Of all that are not deleted, archived ones too."""
+        pending = self._writer.pending.all()
+        with self._reading() as connection:
+            return tuple(overlay.all_ids(connection, pending))
+
+    def summary(self, conversation: int) -> ConversationSummary | None:
+        """None where there is none."""
+        pending = self._writer.pending.all()
+        with self._reading() as connection:
+            found = overlay.summaries(connection, pending, [conversation])
+        return found[0] if found else None
+
+    def conversation(self, number: int) -> StoredConversation | None:
+        """With all versions of all messages; None where there is none."""
+        pending = self._writer.pending.all()
+        with self._reading() as connection:
+            return overlay.conversation(connection, pending, number)
+
+    def search(self, query: str, *, limit: int = 50, seconds: float = 0.05) -> SearchResults:
+        """Where all words of the query stand; of what is saved. What is found within `seconds`: ask
+        again with more where it is not complete and nobody types."""
+        with self._reading() as connection:
+            return search(connection, query, limit=limit, seconds=seconds)
+
+    def saved_caches(self) -> tuple[SavedCache, ...]:
+        """Those in the file; `CacheCatalogue` keeps them."""
+        with self._reading() as connection:
+            return tuple(reading.caches(connection))
+
+    def check(self) -> str:
+        """What is wrong with the file, all of which is read; "" where nothing is. A damaged one is
+        then repaired, which `poll` tells. For a thread that may wait."""
+        epoch = self._writer.epoch
+        try:
+            found = connections.integrity(self.path)
+        except sqlite3.Error as error:
+            if not connections.is_damage(error):
+                return f"{self.path}: cannot be checked: {error}"
+            found = str(error)
+        if found:
+            self._writer.damage_found(epoch)
+        return found and f"{self.path}: is damaged: {found}"
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """This thread's connection, with one state of the file for all that is read through it;
+        FileError for whatever SQLite says."""
+        try:
+            connection = self._reader()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            if connections.is_damage(error):
+                index = connections.is_index_damage(error)
+                self._writer.damage_found(self._local.epoch, index=index)
+                raise FileError(self.path, "is damaged; what can be read of it is saved") from error
+            raise FileError(self.path, f"cannot be read: {error}") from error
+
+    def _reader(self) -> sqlite3.Connection:
+        """Of the file that is there now; of an empty one in memory until there is one."""
+        epoch = self._writer.epoch
+        known: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if known is not None and self._local.epoch == epoch:
+            return known
+        self._local.connection, self._local.epoch = None, epoch
+        with self._lock:
+            if known is not None:
+                self._readers.remove(known)
+                known.close()
+        opened = self._writer.opened.is_set() and self.path.is_file()
+        fresh = connections.connect_reader(self.path) if opened else connections.connect_memory()
+        with self._lock:
+            self._readers.append(fresh)
+        self._local.connection = fresh
+        return fresh
+
+
+def renumbered(conversation: StoredConversation) -> StoredConversation:
+    """The same tree under new ids, so that it stands beside the one that it came from."""
+    number = new_id()
+    ids = {message.id: new_id() for message in conversation.messages}
+    messages = tuple(
+        replace(
+            message,
+            id=ids[message.id],
+            conversation=number,
+            parent=ids[message.parent] if message.parent is not None else None,
+            selected=ids.get(message.selected) if message.selected is not None else None,
+            based_on=ids.get(message.based_on) if message.based_on is not None else None,
+        )
+        for message in conversation.messages
+    )
+    chosen = conversation.summary.selected
+    selected = ids.get(chosen) if chosen is not None else None
+    return StoredConversation(replace(conversation.summary, id=number, selected=selected), messages)

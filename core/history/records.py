@@ -1,0 +1,192 @@
+"""What is kept of a conversation: frozen dataclasses, read and handed in.
+
+Times are in seconds since the epoch, sizes in bytes. Ids are numbers of `core.history.ids`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from llm_lite.core.messages import (
+    ExecutorInfo,
+    Gains,
+    GenerationStats,
+    ModelInfo,
+    SamplingOptions,
+    StopReason,
+)
+
+TitleSource = Literal["none", "message", "model", "person"]
+TITLE_SOURCES: tuple[TitleSource, ...] = ("none", "message", "model", "person")
+# What a tool said stands in conversations that other programs began.
+StoredRole = Literal["system", "user", "assistant", "tool"]
+STORED_ROLES: tuple[StoredRole, ...] = ("system", "user", "assistant", "tool")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which file answered. 0 and "" stand for what is not known."""
+
+    name: str = ""
+    path: str = ""
+    bytes: int = 0
+    modified: float = 0.0  # when the file was written last
+    fingerprint: str = ""  # a hash, as `core.kv_cache.on_disk.Identity.model`
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRun:
+    """How an answer was made: all that another answer like it would need."""
+
+    model: ModelIdentity = field(default_factory=ModelIdentity)
+    mode: str = ""  # of the weights
+    activations: str = ""
+    keys: str = ""  # of the cache
+    values: str = ""
+    backend: str = ""
+    device: str = ""
+    threads: int = 0
+    sampling: SamplingOptions | None = None  # its seed included
+    gains: Gains | None = None  # None: all are 1
+    thinking: bool = True  # what the template's switch was set to
+
+    @classmethod
+    def of(
+        cls,
+        model: ModelInfo,
+        executor: ExecutorInfo,
+        sampling: SamplingOptions,
+        *,
+        gains: Gains | None = None,
+        thinking: bool = True,
+        modified: float = 0.0,
+        fingerprint: str = "",
+    ) -> AnswerRun:
+        """Of the model in use."""
+        identity = ModelIdentity(model.name, model.path, model.file_bytes, modified, fingerprint)
+        return cls(
+            identity,
+            executor.mode,
+            executor.activations,
+            executor.keys,
+            executor.values,
+            executor.backend,
+            executor.device,
+            executor.threads,
+            sampling,
+            gains,
+            thinking,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEnd:
+    """How an answer ended."""
+
+    stop_reason: StopReason | None = None
+    stats: GenerationStats | None = None
+    problem: str = ""  # a sentence, where it ended early
+    seconds: float = 0.0  # from the request to the last token
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A text that came with a message."""
+
+    name: str
+    text: str = ""
+    tokens: int = 0  # 0: not counted
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A node of the tree. What it says never changes once it is finished."""
+
+    id: int
+    conversation: int
+    parent: int | None  # None: it begins the conversation, or another version of its beginning
+    role: StoredRole
+    text: str = ""
+    thought: str = ""  # of an answer: what came before it said `text`
+    tokens: tuple[int, ...] = ()  # ids; () where they are not known
+    created: float = 0.0
+    finished: bool = True  # False: it was being written when the program last saved it
+    selected: int | None = None  # the child that is shown; None: the conversation ends here
+    based_on: int | None = None  # the version that it was edited or forked from
+    kept_tokens: int = 0  # how many of that version's first tokens it begins with
+    run: AnswerRun | None = None  # of an answer that a model gave
+    end: AnswerEnd | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSummary:
+    """A conversation without what was said."""
+
+    id: int
+    title: str = ""
+    title_source: TitleSource = "none"
+    created: float = 0.0
+    updated: float = 0.0  # when something was last said
+    pinned: bool = False
+    archived: bool = False
+    deleted: float | None = None  # when; None: it is not
+    system_prompt: str = ""
+    selected: int | None = None  # the first message that is shown
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConversation:
+    """A conversation with all versions of its messages, parents before their children."""
+
+    summary: ConversationSummary
+    messages: tuple[StoredMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PageCursor:
+    """Where a page of the list ends."""
+
+    pinned: bool
+    updated: float
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationPage:
+    conversations: tuple[ConversationSummary, ...]
+    next: PageCursor | None = None  # None: there are no more
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A place where the words stand. `marks` are the begins and ends of words in `snippet`."""
+
+    conversation: int
+    title: str
+    message: int | None  # None: they stand in the title
+    role: StoredRole | None
+    created: float
+    snippet: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults:
+    found: tuple[FoundMessage, ...] = ()
+    complete: bool = True  # False: there may be more; the limit or the time was used up
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCache:
+    """A file with the keys and values of a conversation, up to a message."""
+
+    id: int
+    conversation: int | None  # None: it was purged, and the file may go
+    message: int | None
+    file: str  # its name in the folder of caches
+    bytes: int
+    model: str  # the identity in the file's header
+    created: float
+    used: float

@@ -1,0 +1,72 @@
+"""A conversation's tree: the path that is shown, and the versions of a message."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from llm_lite.core.history.records import StoredConversation, StoredMessage
+from llm_lite.core.messages import ChatMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTree:
+    """Looks up what a conversation's messages say of each other; made once for each reading."""
+
+    conversation: StoredConversation
+    by_id: dict[int, StoredMessage] = field(default_factory=dict)
+    children: dict[int | None, tuple[StoredMessage, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, conversation: StoredConversation) -> ConversationTree:
+        below: defaultdict[int | None, list[StoredMessage]] = defaultdict(list)
+        for message in conversation.messages:
+            below[message.parent].append(message)
+        by_id = {message.id: message for message in conversation.messages}
+        return cls(conversation, by_id, {key: tuple(value) for key, value in below.items()})
+
+    def path(self) -> tuple[StoredMessage, ...]:
+        """What is shown, from the first message to the leaf."""
+        shown: list[StoredMessage] = []
+        at = self._child(None, self.conversation.summary.selected)
+        while at is not None:
+            shown.append(at)
+            at = self._child(at.id, at.selected)
+        return tuple(shown)
+
+    @property
+    def leaf(self) -> int | None:
+        """The last message that is shown. It is not stored: it follows from what is selected."""
+        shown = self.path()
+        return shown[-1].id if shown else None
+
+    def versions(self, message: StoredMessage) -> tuple[StoredMessage, ...]:
+        """Of one place in the conversation, the oldest first; this one is among them."""
+        return self.children.get(message.parent, ())
+
+    def path_to(self, message: int) -> tuple[StoredMessage, ...]:
+        """From the first message to this one; () where there is none of this id."""
+        found: list[StoredMessage] = []
+        at = self.by_id.get(message)
+        while at is not None:
+            found.append(at)
+            at = self.by_id.get(at.parent) if at.parent is not None else None
+        return tuple(reversed(found))
+
+    def _child(self, parent: int | None, selected: int | None) -> StoredMessage | None:
+        child = self.by_id.get(selected) if selected is not None else None
+        return child if child is not None and child.parent == parent else None
+
+
+def as_chat(path: tuple[StoredMessage, ...], system_prompt: str = "") -> tuple[ChatMessage, ...]:
+    """What the engine is told of a path. What tools said is left out: no template of ours has a
+    place for it."""
+    told = [ChatMessage("system", system_prompt)] if system_prompt else []
+    for message in path:
+        if message.role != "tool":
+            told.append(
+                ChatMessage(message.role, message.text, message.tokens, message.thought)
+                if message.role == "assistant"
+                else ChatMessage(message.role, message.text)
+            )
+    return tuple(told)

@@ -1,0 +1,410 @@
+"""Disks that are full, read-only or damaged: nothing that was said is lost, and it is said once."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.history import (
+    History,
+    HistoryOpened,
+    HistoryRepaired,
+    HistorySavedAgain,
+    HistoryUnsaved,
+)
+from llm_lite.core.history.database import connection as connections
+from llm_lite.core.history.database import salvage, schema, writer
+from tests.core.history.talks import add_talk, told
+
+LONG = "word " * 400
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch):
+    """Tries follow each other quickly."""
+    monkeypatch.setattr(writer, "_FIRST_RETRY", 0.02)
+    monkeypatch.setattr(writer, "_LAST_RETRY", 0.05)
+
+
+def test_a_full_disk_is_told_once_and_saved_to_later(tmp_path, monkeypatch):
+    room = [1 << 30]  # pages
+    connect = connections.connect_writer
+
+    def limited(path):
+        made = connect(path)
+        made.execute(f"PRAGMA max_page_count = {room[0]}")
+        return made
+
+    monkeypatch.setattr(connections, "connect_writer", limited)
+    history = History(tmp_path / "history.db")
+    first = add_talk(history, "One?", LONG)
+    assert history.flush()
+    room[0] = 1  # less than there is: as many as there are
+    history._writer._connection.execute("PRAGMA max_page_count = 1")
+    talks = [add_talk(history, f"{number}?", LONG) for number in range(50)]
+    message = told(history, HistoryUnsaved).message
+    assert "the disk is full" in message and "kept in memory" in message
+    assert not history.flush(1.0)
+    assert history.unsaved > 0
+    assert history.conversation(talks[-1]).messages[-1].text == LONG  # it can be read all the same
+    assert len(history.page().conversations) == 51
+    assert not any(isinstance(event, HistoryUnsaved) for event in history.poll())
+    room[0] = 1 << 30
+    told(history, HistorySavedAgain)
+    assert history.flush() and history.unsaved == 0
+    again = History(history.path)
+    assert again.wait_until_open() and len(again.page().conversations) == 51
+    assert again.conversation(first).messages[-1].text == LONG
+    assert again.check() == ""
+    again.close()
+    assert history.close()
+
+
+def test_a_file_system_without_room(tmp_path):
+    if os.geteuid() != 0 or not hasattr(os, "posix_fallocate"):
+        pytest.skip("needs a file system of its own")
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)]
+    if subprocess.run(mount, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("may not mount")
+    try:
+        history = History(small / "history.db")
+        talks = [add_talk(history, "One?", LONG * 20) for _ in range(40)]
+        assert "full" in told(history, HistoryUnsaved).message
+        assert history.conversation(talks[-1]).messages[-1].text == LONG * 20
+        subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+        told(history, HistorySavedAgain)
+        assert history.close()
+        again = History(small / "history.db")
+        assert again.wait_until_open() and len(again.page().conversations) == 40
+        assert again.check() == ""
+        again.close()
+    finally:
+        subprocess.run(["umount", str(small)])
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    history = History(tmp_path / "file" / "history.db")
+    talk = add_talk(history, "One?")
+    assert "cannot be saved" in told(history, HistoryUnsaved).message
+    assert [s.id for s in history.page().conversations] == [talk]
+    (tmp_path / "file").unlink()
+    told(history, HistorySavedAgain)
+    assert history.close()
+
+
+READER = """
+import os, sys
+from pathlib import Path
+from llm_lite.core.history import History, HistoryUnsaved
+import llm_lite.core.history.database.search, sqlite3, time
+os.setuid(65534)
+history = History(Path(sys.argv[1]))
+assert history.wait_until_open()
+assert len(history.page().conversations) == 1
+talk = history.page().conversations[0].id
+history.add_message(talk, None, "new")
+until = time.monotonic() + 60
+events = []
+while not events and time.monotonic() < until:
+    events = [event for event in history.poll() if isinstance(event, HistoryUnsaved)]
+    time.sleep(0.01)
+print(events[0].message)
+assert len(history.conversation(talk).messages) == 2
+history.close(0.1)
+"""
+
+
+@pytest.mark.parametrize("folder_too", [False, True])
+def test_what_is_read_only_is_read(folder_too):
+    if not hasattr(os, "setuid") or os.geteuid() != 0:
+        pytest.skip("files are read-only to another user")
+    with tempfile.TemporaryDirectory() as name:  # which another user may enter
+        folder = Path(name)
+        history = History(folder / "history.db")
+        add_talk(history, "One?")
+        assert history.close()
+        folder.chmod(0o555 if folder_too else 0o777)
+        history.path.chmod(0o444)
+        command = [sys.executable, "-c", READER, str(history.path)]
+        done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "read-only" in done.stdout or "cannot be opened" in done.stdout
+
+
+def test_a_lock_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "BUSY_MS", 20)
+    history = History(tmp_path / "history.db")
+    talk = add_talk(history, "One?")
+    assert history.flush()
+    other = sqlite3.connect(history.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    history.set_title(talk, "Locked")
+    assert "locked" in told(history, HistoryUnsaved).message
+    assert history.summary(talk).title == "Locked"
+    other.execute("COMMIT")
+    other.close()
+    told(history, HistorySavedAgain)
+    assert history.close()
+
+
+def test_a_newer_schema_is_read_and_not_written(tmp_path):
+    history = History(tmp_path / "history.db")
+    talk = add_talk(history, "One?")
+    assert history.close()
+    other = sqlite3.connect(history.path)
+    other.execute("ALTER TABLE conversations ADD COLUMN colour TEXT")
+    other.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+    other.close()
+    before = history.path.read_bytes()
+    newer = History(history.path)
+    assert newer.wait_until_open()
+    message = told(newer, HistoryOpened).message
+    assert newer.read_only and "newer version" in message and "not saved" in message
+    newer.set_title(talk, "Seen, not saved")
+    assert newer.summary(talk).title == "Seen, not saved"
+    assert not newer.flush(1.0)
+    assert not newer.close()
+    assert history.path.read_bytes() == before
+
+
+def test_migrations_follow_each_other(tmp_path):
+    path = tmp_path / "history.db"
+    connections.make_file(path)
+    made = connections.connect_writer(path)
+    schema.migrate(made, schema.MIGRATIONS)
+    more = (*schema.MIGRATIONS, "CREATE TABLE two (x);\nCREATE TABLE three (x);", "DROP TABLE two;")
+    schema.migrate(made, more)
+    names = {row[0] for row in made.execute("SELECT name FROM sqlite_master")}
+    assert schema.version_of(made) == len(more) and "three" in names and "two" not in names
+    broken = (*more, "CREATE TABLE four (x);\nCREATE TABLE three (x);")
+    with pytest.raises(sqlite3.OperationalError):
+        schema.migrate(made, broken)
+    names = {row[0] for row in made.execute("SELECT name FROM sqlite_master")}
+    assert schema.version_of(made) == len(more) and "four" not in names
+    made.close()
+
+
+def many(path, count=60) -> list[int]:
+    history = History(path)
+    talks = [add_talk(history, f"Question {n}?", LONG, "And?", f"Answer {n}") for n in range(count)]
+    assert history.close()
+    return talks
+
+
+def pages_of(path, table: str) -> list[int]:
+    """Numbers of the pages that hold a table's rows."""
+    other = sqlite3.connect(path)
+    rows = other.execute("SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'", (table,))
+    pages = [row[0] for row in rows]
+    other.close()
+    return pages
+
+
+def overwrite(path, page: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(content)
+
+
+def repaired(path) -> tuple[History, HistoryRepaired]:
+    """Opened, found to be damaged, and read anew."""
+    history = History(path)
+    assert history.wait_until_open()
+    history.check()
+    event = told(history, HistoryRepaired)
+    assert history.flush()
+    return history, event
+
+
+@pytest.mark.parametrize("table", ["messages", "conversations", "answers"])
+@pytest.mark.parametrize("content", [b"\xff" * 4096, b"\0" * 4096], ids=["ones", "zeros"])
+def test_a_damaged_page_takes_its_rows_and_no_others(tmp_path, table, content):
+    path = tmp_path / "history.db"
+    talks = many(path)
+    try:
+        pages = pages_of(path, table)
+    except sqlite3.OperationalError:
+        pytest.skip("SQLite without dbstat")
+    overwrite(path, pages[len(pages) // 2], content)
+    history, event = repaired(path)
+    assert "was damaged" in event.message and "could be read" in event.message
+    assert (tmp_path / event.kept_as).exists()
+    kept = {summary.id for summary in history.page(limit=1000).conversations}
+    assert len(kept & set(talks)) >= (55 if table == "messages" else 30)
+    if table == "conversations":  # their messages are there all the same
+        assert kept == set(talks)
+    whole = [history.conversation(talk) for talk in kept]
+    said = sum(len(conversation.messages) for conversation in whole)
+    assert said >= 230 if table != "messages" else said >= 200
+    assert history.check() == ""
+    again = add_talk(history, "After?")
+    assert history.flush() and history.conversation(again) is not None
+    history.close()
+
+
+def test_a_file_cut_short_is_read_as_far_as_it_goes(tmp_path):
+    path = tmp_path / "history.db"
+    many(path)
+    size = path.stat().st_size
+    os.truncate(path, size * 9 // 10 // 4096 * 4096)
+    history, event = repaired(path)
+    assert history.check() == ""
+    assert add_talk(history, "After?") and history.flush()
+    assert (tmp_path / event.kept_as).stat().st_size < size
+    history.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"no database", b"\0" * 9000, b"SQLite format 3\0" + b"x" * 9000]
+)
+def test_what_is_no_database_is_moved_aside(tmp_path, content):
+    path = tmp_path / "history.db"
+    path.write_bytes(content)
+    history = History(path)
+    assert history.wait_until_open()
+    event = told(history, HistoryRepaired)
+    assert "nothing in it could be read" in event.message
+    assert (tmp_path / event.kept_as).read_bytes() == content
+    talk = add_talk(history, "After?")
+    assert history.flush() and history.conversation(talk) is not None
+    history.close()
+
+
+def test_an_empty_file_is_a_new_history(tmp_path):
+    path = tmp_path / "history.db"
+    path.touch()
+    history = History(path)
+    assert history.wait_until_open() and add_talk(history, "One?")
+    assert history.close()
+    assert list(tmp_path.glob("*damaged*")) == []
+
+
+def test_damage_found_while_reading_is_repaired(tmp_path):
+    path = tmp_path / "history.db"
+    talks = many(path)
+    try:
+        page = pages_of(path, "messages")[3]
+    except sqlite3.OperationalError:
+        pytest.skip("SQLite without dbstat")
+    overwrite(path, page, b"\xff" * 4096)
+    history = History(path)
+    assert history.wait_until_open()
+    refused = 0
+    for talk in talks:
+        try:
+            history.conversation(talk)
+        except FileError as error:
+            assert "is damaged" in str(error)
+            refused += 1
+            break
+    assert refused
+    told(history, HistoryRepaired)
+    assert len(history.page(limit=1000).conversations) >= 55
+    history.close()
+
+
+def test_a_repair_that_finds_no_room_is_tried_again(tmp_path, monkeypatch):
+    path = tmp_path / "history.db"
+    talks = many(path, 20)
+    try:
+        page = pages_of(path, "messages")[2]
+    except sqlite3.OperationalError:
+        pytest.skip("SQLite without dbstat")
+    overwrite(path, page, b"\xff" * 4096)
+    room = []
+    copy = salvage._copy
+
+    def copy_if_there_is_room(source, new):
+        if not room:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        return copy(source, new)
+
+    monkeypatch.setattr(salvage, "_copy", copy_if_there_is_room)
+    before = path.read_bytes()
+    history = History(path)
+    assert history.wait_until_open()
+    assert "is damaged" in history.check()
+    assert "the disk is full" in told(history, HistoryUnsaved).message
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir() if "history" not in file.name] == []
+    room.append(True)
+    history.check()
+    told(history, HistoryRepaired)
+    assert len(history.page(limit=100).conversations) >= len(talks) - 3
+    assert history.close()
+    left = {file.name for file in tmp_path.iterdir()}
+    damaged = {name for name in left if name.startswith("history-damaged-")}
+    assert left - damaged == {"history.db"} and damaged
+
+
+def test_two_windows_on_a_damaged_file_go_on_with_one_new_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "LOOK", 0.02)
+    path = tmp_path / "history.db"
+    many(path, 20)
+    one, two = History(path), History(path)
+    assert one.wait_until_open() and two.wait_until_open()
+    talk = add_talk(two, "Before?")
+    assert two.flush() and two.conversation(talk)
+    try:
+        page = pages_of(path, "messages")[2]
+    except sqlite3.OperationalError:
+        pytest.skip("SQLite without dbstat")
+    overwrite(path, page, b"\xff" * 4096)
+    one.check()
+    told(one, HistoryRepaired)
+    after = add_talk(two, "After?")
+    assert two.flush()
+    assert len(list(tmp_path.glob("*damaged*.db"))) == 1
+    for history in (one, two):
+        assert history.conversation(talk) and history.conversation(after)
+        assert history.check() == ""
+        assert history.close()
+    assert len(list(tmp_path.glob("*damaged*.db"))) == 1
+
+
+def test_a_file_that_is_deleted_under_us_is_made_again(history):
+    add_talk(history, "One?")
+    assert history.flush()
+    # The log first: once the file is gone, the log of a new one may stand there.
+    for end in ("-wal", "-shm", ""):
+        history.path.with_name(f"history.db{end}").unlink(missing_ok=True)
+    talk = add_talk(history, "Two?")
+    assert history.flush(60)
+    until = time.monotonic() + 30
+    while history.conversation(talk) is None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert [s.id for s in history.page().conversations] == [talk]
+
+
+def test_a_damaged_index_is_made_again(history):
+    talk = add_talk(history, "Find these words", "and those")
+    assert history.flush()
+    other = sqlite3.connect(history.path)
+    other.execute("UPDATE message_index_data SET block = x'00ff00ff00ff' WHERE id > 1")
+    other.commit()
+    other.close()
+    add_talk(history, "More words that are new")
+    assert history.flush()
+    until = time.monotonic() + 30
+    found = ()
+    while len(found) < 2 and time.monotonic() < until:
+        try:
+            found = history.search("words").found
+        except FileError:
+            continue
+    assert {place.conversation for place in found} >= {talk}
+    assert history.flush()
+    tries = history._writer._tries
+    time.sleep(0.3)
+    assert history._writer._tries < tries + 10  # it rests again
