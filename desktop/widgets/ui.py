@@ -15,7 +15,7 @@ from llm_lite.desktop.widgets.theme import Theme, pixels, u32, vec
 if TYPE_CHECKING:
     from llm_lite.desktop.state.maps import HeadMaps
 
-Face = Literal["regular", "bold", "mono"]
+Face = Literal["regular", "bold", "italic", "bold_italic", "mono"]
 _COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}
 _STYLES = {name: getattr(imgui.StyleVar_, name) for name in imgui.StyleVar_.__members__}
 Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
