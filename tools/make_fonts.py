@@ -99,6 +99,7 @@ ICONS = {
     "ZOOM_OUT": "zoom-out",
     "MORE": "ellipsis",
     "POWER": "power",
+    "NUMBERS": "list-ordered",
 }
 
 

@@ -57,6 +57,11 @@ class Ui:
         """A colour of the palette, packed for a draw list."""
         return u32(getattr(self.theme.palette, name), alpha)
 
+    def color_of_code(self, kind: str) -> int:
+        """The colour of a class of code, packed for a draw list; of text, where it has none."""
+        palette = self.theme.palette
+        return u32(palette.syntax.get(kind, palette.text))
+
     def color_of_series(self, number: int) -> int:
         """A plot's colour, packed for a draw list."""
         series = self.theme.palette.series

@@ -1,0 +1,154 @@
+"""Blocks of a text that grows: only its end is parsed again.
+
+A block is final once another follows it that begins on a whole line: what comes later can no more
+change it. In the text behind (the tail) a line that goes on changes only the paragraph that it is
+in, whose marks are looked for again; a line that begins has the tail parsed again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from llm_lite.desktop.widgets.markdown.blocks import Block, StyledSpan, has_math
+from llm_lite.desktop.widgets.markdown.reading import Parsed, Piece, Reader, References, signature
+
+LONGEST = 400_000  # characters in which Markdown is looked for
+PLAIN = re.compile(r"(?:[^\W_]|[ ,.'\"?%/])*\Z")  # what has no meaning behind a word
+WORD_END = re.compile(r"[^\W_]\Z|[^\W_] \Z")
+SETTLED = re.compile(r"[^\W\d_].*[^\W_]")  # a line with so much of a word stays what it is
+FENCE = re.compile(r"[\s>]*(`|~)")
+
+
+class GrowingText:
+    """The blocks of a text, asked for again and again while it grows at its end."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.text = ""
+        self.blocks: tuple[Block, ...] = ()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._kept: list[Block] = []  # final
+        self._start = 0  # of the tail, in characters
+        self._tail: list[Piece] = []
+        self._before: References = {}  # those that stand before the tail
+        self._known: References = {}  # all
+
+    def follows(self, text: str) -> bool:
+        """Whether `text` is the one before, grown."""
+        return bool(self.text) and text.startswith(self.text)
+
+    def read(self, text: str) -> tuple[Block, ...]:
+        """The blocks of `text`."""
+        text = clean(text)
+        if text == self.text and self.blocks:
+            return self.blocks
+        if not text.startswith(self.text):
+            self._forget()
+        if not self._go_on(text):
+            self._parse(text)
+        self.text = text
+        self.blocks = (*self._kept, *(piece.block for piece in self._tail))
+        return self.blocks
+
+    def _go_on(self, text: str) -> bool:
+        """Where the last line only went on: read the last block again, if that is enough."""
+        more = text[len(self.text) :]
+        if not self._tail or "\n" in more or len(text) > LONGEST:
+            return False
+        last, line = self._tail[-1], self.text[self.text.rfind("\n") + 1 :]
+        if last.last != self._lines():
+            return False
+        if last.block.kind == "code":
+            return self._more_code(last, line, more)
+        content = last.source
+        shown = self.text.rstrip()
+        if (
+            content is None
+            or content.startswith("[")
+            or not SETTLED.search(line)
+            or not shown.endswith(content[content.rfind("\n") + 1 :])
+            or "#" in more
+            or "$$" in content + more
+            or "\\[" in content + more
+        ):
+            return False
+        added = text[len(shown) :]
+        last.source = (content + added).rstrip()
+        self._reader.use(self._known)
+        last.block = self._respanned(last, added)
+        return True
+
+    def _lines(self) -> int:
+        """Lines of the tail."""
+        return self.text.count("\n", self._start) + 1
+
+    def _respanned(self, last: Piece, added: str) -> Block:
+        block, words = last.block, last.block.spans
+        plain = PLAIN.match(added) and WORD_END.search(words[-1].text if words else "")
+        if plain and words[-1] == StyledSpan(words[-1].text):
+            grown = StyledSpan((words[-1].text + added).rstrip())
+            return replace(block, spans=(*words[:-1], grown))
+        spans = self._reader.spans(last.source or "")
+        return replace(block, spans=spans, math=has_math(spans))
+
+    def _more_code(self, last: Piece, line: str, more: str) -> bool:
+        """An open fence's last line goes on."""
+        body = last.block.text
+        inside = last.last - last.first > 1 and bool(last.block.spans)
+        if not inside or not line.strip() or "\t" in line + more or FENCE.match(line + more):
+            return False
+        if not body.endswith(line.lstrip()[-200:]) or last.block.label == "math":
+            return False
+        grown = StyledSpan(body + more, "mono", "code")
+        last.block = replace(last.block, spans=(grown,))
+        return True
+
+    def _parse(self, text: str) -> None:
+        """Read the tail, and let go of what is final in it."""
+        cut = text
+        if len(text) > LONGEST:
+            self._forget()
+            cut = text[: text.rfind("\n", 0, LONGEST) + 1 or LONGEST]
+        tail = cut[self._start :]
+        parsed = self._reader.read(tail, self._before)
+        if self._start and signature(parsed.references) != signature(self._known):
+            self._forget()  # an address that is known from now on may make links of earlier words
+            tail = cut
+            parsed = self._reader.read(tail, {})
+        self._known = parsed.references
+        self._tail = parsed.pieces
+        self._settle(tail, parsed)
+        if len(text) > LONGEST:
+            rest = Block("paragraph", (StyledSpan(text[len(cut) :]),))
+            self._tail.append(Piece(rest, 0, 0))
+
+    def _settle(self, tail: str, parsed: Parsed) -> None:
+        """Keep what can no more change: all before the last block that begins on a whole line."""
+        whole = tail.count("\n")  # lines
+        starts = [top.first for top in parsed.tops if top.certain <= whole]
+        line = starts[-1] if starts else 0
+        if not line:
+            return
+        count = sum(piece.first < line for piece in parsed.pieces)
+        self._kept += [piece.block for piece in parsed.pieces[:count]]
+        at = 0
+        for _ in range(line):
+            at = tail.index("\n", at) + 1
+        self._start += at
+        self._before = {
+            **self._before,
+            **{k: v for k, v in parsed.references.items() if v.get("map", [0])[0] < line},
+        }
+        self._tail = [
+            Piece(p.block, p.first - line, p.last - line, p.source) for p in parsed.pieces[count:]
+        ]
+
+
+def clean(text: str) -> str:
+    """As markdown-it takes it: one kind of line break, no NUL."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\0", "\ufffd") if "\0" in text else text
