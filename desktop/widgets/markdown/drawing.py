@@ -80,7 +80,7 @@ class PageDrawing:
             if container == QUOTE:
                 top = y - (above if number < laid.block.joined else 0.0)
                 end = ImVec2(x + ui.u(0.75), y + laid.height)
-                self.draw.add_rect_filled(ImVec2(x, top), end, ui.color("border"), ui.u(0.375))
+                self.draw.add_rect_filled(ImVec2(x, top), end, ui.color("border"))
             x += indent(ui, container)
 
     def _markers(self, laid: LaidText, x: float, y: float) -> None:

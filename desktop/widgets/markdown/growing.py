@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 
 from llm_lite.desktop.widgets.markdown.blocks import Block, StyledSpan, has_math
+from llm_lite.desktop.widgets.markdown.parts import Parts, split
 from llm_lite.desktop.widgets.markdown.reading import Parsed, Piece, Reader, References, signature
 
 LONGEST = 400_000  # characters in which Markdown is looked for
@@ -35,6 +36,7 @@ class GrowingText:
         self._tail: list[Piece] = []
         self._before: References = {}  # those that stand before the tail
         self._known: References = {}  # all
+        self._parts: Parts | None = None  # of the block that the tail goes on
 
     def follows(self, text: str) -> bool:
         """Whether `text` is the one before, grown."""
@@ -113,11 +115,10 @@ class GrowingText:
             self._forget()
             cut = text[: text.rfind("\n", 0, LONGEST) + 1 or LONGEST]
         tail = cut[self._start :]
-        parsed = self._reader.read(tail, self._before)
-        if self._start and signature(parsed.references) != signature(self._known):
-            self._forget()  # an address that is known from now on may make links of earlier words
-            tail = cut
-            parsed = self._reader.read(tail, {})
+        parsed = self._parsed(tail)
+        if parsed is None:
+            self._forget()
+            tail, parsed = cut, self._reader.read(cut, {})
         self._known = parsed.references
         self._tail = parsed.pieces
         self._settle(tail, parsed)
@@ -125,26 +126,43 @@ class GrowingText:
             rest = Block("paragraph", (StyledSpan(text[len(cut) :]),))
             self._tail.append(Piece(rest, 0, 0))
 
+    def _parsed(self, tail: str) -> Parsed | None:
+        """The tail alone; None where more than it is another one now."""
+        head = self._parts.head if self._parts else ""
+        found: Parsed | None = self._reader.read(head + tail, self._before)
+        assert found is not None
+        if self._start and signature(found.references) != signature(self._known):
+            return None  # an address that is known from now on may make links of earlier words
+        return self._parts.merged(found) if self._parts else found
+
     def _settle(self, tail: str, parsed: Parsed) -> None:
         """Keep what can no more change: all before the last block that begins on a whole line."""
         whole = tail.count("\n")  # lines
         starts = [top.first for top in parsed.tops if top.certain <= whole]
         line = starts[-1] if starts else 0
-        if not line:
-            return
-        count = sum(piece.first < line for piece in parsed.pieces)
-        self._kept += [piece.block for piece in parsed.pieces[:count]]
-        at = 0
-        for _ in range(line):
-            at = tail.index("\n", at) + 1
-        self._start += at
+        parts, final = None, [piece.block for piece in parsed.pieces if piece.first < line]
+        if line <= 0:
+            found = split(tail, parsed, whole, self._parts)
+            if found is None:
+                return
+            line, parts, final = found.line, found.parts, found.kept
+        self._kept += final
+        self._parts = parts
+        self._start += _line_start(tail, line)
+        lines = line + (2 if parts is not None and parts.head else 0)
         self._before = {
             **self._before,
-            **{k: v for k, v in parsed.references.items() if v.get("map", [0])[0] < line},
+            **{k: v for k, v in parsed.references.items() if v.get("map", [0])[0] < lines},
         }
-        self._tail = [
-            Piece(p.block, p.first - line, p.last - line, p.source) for p in parsed.pieces[count:]
-        ]
+        rest = parsed.pieces if parts is not None and parts.head else parsed.pieces[len(final) :]
+        self._tail = [Piece(p.block, p.first - line, p.last - line, p.source) for p in rest]
+
+
+def _line_start(text: str, line: int) -> int:
+    at = 0
+    for _ in range(line):
+        at = text.index("\n", at) + 1
+    return at
 
 
 def clean(text: str) -> str:

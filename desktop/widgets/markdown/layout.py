@@ -73,7 +73,7 @@ def lay_out(ui: Ui, block: Block, setting: Setting, wrap_with: Wrap = wrap) -> L
     if block.kind == "table" and block.cells is not None:
         style = _style(block, room, ui.theme.size("body"), ui.theme.line, setting)
         grid = lay_out_table(ui, block.cells, style)
-        runs = tuple(_moved(run, left, 0.0) for run in grid.runs)
+        runs = tuple(_moved(run, left, 0.0) for run in grid.runs) if left else grid.runs
         return LaidText(block, runs, grid.height, style.size, left, grid)
     if block.kind == "math":
         found = _display(ui, block, left, room, setting)

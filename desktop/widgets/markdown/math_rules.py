@@ -109,10 +109,11 @@ def _formula_lines(state: Any, start: int, end: int, closer: str) -> tuple[list[
         size += len(text)
         if outside or not text or size > LONGEST:
             return lines, at, False
-        if inside.endswith(closer):
-            lines.append(inside[:-2])
-            return lines, at + 1, bool("".join(lines).strip())
-        if closer in inside:  # more than a formula stands on its line
+        place = inside.find(closer)
+        if 0 <= place < len(inside) - 2:  # more than a formula stands on its line
             return lines, at, False
+        if place >= 0:
+            lines.append(inside[:place])
+            return lines, at + 1, bool("".join(lines).strip())
         lines.append(inside)
     return lines, end, False

@@ -64,8 +64,12 @@ class Piece:
 class Outermost:
     """A block that no other holds."""
 
+    kind: str  # of its token
+    mark: str
     first: int  # line
     certain: int  # so many whole lines must be there, else more text may undo that it begins here
+    start: int  # of a list with numbers
+    tight: bool | None  # of a list; None where it has no paragraph of its own to tell by
 
 
 @dataclass(slots=True)
@@ -73,6 +77,7 @@ class Parsed:
     pieces: list[Piece]
     tops: list[Outermost]
     references: References
+    parts: list[int]  # where the only block's items or rows begin, in lines
 
 
 class Reader:
@@ -93,8 +98,13 @@ class Reader:
         self.use(env["references"])
         walk = _Walk(self)
         walk.read(tokens)
-        tops = [_outermost(t) for t in tokens if t.level == 0 and t.nesting >= 0 and t.map]
-        return Parsed(walk.pieces, tops, env["references"])
+        tops = [
+            _outermost(token, _is_tight(tokens, at + 1))
+            for at, token in enumerate(tokens)
+            if token.level == 0 and token.nesting >= 0 and token.map
+        ]
+        parts = _parts(tokens) if len(tops) == 1 else []
+        return Parsed(walk.pieces, tops, env["references"], parts)
 
     def spans(self, content: str) -> Spans:
         """The styled parts of a paragraph."""
@@ -164,7 +174,9 @@ class _Walk:
                 ordered = token.type == "ordered_list_open"
                 number = int(token.attrs.get("start", 1)) if ordered else None
                 wide = len(str(_last_number(tokens, at, number))) + 1 if number is not None else 1
-                self._lists.append(_List(number, token.markup, _is_tight(tokens, at), wide))
+                self._lists.append(
+                    _List(number, token.markup, _is_tight(tokens, at) is not False, wide)
+                )
             elif token.type.endswith("_list_close"):
                 self._lists.pop()
             elif token.type in ("blockquote_open", "list_item_open"):
@@ -273,7 +285,7 @@ class _Walk:
         self.pieces.append(Piece(placed, first, last, source))
 
 
-def _outermost(token: Any) -> Outermost:
+def _outermost(token: Any, tight: bool | None) -> Outermost:
     """Without their later lines, formulas and tables go on the paragraph above them."""
     first, last = token.map
     certain = first + 1
@@ -281,7 +293,14 @@ def _outermost(token: Any) -> Outermost:
         certain = NEVER if token.info == "open" else last
     elif token.type == "table_open":
         certain = first + 2
-    return Outermost(first, certain)
+    start = int(token.attrs.get("start", 1))
+    return Outermost(token.type, token.markup, first, certain, start, tight)
+
+
+def _parts(tokens: list[Any]) -> list[int]:
+    """Of the list or table that the tokens are."""
+    kinds = ("list_item_open", 1), ("tr_open", 2)
+    return [t.map[0] for t in tokens if (t.type, t.level) in kinds and t.map]
 
 
 def _last_number(tokens: list[Any], at: int, first: int) -> int:
@@ -294,15 +313,15 @@ def _last_number(tokens: list[Any], at: int, first: int) -> int:
     return first + count - 1
 
 
-def _is_tight(tokens: list[Any], at: int) -> bool:
+def _is_tight(tokens: list[Any], at: int) -> bool | None:
     """Of the list that begins before `at`: paragraphs of tight lists are hidden."""
     level = tokens[at - 1].level
     for token in tokens[at:]:
         if token.level <= level:
-            return True
+            break
         if token.type == "paragraph_open" and token.level == level + 2:
             return bool(token.hidden)
-    return True
+    return None
 
 
 def _align(style: str) -> Align:

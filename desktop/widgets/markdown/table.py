@@ -14,11 +14,20 @@ NARROW = 4.0  # text sizes that a column has, if that can be
 BOLD: dict[Face, Face] = {"regular": "bold", "italic": "bold_italic"}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Row:
+    source: tuple[Spans, ...]  # as it was parsed
+    cells: tuple[Spans, ...]
+    wanted: tuple[float, ...]  # widths
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     runs: tuple[Run, ...]
     columns: tuple[float, ...]  # their edges
     rows: tuple[float, ...]
+    sources: tuple[_Row, ...] = ()  # what the rows were made of
+    counts: tuple[int, ...] = ()  # runs up to each row
 
     @property
     def width(self) -> float:
@@ -30,25 +39,63 @@ class Grid:
 
 
 def lay_out_table(ui: Ui, cells: TableCells, style: Style) -> Grid:
-    """Within the style's width."""
-    rows = (tuple(map(_head, cells.rows[0])), *cells.rows[1:])
+    """Within the style's width. Rows at the beginning that the last table had too, one that grows,
+    are taken from there, where the columns are as wide as they were."""
+    fit = (cells.aligns, style.width, style.size, style.epoch, ui.theme.text)
+    held = ui.memory.get("table")
+    before: Grid | None = held[1] if held and held[0] == fit else None
+    sources = _sources(ui, cells, style, before)
     pad_x, pad_y = ui.u(2.5), ui.u(1.25)
-    widths = _widths(ui, rows, len(cells.aligns), style, pad_x)
+    widths = _widths(sources, len(cells.aligns), style, pad_x)
     columns = [0.0]
     for width in widths:
         columns.append(columns[-1] + width + 2 * pad_x)
-    runs: list[Run] = []
-    edges = [0.0]
-    for row in rows:
+    same = _same(before, sources) if before and before.columns == tuple(columns) else 0
+    runs: list[Run] = list(before.runs[: before.counts[same - 1]]) if before and same else []
+    edges = list(before.rows[: same + 1]) if before and same else [0.0]
+    counts = list(before.counts[:same]) if before and same else []
+    for row in sources[same:]:
         tall = style.line
-        for column, spans in enumerate(row[: len(widths)]):
+        for column, spans in enumerate(row.cells[: len(widths)]):
             placed, height = _cell(ui, spans, replace(style, width=widths[column]))
             x, y = columns[column] + pad_x, edges[-1] + pad_y
-            free = widths[column] - max((r.x + r.width for r in placed), default=0.0)
-            runs += _aligned(placed, cells.aligns[column], widths[column], free, x, y)
+            runs += _aligned(placed, cells.aligns[column], widths[column], x, y)
             tall = max(tall, height)
         edges.append(edges[-1] + tall + 2 * pad_y)
-    return Grid(tuple(runs), tuple(columns), tuple(edges))
+        counts.append(len(runs))
+    grid = Grid(tuple(runs), tuple(columns), tuple(edges), sources, tuple(counts))
+    ui.memory["table"] = (fit, grid)
+    return grid
+
+
+def _sources(ui: Ui, cells: TableCells, style: Style, before: Grid | None) -> tuple[_Row, ...]:
+    """Each row with what its cells would like to have."""
+    known = before.sources if before else ()
+    made: list[_Row] = []
+    for number, row in enumerate(cells.rows):
+        if number < len(known) and known[number].source is row:
+            made.append(known[number])
+            continue
+        shown = tuple(map(_head, row)) if number == 0 else row
+        wanted = tuple(_wanted(ui, spans, style) for spans in shown)
+        made.append(_Row(row, shown, wanted))
+    return tuple(made)
+
+
+def _same(before: Grid, sources: tuple[_Row, ...]) -> int:
+    """How many first rows are those of before."""
+    count = 0
+    for old, new in zip(before.sources, sources, strict=False):
+        if old is not new:
+            break
+        count += 1
+    return count
+
+
+def _wanted(ui: Ui, spans: Spans, style: Style) -> float:
+    """The width of a cell on one line."""
+    wrapped = _wrapped(ui, spans, replace(style, width=ENDLESS))
+    return float(int(max((run.x + run.width for run in wrapped.runs), default=0.0)) + 2)
 
 
 def _head(spans: Spans) -> Spans:
@@ -73,16 +120,13 @@ def _wrapped(ui: Ui, spans: Spans, style: Style) -> Wrapped:
     return found
 
 
-def _widths(
-    ui: Ui, rows: tuple[tuple[Spans, ...], ...], count: int, style: Style, pad: float
-) -> list[float]:
+def _widths(rows: tuple[_Row, ...], count: int, style: Style, pad: float) -> list[float]:
     """Of each column, without its room at the sides. Wide columns give what all lack."""
     wanted = [style.size] * count
     for row in rows:
-        for column, spans in enumerate(row[:count]):
-            wrapped = _wrapped(ui, spans, replace(style, width=ENDLESS))
-            ends = (run.x + run.width for run in wrapped.runs)
-            wanted[column] = max(wanted[column], float(int(max(ends, default=0.0)) + 2))
+        for column, width in enumerate(row.wanted[:count]):
+            if width > wanted[column]:
+                wanted[column] = width
     room = max(style.width - 2 * pad * count, count * 1.0)
     if sum(wanted) <= room:
         return wanted
@@ -99,9 +143,7 @@ def _level(wanted: list[float], room: float) -> float:
     return left / len(rest) if rest else room
 
 
-def _aligned(
-    runs: list[Run], align: str, width: float, free: float, x: float, y: float
-) -> list[Run]:
+def _aligned(runs: list[Run], align: str, width: float, x: float, y: float) -> list[Run]:
     """At the place of the cell, each line moved by itself."""
     if align == "left" or not runs:
         return [replace(run, x=run.x + x, y=run.y + y) for run in runs]

@@ -17,6 +17,7 @@ from llm_lite.desktop.widgets.markup.worker import EM
 EM_SCALE = 0.93
 LEAST_SCALE = 0.4  # of a formula that is wider than its place
 MOST_PIXELS = 4096  # a side
+BESIDE = 0.06  # of the text's size: room between a formula and the words around it
 
 
 class Formulas:
@@ -51,10 +52,11 @@ class Formulas:
             scale = max(width / answer["width"], scale * LEAST_SCALE)
         key = (tex, display, scale)
         if key not in self._known:
-            self._known[key] = self._draw(answer, scale)
+            beside = 0 if display else round(BESIDE * size)
+            self._known[key] = self._draw(answer, scale, beside)
         return self._known[key]
 
-    def _draw(self, answer: Answer, scale: float) -> Picture | None:
+    def _draw(self, answer: Answer, scale: float, beside: int) -> Picture | None:
         contours = [np.array(flat).reshape(-1, 2) * scale for flat in answer["contours"]]
         if not contours:
             return None
@@ -68,6 +70,6 @@ class Formulas:
         pixels = coverage([each - corner for each in contours], *size)
         sheet, at = self.sheets.place(pixels)
         return Picture(
-            sheet, at, size, answer["width"] * scale, answer["ascent"] * scale,
-            answer["descent"] * scale, (left, top),
+            sheet, at, size, answer["width"] * scale + 2 * beside, answer["ascent"] * scale,
+            answer["descent"] * scale, (left + beside, top),
         )  # fmt: skip
