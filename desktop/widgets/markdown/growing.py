@@ -58,6 +58,8 @@ class GrowingText:
     def _go_on(self, text: str) -> bool:
         """Where the last line only went on: read the last block again, if that is enough."""
         more = text[len(self.text) :]
+        if self._more_fence(text):
+            return True
         if not self._tail or "\n" in more or len(text) > LONGEST:
             return False
         last, line = self._tail[-1], self.text[self.text.rfind("\n") + 1 :]
@@ -95,6 +97,22 @@ class GrowingText:
             return replace(block, spans=(*words[:-1], grown))
         spans = self._reader.spans(last.source or "")
         return replace(block, spans=spans, math=has_math(spans))
+
+    def _more_fence(self, text: str) -> bool:
+        """A fence that nothing closes has whole lines more."""
+        if len(self._tail) != 1 or len(text) > LONGEST or self.text[self._start] not in "`~":
+            return False
+        block = self._tail[0].block
+        begin = self.text.find("\n", self._start) + 1
+        if block.kind != "code" or not begin or _body(self.text, begin) != block.text:
+            return False
+        changed = text[self.text.rfind("\n") + 1 :]
+        if any(FENCE.match(line) for line in changed.split("\n")):
+            return False
+        spans = (StyledSpan(_body(text, begin), "mono", "code"),)
+        lines = text.count("\n", self._start) + (not text.endswith("\n"))
+        self._tail = [Piece(replace(block, spans=spans), 0, lines)]
+        return True
 
     def _more_code(self, last: Piece, line: str, more: str) -> bool:
         """An open fence's last line goes on."""
@@ -156,6 +174,11 @@ class GrowingText:
         }
         rest = parsed.pieces if parts is not None and parts.head else parsed.pieces[len(final) :]
         self._tail = [Piece(p.block, p.first - line, p.last - line, p.source) for p in rest]
+
+
+def _body(text: str, begin: int) -> str:
+    """Code as it is shown, of a fence at the left edge."""
+    return text[begin:].removesuffix("\n").expandtabs(4)
 
 
 def _line_start(text: str, line: int) -> int:

@@ -78,6 +78,9 @@ def _formula(request: dict[str, Any], data: bytes) -> Answer:
             contours.append([round(v) for x, y in contour for v in (x - left, y)])
     if sum(map(len, contours)) > 2 * MOST_POINTS:
         raise ValueError("it has too many points")
+    farthest = max((abs(value) for contour in contours for value in contour), default=0)
+    if farthest > MOST_EMS * EM or height < 0:
+        raise ValueError("a part of it lies far away")
     return {"contours": contours, "width": width, "ascent": -top, "descent": top + height}
 
 
