@@ -46,12 +46,13 @@ def draw_asked(ui: Ui) -> list[Action]:
     for wanted, panel in ((LINK, LINK_PANEL), (SAVE, SAVE_PANEL)):
         if wanted in ui.memory:
             ui.memory[f"{panel}.asked"] = ui.memory.pop(wanted)
-            ui.memory[f"{panel}.at"] = imgui.get_io().mouse_pos
+            ui.memory[f"{panel}.at"] = ui.pointer
             ui.opened = panel
             if panel == SAVE_PANEL:
                 _, language = ui.memory[f"{panel}.asked"]
                 ui.memory[f"{panel}.path"] = one_line(str(default_path(language)))
-    return _draw_link(ui) + _draw_save(ui)
+    with ui.styled(item_spacing=(ui.u(2), ui.u(2))):  # that of the conversation is none
+        return _draw_link(ui) + _draw_save(ui)
 
 
 def default_path(language: str) -> Path:
@@ -62,8 +63,8 @@ def default_path(language: str) -> Path:
 
 
 def _place(ui: Ui, panel: str) -> ImVec2:
-    at = ui.memory.get(f"{panel}.at", ImVec2(0, 0))
-    return ImVec2(at.x - ui.u(20), at.y + ui.u(4))
+    x, y = ui.memory.get(f"{panel}.at", (0.0, 0.0))
+    return ImVec2(x - ui.u(20), y + ui.u(4))
 
 
 def _draw_link(ui: Ui) -> list[Action]:

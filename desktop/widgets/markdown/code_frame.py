@@ -14,7 +14,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button
 
 NUMBERS = "code.numbers"  # in the memory of the interface: whether lines are numbered
-SAVE = "code.save"  # there: the code and language that a person wants to save
+SAVE = "answer.code"  # there: the code and language that a person wants to save
 
 
 def draw_frame(

@@ -14,7 +14,7 @@ from llm_lite.desktop.widgets.markdown.wrapping import CODE_SCALE, Run, ascent
 from llm_lite.desktop.widgets.markup.code_colors import CodeColors
 from llm_lite.desktop.widgets.ui import Ui
 
-LINK = "link.asked"  # in the memory of the interface: an address that a person clicked on
+LINK = "answer.link"  # in the memory of the interface: an address that a person clicked on
 
 
 class PageDrawing:

@@ -29,8 +29,9 @@ from llm_lite.desktop.widgets.markdown.inline import spans_of
 
 DEPTH = 24  # of containers and of marks in a line: what is deeper is not opened
 LONGEST_LINE = 50_000  # characters of a paragraph in which marks are looked for
-KEPT = 4096  # paragraphs whose spans are known
+KEPT = 1_000_000  # characters of paragraphs whose spans are known
 NEVER = 1 << 60
+MOST_EPOCHS = 64
 TASK = re.compile(r"\[([ xX])\][ \t]")
 
 References = dict[str, Any]
@@ -85,6 +86,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, int], Spans] = OrderedDict()
+        self._size = 0  # characters of those
         self._references: References = {}
         self._epochs: dict[Signature, int] = {}
         self._epoch = 0  # of the references: with others, brackets mean something else
@@ -112,8 +114,10 @@ class Reader:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._read(content)
-            if len(self._known) > KEPT:
-                self._known.popitem(last=False)
+            self._size += len(content)
+            while self._size > KEPT:
+                (old, _), _ = self._known.popitem(last=False)
+                self._size -= len(old)
         return found
 
     def _read(self, content: str) -> Spans:
@@ -126,9 +130,12 @@ class Reader:
 
     def use(self, references: References) -> None:
         """What brackets refer to from now on."""
-        signed = signature(references)
         self._references = references
-        self._epoch = self._epochs.setdefault(signed, len(self._epochs))
+        if len(self._epochs) > MOST_EPOCHS:
+            self._epochs.clear()
+            self._known.clear()
+            self._size = 0
+        self._epoch = self._epochs.setdefault(signature(references), len(self._epochs))
 
 
 def signature(references: References) -> Signature:

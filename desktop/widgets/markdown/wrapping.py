@@ -265,10 +265,7 @@ def _measured(
 
 def ascent(ui: Ui, size: float) -> float:
     """From the upper edge of a text to its baseline."""
-    imgui.push_font(ui.fonts["regular"], size)
-    found = imgui.get_font_baked().ascent
-    imgui.pop_font()
-    return float(found)
+    return float(ui.fonts["regular"].get_font_baked(size).ascent)
 
 
 def spread(ui: Ui, wrapped: Wrapped, style: Style) -> tuple[list[Run], float]:
