@@ -10,6 +10,7 @@ from llm_lite.desktop.widgets.icons import ICON_CHECK
 from llm_lite.desktop.widgets.markdown.blocks import BULLET, DONE_TASK, OPEN_TASK, QUOTE
 from llm_lite.desktop.widgets.markdown.code_frame import draw_code_run, draw_frame, draw_numbers
 from llm_lite.desktop.widgets.markdown.layout import LaidText, indent
+from llm_lite.desktop.widgets.markdown.slant import draw_italic
 from llm_lite.desktop.widgets.markdown.wrapping import CODE_SCALE, Run, ascent
 from llm_lite.desktop.widgets.markup.code_colors import CodeColors
 from llm_lite.desktop.widgets.ui import Ui
@@ -146,7 +147,12 @@ class PageDrawing:
             size = round(size * CODE_SCALE)
             self._behind_code(run, x, y, laid.size)
             y += (laid.size - size) / 2
-        self.draw.add_text(ui.fonts[run.style], size, ImVec2(x, round(y)), color, run.text)
+        font, top = ui.fonts[run.style], round(y)
+        if run.style in ("italic", "bold_italic"):
+            baseline = top + ascent(ui, size)
+            draw_italic(self.draw, font, size, (x, top), color, run.text, baseline)
+        else:
+            self.draw.add_text(font, size, ImVec2(x, top), color, run.text)
         if run.strike:
             middle, thick = round(y + size * 0.54), max(1.0, ui.u(0.3))
             end = ImVec2(x + run.width, middle)
