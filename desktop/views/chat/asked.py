@@ -51,8 +51,12 @@ def draw_asked(ui: Ui) -> list[Action]:
             if panel == SAVE_PANEL:
                 _, language = ui.memory[f"{panel}.asked"]
                 ui.memory[f"{panel}.path"] = one_line(str(default_path(language)))
-    with ui.styled(item_spacing=(ui.u(2), ui.u(2))):  # that of the conversation is none
-        return _draw_link(ui) + _draw_save(ui)
+    actions: list[Action] = []
+    for panel, draw in ((LINK_PANEL, _draw_link), (SAVE_PANEL, _draw_save)):
+        if f"{panel}.asked" in ui.memory:
+            with ui.styled(item_spacing=(ui.u(2), ui.u(2))):  # that of the conversation is none
+                actions += draw(ui)
+    return actions
 
 
 def default_path(language: str) -> Path:
@@ -71,6 +75,7 @@ def _draw_link(ui: Ui) -> list[Action]:
     at = _place(ui, LINK_PANEL)
     with popover(ui, LINK_PANEL, "Open this address?", at, ui.u(104)) as shown:
         if not shown:
+            del ui.memory[f"{LINK_PANEL}.asked"]
             return []
         address: str = ui.memory[f"{LINK_PANEL}.asked"]
         note = "It is shown by your browser, outside this program. The model wrote it: it may not "
@@ -97,6 +102,7 @@ def _breakable(address: str) -> str:
 def _draw_save(ui: Ui) -> list[Action]:
     with popover(ui, SAVE_PANEL, "Save the code", _place(ui, SAVE_PANEL), ui.u(104)) as shown:
         if not shown:
+            del ui.memory[f"{SAVE_PANEL}.asked"]
             return []
         code, _ = ui.memory[f"{SAVE_PANEL}.asked"]
         imgui.set_next_item_width(-1)

@@ -1,5 +1,7 @@
 """Answers with Markdown in the chat: what is drawn, and what a click leads to."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from llm_lite.desktop.actions.program import OpenLink, SaveText
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from tests.desktop.headless import READY
+from tests.paths import ROOT
 
 LINK = "A [link](https://example.com/a) and [none](ftp://x)."
 CODE = "```python\ndef f(x):\n    return x\n```"
@@ -138,3 +141,22 @@ def test_everything_is_drawn_at_every_length(headless, width):
         one.program.state = answered(text[:end])
         one.driver.frames(1)
     assert not one.state.log
+
+
+def test_libraries_are_imported_when_they_are_needed():
+    """The first frame needs no parser; lexers and formulas belong to the process apart."""
+    code = (
+        "import sys\n"
+        "from dataclasses import replace\n"
+        "from llm_lite.desktop.state.state import Message\n"
+        "from tests.desktop.headless import Headless, READY\n"
+        "names = ('markdown_it', 'pygments', 'ziamath')\n"
+        "one = Headless(READY)\n"
+        "print([name in sys.modules for name in names])\n"
+        "one.program.state = replace(READY, messages=(Message('assistant', '*a* $x$'),))\n"
+        "one.driver.frames(2)\n"
+        "print([name in sys.modules for name in names])\n"
+        "one.close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split("\n")[:2] == ["[False, False, False]", "[True, False, False]"], done
