@@ -34,6 +34,7 @@ class Page:
     height: float
     width: float  # of the widest line
     live: bool = False
+    epoch: int | None = None  # of the formulas, where there are any
 
 
 class RichText:
@@ -74,10 +75,10 @@ class RichText:
 
         Of a `live` text, which will be another one in the next frame, only whole blocks are kept.
         """
-        key = (text, width, ui.theme.text, plain, quoted, self.look(ui))
+        key = (text, width, ui.theme.text, plain, quoted, bool(ui.memory.get(NUMBERS)))
         cache = self._live if live else self._pages
         page = cache.get(key)
-        if page is None:
+        if page is None or page.epoch not in (None, self.formulas.epoch):
             blocks = self._read(text, plain, quoted, live)
             page = self._paginate(ui, blocks, width, live)
             _keep(cache, key, page, 1 if live else CACHE_PAGES)
@@ -104,6 +105,7 @@ class RichText:
     def _paginate(self, ui: Ui, blocks: tuple[Block, ...], width: float, live: bool) -> Page:
         placed: list[tuple[float, LaidText]] = []
         setting = Setting(width, bool(ui.memory.get(NUMBERS)), self.formulas)
+        known = self.formulas.epoch  # before: more may arrive meanwhile
         y, before = 0.0, None
         for number, block in enumerate(blocks):
             y += gap(ui, before, block)
@@ -116,7 +118,8 @@ class RichText:
             before = block
         widest = max((r.x + r.width for _, b in placed for r in b.runs), default=0.0)
         full = any(b.block.kind in ("code", "rule", "table") for _, b in placed)
-        return Page(tuple(placed), y, width if full else widest, live)
+        epoch = known if any(block.math for block in blocks) else None
+        return Page(tuple(placed), y, width if full else widest, live, epoch)
 
     def _laid(self, ui: Ui, block: Block, setting: Setting) -> LaidText:
         epoch = self.formulas.epoch if block.math else 0

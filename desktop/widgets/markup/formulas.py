@@ -15,7 +15,7 @@ from llm_lite.desktop.widgets.markup.worker import EM
 # Of an em to the size that Dear ImGui gives a text: its lower-case letters are then as tall as
 # those of the text around.
 EM_SCALE = 0.93
-LEAST_SCALE = 0.4  # of a formula that is wider than its place
+LEAST_SCALE = 0.45  # of a formula that is wider than its place: what is smaller cannot be read
 MOST_PIXELS = 4096  # a side
 BESIDE = 0.06  # of the text's size: room between a formula and the words around it
 
@@ -49,7 +49,10 @@ class Formulas:
             return None
         scale = size * EM_SCALE / EM
         if answer["width"] * scale > width:
-            scale = max(width / answer["width"], scale * LEAST_SCALE)
+            fitting = width / answer["width"]
+            if fitting < scale * LEAST_SCALE:
+                return None
+            scale = fitting
         key = (tex, display, scale)
         if key not in self._known:
             beside = 0 if display else round(BESIDE * size)

@@ -40,7 +40,7 @@ class Sheet:
     """One texture, filled in rows from the top; for one ImGui context."""
 
     def __init__(self, width: int, height: int) -> None:
-        self._at, self._row = (0, 0), 0
+        self._at, self._row, self._left = (0, 0), 0, False
         self._texture: Any = imgui.ImTextureData()
         self._texture.create(imgui.ImTextureFormat.rgba32, width, height)
         imgui.internal.register_user_texture(self._texture)
@@ -78,12 +78,16 @@ class Sheet:
             self._texture.set_status(imgui.ImTextureStatus.want_create)
 
     def leave(self) -> None:
-        self._texture.set_status(imgui.ImTextureStatus.want_destroy)
+        """The device may let go of it."""
+        if not self._left:
+            self._left = True
+            self._texture.set_status(imgui.ImTextureStatus.want_destroy)
 
     @property
     def gone(self) -> bool:
-        """Whether the device has let go of it; then Dear ImGui forgets it too."""
-        if self._texture.status != imgui.ImTextureStatus.destroyed:
+        """Whether the device has let go of it (Dear ImGui then wants it made again); then Dear
+        ImGui forgets it too."""
+        if not self._left or self._texture.status == imgui.ImTextureStatus.want_destroy:
             return False
         imgui.internal.unregister_user_texture(self._texture)
         return True
@@ -103,10 +107,13 @@ class Sheets:
         self._leaving: list[Sheet] = []
 
     def begin(self) -> None:
-        """Before the first call of a frame."""
+        """Before the first call of a frame. What goes was drawn in the last one for the last time:
+        whoever asks again gets pictures on other sheets."""
         for sheet in self._sheets:
             sheet.revive()
         self._leaving = [sheet for sheet in self._leaving if not sheet.gone]
+        for sheet in self._leaving:
+            sheet.leave()
 
     def place(self, pixels: NDArray[np.uint8]) -> tuple[Sheet, tuple[int, int]]:
         corner = self._sheets[-1].place(pixels) if self._sheets else None
@@ -114,7 +121,6 @@ class Sheets:
             height, width = pixels.shape
             if len(self._sheets) == MOST_SHEETS:
                 self._leaving.append(self._sheets.pop(0))
-                self._leaving[-1].leave()
                 self.epoch += 1
             self._sheets.append(Sheet(max(SIDE, width), max(SIDE, height)))
             corner = self._sheets[-1].place(pixels)
