@@ -18,6 +18,7 @@ LONGEST = 400_000  # characters in which Markdown is looked for
 PLAIN = re.compile(r"(?:[^\W_]|[ ,.'\"?%/])*\Z")  # what has no meaning behind a word
 WORD_END = re.compile(r"[^\W_]\Z|[^\W_] \Z")
 SETTLED = re.compile(r"[^\W\d_].*[^\W_]")  # a line with so much of a word stays what it is
+BEGINNING = 200  # characters of a line that say what it is
 FENCE = re.compile(r"[\s>]*(`|~)")
 
 
@@ -72,7 +73,7 @@ class GrowingText:
         if (
             content is None
             or content.startswith("[")
-            or not SETTLED.search(line)
+            or not SETTLED.search(line, 0, BEGINNING)
             or not shown.endswith(content[content.rfind("\n") + 1 :])
             or "#" in more
             or "$$" in content + more
@@ -91,7 +92,7 @@ class GrowingText:
 
     def _respanned(self, last: Piece, added: str) -> Block:
         block, words = last.block, last.block.spans
-        plain = PLAIN.match(added) and WORD_END.search(words[-1].text if words else "")
+        plain = PLAIN.match(added) and WORD_END.search(words[-1].text[-2:] if words else "")
         if plain and words[-1] == StyledSpan(words[-1].text):
             grown = StyledSpan((words[-1].text + added).rstrip())
             return replace(block, spans=(*words[:-1], grown))
@@ -106,9 +107,9 @@ class GrowingText:
         begin = self.text.find("\n", self._start) + 1
         if block.kind != "code" or not begin or _body(self.text, begin) != block.text:
             return False
-        changed = text[self.text.rfind("\n") + 1 :]
-        if any(FENCE.match(line) for line in changed.split("\n")):
-            return False
+        changed = text[self.text.rfind("\n") + 1 :].split("\n")
+        if any(FENCE.match(line) for line in changed) or changed[-1].isspace():
+            return False  # it may end here; and a last line of spaces is not shown
         spans = (StyledSpan(_body(text, begin), "mono", "code"),)
         lines = text.count("\n", self._start) + (not text.endswith("\n"))
         self._tail = [Piece(replace(block, spans=spans), 0, lines)]

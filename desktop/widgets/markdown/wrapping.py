@@ -130,7 +130,10 @@ def wrap(ui: Ui, spans: Spans, style: Style, before: Wrapped | None = None) -> W
     kept = before.runs[: marks[-1].runs] if before else []
     lines = _Lines(style.line, kept, marks[-1].row)
     for cluster in _clusters(_pieces(ui, spans, style, marks[-1])):
-        first, advance = cluster[0], sum(piece.advance for piece in cluster)
+        first = cluster[0]
+        advance = first.advance
+        if len(cluster) > 1:
+            advance = sum(piece.advance for piece in cluster)
         newline, blank = first.word == "\n", first.word.isspace()
         if newline or (lines.x + advance > style.width and not blank and lines.x > 0):
             lines.end()
@@ -146,7 +149,9 @@ def wrap(ui: Ui, spans: Spans, style: Style, before: Wrapped | None = None) -> W
     return Wrapped(spans, fit, lines.runs, lines.row + 1, marks)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(
+    slots=True
+)  # not frozen: there are many a frame, and that would take three times as long
 class _Piece:
     number: int  # of the span
     offset: int
