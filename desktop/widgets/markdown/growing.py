@@ -45,7 +45,13 @@ class GrowingText:
 
     def read(self, text: str) -> tuple[Block, ...]:
         """The blocks of `text`."""
-        text = clean(text)
+        try:
+            return self._read(clean(text))
+        except UnicodeEncodeError:  # an address with half of a character
+            self._forget()
+            return self._read(clean(text).encode("utf-8", "replace").decode())
+
+    def _read(self, text: str) -> tuple[Block, ...]:
         if text == self.text and self.blocks:
             return self.blocks
         if not text.startswith(self.text):
@@ -108,8 +114,8 @@ class GrowingText:
         if block.kind != "code" or not begin or _body(self.text, begin) != block.text:
             return False
         changed = text[self.text.rfind("\n") + 1 :].split("\n")
-        if any(FENCE.match(line) for line in changed) or changed[-1].isspace():
-            return False  # it may end here; and a last line of spaces is not shown
+        if any(FENCE.match(line) for line in changed):
+            return False
         spans = (StyledSpan(_body(text, begin), "mono", "code"),)
         lines = text.count("\n", self._start) + (not text.endswith("\n"))
         self._tail = [Piece(replace(block, spans=spans), 0, lines)]
@@ -178,7 +184,10 @@ class GrowingText:
 
 
 def _body(text: str, begin: int) -> str:
-    """Code as it is shown, of a fence at the left edge."""
+    """Code as it is shown, of a fence at the left edge: without an unfinished line of spaces."""
+    last = text.rfind("\n") + 1
+    if text[last:].isspace():
+        text = text[:last]
     return text[begin:].removesuffix("\n").expandtabs(4)
 
 
