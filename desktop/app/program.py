@@ -54,7 +54,7 @@ class Program:
         self.interface = interface
         self.engine: EngineLike | None = None
         self.on_choose_file: Callable[[], None] = lambda: None
-        self.on_open_link: Callable[[str], None] = open_link
+        self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
         self._waiting: list[Command] = []
@@ -112,7 +112,7 @@ class Program:
         elif isinstance(action, SaveText):
             self._say(save_text(action.path, action.text))
         elif isinstance(action, OpenLink):
-            self.on_open_link(action.address)
+            self._say(self.on_open_link(action.address))
         elif isinstance(action, AskFreeMemory):
             self.state = replace(self.state, memory_available=available_bytes())
         try:
