@@ -21,6 +21,7 @@ from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
+from llm_lite.desktop.views.chat.selecting import copy
 from llm_lite.desktop.views.program import rail, status_bar
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
@@ -153,7 +154,7 @@ class Interface:
             self.ui.memory["input"].focus = True
         if pressed(key.t):
             return _turn_last_thought(state)
-        if pressed(shift | int(key.c)):
+        if pressed(shift | int(key.c)) and not copy(state, self.ui, markdown=True):
             _copy_last_answer(state)
         return []
 

@@ -16,7 +16,9 @@ KEYS = (
     ("New chat", "Ctrl+N"),
     ("Open a model", "Ctrl+O"),
     ("Write, stop", "Ctrl+L  Esc"),
-    ("Copy the last answer", "Ctrl+Shift+C"),
+    ("Select a message, all", "Ctrl+A  again"),
+    ("Copy what is selected", "Ctrl+C"),
+    ("Copy it as Markdown", "Ctrl+Shift+C"),
     ("Unfold or fold thoughts", "Ctrl+T"),
     ("Larger, smaller text", "Ctrl++  Ctrl+-"),
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from llm_lite.desktop.widgets.markdown.blocks import QUOTE, Block, StyledSpan
+from llm_lite.desktop.widgets.markdown.characters import Span
 from llm_lite.desktop.widgets.markdown.code_frame import NUMBERS
 from llm_lite.desktop.widgets.markdown.drawing import PageDrawing
 from llm_lite.desktop.widgets.markdown.growing import GrowingText
@@ -84,9 +85,18 @@ class RichText:
             _keep(cache, key, page, 1 if live else CACHE_PAGES)
         return page
 
-    def draw(self, ui: Ui, page: Page, x: float, y: float, width: float, name: str) -> None:
-        """The blocks of `page` that can be seen, with its corner at (x, y) on the screen."""
-        PageDrawing(ui, self.colors, name, page.live).blocks(page.blocks, x, y, width)
+    def draw(
+        self, ui: Ui, page: Page, x: float, y: float, width: float, name: str,
+        selected: Span | None = None,
+    ) -> None:  # fmt: skip
+        """The blocks of `page` that can be seen, with its corner at (x, y) on the screen, and what
+        is selected of its characters."""
+        drawing = PageDrawing(ui, self.colors, name, page.live, selected)
+        drawing.blocks(page.blocks, x, y, width)
+
+    def blocks(self, text: str, *, plain: bool = False, quoted: bool = False) -> tuple[Block, ...]:
+        """What is shown of `text`, as for `page`."""
+        return self._read(text, plain, quoted, False)
 
     def _read(self, text: str, plain: bool, quoted: bool, live: bool) -> tuple[Block, ...]:
         if quoted:
