@@ -31,6 +31,7 @@ UNITS: dict[int, Unit] = {1: "letter", 2: "word"}  # by clicks
 SPEED = 12.0  # text heights a second and text height that the pointer is outside
 MOST_SPEED = 160.0
 TICK = 1 / 60  # seconds, while the text scrolls under the pointer
+JUMP = "/jump_"  # in the name of the window of the button that scrolls to the end
 KEY = imgui.Key
 
 
@@ -87,17 +88,18 @@ def _under(ui: Ui, shown: list[Shown]) -> Shown | None:
     return None
 
 
-def _place(ui: Ui, shown: list[Shown], x: float, y: float) -> Place:
-    """The nearest one to a point of the screen."""
+def _place(ui: Ui, shown: list[Shown], x: float, y: float, unit: Unit = "letter") -> Place:
+    """The nearest one to a point of the screen; of a word or paragraph one in it."""
     one = min(shown, key=lambda one: max(one.y - y, y - one.y - one.page.height, 0.0))
-    return one.index, one.text, character_at(ui, one.page.blocks, x - one.x, y - one.y)
+    at = character_at(ui, one.page.blocks, x - one.x, y - one.y, unit != "letter")
+    return one.index, one.text, at
 
 
 def _click(state: AppState, ui: Ui, shown: list[Shown]) -> None:
     if imgui.is_popup_open("", imgui.PopupFlags_.any_popup) or LINK in ui.memory:
         return
     if not imgui.is_window_hovered():
-        if imgui.is_mouse_clicked(0):
+        if imgui.is_mouse_clicked(0) and not _jumps():
             clear(ui)
         return
     if imgui.is_any_item_hovered():
@@ -111,9 +113,16 @@ def _click(state: AppState, ui: Ui, shown: list[Shown]) -> None:
         select(state, ui, held.anchor, (place, place))
     else:
         unit = UNITS.get(imgui.get_mouse_clicked_count(0), "paragraph")
-        begun = unit_at(state, ui, place, unit)
+        begun = unit_at(state, ui, _place(ui, shown, *ui.pointer, unit), unit)
         select(state, ui, begun, begun, unit)
     ui.memory[DRAG] = True
+
+
+def _jumps() -> bool:
+    """Whether the pointer is over the button that scrolls to the end."""
+    context: Any = imgui.get_current_context()
+    window = context.hovered_window
+    return window is not None and JUMP in window.name
 
 
 def _drag(state: AppState, ui: Ui, shown: list[Shown], scroll: Any) -> None:
@@ -121,8 +130,6 @@ def _drag(state: AppState, ui: Ui, shown: list[Shown], scroll: Any) -> None:
     held = selection(state, ui)
     if held is None or not imgui.is_mouse_down(0):
         ui.memory.pop(DRAG)
-        if held is not None and held.empty:
-            clear(ui)
         return
     if not imgui.is_mouse_dragging(0):
         return
@@ -132,7 +139,7 @@ def _drag(state: AppState, ui: Ui, shown: list[Shown], scroll: Any) -> None:
     inside = min(max(y, corner.y), corner.y + size.y - 1)
     if y != inside:
         _scroll_by(ui, y - inside)
-    place = _place(ui, shown, x, inside)
+    place = _place(ui, shown, x, inside, held.unit)
     if place != held.caret:
         select(state, ui, held.anchor, unit_at(state, ui, place, held.unit), held.unit)
 

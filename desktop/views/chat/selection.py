@@ -14,6 +14,7 @@ from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.widgets.markdown.blocks import Block
 from llm_lite.desktop.widgets.markdown.characters import (
     Span,
+    formula_at,
     markdown_source,
     page_text,
     paragraph_at,
@@ -128,19 +129,26 @@ def unit_at(state: AppState, ui: Ui, place: Place, unit: Unit) -> Range:
     if unit == "letter":
         return place, place
     blocks = blocks_of(state, ui, index, text)
-    words = page_text(blocks)
-    low, high = word_at(words, at) if unit == "word" else paragraph_at(blocks, at)
+    if unit == "word":
+        low, high = formula_at(blocks, at + 1) or word_at(page_text(blocks), at)
+    else:
+        low, high = paragraph_at(blocks, at)
     return (index, text, low), (index, text, high)
 
 
 def moved(state: AppState, ui: Ui, place: Place, forward: bool, by_word: bool) -> Place:
     """A letter or a word further; from the end of a text to the next one."""
     index, text, at = place
-    words = page_text(blocks_of(state, ui, index, text))
+    blocks = blocks_of(state, ui, index, text)
+    words = page_text(blocks)
     there = (step_word if by_word else step)(words, min(at, len(words)), forward)
+    if formula := formula_at(blocks, there):
+        there = formula[1 if forward else 0]
     if there != at:
         return index, text, there
     places = [(n, t) for n, message in enumerate(state.messages) for t in texts(message)]
+    if (index, text) not in places:  # thoughts that were folded meanwhile
+        return place
     beside = places.index((index, text)) + (1 if forward else -1)
     if not 0 <= beside < len(places):
         return place

@@ -10,6 +10,7 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from llm_lite.desktop.widgets.markdown.blocks import BULLET, Block, Container
 from llm_lite.desktop.widgets.markdown.growing import clean
@@ -21,15 +22,63 @@ RULE = "---"
 JOINER = "\u200d"
 
 
-@lru_cache(maxsize=512)
+class Same:
+    """A key of a cache that compares by identity: blocks and runs are kept while they stay as they
+    are, and comparing them would cost more than what is looked for."""
+
+    __slots__ = ("one",)
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def __hash__(self) -> int:
+        return id(self.one)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.one is self.one
+
+
 def shown_text(block: Block) -> str:
     """All characters of a block: of a table with a tab between cells, of a formula its TeX."""
-    if block.cells is None:
-        return "".join(span.text.expandtabs(4) for span in block.spans)
-    return "\n".join(
-        "\t".join("".join(span.text.expandtabs(4) for span in cell) for cell in row)
-        for row in block.cells.rows
-    )
+    return _read(Same(block))[0]
+
+
+@lru_cache(maxsize=4096)
+def _read(block: Same) -> tuple[str, tuple[Span, ...]]:
+    """A block's characters, and where its formulas lie among them."""
+    found: Block = block.one
+    formulas: list[Span] = []
+    parts: list[str] = []
+    at = 0
+
+    def add(words: str, is_formula: bool = False) -> None:
+        nonlocal at
+        if is_formula:
+            formulas.append((at, at + len(words)))
+        parts.append(words)
+        at += len(words)
+
+    for row_number, row in enumerate(found.cells.rows if found.cells else ((found.spans,),)):
+        if row_number:
+            add("\n")
+        for number, spans in enumerate(row):
+            if number:
+                add("\t")
+            for span in spans:
+                add(span.text.expandtabs(4), span.kind in ("math", "display"))
+    return "".join(parts), tuple(formulas)
+
+
+def formula_at(blocks: Iterable[Block], at: int) -> Span | None:
+    """The formula that `at` is inside of."""
+    first = 0
+    for block in blocks:
+        text, formulas = _read(Same(block))
+        if at <= first + len(text):
+            around = [(first + a, first + b) for a, b in formulas if first + a < at < first + b]
+            return around[0] if around else None
+        first += len(text) + 1
+    return None
 
 
 def page_text(blocks: Iterable[Block]) -> str:

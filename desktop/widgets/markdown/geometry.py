@@ -11,6 +11,7 @@ from functools import lru_cache
 from imgui_bundle import imgui
 
 from llm_lite.desktop.widgets.markdown.characters import (
+    Same,
     Span,
     block_spans,
     is_stop,
@@ -26,27 +27,13 @@ Placed = Sequence[tuple[float, LaidText]]  # y, block
 
 
 @lru_cache(maxsize=256)
-def _spans_of(laid: _Same) -> list[Span]:
-    return run_spans(laid.laid.block, laid.laid.runs)
+def _spans_of(laid: Same) -> list[Span]:
+    return run_spans(laid.one.block, laid.one.runs)
 
 
-class _Same:
-    """Compares by identity: comparing the runs would cost more than finding them again."""
-
-    __slots__ = ("laid",)
-
-    def __init__(self, laid: LaidText) -> None:
-        self.laid = laid
-
-    def __hash__(self) -> int:
-        return id(self.laid)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.laid is self.laid
-
-
-def character_at(ui: Ui, placed: Placed, x: float, y: float) -> int:
-    """The position in the page's text that is nearest to a point."""
+def character_at(ui: Ui, placed: Placed, x: float, y: float, inside: bool = False) -> int:
+    """The position in the page's text that is nearest to a point; `inside`: of the character that
+    the point is in, not of the border that is nearest."""
     spans = block_spans(laid.block for _, laid in placed)
     if not spans:
         return 0
@@ -57,11 +44,11 @@ def character_at(ui: Ui, placed: Placed, x: float, y: float) -> int:
 
     nearest = min(range(len(spans)), key=away)
     top, laid = placed[nearest]
-    return spans[nearest][0] + _in_block(ui, laid, x, y - top)
+    return spans[nearest][0] + _in_block(ui, laid, x, y - top, inside)
 
 
-def _in_block(ui: Ui, laid: LaidText, x: float, y: float) -> int:
-    spans = _spans_of(_Same(laid))
+def _in_block(ui: Ui, laid: LaidText, x: float, y: float, inside: bool) -> int:
+    spans = _spans_of(Same(laid))
     numbers = _in_cell(laid, x, y)
     if not numbers:
         return 0
@@ -75,8 +62,8 @@ def _in_block(ui: Ui, laid: LaidText, x: float, y: float) -> int:
     nearest = min(numbers, key=away)
     run, (first, end) = laid.runs[nearest], spans[nearest]
     if run.picture is not None:
-        return first if x < run.x + run.width / 2 else end
-    return first + _in_run(ui, laid, run, x - run.x)
+        return first if inside or x < run.x + run.width / 2 else end
+    return first + _in_run(ui, laid, run, x - run.x, inside)
 
 
 def _in_cell(laid: LaidText, x: float, y: float) -> list[int]:
@@ -95,7 +82,7 @@ def _in_cell(laid: LaidText, x: float, y: float) -> list[int]:
     return inside or beside or everything
 
 
-def _in_run(ui: Ui, laid: LaidText, run: Run, x: float) -> int:
+def _in_run(ui: Ui, laid: LaidText, run: Run, x: float, inside: bool) -> int:
     """The place between two characters that is nearest to `x` from the beginning of the run."""
     stops = [at for at in range(len(run.text) + 1) if is_stop(run.text, at)]
     low, high = 0, len(stops) - 1
@@ -105,6 +92,8 @@ def _in_run(ui: Ui, laid: LaidText, run: Run, x: float) -> int:
             low = middle
         else:
             high = middle
+    if inside:
+        return stops[low]
     left, right = (_width(ui, laid, run, stops[n]) for n in (low, high))
     return stops[low] if x - left < right - x else stops[high]
 
@@ -142,7 +131,7 @@ def block_rects(ui: Ui, laid: LaidText, low: int, high: int) -> list[Rect]:
     """What to fill behind the characters of a block from `low` to `high`, from its upper edge."""
     found: list[Rect] = []
     text = shown_text(laid.block)
-    for run, (first, end) in zip(laid.runs, _spans_of(_Same(laid)), strict=True):
+    for run, (first, end) in zip(laid.runs, _spans_of(Same(laid)), strict=True):
         if end <= low or first >= high:
             continue
         left, right = 0.0, run.width
@@ -174,7 +163,7 @@ def caret(ui: Ui, placed: Placed, at: int) -> tuple[float, float, float] | None:
     for (top, laid), (first, end) in zip(placed, spans, strict=True):
         if at > end:
             continue
-        for run, (start, stop) in zip(laid.runs, _spans_of(_Same(laid)), strict=True):
+        for run, (start, stop) in zip(laid.runs, _spans_of(Same(laid)), strict=True):
             if at - first <= stop:
                 low, high = _band(ui, laid, run)
                 x = run.x + _width(ui, laid, run, max(at - first - start, 0))

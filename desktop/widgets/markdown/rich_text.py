@@ -24,6 +24,7 @@ from llm_lite.desktop.widgets.markup.formulas import Formulas
 from llm_lite.desktop.widgets.ui import Ui
 
 CACHE_PAGES, CACHE_BLOCKS = 512, 4096
+ASKED = 8  # texts whose blocks are kept, without a layout
 GROWING = 4  # texts that are written at the same time
 POLL = 0.03  # seconds until what is waited for may be there
 T = TypeVar("T")
@@ -47,6 +48,7 @@ class RichText:
         self._blocks: dict[Any, LaidText] = {}
         self._pages: dict[Any, Page] = {}
         self._live: dict[Any, Page] = {}
+        self._asked: dict[Any, tuple[Block, ...]] = {}  # blocks without a layout
         self._wrapping = Wrapping()
         self._reader = Reader()
         self._texts: list[GrowingText] = []
@@ -96,7 +98,12 @@ class RichText:
 
     def blocks(self, text: str, *, plain: bool = False, quoted: bool = False) -> tuple[Block, ...]:
         """What is shown of `text`, as for `page`."""
-        return self._read(text, plain, quoted, False)
+        key = (text, plain, quoted)
+        found = self._asked.get(key)
+        if found is None:
+            found = self._read(text, plain, quoted, False)
+            _keep(self._asked, key, found, ASKED)
+        return found
 
     def _read(self, text: str, plain: bool, quoted: bool, live: bool) -> tuple[Block, ...]:
         if quoted:
