@@ -48,7 +48,6 @@ ENDINGS = {
     "error": "The answer could not be finished.",
 }
 
-
 REUSE = "So much of what the model had to read was in the cache already and was not read again."
 
 

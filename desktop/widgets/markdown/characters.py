@@ -152,8 +152,10 @@ def markdown_source(text: str, blocks: Sequence[Block], low: int, high: int) -> 
         for number, (first, end) in enumerate(block_spans(blocks))
         if (first < high and low < end) or low <= first == end < high
     ]
-    if len(pieces) != len(blocks) or not chosen:
-        return text if chosen else ""
+    if not chosen or low >= high:
+        return ""
+    if len(pieces) != len(blocks):
+        return text
     lines = text.split("\n")[pieces[chosen[0]].first : pieces[chosen[-1]].last]
     return textwrap.dedent("\n".join(lines)).strip("\n")
 
