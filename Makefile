@@ -7,7 +7,8 @@
 # make sanitize  the C++ kernels under AddressSanitizer and UBSan, the thread pool under ThreadSanitizer
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
-# make bench-vulkan  the same on Vulkan's device; building llama.cpp for it takes glslc
+# make bench-files   files of block formats, the same one in both programs, as stored
+# make bench-vulkan  the same as bench on Vulkan's device; building llama.cpp for it takes glslc
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +20,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py core/plan/ops.py core/quant/for
 PYTHON_FILES := llm_lite core desktop tests tools
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: run setup setup-test test check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-vulkan clean
+.PHONY: run setup setup-test test check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -77,6 +78,10 @@ bench: setup-test
 bench-avx2: setup-test
 	$(BIN)/python -m tests.bench.peers --avx2
 	$(BIN)/python -m tests.bench.compare --isa avx2 --repeat 3 --json tests/bench/results/avx2.json --page docs/speed.md
+
+bench-files: setup-test
+	$(BIN)/python -m tests.bench.peers --files
+	$(BIN)/python -m tests.bench.files --json tests/bench/results/files.json --page docs/speed.md --summary README.md
 
 bench-vulkan: setup-test
 	$(BIN)/python -m tests.bench.peers --vulkan

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.convert import calibration
+from llm_lite.core.convert import calibration, own_text
 from llm_lite.core.convert.calibration import Moments
 from llm_lite.core.exec.cpu.executor import CpuExecutor
 from llm_lite.core.files.mapping import let_go
@@ -30,7 +30,7 @@ Progress = Callable[[str, float], None]
 
 def calibrate(
     model: ModelFile,
-    text_file: Path,
+    text_file: Path | None,
     folder: Path,
     progress: Progress = lambda stage, fraction: None,
     *,
@@ -38,16 +38,24 @@ def calibrate(
 ) -> Moments:
     """Run a text through the model as it is stored, float32 activations, on the C++ executor.
 
-    The moments lie in nameless files in `folder`, not in memory. FileError for a text that cannot
-    be read or is not UTF-8, for weights that are not finite and for a full disk; RequestError for a
-    text that is too short.
+    Without a file the text is one that the model writes itself. The moments lie in nameless files
+    in `folder`, not in memory. FileError for a text that cannot be read or is not UTF-8, for
+    weights that are not finite and for a full disk; RequestError for a text that is too short.
     """
+    context = min(calibration.CHUNK_TOKENS, model.model.shape.trained_context)
+    with files_of(model.file.tensors.values()).unchanged():
+        if text_file is None:
+            _check_finite(model)
+            chunks = own_text.write_chunks(model, progress, threads=threads)
+        else:
+            chunks = _read_chunks(model, text_file, context)
+        return _collect(model, chunks, context, folder, progress, threads)
+
+
+def _read_chunks(model: ModelFile, text_file: Path, context: int) -> list[list[int]]:
     text = read_text(text_file)
     tokens = model.tokenizer.encode(text, add_special=True, parse_special=False)
-    context = min(calibration.CHUNK_TOKENS, model.model.shape.trained_context)
-    chunks = calibration.chunks_of(tokens, model.tokenizer.bos_id, context)
-    with files_of(model.file.tensors.values()).unchanged():
-        return _collect(model, chunks, context, folder, progress, threads)
+    return calibration.chunks_of(tokens, model.tokenizer.bos_id, context)
 
 
 def _collect(

@@ -282,7 +282,9 @@ def _quantize(commands: _Commands) -> None:
     parser.add_argument("destination", metavar="DST", help="the directory to write")
     parser.add_argument("--mode", required=True, metavar="int4|int8|fp16|fp32")
     parser.add_argument(
-        "--calibrate", type=Path, metavar="FILE", help="a text to measure the matrices' inputs with"
+        "--calibrate",
+        metavar="FILE|self",
+        help="a text to measure the matrices' inputs with; self: the model writes one",
     )
     parser.add_argument("--force", action="store_true", help="replace a variant that is there")
     parser.add_argument("--threads", type=_at_least(0), default=0, metavar="N")

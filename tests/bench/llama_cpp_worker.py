@@ -19,7 +19,7 @@ import time
 import llama_cpp as llama
 
 _BATCH = 512  # its default
-# llama.h, enum llama_ftype: what its quantizer writes
+# llama.h, enum llama_ftype: what its quantizer writes, mixed as its users have it
 FILE_TYPES = {
     "F32": 0,
     "F16": 1,
@@ -42,11 +42,14 @@ FILE_TYPES = {
     "TQ2_0": 37,
     "MXFP4": 38,
 }
+# One type for all matrices. That of MXFP4 is meant for experts: without them all would be Q8_0.
+_PURE = ("MXFP4",)
 
 
 def quantize(source: str, destination: str, name: str) -> int:
     options = llama.llama_model_quantize_default_params()
     options.ftype = FILE_TYPES[name]
+    options.pure = name in _PURE
     options.allow_requantize = True
     options.nthread = len(os.sched_getaffinity(0))
     return llama.llama_model_quantize(source.encode(), destination.encode(), ctypes.byref(options))

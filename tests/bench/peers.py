@@ -1,11 +1,14 @@
 """Set up what we are measured against: llama.cpp, built for this machine, and its model files.
 
     python -m tests.bench.peers [--folder build/peers] [--model MODEL.gguf] [--vulkan | --avx2]
+        [--files]
 
 Builds the source package llama-cpp-python with native flags in a virtual environment of its own
 (minutes; needs a C++ compiler; with its Vulkan backend in a second environment, which needs the
 Vulkan headers and glslc too; for AVX2 and nothing above it in a third), then lets llama.cpp's own
-quantizer write the model in F32, F16, Q8_0 and Q4_0. What is there already is kept.
+quantizer write the model in F32, F16, Q8_0 and Q4_0. With --files it also writes those that
+`tests.bench.files` measures: the model and a random one of Llama 1B's shapes in other block formats
+(5 GB). What is there already is kept.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import sys
 import venv
 from pathlib import Path
 
+from llm_lite.core.convert.synthetic import write_synthetic
 from llm_lite.core.hub import catalog
 
 FOLDER = Path("build/peers")
@@ -36,6 +40,11 @@ _FLAGS = {
     ),
 }
 FILES = {"F32": "f32.gguf", "F16": "f16.gguf", "Q8_0": "q8_0.gguf", "Q4_0": "q4_0.gguf"}
+BLOCK_TYPES = ("Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_XS", "MXFP4")
+# The rows of the second are whole super-blocks; of the first they are not, so that the peer mixes
+# in types with blocks of 32.
+BLOCK_MODELS = {"SmolLM2": "smollm2", "Llama 1B": "llama-1b"}
+_SYNTHETIC = "llama-1b"
 
 
 def python_of(folder: Path, build: str = "cpu") -> Path:
@@ -46,6 +55,11 @@ def python_of(folder: Path, build: str = "cpu") -> Path:
 def files_of(folder: Path, model: Path) -> dict[str, Path]:
     """Model files by llama.cpp's name of their type; the model itself is Q4_1."""
     return {"Q4_1": model, **{name: folder / "models" / file for name, file in FILES.items()}}
+
+
+def block_file(folder: Path, model: str, name: str) -> Path:
+    """A model of BLOCK_MODELS in a type of the peer's."""
+    return folder / "models" / f"{BLOCK_MODELS[model]}-{name.lower()}.gguf"
 
 
 def set_up(folder: Path, model: Path, build: str = "cpu") -> None:
@@ -86,13 +100,31 @@ def _write_models(folder: Path, model: Path, python: Path) -> None:
     (folder / "models").mkdir(exist_ok=True)
     files = files_of(folder, model)
     for name, path in files.items():
-        if path.exists():
-            continue
-        source = model if name == "F32" else files["F32"]
-        print(f"writing {path}", flush=True)
-        partial = path.with_suffix(".partial")
-        subprocess.run([python, _WORKER, "quantize", source, partial, name], check=True)
-        partial.rename(path)
+        write_file(python, model if name == "F32" else files["F32"], path, name)
+
+
+def write_block_files(folder: Path, model: Path, python: Path) -> None:
+    """With the interpreter of a build of the peer; those of `set_up` must be there.
+
+    subprocess.CalledProcessError where the quantizer fails."""
+    synthetic = folder / "models" / f"{_SYNTHETIC}.gguf"
+    if not synthetic.exists():
+        print(f"writing {synthetic}", file=sys.stderr, flush=True)
+        write_synthetic(_SYNTHETIC, synthetic, form="gguf", seed=1)
+    sources = {"SmolLM2": files_of(folder, model)["F32"], "Llama 1B": synthetic}
+    for title, source in sources.items():
+        for name in BLOCK_TYPES:
+            write_file(python, source, block_file(folder, title, name), name)
+
+
+def write_file(python: Path, source: Path, path: Path, name: str) -> None:
+    """The source in a type of the peer's, by its quantizer, unless it is there."""
+    if path.exists():
+        return
+    print(f"writing {path}", file=sys.stderr, flush=True)
+    partial = path.with_suffix(".partial")
+    subprocess.run([python, _WORKER, "quantize", source, partial, name], check=True)
+    partial.rename(path)
 
 
 def main() -> int:
@@ -105,9 +137,13 @@ def main() -> int:
         builds.add_argument(
             f"--{name}", dest="build", action="store_const", const=name, help=f"build {what}"
         )
+    parser.add_argument("--files", action="store_true", help="write those of block formats too")
     arguments = parser.parse_args()
+    model = catalog.resolve(arguments.model)
     try:
-        set_up(arguments.folder, catalog.resolve(arguments.model), arguments.build)
+        set_up(arguments.folder, model, arguments.build)
+        if arguments.files:
+            write_block_files(arguments.folder, model, python_of(arguments.folder, arguments.build))
     except (subprocess.CalledProcessError, ValueError) as error:
         print(f"the peer cannot be set up: {error}", file=sys.stderr)
         return 1

@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 
@@ -56,7 +56,7 @@ class Quantizing:
 
     model: str
     mode: str
-    calibrated: bool
+    calibrated: str  # "": not; by a "text", or by its own: "self"
     peak_bytes: int
     limit_bytes: int
     largest_tensor_bytes: int
@@ -76,7 +76,7 @@ def run_command(words: list[str]) -> Ran:
 
 
 def measure_quantizing(
-    model: str, target: Path, mode: str, calibrate: Path | None = None
+    model: str, target: Path, mode: str, calibrate: Path | Literal["self"] | None = None
 ) -> Quantizing:
     words = ["quantize", model, str(target), "--mode", mode, "--json", "--force"]
     ran = run_command(words + (["--calibrate", str(calibrate)] if calibrate else []))
@@ -84,7 +84,7 @@ def measure_quantizing(
     return Quantizing(
         Path(model).name,
         mode,
-        calibrate is not None,
+        "text" if isinstance(calibrate, Path) else calibrate or "",
         ran.peak_bytes,
         int(1.5 * largest) + SPARE,
         largest,

@@ -6,6 +6,8 @@ from typing import Any
 
 BEGIN, END = "<!-- quantization: begin -->", "<!-- quantization: end -->"
 
+_CALIBRATED = {"": "", "text": ", calibrated", "self": ", calibrated by its own text"}
+
 
 def markdown(report: dict[str, Any]) -> str:
     """Divergences, errors beside the peer's formats, memory of quantizing, pages shared."""
@@ -34,12 +36,18 @@ def markdown(report: dict[str, Any]) -> str:
 
 
 def _divergence(row: dict[str, Any]) -> str:
-    mark = "**" if row["kld_mean"] <= row["limit"] else "*"
-    mean = f"{mark}{row['kld_mean']:.3g}{mark} (aim {row['limit']:g})"
+    mean = _mean(row["kld_mean"], row["limit"])
     rest = (row[key] for key in ("kld_median", "kld_p99", "kld_max"))
     cells = " | ".join(f"{value:.2g}" for value in rest)
     bits = row["matrix_bits_per_weight"]
     return f"| {row['name']} | {mean} | {cells} | {row['same_top']:.1%} | {bits:.2f} |"
+
+
+def _mean(value: float, limit: float | None) -> str:
+    if limit is None:
+        return f"{value:.3g}"
+    mark = "**" if value <= limit else "*"
+    return f"{mark}{value:.3g}{mark} (aim {limit:g})"
 
 
 def _matrices(found: dict[str, Any]) -> list[str]:
@@ -67,7 +75,7 @@ def _memory(rows: list[dict[str, Any]]) -> list[str]:
         "| --- | --- | --- | --- | --- |",
     ]
     for row in rows:
-        how = f"{row['model']} to {row['mode']}{', calibrated' if row['calibrated'] else ''}"
+        how = f"{row['model']} to {row['mode']}{_CALIBRATED[row['calibrated']]}"
         sizes = (row[key] for key in ("largest_tensor_bytes", "peak_bytes", "limit_bytes"))
         cells = " | ".join(f"{size / 1e6:.0f} MB" for size in sizes)
         lines.append(f"| {how} | {cells} | {row['seconds']:.0f} s |")

@@ -61,12 +61,12 @@ def _row(result: dict[str, Any]) -> str:
 def _cell(result: dict[str, Any], key: str) -> str:
     ours, theirs, ratio = (result[name][key] for name in ("ours", "theirs", "ratio"))
     return (
-        f"{_rate(ours['median'])} / {_rate(theirs['median'])} = **{ratio['median']:.2f}x** "
+        f"{rate(ours['median'])} / {rate(theirs['median'])} = **{ratio['median']:.2f}x** "
         f"({ratio['min']:.2f} to {ratio['max']:.2f})"
     )
 
 
-def _rate(value: float) -> str:
+def rate(value: float) -> str:
     return f"{value:.0f}" if value >= 20 else f"{value:.1f}"
 
 

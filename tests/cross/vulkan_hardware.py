@@ -39,8 +39,7 @@ def main() -> int:
     """0, or 1 where something differs too much or a validation layer said something."""
     arguments = _arguments()
     device = Device.open(validation=True)
-    features = {**device.info.features, "integer_dot_accelerated": True}
-    device.info = replace(device.info, kind="discrete", features=MappingProxyType(features))
+    take_for_hardware(device)
     print(f"{device.info.name}: {validated(device)}")
     path = arguments.model or catalog.resolve(None)
     right = True
@@ -61,6 +60,12 @@ def main() -> int:
     device.close()
     print(f"{len(device.validation_messages)} messages of the validation layers")
     return 0 if right and not device.validation_messages else 1
+
+
+def take_for_hardware(device: Device) -> None:
+    """For a discrete device with fast integer dot products."""
+    features = {**device.info.features, "integer_dot_accelerated": True}
+    device.info = replace(device.info, kind="discrete", features=MappingProxyType(features))
 
 
 def _logits(

@@ -21,6 +21,8 @@ from llm_lite.core.files.places import expanded
 from llm_lite.core.formats.variant.writer import check_destination
 from llm_lite.core.loading import loader
 
+OWN_TEXT = "self"
+
 
 def run(arguments: argparse.Namespace) -> int:
     check_mode(arguments.mode)
@@ -41,8 +43,9 @@ def _quantize(arguments: argparse.Namespace, destination: Path) -> QuantizationR
         writer_for(model, destination, mode, replace=force)  # says now what would fail later
         if warning := lossy_source(model.file.tensors, mode):
             warn(warning)
-        text, moments = arguments.calibrate, None
-        if text is not None:
+        moments = None
+        if arguments.calibrate is not None:
+            text = None if arguments.calibrate == OWN_TEXT else expanded(arguments.calibrate)
             folder = destination.parent
             moments = calibrate(model, text, folder, _Bar(), threads=arguments.threads)
         return quantize(model, destination, mode, moments=moments, replace=force, progress=_Bar())
@@ -57,11 +60,16 @@ class _Bar:
     _TELLING = 1.0  # seconds, after which the time left is no mere guess
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
         self._terminal = sys.stderr.isatty()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._began = time.monotonic()
         self._shown = 0.0
 
     def __call__(self, stage: str, fraction: float) -> None:
+        if fraction < self._shown:  # what comes next begins
+            self._begin()
         if fraction < 1 and fraction - self._shown < (0.005 if self._terminal else 0.1):
             return
         self._shown = fraction

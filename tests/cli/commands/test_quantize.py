@@ -59,6 +59,14 @@ def test_calibration_by_a_text(source, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt", "tiny.gguf", "v"]
 
 
+def test_calibration_by_a_text_of_the_models_own(source, tmp_path, capsys):
+    assert quantize(source, tmp_path / "v", "--mode", "int4", "--calibrate", "self", "--json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["calibration_tokens"] > 64
+    assert "writing a text to calibrate with" in err
+    assert "calibrating" in err
+
+
 @pytest.mark.parametrize("kind", ["gguf", "directory"])
 def test_whatever_takes_a_model_takes_the_variant(kind, source, tmp_path, capsys):
     if kind == "directory":

@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from llm_lite.core.convert import calibration_run
+from llm_lite.core.convert import calibration_run, own_text
 from llm_lite.core.convert.calibration import collect
-from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.errors import CancelledError, FileError, RequestError
 from llm_lite.core.loading import loader
 from llm_lite.core.quant.registry import FORMATS
 from tests.make_gguf import Tensor, TinyLlama, build_gguf, llama_metadata, llama_tensors
@@ -122,3 +122,33 @@ def test_values_that_overflow_are_told(text, tmp_path):
     model = damaged(tmp_path / "large.gguf", "blk.1.ffn_up.weight", 3e38)
     with pytest.raises(RequestError, match="overflow float32 on the calibration text"):
         calibration_run.calibrate(model, text, tmp_path)
+
+
+def test_without_a_file_the_model_writes_the_text(opened, tmp_path):
+    told = []
+    moments = calibration_run.calibrate(
+        opened, None, tmp_path, lambda stage, part: told.append((stage, part))
+    )
+    assert moments.tokens == own_text.CHUNKS * opened.model.shape.trained_context
+    assert ("writing a text to calibrate with", 1.0) in told
+    assert told[-1] == ("calibrating", 1.0)
+
+
+def test_the_text_that_a_model_writes(opened):
+    chunks = own_text.write_chunks(opened)
+    assert chunks == own_text.write_chunks(opened)  # the same each time
+    size = opened.model.shape.trained_context
+    assert [len(chunk) for chunk in chunks] == [size] * own_text.CHUNKS
+    assert len({tuple(chunk) for chunk in chunks}) == own_text.CHUNKS
+    start = 1 if opened.tokenizer.adds_bos else 0
+    firsts = {chunk[start] for chunk in chunks}
+    assert len(firsts) > own_text.CHUNKS // 2
+    assert not any(opened.tokenizer.is_special(first) for first in firsts)
+
+
+def test_cancelling_while_the_model_writes(opened, tmp_path):
+    def stop(stage, part):
+        raise CancelledError("stopped")
+
+    with pytest.raises(CancelledError):
+        calibration_run.calibrate(opened, None, tmp_path, stop)

@@ -1,0 +1,79 @@
+"""The report of `tests.bench.files` as Markdown: for docs/speed.md, and in short for the README."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.bench.table import rate
+
+MARKERS = "<!-- bench files: begin -->", "<!-- bench files: end -->"
+SUMMARY_MARKERS = "<!-- bench files in short: begin -->", "<!-- bench files in short: end -->"
+AIMS = {"decode": 1.25, "prefill": 1.5, "deep": 1.5}  # of the ratio within a round
+SHARE_AIM = 0.75  # of the memory's speed
+_COLUMNS = (("decode", "decode {new}"), ("prefill", "prefill {prompt}"), ("deep", "at {depth}"))
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """Median tokens per second, ours / theirs, the ratio with its spread, the share of memory."""
+    machine = report["machine"]
+    heads = [f"{title} (aim {AIMS[key]:g}x)" for key, title in _titles(report)]
+    share = f"of the memory's speed (aim {SHARE_AIM:.0%})"
+    lines = [
+        "| as stored | " + " | ".join(heads) + f" | bytes a token | {share} |",
+        "| --- |" + " --- |" * (len(heads) + 2),
+        *(_row(result) for result in report["results"]),
+        "",
+        f"Tokens per second, ours / {report['peer']}, and the ratio within a round: median (least "
+        f"to most of {report['repeat']} rounds); an aim that was missed is in italics. "
+        f"{machine['processor']}, {machine['threads']} threads, {machine['instructions']}, "
+        f"{machine['system']}; memory read {report['read_gb_s']['median']:.1f} GB/s in the same "
+        f"run; {report['date']}, load average before it {machine['load_before']:.1f}. Made by "
+        "`make bench-files`.",
+    ]
+    return "\n".join(lines)
+
+
+def summary(report: dict[str, Any]) -> str:
+    """A line for each type with the ratios of all models."""
+    models = list(dict.fromkeys(result["model"] for result in report["results"]))
+    types = list(dict.fromkeys(result["peer"] for result in report["results"]))
+    found = {(result["model"], result["peer"]): result for result in report["results"]}
+    lines = [
+        f"| {' / '.join(models)} | " + " | ".join(title for _, title in _titles(report)) + " |",
+        "| --- |" + " --- |" * len(_COLUMNS),
+    ]
+    for name in types:
+        results = [found[model, name] for model in models if (model, name) in found]
+        cells = (" / ".join(_ratio(result, key) for result in results) for key, _ in _COLUMNS)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _titles(report: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(key, title.format(**report["tokens"])) for key, title in _COLUMNS]
+
+
+def _row(result: dict[str, Any]) -> str:
+    cells = [_cell(result, key) for key, _ in _COLUMNS]
+    share = result["bandwidth_share"]["decode"]["median"]
+    return (
+        f"| {result['model']}, {result['peer']} | "
+        + " | ".join(cells)
+        + f" | {result['read_bytes']['decode'] / 1e6:.0f} MB | "
+        + f"{_marked(f'{share:.0%}', share >= SHARE_AIM)} |"
+    )
+
+
+def _cell(result: dict[str, Any], key: str) -> str:
+    ours, theirs, ratio = (result[name][key] for name in ("ours", "theirs", "ratio"))
+    rates = f"{rate(ours['median'])} / {rate(theirs['median'])}"
+    return f"{rates} = {_ratio(result, key)} ({ratio['min']:.2f} to {ratio['max']:.2f})"
+
+
+def _ratio(result: dict[str, Any], key: str) -> str:
+    value = result["ratio"][key]["median"]
+    return _marked(f"{value:.2f}x", value >= AIMS[key])
+
+
+def _marked(text: str, met: bool) -> str:
+    return f"**{text}**" if met else f"*{text}*"
