@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.chatting import NewChat, UndoNewChat, UnfoldThought
+from llm_lite.desktop.actions.chatting import NewChat, UnfoldThought
+from llm_lite.desktop.actions.history import UndoHistory
 from llm_lite.desktop.actions.program import ChooseFile, DismissNotice, ResetLayout, SetFontSize
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
@@ -239,8 +240,8 @@ class Interface:
         imgui.text_unformatted(notice.text)
         imgui.pop_text_wrap_pos()
         name = f"notice.{notice.id}"
-        if notice.undo and button(ui, f"{name}.undo", "Bring the last chat back"):
-            actions.append(UndoNewChat())
+        if notice.undo and button(ui, f"{name}.undo", "Undo"):
+            actions += [UndoHistory(), DismissNotice(notice.id)]
         imgui.set_cursor_pos(ImVec2(right, top - ui.u(1)))
         if icon_button(ui, f"{name}.close", ICON_CLOSE, "Dismiss", side=side, style="small"):
             actions.append(DismissNotice(notice.id))

@@ -122,7 +122,7 @@ def laid(
     key = (place, width, ui.theme.text)
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
-        words = [token.text for token in message.tokens]
+        words = message.pieces
         cut = passage(message.whole, words, place, state.positions)
         held = known[index] = (message, key, cut, lay_out(ui, cut.text, cut.spans, width))
     return held[2], held[3]

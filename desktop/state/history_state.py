@@ -1,0 +1,87 @@
+"""What is shown of the conversations that are kept: the list, a search, which one is open.
+
+Times are in seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Shelf = Literal["all", "archived", "deleted"]
+ROWS = 200  # rows of the list that are read at once
+LONGEST_QUERY = 400  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """A conversation in the list."""
+
+    id: int
+    title: str
+    updated: float  # when something was last said
+    pinned: bool = False
+    shelf: Shelf = "all"
+
+    @property
+    def place(self) -> tuple[bool, float, int]:
+        """Rows are in the order of these, the largest first."""
+        return (self.pinned, self.updated, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRow:
+    """A place where the words of a search stand; `marks` are begins and ends in `snippet`."""
+
+    conversation: int
+    title: str
+    message: int | None  # its number in the history; None: they stand in the title
+    created: float
+    snippet: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryState:
+    shown: bool = True  # the list
+    shelf: Shelf = "all"
+    rows: tuple[ConversationRow, ...] = ()
+    more: bool = False  # there are more rows, which are read as a person scrolls to them
+    read: bool = False  # the rows are those of the file
+    open: int | None = None  # the conversation in the chat; None: it has not begun
+    opening: int | None = None  # the one that is being read
+    reveal: int | None = None  # key of a message that is to be scrolled to
+    renaming: int | None = None
+    query: str = ""
+    found: tuple[FoundRow, ...] = ()
+    found_for: str = ""  # the query that was answered
+    complete: bool = True  # there is no more to be found
+    own_prompt: str | None = None  # of new chats, while an opened conversation has another one
+
+    @property
+    def searching(self) -> bool:
+        return bool(self.query.strip())
+
+    def with_rows(self, changed: Iterable[ConversationRow]) -> HistoryState:
+        """With rows as they are now, each in its place, those of another shelf left out."""
+        changed = tuple(changed)
+        known = {row.id: row for row in self.rows}
+        if all(known.get(row.id) == row for row in changed if row.shelf == self.shelf) and not any(
+            row.id in known for row in changed if row.shelf != self.shelf
+        ):
+            return self
+        numbers = {row.id for row in changed}
+        rows = [row for row in self.rows if row.id not in numbers]
+        last = rows[-1].place if rows and self.more else None
+        rows += [
+            row for row in changed if row.shelf == self.shelf and (last is None or row.place > last)
+        ]
+        rows.sort(key=lambda row: row.place, reverse=True)
+        return replace(self, rows=tuple(rows))
+
+    def without(self, numbers: Iterable[int]) -> HistoryState:
+        """Without rows of conversations that are gone for good."""
+        gone = set(numbers)
+        rows = tuple(row for row in self.rows if row.id not in gone)
+        return self if len(rows) == len(self.rows) else replace(self, rows=rows)
