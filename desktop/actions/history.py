@@ -221,7 +221,7 @@ def _with(state: AppState, **changes: Any) -> AppState:
 
 
 def _show_history(action: ShowHistory, state: AppState, now: float) -> Result:
-    return _with(state, shown=action.shown, renaming=None), ()
+    return _with(state, panel="shown" if action.shown else "hidden", renaming=None), ()
 
 
 def _open(action: OpenConversation, state: AppState, now: float) -> Result:

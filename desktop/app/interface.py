@@ -14,7 +14,12 @@ from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import NewChat, UnfoldThought
-from llm_lite.desktop.actions.history import UndoHistory
+from llm_lite.desktop.actions.history import (
+    BeginRename,
+    RedoHistory,
+    ShowHistory,
+    UndoHistory,
+)
 from llm_lite.desktop.actions.program import ChooseFile, DismissNotice, ResetLayout, SetFontSize
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
@@ -22,6 +27,7 @@ from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
+from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.program import rail, status_bar
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
@@ -42,6 +48,7 @@ FIXED = (
     | imgui.WindowFlags_.no_bring_to_front_on_focus
     | imgui.WindowFlags_.no_nav_focus
 )
+PADDING = {"middle": (2, 1), "left": (2, 2)}  # of views, in spacing units
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
 
@@ -76,6 +83,7 @@ class Interface:
         self._applied: tuple[ThemeName, float, float] | None = None
         self._turns = Turns(VIEWS)
         self._guard = Guard()
+        self._lists = False  # conversations, at the left
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
@@ -95,6 +103,8 @@ class Interface:
         self._use_theme(state)
         ui = self.ui
         at = ("attention",) if state.attention.large else ()
+        self._lists = state.history.is_shown(imgui.get_io().display_size.x / ui.theme.text)
+        ui.memory["history.is_shown"] = self._lists
         self._turns.begin(following, self._relies_on(), at)
         ui.now, ui.redraw_at = now, math.inf
         pointer = imgui.get_io().mouse_pos
@@ -141,6 +151,18 @@ class Interface:
 
         if pressed(key.n):
             return [NewChat()]
+        if pressed(key.b):
+            return [ShowHistory(not self._lists)]
+        if pressed(shift | int(key.f)):
+            self.ui.memory[FOCUS] = True
+            return [] if self._lists else [ShowHistory(True)]
+        if state.history.open is not None and _chord(int(key.f2)):
+            return [ShowHistory(True), BeginRename(state.history.open)]
+        if not imgui.get_io().want_text_input:
+            if pressed(key.z):
+                return [UndoHistory()]
+            if pressed(shift | int(key.z), key.y):
+                return [RedoHistory()]
         if pressed(key.o):
             return [ChooseFile()]
         if pressed(key.equal, key.keypad_add, shift | int(key.equal)):
@@ -165,13 +187,15 @@ class Interface:
             if self._build_layout:
                 self._build_layout = False
                 layout.build_layout(root, size, self.ui.theme.text)
-            layout.hide_middle_tabs(root)
+            layout.hide_tabs(root)
             imgui.dock_space(root, ImVec2(0, 0))
 
     def _draw_views(self, state: AppState) -> list[Action]:
         actions: list[Action] = []
         ui = self.ui
         for view in VIEWS:
+            if view.place == "left" and not self._lists:
+                continue
             with ui.styled(window_padding=(0.0, 0.0)):
                 shown = self._turns.open(view, ui, DOCKED)
             if shown:
@@ -187,9 +211,9 @@ class Interface:
     def _draw_view(self, view: View, state: AppState) -> list[Action]:
         """In a window of its own: ground and scrollbar of the docked one are painted by its host,
         and would be gone while the view rests."""
-        ui, middle = self.ui, view.place == "middle"
-        pad = (ui.u(2), ui.u(1)) if middle else (ui.u(4), ui.u(4))
-        flags = STILL if middle else 0
+        ui, still = self.ui, view.place in ("middle", "left")
+        pad = PADDING.get(view.place, (4, 4))
+        pad, flags = (ui.u(pad[0]), ui.u(pad[1])), STILL if still else 0
         with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
             padded = imgui.ChildFlags_.always_use_window_padding
             imgui.begin_child("view", ImVec2(0, 0), padded, flags)
@@ -201,7 +225,7 @@ class Interface:
         """What changes every view's picture: theme, room, layout, textures that may be gone."""
         size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
         textures = (atlas and atlas.unique_id, maps, maps and maps.vanished)
-        return (self._applied, self._build_layout, size.x, size.y, *textures)
+        return (self._applied, self._build_layout, self._lists, size.x, size.y, *textures)
 
     def _mark_tab(self, name: str) -> None:
         window: Any = imgui.internal.get_current_window()

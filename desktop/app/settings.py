@@ -34,6 +34,7 @@ from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.layout_text import is_layout
 from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.history_state import Panel
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.state import RECENT_FILES, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
@@ -46,6 +47,7 @@ MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
+    "conversations": get_args(Panel),
     "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
@@ -116,7 +118,7 @@ class Settings:
     system_prompt: str = ""
     overflow: Overflow = "stop"
     thinking: bool = True
-    conversations: bool = True  # the list of them is shown
+    conversations: Panel = "auto"  # the list of them
     recent: tuple[str, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
@@ -216,7 +218,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         system_prompt=state.system_prompt if own is None else own,
         overflow=state.overflow,
         thinking=state.thinking,
-        conversations=state.history.shown,
+        conversations=state.history.panel,
         recent=state.recent,
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
@@ -236,7 +238,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         system_prompt=settings.system_prompt,
         overflow=settings.overflow,
         thinking=settings.thinking,
-        history=replace(state.history, shown=settings.conversations),
+        history=replace(state.history, panel=settings.conversations),
         recent=settings.recent,
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Shelf = Literal["all", "archived", "deleted"]
+Panel = Literal["auto", "shown", "hidden"]  # the list; auto: where the window has room for it
+WIDE = 72.0  # text sizes: so wide a window has room
 ROWS = 200  # rows of the list that are read at once
 LONGEST_QUERY = 400  # characters
 
@@ -44,7 +46,7 @@ class FoundRow:
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    shown: bool = True  # the list
+    panel: Panel = "auto"
     shelf: Shelf = "all"
     rows: tuple[ConversationRow, ...] = ()
     more: bool = False  # there are more rows, which are read as a person scrolls to them
@@ -58,6 +60,10 @@ class HistoryState:
     found_for: str = ""  # the query that was answered
     complete: bool = True  # there is no more to be found
     own_prompt: str | None = None  # of new chats, while an opened conversation has another one
+
+    def is_shown(self, width: float) -> bool:
+        """Whether the list is, in a window so many text sizes wide."""
+        return self.panel == "shown" or (self.panel == "auto" and width >= WIDE)
 
     @property
     def searching(self) -> bool:

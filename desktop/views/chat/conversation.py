@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import GenerationStats
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.chatting import ContinueAnswer, EditMessage, Regenerate
+from llm_lite.desktop.actions.chatting import ContinueAnswer, EditMessage
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.units import duration, rate, sentence, tokens
+from llm_lite.desktop.views.chat.again import draw_again, draw_other_writer, writer
 from llm_lite.desktop.views.chat.compare import CompareItem
 from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
 from llm_lite.desktop.views.chat.thoughts import ThoughtFold
@@ -23,12 +26,12 @@ from llm_lite.desktop.views.tokens.tokens import (
     draw_pointed,
     draw_versions,
     place_of,
+    versions_width,
 )
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_DOWN,
     ICON_CONTINUE,
     ICON_EDIT,
-    ICON_REGENERATE,
     ICON_SPARKLES,
     ICON_WARNING,
 )
@@ -92,7 +95,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
             actions += draw_pointed(state, ui)
         scroll.bottom = imgui.get_scroll_max_y()
         imgui.end_child()
-    actions += draw_choice(state, ui)
+    actions += draw_choice(state, ui) + draw_other_writer(state, ui)
     _jump_button(ui, scroll)
     return actions
 
@@ -134,7 +137,7 @@ def _places(
     before = state.messages[:-1]
     key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown)
     held = ui.memory.get("stack")
-    if state.xray.shown or held is None or held[0] != key or held[1] != before:
+    if state.xray.shown or held is None or held[0] != key or not _alike(held[1], before):
         held = ui.memory["stack"] = (key, before, *_stacked(state, ui, marks, width))
     tops, ends = list(held[2]), list(held[3])
     if state.messages:
@@ -142,6 +145,11 @@ def _places(
         tops.append(_below(ends, ui) + marks.height(last))
         ends.append(tops[-1] + _height(state, ui, last, state.messages[last], width))
     return tops, ends
+
+
+def _alike(messages: Sequence[Message], others: Sequence[Message]) -> bool:
+    """Whether they are the very same: to compare what they say would go through all versions."""
+    return len(messages) == len(others) and all(map(is_, messages, others))
 
 
 def _stacked(
@@ -214,7 +222,7 @@ class _Item:
         self.width, self.user = width, message.role == "user"
         self.last = index == len(state.messages) - 1
         self.writing = self.last and state.answering is message
-        self.row, self.left = ui.u(7), 0.0
+        self.row, self.left, self.tools = ui.u(7), 0.0, False
         text: RichText = ui.memory.setdefault("rich_text", RichText())
         room = width * 0.84 - ui.u(7) if self.user else width
         self.page: Page = text.page(
@@ -258,6 +266,7 @@ class _Item:
         )
         name = f"message.{self.index}"
         self.ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
+        self.tools = hovered or self.last
         return self._draw_user(at, hovered) if self.user else self._draw_answer(at)
 
     def _draw_user(self, at: ImVec2, hovered: bool) -> list[Action]:
@@ -273,17 +282,22 @@ class _Item:
             draw.add_rect(low, high, ui.color("accent"), ui.u(3), ui.u(0.5))
         draw_highlight(self.state, ui, self.index, page, low.x + pad_x, low.y + pad_y)
         draw_page(ui, page, low.x + pad_x, low.y + pad_y, page.width, f"user.{self.index}")
+        side, actions = ui.u(6), list[Action]()
+        x, y = high.x - side * 2 - ui.u(1), high.y + ui.u(0.5)
+        if self.message.versions:
+            left = x - ui.u(1) - versions_width(self.message, ui)
+            imgui.set_cursor_screen_pos(ImVec2(left, y))
+            actions += draw_versions(self.state, ui, self.index)
         if not hovered:
-            return []
-        side = ui.u(6)
-        imgui.set_cursor_screen_pos(ImVec2(high.x - side * 2 - ui.u(1), high.y + ui.u(0.5)))
+            return actions
+        imgui.set_cursor_screen_pos(ImVec2(x, y))
         name = f"message.{self.index}"
         clicked = icon_button(
             ui, f"{name}.edit", ICON_EDIT, "Edit and ask again", side=side, style="small"
         )
         imgui.same_line(0, ui.u(1))
         copy_button(ui, f"{name}.copy", self.message.text, "Copy the message", side)
-        return [EditMessage(self.index)] if clicked and not self.state.busy else []
+        return [*actions, EditMessage(self.index)] if clicked else actions
 
     def _draw_answer(self, at: ImVec2) -> list[Action]:
         ui = self.ui
@@ -308,9 +322,8 @@ class _Item:
         ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")
         font = ui.fonts["bold"]
         draw.add_text(font, small, at, ui.color("accent"), ICON_SPARKLES)
-        model = self.state.model.name if self.state.model else "Assistant"
         spot = ImVec2(at.x + small + ui.u(1.5), at.y)
-        draw.add_text(font, small, spot, ui.color("muted"), model)
+        draw.add_text(font, small, spot, ui.color("muted"), writer(self.state, self.message))
 
     def _draw_writing(self, x: float, y: float) -> None:
         """The caret at the end of the text, or what is being waited for."""
@@ -350,11 +363,9 @@ class _Item:
         actions: list[Action] = []
         imgui.begin_group()
         copy_button(ui, f"{name}.copy", self.message.text, "Copy the answer", side)
+        if self.tools and not self.state.busy:
+            actions += draw_again(self.state, ui, self.index, side)
         if self.last and not self.state.busy:
-            imgui.same_line(0, ui.u(1))
-            hint = "Answer again; a new seed gives another answer"
-            if icon_button(ui, "chat.regenerate", ICON_REGENERATE, hint, side=side, style="small"):
-                actions.append(Regenerate())
             imgui.same_line(0, ui.u(1))
             hint = "Continue from where the answer ended"
             if icon_button(ui, "chat.continue", ICON_CONTINUE, hint, side=side, style="small"):

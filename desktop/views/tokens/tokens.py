@@ -285,8 +285,15 @@ def _draw_alternative(ui: Ui, label: str, likely: float, token: int, same: bool)
     return clicked
 
 
+def versions_width(message: Message, ui: Ui) -> float:
+    """Of what `draw_versions` draws, in pixels."""
+    with ui.font(style="small"):
+        words = imgui.calc_text_size(f"{message.place + 1} / {len(message.versions) + 1}").x
+    return float(ui.u(6) * 2 + ui.u(0.5) * 2 + words)
+
+
 def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
-    """Which of the answers that were given here is shown: a step back, a step on."""
+    """Which of the versions of a message is shown: a step back, a step on."""
     message, side = state.messages[index], ui.u(6)
     count, place = len(message.versions) + 1, message.place
     wanted = place
