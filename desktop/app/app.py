@@ -313,7 +313,9 @@ class App:
     def _close_engine(self, seconds: float) -> bool:
         """Whether nothing of it is left in so many seconds; what was said is saved meanwhile."""
         end = time.monotonic() + seconds
-        keeper = self.program.keeper or (self._starter and self._starter.take_keeper())
+        keeper = self.program.keeper
+        if keeper is None and self._starter is not None:
+            keeper = self._starter.take_keeper()
         if keeper is not None:
             keeper.end()
         ended = self._end_engine(end)

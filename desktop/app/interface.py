@@ -156,7 +156,7 @@ class Interface:
         if pressed(shift | int(key.f)):
             self.ui.memory[FOCUS] = True
             return [] if self._lists else [ShowHistory(True)]
-        if state.history.open is not None and _chord(int(key.f2)):
+        if _chord(int(key.f2)) and state.history.open is not None:
             return [ShowHistory(True), BeginRename(state.history.open)]
         if not imgui.get_io().want_text_input:
             if pressed(key.z):
@@ -212,8 +212,8 @@ class Interface:
         """In a window of its own: ground and scrollbar of the docked one are painted by its host,
         and would be gone while the view rests."""
         ui, still = self.ui, view.place in ("middle", "left")
-        pad = PADDING.get(view.place, (4, 4))
-        pad, flags = (ui.u(pad[0]), ui.u(pad[1])), STILL if still else 0
+        across, down = PADDING.get(view.place, (4, 4))
+        pad, flags = (ui.u(across), ui.u(down)), STILL if still else 0
         with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
             padded = imgui.ChildFlags_.always_use_window_padding
             imgui.begin_child("view", ImVec2(0, 0), padded, flags)

@@ -103,8 +103,7 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
     if query != history.query:
         actions.append(SearchHistory(query))
     imgui.set_cursor_screen_pos(ImVec2(high.x + ui.u(1), at.y))
-    hint = "Archived, deleted, import"
-    if icon_button(ui, "history.more", ICON_MORE, hint, side=side):
+    if icon_button(ui, "history.more", ICON_MORE, "Archived, deleted, import", side=side):
         ui.opened = menu.LIST
     return actions
 

@@ -77,14 +77,21 @@ def _begin(ui: Ui, name: str) -> bool:
         imgui.open_popup(name)
         ui.opened = ""
     with ui.styled(window_padding=(ui.u(1.5), ui.u(1.5)), item_spacing=(0.0, 0.0)):
-        return bool(imgui.begin_popup(name, imgui.WindowFlags_.no_move))
+        shown = bool(imgui.begin_popup(name, imgui.WindowFlags_.no_move))
+    if shown:
+        low, size = imgui.get_window_pos(), imgui.get_window_size()
+        ui.rects[name] = (low.x, low.y, low.x + size.x, low.y + size.y)
+        if imgui.is_key_pressed(imgui.Key.escape, False):
+            imgui.close_current_popup()
+    return shown
 
 
 def _item(ui: Ui, name: str, icon: str, label: str, color: str = "text") -> bool:
     """A line of a menu; a click closes it."""
     at, size, height = imgui.get_cursor_screen_pos(), ui.theme.size("small"), ui.u(7.5)
     width = ui.u(48)
-    clicked = imgui.invisible_button(name, ImVec2(width, height))
+    with ui.styled(item_spacing=(0.0, 0.0)):
+        clicked = imgui.invisible_button(name, ImVec2(width, height))
     ui.mark(name)
     draw = imgui.get_window_draw_list()
     if imgui.is_item_hovered() or imgui.is_item_focused():
