@@ -15,7 +15,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.history import found, menu, rows
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CLOSE, ICON_MORE, ICON_SEARCH
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, text, wrapped
+from llm_lite.desktop.widgets.widgets import icon_button, text
 
 FOCUS = "history.focus"  # in the memory of the surroundings: the search is to have the keyboard
 SHELVES: dict[Shelf, str] = {"all": "", "archived": "Archived", "deleted": "Deleted"}
@@ -41,21 +41,12 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions += rows.draw(state, ui)
         elif history.read:
             imgui.dummy(ImVec2(0, ui.u(1)))
-            _note(ui, NOTES[history.shelf])
+            rows.note(ui, NOTES[history.shelf])
         imgui.end_child()
     actions += menu.draw(state, ui)
     if history.renaming is not None and imgui.is_key_pressed(imgui.Key.escape, False):
         actions.append(BeginRename(None))
     return actions
-
-
-def _note(ui: Ui, words: str) -> None:
-    imgui.set_cursor_pos_x(imgui.get_cursor_pos_x() + ui.u(2))
-    imgui.begin_group()
-    imgui.push_clip_rect(imgui.get_cursor_screen_pos(), ImVec2(1e6, 1e6), True)
-    wrapped(ui, words)
-    imgui.pop_clip_rect()
-    imgui.end_group()
 
 
 def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:

@@ -8,9 +8,9 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.history import OpenConversation
 from llm_lite.desktop.state.history_state import FoundRow
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.history.rows import UNTITLED
+from llm_lite.desktop.views.history.rows import UNTITLED, note
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import fit, wrap_lines, wrapped
+from llm_lite.desktop.widgets.widgets import fit, wrap_lines
 
 LINES = 2
 LEAD = 16  # characters before the first word that is marked
@@ -23,16 +23,14 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         words = "Searching"
         if history.found_for == history.query and history.complete:
             words = "No conversation says all of this."
-        imgui.set_cursor_pos_x(ui.u(2))
-        wrapped(ui, words)
+        note(ui, words)
         return actions
     before = None
     for number, found in enumerate(history.found):
         actions += _draw_found(ui, number, found, found.conversation != before)
         before = found.conversation
     if not history.complete:
-        imgui.set_cursor_pos_x(ui.u(2))
-        wrapped(ui, "There are more. Another word finds fewer.")
+        note(ui, "There are more. Another word finds fewer.")
     return actions
 
 

@@ -22,7 +22,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.history import menu
 from llm_lite.desktop.widgets.icons import ICON_MORE, ICON_PIN
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import fit, icon_button
+from llm_lite.desktop.widgets.widgets import fit, icon_button, wrapped
 
 AHEAD = 40  # rows that are to be there below those in sight
 UNTITLED = "New conversation"
@@ -46,6 +46,15 @@ class Listing:
     entries: list[Entry]
     tops: list[float]
     height: float
+
+
+def note(ui: Ui, words: str) -> None:
+    """A paragraph in line with the titles."""
+    room = imgui.get_content_region_avail().x - ui.u(2) * 2
+    imgui.set_cursor_pos_x(ui.u(2))
+    imgui.begin_child(words, ImVec2(max(room, 1.0), 0), imgui.ChildFlags_.auto_resize_y)
+    wrapped(ui, words)
+    imgui.end_child()
 
 
 def grouped(rows: Iterable[ConversationRow], today: date) -> list[Entry]:
