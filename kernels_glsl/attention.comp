@@ -21,9 +21,11 @@ layout(constant_id = 9) const uint CACHE_ROWS = 1;   // position p lies in row p
 layout(constant_id = 10) const uint SPLITS = 1;      // above 1: a step of one token
 layout(constant_id = 11) const uint SHARE = 256;     // positions that are worth a workgroup
 layout(constant_id = 12) const float SOFTCAP = 0.0;  // 0: none
+layout(constant_id = 13) const uint SINKS = 0;
 layout(binding = 1) readonly buffer Q { vec2 q[]; };
-layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
-layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
+layout(binding = 4) readonly buffer Gains { float gains[]; };  // of all layers
+#define HEADS_BINDING 5
+#include "common/layer_heads.glsl"
 layout(binding = 6) writeonly buffer Y { vec2 y[]; };
 layout(binding = 7) coherent buffer Parts { vec2 parts[]; };      // of each head and split
 layout(binding = 8) coherent buffer Arrived { uint arrived[]; };  // workgroups of a head; 0 before
@@ -52,8 +54,6 @@ uint query_row(uint i) {  // where query i lies in q and y, in pairs
 }
 
 uint part_row(uint i, uint split) { return (head_of(i) * SPLITS + split) * (PAIRS + 1); }
-
-float gain_of(uint i) { return gains[first_gain + head_of(i)]; }
 
 void score(uint position, uint lane, uint group) {
   float dots[QUERIES];
@@ -95,12 +95,13 @@ void combine(uint splits) {
       vec2 found = parts[part_row(i, s) + PAIRS];
       total += found.y * exp(found.x - top);
     }
+    total += sink_weight(head_of(i), top);
     for (uint pair = lane; pair < PAIRS; pair += LANES) {
       vec2 sum = vec2(0.0);
       for (uint s = 0; s < splits; ++s)
         sum += parts[part_row(i, s) + pair] * exp(parts[part_row(i, s) + PAIRS].x - top);
       precise vec2 mean = sum / total;
-      y[query_row(i) + pair] = mean * gain_of(i);
+      y[query_row(i) + pair] = mean * gain_of(head_of(i));
     }
   }
 }
@@ -163,12 +164,13 @@ void main() {
   }
   for (uint i = 0; i < QUERIES; ++i) {
     if (i / HEADS_EACH >= tokens) break;
+    float whole = total[i] + sink_weight(head_of(i), largest[i]);
     for (uint j = 0; j < PAIRS_EACH; ++j) {
       uint pair = lane + j * LANES;
-      precise vec2 mean = sums[i * PAIRS_EACH + j] / total[i];  // so that a gain of 1 is exact
+      precise vec2 mean = sums[i * PAIRS_EACH + j] / whole;  // so that a gain of 1 is exact
       if (pair >= PAIRS) break;
       if (splits > 1) parts[part_row(i, split) + pair] = sums[i * PAIRS_EACH + j];
-      else y[query_row(i) + pair] = mean * gain_of(i);
+      else y[query_row(i) + pair] = mean * gain_of(head_of(i));
     }
     if (splits > 1 && lane == 0) parts[part_row(i, split) + PAIRS] = vec2(largest[i], total[i]);
   }

@@ -23,6 +23,7 @@ struct Cell {
   uint row, column;   // positions at the upper left corner
   uint shift;
   uint rows;          // where its row scores begin, in rows; NO_ROWS: it keeps none
+  float sink;         // of its head: a score that takes a share of each row; NONE: there is none
 };
 layout(push_constant) uniform Push {
   uint first_job;
@@ -113,7 +114,7 @@ void score_keys(Job job, uint head, uint base) {
   }
 }
 
-void normalise(uint i) {  // one lane a row: the lanes' maxima and sums become the row's
+void normalise(uint i, float sink) {  // one lane a row: the lanes' maxima and sums become the row's
   float top = NONE, sum = 0.0;
   for (uint l = 0; l < LANES; ++l) top = max(top, parts[2 * i * LANES + l]);
   for (uint l = 0; l < LANES; ++l)
@@ -121,6 +122,7 @@ void normalise(uint i) {  // one lane a row: the lanes' maxima and sums become t
   float first = first_score[i], higher = max(top, first);
   largest[i] = higher;
   total[i] = sum * exp(top - higher) + (first > NONE ? exp(first - higher) : 0.0);
+  total[i] += sink > NONE ? exp(min(sink - higher, 80.0)) : 0.0;
   map_largest[i] = exclude != 0 ? top : largest[i];
   map_total[i] = exclude != 0 ? sum : total[i];
 }
@@ -185,7 +187,7 @@ void main() {
   score_keys(job, cell.head, base);
   memoryBarrierBuffer();
   barrier();
-  if (lane < ROWS) normalise(lane);
+  if (lane < ROWS) normalise(lane, cell.sink);
   barrier();
   for (uint i = 0; i < job.count; ++i) draw_row(job, cell, i, base);
   if (cell.rows == NO_ROWS || job.first + job.count > scored) return;

@@ -14,9 +14,11 @@ layout(constant_id = 6) const uint WINDOW = 0;      // 0: all positions
 layout(constant_id = 7) const uint POSITIONS = 1;
 layout(constant_id = 8) const uint CACHE_ROWS = 1;  // position p lies in row p mod CACHE_ROWS
 layout(constant_id = 9) const float SOFTCAP = 0.0;  // 0: none
+layout(constant_id = 10) const uint SINKS = 0;
 layout(binding = 1, rgba32f) uniform readonly imageBuffer Q;
-layout(binding = 4) readonly buffer Gains { float gains[]; };        // of all layers
-layout(binding = 5) readonly buffer FirstGain { uint first_gain; };  // where this layer's begin
+layout(binding = 4) readonly buffer Gains { float gains[]; };  // of all layers
+#define HEADS_BINDING 5
+#include "common/layer_heads.glsl"
 layout(binding = 6) writeonly buffer Y { vec4 y[]; };
 #define TEXELS
 #define KEYS_BLOCK KCache
@@ -74,7 +76,8 @@ void main() {
       }
     }
   }
-  float gain = gains[first_gain + head];
+  float gain = gain_of(head);
+  total += sink_weight(head, largest);
   [[unroll]] for (uint i = 0; i < QUADS; ++i) {
     precise vec4 mean = sums[i] / total;  // so that a gain of 1 is exact
     y[query * QUADS + i] = mean * gain;

@@ -7,6 +7,8 @@ layout(constant_id = 2) const uint COLUMNS = 2;
 layout(constant_id = 3) const uint HEAD_DIM = 2;
 layout(constant_id = 4) const uint ROTARY_DIM = 2;
 layout(constant_id = 5) const uint HALF_SPLIT = 0;
+layout(constant_id = 6) const float TEMPERATURE = 0.0;  // 0: none
+layout(constant_id = 7) const uint TEMPERATURE_LENGTH = 1;
 layout(binding = 1) readonly buffer X { float x[]; };
 layout(binding = 2) readonly buffer Frequencies { uvec2 frequencies[]; };  // (low, high) words
 layout(binding = 3) writeonly buffer Y { float y[]; };
@@ -27,6 +29,7 @@ void main() {
     }
     turn = cos_sin(turned(start_position() + row, frequencies[pair]));
   }
+  turn *= query_temperature(start_position() + row);
   float a = x[first], b = x[second];
   y[first] = a * turn.x - b * turn.y;
   y[second] = a * turn.y + b * turn.x;

@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 // cache[(start + t) mod its rows] = rows[t] for up to three caches at once (keys, values, queries).
 // A lane a pair of values, in int8 two blocks; the lanes of a row serve the caches in turn. Rows A
-// and C are turned by their positions first where TURN says so, as the op `rope` does, C for others
-// to read too.
+// and C are turned by their positions first where TURN says so, as the op `rope` does, C (queries, which
+// may have a temperature) for others to read too.
 #include "common/step.glsl"
 #include "common/lanes.glsl"
 layout(constant_id = 2) const uint TYPE_A = 0;  // TYPE_F32, TYPE_F16 or TYPE_I8
@@ -23,6 +23,8 @@ layout(constant_id = 15) const uint TURN_C = 0;
 layout(constant_id = 16) const uint HEAD_DIM = 2;
 layout(constant_id = 17) const uint ROTARY_DIM = 2;
 layout(constant_id = 18) const uint HALF_SPLIT = 0;
+layout(constant_id = 19) const float TEMPERATURE = 0.0;  // of rows C
+layout(constant_id = 20) const uint TEMPERATURE_LENGTH = 1;
 layout(binding = 1) readonly buffer RowsA { float rows_a[]; };
 layout(binding = 2) writeonly buffer CacheA { uint cache_a[]; };
 layout(binding = 3) readonly buffer RowsB { float rows_b[]; };
@@ -81,6 +83,7 @@ float turned_value(vec2 turn, bool second, float own, float other) {
 #define BLOCK BLOCK_C
 #define VALUE value_c
 #define TURN TURN_C
+#define FACTOR query_temperature(start_position() + t)
 #define KEPT turned_c
 #include "common/store_rows.glsl"
 

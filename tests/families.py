@@ -31,7 +31,7 @@ class Family:
     of checkpoints say how much more than 1. fields: writes what this family alone has in GGUF.
     context: positions to open a case with, where not all. scale: of random matrices. keys: what
     its config calls the fields of others. transposed: ends of names of matrices that checkpoints
-    store as [inputs, outputs].
+    store as [inputs, outputs]. prepare: makes transformers' model do what its config says.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Family:
     scale: float = 1.5
     keys: Mapping[str, str] = field(default_factory=dict)
     transposed: tuple[str, ...] = ()
+    prepare: Callable[[Any], None] = lambda model: None
 
     def raw(self, case: str) -> dict[str, Any]:
         base = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}

@@ -26,6 +26,7 @@ ICONS_PY = ROOT / "desktop" / "widgets" / "icons.py"
 
 NPM = {
     "pretendard": "1.3.9",
+    "inter-ui": "3.19.3",
     "lucide-static": "1.62.0",
     "twemoji-colr-font": "15.0.3",
 }
@@ -98,6 +99,7 @@ ICONS = {
     "ZOOM_OUT": "zoom-out",
     "MORE": "ellipsis",
     "POWER": "power",
+    "NUMBERS": "list-ordered",
 }
 
 
@@ -107,6 +109,7 @@ def main() -> None:
         npm, debian = fetch_npm(work), fetch_debian(work)
         FONTS.mkdir(exist_ok=True)
         copy_pretendard(npm["pretendard"])
+        make_italics(npm["inter-ui"])
         copy_jetbrains_mono(debian["fonts-jetbrains-mono"])
         make_cjk(debian["fonts-noto-cjk"])
         make_emoji(npm["twemoji-colr-font"])
@@ -144,6 +147,17 @@ def copy_pretendard(package: Path) -> None:
         file = f"Pretendard-{weight}.otf"
         shutil.copyfile(package / "dist/public/static" / file, FONTS / file)
     shutil.copyfile(package / "dist/LICENSE.txt", FONTS / "LICENSE-Pretendard.txt")
+
+
+def make_italics(package: Path) -> None:
+    """Pretendard's Latin letters are Inter's, whose italics it has not."""
+    letters = set(range(0x20, 0x530)) | set(range(0x1E00, 0x2300))
+    for weight in ("Italic", "SemiBoldItalic"):
+        font = TTFont(package / "Inter (web)" / f"Inter-{weight}.woff2")
+        font.flavor = None
+        subset(font, letters)
+        font.save(FONTS / f"Inter-{weight}-Subset.ttf")
+    shutil.copyfile(package / "LICENSE.txt", FONTS / "LICENSE-Inter.txt")
 
 
 def copy_jetbrains_mono(package: Path) -> None:

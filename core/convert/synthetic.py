@@ -28,6 +28,7 @@ from llm_lite.core.models.description.tensors import Shapes
 from llm_lite.core.models.gemma3n.architecture import GEMMA_3N
 from llm_lite.core.models.gemma3n.config import LAUREL, PER_LAYER_TABLE
 from llm_lite.core.models.gemma3n.cut import SLICES
+from llm_lite.core.models.gemma4.architecture import GEMMA_4
 from llm_lite.core.models.llama import LLAMA
 from llm_lite.core.quant.blocks import q4_0
 from llm_lite.core.quant.tensor import TensorData
@@ -95,7 +96,9 @@ def _write_gguf(
 
 
 def _gguf_tensor(seed: int, name: str, shape: tuple[int, ...]) -> GgufTensor:
-    """Rows that fill whole blocks are Q4_0, others float32."""
+    """Rows that fill whole blocks are Q4_0, others float32; a layer's scale is one value."""
+    if name.endswith("layer_output_scale.weight"):
+        shape = (1,)
     blocks = len(shape) > 1 and shape[-1] % q4_0.BLOCK_SIZE == 0
     dtype = "q4_0" if blocks else "f32"
     return GgufTensor(name, dtype, shape, partial(pieces, _random(seed, name), dtype, shape))
@@ -163,6 +166,27 @@ def _e2b() -> tuple[dict[str, Any], Shapes]:
     return _gemma(sizes)
 
 
+_GEMMA_4_E4B = {  # https://huggingface.co/google/gemma-4-E4B
+    "hidden_size": 2560,
+    "intermediate_size": 10240,
+    "num_hidden_layers": 42,
+    "num_key_value_heads": 2,
+    "num_kv_shared_layers": 18,
+    "rms_norm_eps": 1e-6,
+    "final_logit_softcapping": 30.0,
+}
+
+
+def _gemma4(changes: Mapping[str, Any], rows: int = 262_144) -> tuple[dict[str, Any], Shapes]:
+    """`rows` of the embedding and of the table; layers with keys of their own have values too."""
+    config = CheckpointConfig({"model_type": "gemma4_text", **changes}, Path(CONFIG))
+    metadata = GEMMA_4.metadata_of(config)
+    own = metadata["gemma4.block_count"] - metadata["gemma4.attention.shared_kv_layers"]
+    values = [f"blk.{layer}.attn_v.weight" for layer in range(own)]
+    sizes = {EMBEDDING: (rows, 1), PER_LAYER_TABLE: (rows, 1)}
+    return metadata, GEMMA_4.shapes_of(metadata, Path(CONFIG), sizes=sizes, optional=values)
+
+
 def _llama(changes: Mapping[str, Any], rows: int) -> tuple[dict[str, Any], Shapes]:
     """Heads of 64 and a head that is the embedding, of so many rows."""
     same = {"attention.layer_norm_rms_epsilon": 1e-5, "rope.dimension_count": 64}
@@ -221,6 +245,7 @@ CONFIG = "config.json"  # what errors would name
 _KNOWN: Mapping[str, _KnownShape] = {
     "gemma-3n-e4b": _KnownShape("Gemma 3n E4B", partial(_gemma, {})),
     "gemma-3n-e2b": _KnownShape("Gemma 3n E2B", _e2b),
+    "gemma-4-e4b": _KnownShape("Gemma 4 E4B", partial(_gemma4, _GEMMA_4_E4B)),
     "smollm2-135m": _KnownShape("SmolLM2 135M", partial(_llama, _SMOLLM2, 49_152)),
     "llama-1b": _KnownShape("Llama 1B", partial(_llama, _LLAMA_1B, 128_256)),
 }

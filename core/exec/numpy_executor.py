@@ -133,7 +133,8 @@ class NumpyExecutor:
                 factors = arguments[1] if len(arguments) > 1 else None
                 return reference.rope(arguments[0], factors, _positions(step), **params)
             case "attention":
-                q, keys, values, gains = arguments
+                q, keys, values, gains, *sinks = arguments
+                params["sinks"] = sinks[0] if sinks else None
                 return reference.attention(q, keys, values, gains, step.start, **params)
             case "output_rows":
                 return reference.output_rows(arguments[0], step.outputs)

@@ -79,12 +79,14 @@ def rope(
     theta: float,
     scale: float,
     half_split: bool,
+    temperature: float = 0.0,
+    temperature_length: int = 1,
 ) -> F32:
     """[T,H*d], factors [rotary_dim/2] (frequencies are divided by them), positions [T] -> [T,H*d]
 
     Pair i of a head's first `rotary_dim` values is turned by
     position * scale * theta^(-2i/rotary_dim) (Su et al. 2021). Angles in float64:
-    at position 10^5 float32 is off by 10^-2.
+    at position 10^5 float32 is off by 10^-2. Rows are multiplied by their `query_temperature`.
     """
     pairs = rotary_dim // 2
     frequency = np.float64(theta) ** (-np.arange(pairs) / pairs)
@@ -98,7 +100,16 @@ def rope(
     a, b = y[even].copy(), y[odd].copy()
     y[even] = a * cos - b * sin
     y[odd] = a * sin + b * cos
+    if temperature > 0:
+        y *= query_temperature(positions, temperature, temperature_length)[:, None, None]
     return y.reshape(x.shape)
+
+
+def query_temperature(positions: Array, temperature: float, length: int) -> F32:
+    """[T] -> [T]: 1 within the first `length` positions, then larger, so that attention to more
+    positions stays as sharp (Llama 4)."""
+    steps = np.log(1.0 + positions // length)
+    return np.asarray(1 + np.float64(np.float32(temperature)) * steps, np.float32)
 
 
 def store(rows: Array, cache: Array, start: int) -> None:
@@ -121,13 +132,16 @@ def attention(
     window: int,
     layer: int,
     softcap: float = 0.0,
+    sinks: F32 | None = None,
 ) -> F32:
-    """[T,H*d], caches [C,G*d], gains [L,H] -> [T,H*d]; head h reads key/value head h // (H/G).
+    """[T,H*d], caches [C,G*d], gains [L,H], sinks [H] -> [T,H*d]; head h reads key/value head
+    h // (H/G).
 
     Row t is at position start + t and sees positions up to its own; with window > 0 only the last
     `window` of these (Vaswani et al. 2017; grouped queries: Ainslie et al. 2023). With softcap > 0
-    scores are softcap * tanh(score / softcap) (Gemma 2). Position p lies in row p mod C of the
-    caches, which hold all that some row sees.
+    scores are softcap * tanh(score / softcap) (Gemma 2). A sink is one score more, whose share is
+    dropped (gpt-oss). Position p lies in row p mod C of the caches, which hold all that some row
+    sees.
     """
     tokens, length = len(q), start + len(q)
     first = max(0, length - len(k_cache))
@@ -143,7 +157,8 @@ def attention(
         if softcap > 0:
             scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
         scores = np.where(visible, scores, -np.inf)
-        y[:, head] = softmax(scores) @ values[:, group] * gains[layer, head]
+        sink = -math.inf if sinks is None else float(sinks[head])
+        y[:, head] = softmax(scores, sink) @ values[:, group] * gains[layer, head]
     return y.reshape(q.shape)
 
 
@@ -240,10 +255,12 @@ def output_rows(x: F32, outputs: int) -> F32:
     return x[len(x) - outputs :]
 
 
-def softmax(scores: Array) -> Array:
-    """Over the last axis, shifted by the maximum."""
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    probabilities: Array = weights / weights.sum(axis=-1, keepdims=True)
+def softmax(scores: Array, sink: float = -math.inf) -> Array:
+    """Over the last axis and the sink, whose share is dropped; shifted by the maximum."""
+    most = np.maximum(scores.max(axis=-1, keepdims=True), np.float32(sink))
+    weights = np.exp(scores - most)
+    whole = weights.sum(axis=-1, keepdims=True) + np.exp(np.float32(sink) - most)
+    probabilities: Array = weights / whole
     return probabilities
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
-from llm_lite.core.exec.reference import rope
+from llm_lite.core.exec.reference import query_temperature, rope
 from llm_lite.core.plan.plan import Op, Plan, Tensor
 from llm_lite.core.quant import rows
 from llm_lite.core.quant.tensor import TensorData
@@ -46,7 +46,7 @@ def shift(
         old = np.arange(max(keep + drop, length - count), length)
         data = _gather(executor, stored.tensor, old % count)
         if stored.turn is not None:
-            data = _turned(plan, stored, weights, data, -drop)
+            data = _turned(plan, stored, weights, data, old, -drop)
         _scatter(executor, stored.tensor, (old - drop) % count, data)
 
 
@@ -67,6 +67,7 @@ def _turned(
     stored: _Stored,
     weights: Mapping[str, TensorData],
     data: NDArray[np.uint8],
+    positions: NDArray[np.int64],
     by: int,
 ) -> NDArray[np.uint8]:
     op, tensor = stored.turn, stored.tensor
@@ -83,6 +84,12 @@ def _turned(
         scale=op.params["scale"],
         half_split=bool(op.params["half_split"]),
     )
+    if temperature := op.params["temperature"]:
+        length = int(op.params["temperature_length"])
+        before, after = (
+            query_temperature(p, temperature, length) for p in (positions, positions + by)
+        )
+        turned *= (after / before)[:, None]
     return rows.encode(turned, tensor.dtype, tensor.block)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.errors import RequestError
@@ -32,7 +33,10 @@ class CacheCatalogue:
     def caches(self) -> tuple[SavedCache, ...]:
         """The first to go stands first. FileError where the history cannot be read."""
         found = {cache.id: cache for cache in self._history.saved_caches()}
-        found |= self._known
+        for number, cache in self._known.items():
+            saved = found.get(number)
+            used = cache if saved is None else replace(saved, used=max(saved.used, cache.used))
+            found[number] = used
         left = (cache for cache in found.values() if cache.id not in self._gone)
         return tuple(sorted(left, key=lambda c: (c.conversation is not None, c.used, c.id)))
 
@@ -67,18 +71,9 @@ class CacheCatalogue:
 
     def use(self, cache: SavedCache) -> None:
         """It was opened now: others go first."""
-        now = time.time()
-        self._known[cache.id] = SavedCache(
-            cache.id,
-            cache.conversation,
-            cache.message,
-            cache.file,
-            cache.bytes,
-            cache.model,
-            cache.created,
-            now,
-        )
-        self._history.submit(UseCache(cache.id, now))
+        used = replace(cache, used=time.time())
+        self._known[cache.id] = used
+        self._history.submit(UseCache(cache.id, used.used))
 
     def enforce(self) -> tuple[SavedCache, ...]:
         """Remove files of purged conversations, and the least recently used over the budget;

@@ -36,7 +36,7 @@ from llm_lite.core.history.records import (
 from llm_lite.core.history.titles import title_of
 
 _PURGED_AT_ONCE = 5  # conversations of one transaction
-_CLOSING = 5.0  # seconds
+_CLOSING = 10.0  # seconds; a full disk is not waited for
 
 
 def history_path() -> Path:
@@ -73,22 +73,21 @@ class History:
         """How many changes are not in the file yet."""
         return len(self._writer.pending)
 
-    def wait_until_open(self, timeout: float = 5.0) -> bool:
+    def wait_until_open(self, timeout: float = 30.0) -> bool:
         return self._writer.opened.wait(timeout)
 
-    def flush(self, timeout: float = 5.0) -> bool:
+    def flush(self, timeout: float = 30.0) -> bool:
         """Wait until all is saved; whether it is."""
         return self._writer.flush(timeout)
 
     def close(self, timeout: float = _CLOSING) -> bool:
         """Save and end; False where changes could not be saved, which are lost then."""
-        saved = self._writer.close(timeout)
-        with self._lock:
+        with self._lock:  # first: the last to close clears the log, and readers may not
             for connection in self._readers:
                 with suppress(sqlite3.Error):
                     connection.close()
             self._readers.clear()
-        return saved
+        return self._writer.close(timeout)
 
     def submit(self, what: change.Change) -> None:
         self._writer.add(what)
@@ -241,8 +240,9 @@ class History:
         return numbers
 
     def purge(self, deleted_before: float | None = None) -> int:
-        """Delete for good what was deleted before a time (None: all that was); how many. The space
-        is used again, and what stood there is overwritten. FileError."""
+        """Delete for good what was deleted before a time (None: all that was); how many. What
+        stood there is overwritten, also in the index of words, and the space is given back, a
+        moment after all is saved. FileError."""
         gone = [
             summary.id
             for summary in self.deleted()
@@ -308,6 +308,7 @@ class History:
     def check(self) -> str:
         """What is wrong with the file, all of which is read; "" where nothing is. A damaged one is
         then repaired, which `poll` tells. For a thread that may wait."""
+        epoch = self._writer.epoch
         try:
             found = connections.integrity(self.path)
         except sqlite3.Error as error:
@@ -315,7 +316,7 @@ class History:
                 return f"{self.path}: cannot be checked: {error}"
             found = str(error)
         if found:
-            self._writer.damage_found()
+            self._writer.damage_found(epoch)
         return found and f"{self.path}: is damaged: {found}"
 
     @contextmanager
@@ -332,7 +333,8 @@ class History:
                     connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             if connections.is_damage(error):
-                self._writer.damage_found(index=connections.is_index_damage(error))
+                index = connections.is_index_damage(error)
+                self._writer.damage_found(self._local.epoch, index=index)
                 raise FileError(self.path, "is damaged; what can be read of it is saved") from error
             raise FileError(self.path, f"cannot be read: {error}") from error
 
@@ -342,14 +344,16 @@ class History:
         known: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if known is not None and self._local.epoch == epoch:
             return known
-        opened = self._writer.opened.is_set() and self.path.is_file()
-        fresh = connections.connect_reader(self.path) if opened else connections.connect_memory()
+        self._local.connection, self._local.epoch = None, epoch
         with self._lock:
             if known is not None:
                 self._readers.remove(known)
                 known.close()
+        opened = self._writer.opened.is_set() and self.path.is_file()
+        fresh = connections.connect_reader(self.path) if opened else connections.connect_memory()
+        with self._lock:
             self._readers.append(fresh)
-        self._local.connection, self._local.epoch = fresh, epoch
+        self._local.connection = fresh
         return fresh
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
 from llm_lite.core.quant import rows as state_rows
+from llm_lite.core.quant.tensor import TensorData
 
 if TYPE_CHECKING:
     from llm_lite.core.exec.executor import Executor
@@ -30,12 +33,14 @@ def probabilities(
     scale: float,
     window: int,
     softcap: float = 0.0,
+    sink: float = -math.inf,
 ) -> NDArray[np.float32]:
     """Rows of one head's map: queries [T,d] at `positions` [T], keys [C,d] -> float32 [T,C].
 
     softmax(q . k * scale) over key positions up to each row's own; with window > 0 only the last
-    `window` of these (Vaswani et al. 2017); with softcap > 0 of scores that `cap` has bounded. All
-    other entries are 0. Both as the model keeps them, float16 or float32.
+    `window` of these (Vaswani et al. 2017); with softcap > 0 of scores that `cap` has bounded. A
+    `sink` takes a share of every row. All other entries are 0. Both as the model keeps them,
+    float16 or float32.
     """
     scores = q.astype(np.float32) @ k.astype(np.float32).T * np.float32(scale)
     cap(scores, softcap)
@@ -44,10 +49,16 @@ def probabilities(
     if window > 0:
         hidden |= key <= own - window
     scores[hidden] = -np.inf
-    scores -= scores.max(axis=1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
+    normalise(scores, np.float32(sink))
     return scores
+
+
+def normalise(scores: NDArray[np.float32], sinks: NDArray[np.float32] | np.float32) -> None:
+    """Scores [..., C] become shares in place, of a whole that sinks, [..., 1] or one, are in."""
+    most = np.maximum(scores.max(axis=-1, keepdims=True), sinks)
+    scores -= most
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True) + np.exp(sinks - most)
 
 
 def cap(scores: NDArray[np.float32], softcap: float) -> None:
@@ -59,11 +70,16 @@ def cap(scores: NDArray[np.float32], softcap: float) -> None:
 
 
 def layer_probabilities(
-    layer: AttentionLayer, q: NDArray[Any], k: NDArray[Any], positions: NDArray[np.integer[Any]]
+    layer: AttentionLayer,
+    head: int,
+    q: NDArray[Any],
+    k: NDArray[Any],
+    positions: NDArray[np.integer[Any]],
 ) -> NDArray[np.float32]:
     """`probabilities` of a head of this layer."""
+    scale, cap_at, sink = layer.scale, layer.softcap, layer.sink(head)
     return probabilities(
-        q, k, positions, scale=layer.scale, window=layer.window, softcap=layer.softcap
+        q, k, positions, scale=scale, window=layer.window, softcap=cap_at, sink=sink
     )
 
 
@@ -83,13 +99,22 @@ class AttentionSource:
     model was unloaded or moved to another executor) `hold` says so and the engine has a new source.
     """
 
-    def __init__(self, executor: Executor, session: CommittedSession, note: str = "") -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        session: CommittedSession,
+        note: str = "",
+        weights: Mapping[str, TensorData] = MappingProxyType({}),
+    ) -> None:
+        """`weights`: those of sinks, if there are any."""
         self._executor = executor
         self._session = session
         self._state = threading.Condition()
         self._holders = 0
         self._alive = True
-        self.layers: tuple[AttentionLayer, ...] = attention_layers(executor.program.plans[0])
+        self.layers: tuple[AttentionLayer, ...] = attention_layers(
+            executor.program.plans[0], lambda name: weights[name].dequantize().tolist()
+        )
         self.note = note  # a sentence on why no queries are kept; "" where they are
         self.context: int = executor.program.context
         owners = [owner.keys.name for owner in cache_layers(executor.program.plans[0])]
@@ -242,7 +267,7 @@ def head_maps(
     queries, keys = source.queries(layer), source.keys(layer)
     for row, head in enumerate(heads):
         group = head * shape.kv_heads // shape.heads
-        out[row] = layer_probabilities(shape, queries[:, head], keys[:, group], positions)
+        out[row] = layer_probabilities(shape, head, queries[:, head], keys[:, group], positions)
         source.checked(out[row], f"the attention weights of layer {layer}, head {head}")
     out[:, : source.rows_of(layer).start - source.rows.start] = np.nan
 

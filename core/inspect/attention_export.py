@@ -70,7 +70,7 @@ def write(taken: Snapshot, path: Path) -> None:
     for number, (layer, head) in enumerate(taken.heads):
         shape, queries, keys = taken.layers[layer]
         q, k = queries[:, head], keys[:, head * shape.kv_heads // shape.heads]
-        probs[number] = layer_probabilities(shape, q, k, positions)
+        probs[number] = layer_probabilities(shape, head, q, k, positions)
         checked(probs[number], f"the attention weights of layer {layer}, head {head}")
         probs[number, : taken.whole[layer] - taken.rows.start] = np.nan
     tokens, heads = (np.array(each, np.int32) for each in (taken.tokens, taken.heads))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.attention import AttentionSource, cap, layer_probabilities
+from llm_lite.core.inspect.attention import AttentionSource, cap, layer_probabilities, normalise
 from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.plan.attention_layers import AttentionLayer
 
@@ -184,7 +184,7 @@ def _step(one: F32, flow: F32, back: bool, without_first: bool) -> F32:
     scaled to 1."""
     if not without_first:
         return one @ flow if back else flow @ one
-    left: F32 = np.maximum(1 - one[:, 0], np.float32(1e-6))
+    left: F32 = np.maximum(one[:, 1:].sum(axis=1), np.float32(1e-6))  # sinks have the rest
     scale: F32 = np.reciprocal(left)
     scale[0] = 0
     if back:
@@ -207,7 +207,7 @@ def mean_map(
     total = np.zeros((len(rows), length), np.float32)
     for head in heads:
         group = head * shape.kv_heads // shape.heads
-        total += layer_probabilities(shape, queries[:, head], keys[:, group], positions)
+        total += layer_probabilities(shape, head, queries[:, head], keys[:, group], positions)
     return total / np.float32(len(heads))
 
 
@@ -228,9 +228,8 @@ def _mean_of_all(
     if shape.window > 0:
         hidden |= key <= own - shape.window
     scores += np.where(hidden, np.float32(-np.inf), np.float32(0))
-    scores -= scores.max(axis=2, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=2, keepdims=True)
+    sinks = np.array([shape.sink(head) for head in range(shape.heads)], np.float32)
+    normalise(scores, sinks[:, None, None])
     return scores.mean(axis=0)
 
 

@@ -221,7 +221,7 @@ def _runner(
         model_file,
         executor,
         session,
-        AttentionSource(executor, session, backends.query_note(build, shape, options)),
+        AttentionSource(executor, session, backends.query_note(build, shape, options), weights),
         choice,
         _model_info(model_file, options, build.context, executor),
         _executor_info(choice, options, executor.program),

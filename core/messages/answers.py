@@ -11,7 +11,7 @@ Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end", "length", "stopped", "context", "error"]
 Overflow = Literal["stop", "forget-middle", "rolling"]
 OVERFLOWS: tuple[Overflow, ...] = ("stop", "forget-middle", "rolling")
-ThinkingStyle = Literal["think", "mistral", "gemma", "harmony"]
+ThinkingStyle = Literal["think", "granite", "mistral", "gemma", "harmony"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,11 +109,15 @@ def attention_block(
     scale: float | None = None,
     factor: float = 1.0,
     softcap: float = 0.0,
+    temperature: float = 0.0,
+    sinks: str = "",
 ) -> Tensor:
     """[T, width] -> [T, width]: x + factor * attention. Norms by the stems of their weights, ""
     where there is none. `qk_norm`: queries and keys are normed, a head or all heads at once, as
     wide as their weights. `rotary`: rotated by position; `theta`: by another base than the model's,
     unscaled. `scale` multiplies q . k, left out: 1 / sqrt(head_dim). Windows are the config's.
+    `temperature`: how fast queries grow behind the original context. `sinks`: the stem of a score
+    a head that is one of its scores and has no value; "": none.
     """
     at, w, config = f"layers.{layer}.attention", f"blk.{layer}.", d.config
     h = d.norm(x, w + pre_norm, at + ".norm") if pre_norm else x
@@ -122,7 +126,8 @@ def attention_block(
         q = d.norm(q, w + "attn_q_norm", at + ".q_norm")
         k = d.norm(k, w + "attn_k_norm", at + ".k_norm")
     if rotary:
-        q, k = (rotate(d, one, f"{at}.{name}_rope", theta) for one, name in ((q, "q"), (k, "k")))
+        q = rotate(d, q, at + ".q_rope", theta, temperature)
+        k = rotate(d, k, at + ".k_rope", theta)
         if theta is None and d.b.has(MAGNITUDE):
             q = d.b.scale(q, at + ".q_magnitude", weight=d.b.weight(MAGNITUDE))
         elif theta is None and config.rotary_magnitude != 1.0:
@@ -139,6 +144,7 @@ def attention_block(
         window=window,
         scale=scale,
         softcap=softcap,
+        sinks=d.b.weight(f"{w}{sinks}.weight") if sinks else None,
     )
     y = d.linear(y, w + "attn_output", at + ".output")
     if post_norm:
@@ -146,7 +152,9 @@ def attention_block(
     return d.residual(x, y, at, factor)
 
 
-def rotate(d: Decoder[Any], x: Tensor, label: str, theta: float | None) -> Tensor:
+def rotate(
+    d: Decoder[Any], x: Tensor, label: str, theta: float | None, temperature: float = 0.0
+) -> Tensor:
     """Queries or keys [T, heads * head_dim], rotated by their positions."""
     config, scaled = d.config, theta is None
     factors = _rotary_factors(d) if scaled else None
@@ -160,6 +168,8 @@ def rotate(d: Decoder[Any], x: Tensor, label: str, theta: float | None) -> Tenso
         scale=1.0 / config.scaling_factor if linear else 1.0,
         half_split=config.pairing == "half_split",
         factors=None if factors is None else d.b.weight(factors),
+        temperature=temperature,
+        temperature_length=config.original_context if temperature else 1,
     )
 
 
@@ -218,6 +228,7 @@ def cached_attention(
     window: int = 0,
     scale: float | None = None,
     softcap: float = 0.0,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """q [T, heads * head_dim], rotated, over the cache -> [T, heads * head_dim].
 
@@ -225,8 +236,8 @@ def cached_attention(
     before they are read. None where the layer reads the cache of an earlier one, `owner`.
     `window`: the last positions that a token sees, its own among them; 0: all. `scale` multiplies
     q . k; left out: 1 / sqrt(head_dim). With `softcap` > 0 scores are softcap * tanh(score /
-    softcap). Queries are kept for attention maps as `options` says, and every head's output is
-    multiplied by its gain.
+    softcap). `sinks` [heads]: scores that take a share and have no value. Queries are kept for
+    attention maps as `options` says, and every head's output is multiplied by its gain.
     """
     caches = _caches(b, shape, options, layer if owner is None else owner, window)
     kept = [] if kv is None else list(zip(kv, caches, strict=True))
@@ -247,6 +258,7 @@ def cached_attention(
         window=window,
         scale=scale,
         softcap=softcap,
+        sinks=sinks,
     )
 
 

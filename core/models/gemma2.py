@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
-from llm_lite.core.formats.ranges import LARGEST_CONTEXT, MULTIPLIER, SOFTCAP
+from llm_lite.core.formats.ranges import LARGEST_CONTEXT, MULTIPLIER
 from llm_lite.core.models.blocks import Decoder, Scales, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
 from llm_lite.core.models.description.rows import FieldRow, Known, integer, number, row
 from llm_lite.core.models.description.tensors import NameRow
-from llm_lite.core.models.gemma3 import TENSORS
+from llm_lite.core.models.gemma3 import TENSORS, cap
 from llm_lite.core.plan.plan import Tensor
 
 _LAYERS_OF_27B = 46  # whose queries are scaled otherwise; GGUF's files do not say it
@@ -38,10 +38,6 @@ def _scale_of_gguf(known: Known) -> float:
     return float((known["width"] / known["heads"] if largest else known["head_dim"]) ** -0.5)
 
 
-def _cap(gguf: str, key: str, default: float) -> FieldRow:
-    return FieldRow(gguf, key, number(SOFTCAP, or_zero=True), default=default)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Gemma2Config(shared.DecoderConfig):
     window: int = row(
@@ -58,8 +54,8 @@ class Gemma2Config(shared.DecoderConfig):
     attention_scale: float = row(
         FieldRow("attention.scale", _scale, number(MULTIPLIER), default=_scale_of_gguf)
     )
-    score_cap: float = row(_cap("attn_logit_softcapping", "attn_logit_softcapping", 50.0))
-    softcap: float = row(_cap("final_logit_softcapping", "final_logit_softcapping", 30.0))
+    score_cap: float = row(cap("attn_logit_softcapping", 50.0))
+    softcap: float = row(cap("final_logit_softcapping", 30.0))
 
 
 def _layer(d: Decoder[Gemma2Config], x: Tensor, layer: int) -> Tensor:

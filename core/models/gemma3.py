@@ -65,6 +65,11 @@ def _sliding_theta(config: CheckpointConfig, known: Known) -> float:
     return config.number("rope_local_base_freq", 10000.0, within=ROPE_BASE)
 
 
+def cap(key: str, default: float) -> FieldRow:
+    """A cap by tanh; 0: none. GGUF and checkpoints call it alike."""
+    return FieldRow(key, key, number(SOFTCAP, or_zero=True), default=default)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gemma3Config(shared.DecoderConfig):
     theta: float = row(replace(shared.THETA, default=1e6))
@@ -80,14 +85,8 @@ class Gemma3Config(shared.DecoderConfig):
     attention_scale: float = row(
         FieldRow("attention.scale", _scale, number(MULTIPLIER), default=_scale_of_gguf)
     )
-    softcap: float = row(
-        FieldRow(
-            "final_logit_softcapping",
-            "final_logit_softcapping",
-            number(SOFTCAP, or_zero=True),
-            default=0.0,
-        )
-    )
+    score_cap: float = row(cap("attn_logit_softcapping", 0.0))
+    softcap: float = row(cap("final_logit_softcapping", 0.0))
 
 
 def _layer(d: Decoder[Gemma3Config], x: Tensor, layer: int) -> Tensor:
@@ -100,6 +99,7 @@ def _layer(d: Decoder[Gemma3Config], x: Tensor, layer: int) -> Tensor:
         qk_norm=True,
         theta=c.sliding_theta if c.sliding[layer] else None,
         scale=c.attention_scale,
+        softcap=c.score_cap,
     )
     return gated_block(d, x, layer, post_norm="post_ffw_norm", gelu=True)
 
@@ -140,7 +140,6 @@ GEMMA_3 = Architecture(
     must_be=(
         ("hidden_activation", "gelu_pytorch_tanh", "such a feed-forward is"),
         ("attention_bias", False, "biases are"),
-        ("attn_logit_softcapping", None, "caps of scores are"),
         ("use_bidirectional_attention", False, "attention to later tokens is"),
     ),
     defaults={

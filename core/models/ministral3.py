@@ -1,19 +1,22 @@
-"""Ministral 3, and the Mistral that a multimodal checkpoint of this kind holds: llama with YaRN.
-
-Beyond the context before YaRN, queries are multiplied by 1 + beta * log(1 + floor(position /
-context)), which no op does: the model is opened with at most that context, where the factor is 1.
+"""Ministral 3, and the Mistral that a multimodal checkpoint of this kind holds: llama with YaRN,
+whose queries grow behind the context before YaRN
+(https://huggingface.co/docs/transformers/model_doc/ministral3).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from llm_lite.core.formats.huggingface.config import CheckpointConfig
+from llm_lite.core.formats.ranges import LARGEST_CONTEXT
+from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, gated_block
 from llm_lite.core.models.description.architecture import Architecture
-from llm_lite.core.models.description.decoder import DECODER_TENSORS
+from llm_lite.core.models.description.decoder import DECODER_TENSORS, ORIGINAL_CONTEXT
+from llm_lite.core.models.description.rope import original_context
 from llm_lite.core.models.description.rows import FieldRow, Known, number, row
-from llm_lite.core.models.llama import LLAMA, LlamaConfig
-from llm_lite.core.models.model import ModelShape
+from llm_lite.core.models.llama import LlamaConfig
+from llm_lite.core.plan.plan import Tensor
 
 
 def _temperature(config: CheckpointConfig, known: Known) -> float | None:
@@ -23,17 +26,24 @@ def _temperature(config: CheckpointConfig, known: Known) -> float | None:
     return part.number("llama_4_scaling_beta", within=(0.0, 1e3))
 
 
+def _original(config: CheckpointConfig, known: Known) -> int | None:
+    """Queries grow by it whatever scales rotary positions."""
+    part, _ = config.rope()
+    if part.get("original_max_position_embeddings") is None:
+        return original_context(config, known)
+    return part.integer("original_max_position_embeddings", at_most=LARGEST_CONTEXT)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ministral3Config(LlamaConfig):
+    original_context: int = row(replace(ORIGINAL_CONTEXT, checkpoint=_original))
     temperature: float = row(
         FieldRow("attention.temperature_scale", _temperature, number((0.0, 1e3)), default=0.0)
     )
 
-    @property
-    def shape(self) -> ModelShape:
-        shape = super().shape
-        most = self.original_context if self.temperature else shape.trained_context
-        return replace(shape, trained_context=min(shape.trained_context, most))
+
+def _layer(d: Decoder[Ministral3Config], x: Tensor, layer: int) -> Tensor:
+    return gated_block(d, attention_block(d, x, layer, temperature=d.config.temperature), layer)
 
 
 MINISTRAL_3 = Architecture(
@@ -42,7 +52,7 @@ MINISTRAL_3 = Architecture(
     model_types=("ministral3", "mistral3"),
     config=Ministral3Config,
     tensors=DECODER_TENSORS,
-    graph=LLAMA.graph,
+    graph=partial(decoder_plan, _layer),
     defaults={
         "hidden_size": 4096,
         "intermediate_size": 14336,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from llm_lite.core.plan.plan import Plan
@@ -12,7 +14,8 @@ HEAD_GAINS = "head_gains"  # state f32 [layers, heads]; 1: untouched, 0: ablated
 @dataclass(frozen=True, slots=True)
 class AttentionLayer:
     """One attention op; a head's map is softmax(q . k * scale) over positions up to each row's,
-    with a `softcap` softmax(softcap * tanh(q . k * scale / softcap))."""
+    with a `softcap` softmax(softcap * tanh(q . k * scale / softcap)). Its sink is one score more,
+    whose share is not shown."""
 
     queries: str | None  # state [R, heads*head_dim], position p in row p mod R; None: not kept
     keys: str  # state [C, kv_heads*head_dim], position p in row p mod C
@@ -24,10 +27,17 @@ class AttentionLayer:
     key_dtype: str = "f32"  # "f32", "f16" or "i8"
     key_rows: int = 0  # C; below the context in a ring
     softcap: float = 0.0  # 0: none
+    sinks: tuple[float, ...] = ()  # of each head; (): none
+
+    def sink(self, head: int) -> float:
+        return self.sinks[head] if self.sinks else -math.inf
 
 
-def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
-    """In the order of the layers; layers that share a cache name the same keys."""
+def attention_layers(
+    plan: Plan, vector: Callable[[str], Sequence[float]] = lambda name: ()
+) -> tuple[AttentionLayer, ...]:
+    """In the order of the layers; layers that share a cache name the same keys. `vector`: the
+    values of a weight; without it sinks are left out."""
     layers = []
     stored: dict[int, str] = {}  # where a tensor's rows are kept
     for op in plan.ops:
@@ -36,6 +46,7 @@ def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
             stored |= dict(zip(op.inputs, kept, strict=True))
         elif op.name == "attention":
             keys = plan.tensors[op.inputs[1]]
+            sinks = [plan.tensors[i].name for i in op.inputs[4:]]
             layers.append(
                 AttentionLayer(
                     queries=stored.get(op.inputs[0]),
@@ -48,6 +59,7 @@ def attention_layers(plan: Plan) -> tuple[AttentionLayer, ...]:
                     key_dtype=keys.dtype,
                     key_rows=keys.shape[0],
                     softcap=op.params["softcap"],
+                    sinks=tuple(vector(sinks[0])) if sinks else (),
                 )
             )
     return tuple(layers)

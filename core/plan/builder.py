@@ -130,7 +130,12 @@ class PlanBuilder:
         scale: float = 1.0,
         half_split: bool = False,
         factors: Tensor | None = None,
+        temperature: float = 0.0,
+        temperature_length: int = 1,
     ) -> Tensor:
+        """`temperature` > 0: rows grow by their positions, as queries of Llama 4 do."""
+        _expect(temperature >= 0, f"{label}: a temperature of {temperature}")
+        _expect(temperature_length > 0, f"{label}: a temperature of {temperature_length} positions")
         _expect(x.shape[1] % head_dim == 0, f"{label}: {x.shape} is no multiple of {head_dim}")
         _expect(
             0 < rotary_dim <= head_dim and rotary_dim % 2 == 0,
@@ -148,6 +153,8 @@ class PlanBuilder:
             theta=theta,
             scale=scale,
             half_split=int(half_split),
+            temperature=temperature,
+            temperature_length=temperature_length,
         )
 
     def store(self, rows: Sequence[tuple[Tensor, Tensor]], label: str) -> None:
@@ -174,8 +181,11 @@ class PlanBuilder:
         window: int = 0,
         scale: float | None = None,
         softcap: float = 0.0,
+        sinks: Tensor | None = None,
     ) -> Tensor:
         """`scale` multiplies q . k; left out: 1 / sqrt(head_dim). `softcap`: 0 is none."""
+        if sinks is not None:
+            _expect(sinks.shape == (heads,), f"{label}: sinks {sinks.shape} for {heads} heads")
         _expect(softcap >= 0, f"{label}: a cap of {softcap}")
         _expect(q.shape[1] == heads * head_dim, f"{label}: {q.shape} is not {heads} x {head_dim}")
         _expect(heads % kv_heads == 0, f"{label}: {kv_heads} does not divide {heads} heads")
@@ -187,7 +197,7 @@ class PlanBuilder:
             _expect(cache.block in (0, head_dim), f"{label}: {cache.name} is in other blocks")
         return self._op(
             "attention",
-            (q, k_cache, v_cache, gains),
+            (q, k_cache, v_cache, gains) if sinks is None else (q, k_cache, v_cache, gains, sinks),
             self._like(q, label),
             label,
             heads=heads,

@@ -71,13 +71,16 @@ _TABLE = (
         "rope",
         ("x", "factors?"),
         ("y",),
-        "y = x[T,H*d] rotated by its position; half_split pairs (i, i+dim/2), else (2i, 2i+1)",
+        "y = x[T,H*d] rotated by its position; half_split pairs (i, i+dim/2), else (2i, 2i+1); "
+        "with temperature > 0 times 1 + temperature * log(1 + floor(position / its length))",
         {
             "head_dim": "int",
             "rotary_dim": "int",
             "theta": "float64",
             "scale": "float64",
             "half_split": "flag",
+            "temperature": "float32",
+            "temperature_length": "int",
         },
     ),
     OpSpec(
@@ -88,11 +91,12 @@ _TABLE = (
     ),
     OpSpec(
         "attention",
-        ("q", "k_cache", "v_cache", "gains"),
+        ("q", "k_cache", "v_cache", "gains", "sinks?"),
         ("y",),
         "y[T,H*d] = gains[layer,h] * softmax(q.k * scale) . v, causal; the last `window` positions "
         "only if > 0; C < context is a ring and holds window + T - 1 positions or more; scores "
-        "become softcap * tanh(score / softcap) if it is > 0",
+        "become softcap * tanh(score / softcap) if it is > 0; sinks[H] count as a score more, "
+        "whose share is dropped",
         {
             "heads": "int",
             "kv_heads": "int",

@@ -37,7 +37,10 @@ _THOUGHT_KEYS = (
     ("thinking", r"""\.thinking\b|['"]thinking['"]"""),
     ("reasoning", r"""\.reasoning\b|['"]reasoning['"]"""),
 )
-_SWITCHES = (("enable_thinking", r"\benable_thinking\b"), ("thinking", r"\bif (not )?thinking\b"))
+_SWITCHES = (
+    ("enable_thinking", r"\benable_thinking\b"),
+    ("thinking", r"\b(el)?if (not )?thinking\b"),
+)
 
 Message = Mapping[str, str]  # role, content; perhaps thoughts under the template's key
 Segment = tuple[str, bool]  # text, whether the template (and not a message) wrote it

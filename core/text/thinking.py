@@ -7,8 +7,8 @@ already. `Split` takes the answer's text in pieces, however it is cut, and keeps
   text. So is an opening mark within thoughts: the first closing mark ends them.
 - Thoughts without an end are thoughts to the end of the answer.
 
-Marks: <think> of Qwen3 and SmolLM3; [THINK] of Ministral 3; channels of Gemma 4 and of Harmony
-(https://cookbook.openai.com/articles/openai-harmony).
+Marks: <think> of Qwen3 and SmolLM3, to which Granite 3 adds <response>; [THINK] of Ministral 3;
+channels of Gemma 4 and of Harmony (https://cookbook.openai.com/articles/openai-harmony).
 """
 
 from __future__ import annotations
@@ -25,10 +25,18 @@ class Marks:
     closing: str
     skipped: tuple[str, ...] = ()  # may stand before what is said, and is not shown
     written: tuple[str, str] = ("", "")  # as a model writes them, with whitespace around
+    ending: str = ""  # behind what is said
 
 
 MARKS: dict[ThinkingStyle, Marks] = {
     "think": Marks("<think>", "</think>", (), ("<think>\n", "\n</think>\n\n")),
+    "granite": Marks(
+        "<think>",
+        "</think>",
+        ("<response>",),
+        ("<think>", "</think>\n<response>"),
+        "</response>",
+    ),
     "mistral": Marks("[THINK]", "[/THINK]", (), ("[THINK]", "[/THINK]")),
     "gemma": Marks(
         "<|channel>thought\n",
@@ -54,6 +62,7 @@ _SOURCES: tuple[tuple[ThinkingStyle, str], ...] = (  # what a template of each s
     ("harmony", r"<\|channel\|>analysis"),
     ("gemma", r"<\|channel>"),
     ("mistral", r"\[/?THINK\]"),
+    ("granite", r"</?think>[^<]*<response>"),
     ("think", r"</?think>"),
 )
 
@@ -86,8 +95,8 @@ class Split:
     @property
     def said(self) -> str:
         """The visible text."""
-        late = self.held if self.is_ended and self.phase == "before" else ""
-        return self.words + (_shown(late) if self.marked else late)
+        late = self.held if self.is_ended and self.phase in ("before", "after") else ""
+        return self.words + (_shown(late) if self.marked and not self.words else late)
 
     @property
     def is_thinking(self) -> bool:
@@ -124,7 +133,7 @@ def _before(split: Split, marks: Marks) -> Split:
     if any(mark.startswith(bare) for mark in (marks.opening, *marks.skipped)):
         return split  # "" too
     words = _shown(split.held) if split.marked else split.held
-    return replace(split, phase="after", words=split.words + words, held="")
+    return replace(split, phase="after", held=words)
 
 
 def _primed(split: Split, marks: Marks) -> Split:
@@ -148,7 +157,17 @@ def _inside(split: Split, marks: Marks) -> Split:
 
 
 def _after(split: Split, marks: Marks) -> Split:
-    return replace(split, words=split.words + split.held, held="")
+    """The ending is a mark where thoughts were marked, and left out."""
+    ending = marks.ending if split.marked else ""
+    at = split.held.find(ending) if ending else -1
+    if at >= 0:
+        words, held = split.held[:at], split.held[at + len(ending) :]
+        return replace(split, words=split.words + words, held=held)
+    keep = _begun(split.held, ending)
+    if keep and keep == len(split.held):
+        return split
+    cut = len(split.held) - keep
+    return replace(split, words=split.words + split.held[:cut], held=split.held[cut:])
 
 
 _STEPS = {"before": _before, "primed": _primed, "inside": _inside, "after": _after}

@@ -60,7 +60,8 @@ def read_tokenizer(folder: Path, rows: int) -> tuple[Vocabulary, LibraryEncoder]
     )
     about = library.load()
     if not 0 < about["ids"] <= most:
-        raise FileError(path, f"has ids up to {about['ids'] - 1}, but the embedding {rows} rows")
+        last = about["ids"] - 1
+        raise FileError(path, f"has ids up to {last}, but the embedding has {rows} rows")
     named: list[str | None] = about["tokens"] + [None] * (rows - about["ids"])
     normal, unused = TokenType.NORMAL.value, TokenType.UNUSED.value
     tokens = [f"[unused{i}]" if token is None else token for i, token in enumerate(named)]

@@ -74,6 +74,21 @@ class ExportAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveText:
+    """Write a file that is not there yet; the program does it."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLink:
+    """Show an address in the browser, as a person was asked; the program does it."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChooseFile:
     """Ask the system for a file; the window does it, the state does not change."""
 
@@ -93,6 +108,8 @@ ProgramAction = (
     | ClearLog
     | SetAttention
     | ExportAttention
+    | SaveText
+    | OpenLink
     | ChooseFile
     | ResetLayout
 )
@@ -160,7 +177,9 @@ def _export_attention(action: ExportAttention, state: AppState, now: float) -> R
     return replace(state, next_step_request=state.next_step_request + 1), (export,)
 
 
-def _leave_to_the_window(action: ChooseFile | ResetLayout, state: AppState, now: float) -> Result:
+def _leave_to_the_program(
+    action: SaveText | OpenLink | ChooseFile | ResetLayout, state: AppState, now: float
+) -> Result:
     return state, ()
 
 
@@ -174,6 +193,8 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ClearLog: _clear_log,
     SetAttention: _set_attention,
     ExportAttention: _export_attention,
-    ChooseFile: _leave_to_the_window,
-    ResetLayout: _leave_to_the_window,
+    SaveText: _leave_to_the_program,
+    OpenLink: _leave_to_the_program,
+    ChooseFile: _leave_to_the_program,
+    ResetLayout: _leave_to_the_program,
 }

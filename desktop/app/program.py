@@ -21,7 +21,14 @@ from llm_lite.core.messages import Command, Event
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
-from llm_lite.desktop.actions.program import ChooseFile, ExportAttention, OpenModel
+from llm_lite.desktop.actions.program import (
+    ChooseFile,
+    ExportAttention,
+    OpenLink,
+    OpenModel,
+    SaveText,
+)
+from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.state.apply import apply, fold
@@ -54,6 +61,7 @@ class Program:
         self.engine: EngineLike | None = None
         self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
         self.on_choose_file: Callable[[], None] = lambda: None
+        self.on_open_link: Callable[[str], None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
         self._waiting: list[Command] = []
@@ -119,6 +127,10 @@ class Program:
             self.on_choose_file()
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
+        elif isinstance(action, SaveText):
+            self._say(save_text(action.path, action.text))
+        elif isinstance(action, OpenLink):
+            self.on_open_link(action.address)
         elif isinstance(action, AskFreeMemory):
             self.state = replace(self.state, memory_available=available_bytes())
         elif isinstance(action, TellHistory) and action.level != "info":

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 NO_ROWS = 0xFFFFFFFF
-CELL_WORDS = 8  # uint32 a cell in the kernels' table
+NO_SINK = -3.0e38  # finite, as shaders need it
+CELL_WORDS = 9  # uint32 a cell in the kernels' table
 
 
 @dataclass(slots=True)
@@ -36,10 +39,12 @@ class Cell:
         """The first query position below the cell."""
         return self.row + (self.height << self.shift)
 
-    def words(self) -> tuple[int, ...]:
+    def words(self, sink: float) -> tuple[int, ...]:
+        """As the kernels' struct has them; `sink`: of its head, -inf where there is none."""
         return (
             self.origin, self.width, self.height, self.head,
             self.row, self.column, self.shift, self.scores,
+            int(np.float32(max(sink, NO_SINK)).view(np.uint32)),
         )  # fmt: skip
 
     def grow(self, length: int) -> None:

@@ -159,7 +159,8 @@ class FrameRecorder:
         scratch = 0
         for at, job in enumerate(ordered):
             words[at] = (job.cell.index, job.first, job.count, scratch)
-            table[job.cell.index] = job.cell.words()
+            sink = self._layers[job.cell.layer].sink(job.cell.head)
+            table[job.cell.index] = job.cell.words(sink)
             scratch += job.count
             surface, number = homes[id(job.cell)]
             top = (job.first - job.cell.row) >> job.cell.shift

@@ -40,16 +40,24 @@ class Fonts:
 
     ui: imgui.ImFont
     bold: imgui.ImFont
+    italic: imgui.ImFont
+    bold_italic: imgui.ImFont
     mono: imgui.ImFont
     size: float
 
     @property
     def faces(self) -> dict[Face, imgui.ImFont]:
         """By the names that views push them with."""
-        return {"regular": self.ui, "bold": self.bold, "mono": self.mono}
+        return {
+            "regular": self.ui,
+            "bold": self.bold,
+            "italic": self.italic,
+            "bold_italic": self.bold_italic,
+            "mono": self.mono,
+        }
 
     def __iter__(self) -> Iterator[imgui.ImFont]:
-        return iter((self.ui, self.bold, self.mono))
+        return iter((self.ui, self.bold, self.italic, self.bold_italic, self.mono))
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,7 @@ _HAN: dict[Han, _Merged] = {
     "jp": _Merged("NotoSansJP-Subset.otf", _TEXT, _HAN_SCALE),
 }
 _KOREAN = _Merged("Pretendard-Regular.otf", _TEXT)
+_KOREAN_BOLD = _Merged("Pretendard-SemiBold.otf", _TEXT)
 
 
 def load_fonts(scale: float = 1.0, *, han: Han = "sc") -> Fonts:
@@ -85,8 +94,10 @@ def load_fonts(scale: float = 1.0, *, han: Han = "sc") -> Fonts:
     fallbacks = (_EMOJI, *(_HAN[name] for name in order))
     ui = _load("Pretendard-Regular.otf", (_ICONS, *fallbacks))
     bold = _load("Pretendard-SemiBold.otf", (_ICONS, *fallbacks))
+    italic = _load("Inter-Italic-Subset.ttf", (_ICONS, _KOREAN, *fallbacks))
+    bold_italic = _load("Inter-SemiBoldItalic-Subset.ttf", (_ICONS, _KOREAN_BOLD, *fallbacks))
     mono = _load("JetBrainsMono-Regular.ttf", (_ICONS, _KOREAN, *fallbacks))
-    return Fonts(ui, bold, mono, BASE_SIZE)
+    return Fonts(ui, bold, italic, bold_italic, mono, BASE_SIZE)
 
 
 def _load(base: str, fallbacks: tuple[_Merged, ...]) -> imgui.ImFont:

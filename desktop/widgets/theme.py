@@ -43,6 +43,8 @@ class Palette:
     good: int
     warning: int
     error: int
+    link: int
+    syntax: dict[str, int]  # classes of code: at least 4.5:1 on `code`
     series: tuple[int, ...]  # plots, in this order
 
 
@@ -66,6 +68,16 @@ DARK = Palette(
     good=0x4CC38A,
     warning=0xF0B34A,
     error=0xF2766B,
+    link=0x7D9BFF,
+    syntax={
+        "keyword": 0xD58BEA,
+        "string": 0x7FCB9A,
+        "number": 0xF0B34A,
+        "comment": 0x8B96A5,
+        "function": 0x7D9BFF,
+        "type": 0x5CC8DE,
+        "deleted": 0xF2766B,
+    },
     series=(0x7D9BFF, 0x4CC38A, 0xF0B34A, 0xD58BEA, 0x5CC8DE, 0xF2766B, 0xA9B665, 0x9CA5B1),
 )
 LIGHT = Palette(
@@ -88,6 +100,16 @@ LIGHT = Palette(
     good=0x18794E,
     warning=0x9A5B00,
     error=0xC62A2F,
+    link=0x3457CC,
+    syntax={
+        "keyword": 0x8A3FB5,
+        "string": 0x18794E,
+        "number": 0x9A5B00,
+        "comment": 0x5F6975,
+        "function": 0x3457CC,
+        "type": 0x0B6E84,
+        "deleted": 0xC62A2F,
+    },
     series=(0x3E63DD, 0x2B9A66, 0xD9822B, 0x9A4FC4, 0x1291AB, 0xD6403F, 0x7A8A1F, 0x5A636E),
 )
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.widgets.markdown.wrapping import WORD
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.wrapping import WORD
 
 OPAQUE = 224  # alpha, of 255
 BREAK = "↵"

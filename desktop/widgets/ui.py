@@ -15,7 +15,7 @@ from llm_lite.desktop.widgets.theme import Theme, pixels, u32, vec
 if TYPE_CHECKING:
     from llm_lite.desktop.state.maps import HeadMaps
 
-Face = Literal["regular", "bold", "mono"]
+Face = Literal["regular", "bold", "italic", "bold_italic", "mono"]
 _COLORS = {name: getattr(imgui.Col_, name) for name in imgui.Col_.__members__}
 _STYLES = {name: getattr(imgui.StyleVar_, name) for name in imgui.StyleVar_.__members__}
 Rect = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels
@@ -56,6 +56,11 @@ class Ui:
     def color(self, name: str, alpha: float = 1.0) -> int:
         """A colour of the palette, packed for a draw list."""
         return u32(getattr(self.theme.palette, name), alpha)
+
+    def color_of_code(self, kind: str) -> int:
+        """The colour of a class of code, packed for a draw list; of text, where it has none."""
+        palette = self.theme.palette
+        return u32(palette.syntax.get(kind, palette.text))
 
     def color_of_series(self, number: int) -> int:
         """A plot's colour, packed for a draw list."""

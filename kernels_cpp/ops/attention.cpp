@@ -1,5 +1,6 @@
 // y[T,H*d] = gain of the head * softmax(q.k * scale) . v, causal; with window > 0 only the last
-// `window` positions; with softcap > 0 of softcap * tanh(score / softcap)
+// `window` positions; with softcap > 0 of softcap * tanh(score / softcap); a head's sink is one
+// score more, without a value
 #include "ops/attention_block.h"
 #include "ops/attention_rows.h"
 
@@ -40,6 +41,16 @@ static int64_t attention_tasks(const Op& op, const Step& step) {
   return tiling.token_tiles * tiling.head_tiles * tiling.splits;
 }
 
+// The score that a head spends its attention on when it looks nowhere; none: it weighs nothing.
+static float sink_of(const Op& op, int64_t head) {
+  return op.in[4] == nullptr ? -__builtin_inff() : row<const float>(*op.in[4], 0)[head];
+}
+
+// Of scores whose largest is `most`, all weights relative to e^most, that of the sink among them.
+static float with_sink(float weight, float most, float sink) {
+  return weight + __builtin_expf(sink - most);  // infinite where the sink takes all
+}
+
 static Query start_query(const Op& op, const Step& step, int64_t token, int64_t head,
                          float* memory) {
   const Shape shape = shape_of(op);
@@ -48,7 +59,15 @@ static Query start_query(const Op& op, const Step& step, int64_t token, int64_t 
   const float* q = row<const float>(*op.in[0], token) + head * d;
   float* out = row<float>(*op.out[0], token) + head * d;
   const float gain = row<const float>(*op.in[3], op.params.attention.layer)[head];
-  Query query = {memory, memory + padded(d), out, -__builtin_inff(), 0, gain, shape.softcap, begin,
+  Query query = {memory,
+                 memory + padded(d),
+                 out,
+                 -__builtin_inff(),
+                 0,
+                 gain,
+                 shape.softcap,
+                 sink_of(op, head),
+                 begin,
                  end};
   std::memset(memory, 0, 2 * padded(d) * sizeof(float));
   for (int64_t i = 0; i < d; ++i) query.q[i] = q[i] * shape.scale;
@@ -88,6 +107,7 @@ static void finish(const Op& op, const Step& step, const uint8_t* shared) {
       shares[s] = part(s)->weight > 0 ? exp(broadcast(part(s)->most - most))[0] : 0;
       weight += part(s)->weight * shares[s];
     }
+    weight = with_sink(weight, most, sink_of(op, i % shape.heads));
     float* out = row<float>(*op.out[0], i / shape.heads) + i % shape.heads * d;
     std::memset(out, 0, d * sizeof(float));
     for (int64_t s = 0; s < tiling.splits; ++s) {
@@ -103,8 +123,9 @@ static size_t shared_bytes(const Op& op) {
 }
 
 static void finish_query(const Query& query, int64_t d) {
+  const float weight = with_sink(query.weight, query.most, query.sink);
   for (int64_t i = 0; i < d; i += kWidth) {
-    const F32 values = load(query.sum + i) / query.weight * query.gain;
+    const F32 values = load(query.sum + i) / weight * query.gain;
     if (d - i >= kWidth) {
       store(query.out + i, values);
     } else {

@@ -30,7 +30,7 @@ struct Query {
   float* q;    // [padded d], scaled
   float* sum;  // [padded d], weighted values
   float* out;  // [d]
-  float most, weight, gain, softcap;
+  float most, weight, gain, softcap, sink;
   int64_t begin, end;  // the positions it sees
 };
 

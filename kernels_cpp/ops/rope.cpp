@@ -1,6 +1,4 @@
 // y = x[T,H*d] turned by its position; half_split pairs (i, i + dim/2), else (2i, 2i + 1)
-#include <string.h>
-
 #include "base/simd.h"
 #include "ops/kernels.h"
 
@@ -48,7 +46,7 @@ static void rope_pairs(const float* x, const float* cosine, const float* sine, i
   store(y + second, turned_b);
 }
 
-static void rope_head(const float* x, const float* cosine, const float* sine,
+static void rope_head(const float* x, const float* cosine, const float* sine, float temperature,
                       const RopeShape& shape, float* y) {
   const int64_t turned = 2 * shape.pairs;
   int64_t i = 0;
@@ -59,7 +57,7 @@ static void rope_head(const float* x, const float* cosine, const float* sine,
     y[first] = a * cosine[i] - b * sine[i];
     y[second] = a * sine[i] + b * cosine[i];
   }
-  memcpy(y + turned, x + turned, (shape.head_dim - turned) * sizeof(float));
+  for (int64_t c = turned; c < shape.head_dim; ++c) y[c] = x[c] * temperature;
 }
 
 static void rope(const Op& op, const Step& step, const Task& task) {
@@ -69,8 +67,9 @@ static void rope(const Op& op, const Step& step, const Task& task) {
   for (int64_t t = tokens.begin; t < tokens.end; ++t) {
     const float* cosine = op.angles + t * shape.pairs;
     const float* sine = cosine + x.n_rows * shape.pairs;
+    const float temperature = op.angles[2 * x.n_rows * shape.pairs + t];
     for (int64_t i = 0; i < x.n_cols; i += shape.head_dim) {
-      rope_head(row<const float>(x, t) + i, cosine, sine, shape, row<float>(y, t) + i);
+      rope_head(row<const float>(x, t) + i, cosine, sine, temperature, shape, row<float>(y, t) + i);
     }
   }
 }

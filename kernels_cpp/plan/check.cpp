@@ -73,7 +73,8 @@ bool matmul(const Op& op) {
          x->n_rows == y->n_rows && x->rows == y->rows;
 }
 bool rope(const Op& op) {
-  const auto& [head_dim, rotary_dim, theta, scale, half_split] = op.params.rope;
+  const int64_t head_dim = op.params.rope.head_dim, rotary_dim = op.params.rope.rotary_dim;
+  if (op.params.rope.temperature_length < 1) return false;
   if (!alike<1>(op) || head_dim < 1 || rotary_dim < 0 || rotary_dim > head_dim) return false;
   const bool factors =
       op.in[1] == nullptr || (is_f32(op.in[1]) && op.in[1]->n_cols == rotary_dim / 2);
@@ -91,6 +92,8 @@ bool attention(const Op& op) {
   const Tensor *q = op.in[0], *keys = op.in[1], *values = op.in[2], *gains = op.in[3];
   const int64_t heads = op.params.attention.heads, kv_heads = op.params.attention.kv_heads;
   const int64_t head_dim = op.params.attention.head_dim, layer = op.params.attention.layer;
+  const Tensor* sinks = op.in[4];
+  if (sinks != nullptr && (!is_f32(sinks) || sinks->n_cols != heads)) return false;
   if (!is_f32(gains) || gains->n_cols != heads || layer < 0 || layer >= gains->n_rows) return false;
   return alike<1>(op) && q->rows == Rows::kTokens && is_cache(keys) && is_cache(values) &&
          whole_heads(keys, head_dim) && whole_heads(values, head_dim) && kv_heads > 0 &&

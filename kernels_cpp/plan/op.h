@@ -30,7 +30,7 @@ struct Op {
   const Tensor* in[kMaxInputs];    // null where left out
   const Tensor* out[kMaxOutputs];  // and so
   Params params;                   // the member of the op's name, if it has any
-  const float* angles;             // rope: cosines, then sines, each [max_tokens, rotary_dim / 2]
+  const float* angles;             // rope: as plan/rope_angles.h says
 };
 
 // One of `count` pieces of an op; `scratch` is the worker's own, `shared` is of all of the op.

@@ -20,3 +20,9 @@ vec2 cos_sin(uint turn) {
   vec2 at = (quarter & 1u) == 0 ? vec2(cosine, sine) : vec2(-sine, cosine);
   return (quarter & 2u) == 0 ? at : -at;
 }
+
+// What a query is multiplied by: 1 within the first TEMPERATURE_LENGTH positions, then larger.
+float query_temperature(uint position) {
+  uint steps = position / TEMPERATURE_LENGTH;
+  return TEMPERATURE > 0.0 && steps > 0 ? 1.0 + TEMPERATURE * log(1.0 + float(steps)) : 1.0;
+}

@@ -7,6 +7,9 @@ float VALUE(uint t, uint column) {
   uint other;
   bool second;
   vec2 turn = turn_of(t, column, other, second);
+#ifdef FACTOR
+  turn *= FACTOR;
+#endif
   return turned_value(turn, second, own, X[t * COLUMNS + other]);
 }
 

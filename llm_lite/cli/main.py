@@ -210,7 +210,8 @@ def _synth(commands: _Commands) -> None:
     synth = commands.add_parser(
         "synth", help="write a checkpoint of a real model's shapes with random weights, to measure"
     )
-    synth.add_argument("name", metavar="gemma-3n-e4b|gemma-3n-e2b|smollm2-135m|llama-1b")
+    shapes = "gemma-3n-e4b|gemma-3n-e2b|gemma-4-e4b|smollm2-135m|llama-1b"
+    synth.add_argument("name", metavar=shapes)
     synth.add_argument("target", type=Path, metavar="DST", help="the directory or file to write")
     synth.add_argument("--mode", metavar="int4|int8|fp16|fp32", help="int4 if left out")
     synth.add_argument(

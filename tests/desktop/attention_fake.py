@@ -1,6 +1,7 @@
 """An AttentionSource without a model: random queries and keys, on the host or on the device."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,13 +16,16 @@ class FakeSource:
 
     def __init__(
         self, *, layers=2, heads=4, kv_heads=2, head_dim=16, context=128, ring=None, dtype="f32",
-        window=0, device=None, seed=0, sharpness=3.0, softcap=0.0,
+        window=0, device=None, seed=0, sharpness=3.0, softcap=0.0, sinks=0.0,
     ):  # fmt: skip
         self.random = np.random.default_rng(seed)
         self.dtype, self.ring_rows, self.note = dtype, ring or context, ""
         self.context, self.sharpness = context, sharpness
         layer = AttentionLayer("q", "k", heads, kv_heads, head_dim, head_dim**-0.5, window,
                                dtype, context, softcap)  # fmt: skip
+        if sinks:
+            own = np.random.default_rng(1).normal(0, sinks, heads).astype(np.float32)
+            layer = replace(layer, sinks=tuple(own.tolist()))
         self.layers = (layer,) * layers
         kind = {"f16": np.float16, "f32": np.float32}[dtype]
         self.query_rows = np.zeros((layers, self.ring_rows, heads * head_dim), kind)

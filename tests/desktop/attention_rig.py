@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from llm_lite.core.inspect.attention import probabilities
+from llm_lite.core.inspect.attention import layer_probabilities
 from llm_lite.desktop.attention import work
 from llm_lite.desktop.attention.maps import AttentionMaps
 
@@ -47,7 +47,7 @@ def expected(source, layer, head, *, exclude=False):
     q, k = source.head(layer, head)
     one, n = source.layers[layer], source.length
     positions = np.arange(n)
-    p = probabilities(q, k, positions, scale=one.scale, window=one.window, softcap=one.softcap)
+    p = layer_probabilities(one, head, q, k, positions)
     visible = positions[None] <= positions[:, None]
     if one.window:
         visible &= positions[None] > positions[:, None] - one.window

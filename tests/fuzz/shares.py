@@ -17,6 +17,7 @@ WEIGHTS = {
     "prompt": 6,
     "slice": 4,
     "cli": 5,
+    "markdown": 6,
 }
 DOORS = tuple(WEIGHTS)
 

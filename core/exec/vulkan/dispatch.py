@@ -63,7 +63,7 @@ class Call:
     op: Op
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    factors: NDArray[np.float32] | None = None
+    vector: NDArray[np.float32] | None = None  # rope's factors, attention's sinks
 
     @property
     def p(self) -> Mapping[str, float]:

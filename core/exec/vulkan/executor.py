@@ -320,15 +320,17 @@ class VulkanExecutor:
         """What a replay does for each group."""
         tensors = self._fused[id(plan)].tensors
         groups = self._groups[id(plan)]
-        return [group_dispatches(self, g, tensors, self._factors(plan, g.ops[0])) for g in groups]
+        return [group_dispatches(self, g, tensors, self._vector(plan, g.ops[0])) for g in groups]
 
     def _dispatches(self, plan: Plan, op: Op) -> list[Dispatch]:
-        return dispatches(self, op, plan.tensors, self._factors(plan, op))
+        return dispatches(self, op, plan.tensors, self._vector(plan, op))
 
-    def _factors(self, plan: Plan, op: Op) -> F32 | None:
-        if op.name != "rope" or len(op.inputs) == 1:
+    def _vector(self, plan: Plan, op: Op) -> F32 | None:
+        """What the host makes a table of."""
+        place = {"rope": 1, "attention": 4}.get(op.name, len(op.inputs))
+        if place >= len(op.inputs):
             return None
-        return self._data[plan.tensors[op.inputs[1]].name].dequantize()
+        return self._data[plan.tensors[op.inputs[place]].name].dequantize()
 
     def _write_step(self, step: Step) -> None:
         if step.kv_length > self.program.context:

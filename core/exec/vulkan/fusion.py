@@ -166,7 +166,7 @@ class _Grouping:
         if end == at or end == len(ops) or ops[end].name != "store":
             return ()
         ropes, store = ops[at:end], ops[end]
-        alike = len({(r.inputs[1:], tuple(sorted(r.params.items()))) for r in ropes}) == 1
+        alike = len({(r.inputs[1:], _angles(r)) for r in ropes}) == 1
         return (*ropes, store) if alike and all(self._turns(r, store) for r in ropes) else ()
 
     def _turns(self, rope: Op, store: Op) -> bool:
@@ -175,7 +175,9 @@ class _Grouping:
             return False
         place = store.inputs.index(y)
         floats = self._tensor(store.outputs[place]).dtype != "i8"
-        return floats and (place == 2 or (place == 0 and self._only(y, [store])))
+        if place == 2:
+            return floats
+        return floats and place == 0 and not rope.params["temperature"] and self._only(y, [store])
 
     def _only(self, tensor: int, readers: Sequence[Op]) -> bool:
         """Whether these ops alone read it."""
@@ -188,6 +190,11 @@ class _Grouping:
 
     def _tensor(self, number: int) -> Tensor:
         return self._plan.tensors[number]
+
+
+def _angles(rope: Op) -> tuple[tuple[str, float], ...]:
+    """The parameters that angles are made of; `store` knows a temperature of the third rows."""
+    return tuple(sorted(p for p in rope.params.items() if not p[0].startswith("temperature")))
 
 
 def _count(weight: Tensor) -> int:

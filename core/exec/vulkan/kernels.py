@@ -33,23 +33,24 @@ def dispatches(
     binder: Binder,
     op: Op,
     tensors: tuple[Tensor, ...],
-    factors: NDArray[np.float32] | None = None,
+    vector: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
-    """The dispatches of one op, independent of each other. `factors`: rope's second operand."""
+    """The dispatches of one op, independent of each other. `vector`: rope's factors or attention's
+    sinks, which become a part of tables."""
     kernel = _BY_FORM.get(OPS[op.name].form) or _KERNELS[op.name]
-    return kernel(_call(binder, op, tensors, factors))
+    return kernel(_call(binder, op, tensors, vector))
 
 
 def group_dispatches(
     binder: Binder,
     group: Group,
     tensors: tuple[Tensor, ...],
-    factors: NDArray[np.float32] | None = None,
+    vector: NDArray[np.float32] | None = None,
 ) -> list[Dispatch]:
     """As `dispatches`, of ops that are done at once."""
     if len(group.ops) == 1 and group.norm is None:
-        return dispatches(binder, group.ops[0], tensors, factors)
-    calls = [_call(binder, op, tensors, factors) for op in group.ops]
+        return dispatches(binder, group.ops[0], tensors, vector)
+    calls = [_call(binder, op, tensors, vector) for op in group.ops]
     if group.one("store"):
         return _store(calls[-1], {call.outputs[0].id: call for call in calls[:-1]})
     return _fused_product(group, calls, tensors)
@@ -59,10 +60,10 @@ def _call(
     binder: Binder,
     op: Op,
     tensors: tuple[Tensor, ...],
-    factors: NDArray[np.float32] | None,
+    vector: NDArray[np.float32] | None,
 ) -> Call:
     inputs = tuple(tensors[i] for i in op.inputs)
-    return Call(binder, op, inputs, tuple(tensors[i] for i in op.outputs), factors)
+    return Call(binder, op, inputs, tuple(tensors[i] for i in op.outputs), vector)
 
 
 def _embed(c: Call) -> list[Dispatch]:
@@ -180,7 +181,8 @@ def _rope(c: Call) -> list[Dispatch]:
         "Frequencies": _frequencies(c),
         "Y": c.binder.tensor(c.outputs[0]),
     }
-    return c.elementwise("rope", buffers, x.shape[1] // 2, COLUMNS=x.shape[1], **_rotary(c))
+    sizes = {**_rotary(c), **_temperature(c)}
+    return c.elementwise("rope", buffers, x.shape[1] // 2, COLUMNS=x.shape[1], **sizes)
 
 
 def _rotary(c: Call) -> dict[str, int]:
@@ -188,11 +190,18 @@ def _rotary(c: Call) -> dict[str, int]:
     return {name.upper(): int(c.p[name]) for name in names}
 
 
+def _temperature(c: Call) -> dict[str, int | float]:
+    """Left out where there is none, so that all other models share their pipelines."""
+    length = int(c.p["temperature_length"])
+    given = {"TEMPERATURE": float(c.p["temperature"]), "TEMPERATURE_LENGTH": length}
+    return given if c.p["temperature"] else {}
+
+
 def _frequencies(c: Call) -> BufferRange:
     pairs = int(c.p["rotary_dim"]) // 2
     factors_name = c.inputs[1].name if len(c.inputs) > 1 else ""
     key = f"rope {pairs} {c.p['theta']} {c.p['scale']} {factors_name}"
-    return c.binder.table(key, rope_frequencies(pairs, c.p["theta"], c.p["scale"], c.factors))
+    return c.binder.table(key, rope_frequencies(pairs, c.p["theta"], c.p["scale"], c.vector))
 
 
 def rope_frequencies(
@@ -211,7 +220,7 @@ def _store(c: Call, ropes: Mapping[int, Call] = MappingProxyType({})) -> list[Di
     `ropes`: by the rows that they make, those not yet done."""
     pairs = list(zip(c.inputs, c.outputs, strict=True))
     buffers: dict[str, BufferRange] = {}
-    sizes: dict[str, int] = {}
+    sizes: dict[str, int | float] = {}
     items = 0
     for place, letter in enumerate("ABC"):
         x, cache = pairs[place] if place < len(pairs) else pairs[0]
@@ -222,7 +231,7 @@ def _store(c: Call, ropes: Mapping[int, Call] = MappingProxyType({})) -> list[Di
         if place < len(pairs):
             sizes |= _store_sizes(cache, letter)
             items += -(-cache.shape[1] // max(2, 2 * cache.block))
-            sizes |= {f"TURN_{letter}": 1} if rope else {}
+            sizes |= {f"TURN_{letter}": 1, **_temperature(rope)} if rope else {}
     any_rope = next(iter(ropes.values()), None)
     sizes |= _rotary(any_rope) if any_rope else {}
     buffers["Frequencies"] = _frequencies(any_rope) if any_rope else buffers["RowsA"]
@@ -241,9 +250,9 @@ def _store_sizes(cache: Tensor, letter: str) -> dict[str, int]:
 
 def _attention(c: Call) -> list[Dispatch]:
     heads, head_dim = int(c.p["heads"]), int(c.p["head_dim"])
-    buffers = c.operands(("Q", "KCache", "VCache", "Gains", "Y"))
-    first = int(c.p["layer"]) * heads  # in a buffer, so that the layers share a pipeline
-    buffers["FirstGain"] = c.binder.table(f"first gain {first}", np.array([first], np.uint32))
+    tensors = zip(("Q", "KCache", "VCache", "Gains", "Y"), (*c.inputs[:4], *c.outputs), strict=True)
+    buffers = {name: c.binder.tensor(tensor) for name, tensor in tensors}
+    buffers["LayerHeads"] = _layer_heads(c)
     variant, groups, shape = _attention_shape(c)
     if not variant.startswith("attention_queries"):
         buffers["Parts"], buffers["Arrived"] = c.binder.attention_parts()
@@ -258,10 +267,20 @@ def _attention(c: Call) -> list[Dispatch]:
         SCALE=float(c.p["scale"]),
         WINDOW=int(c.p["window"]),
         SOFTCAP=float(c.p["softcap"]),
+        SINKS=int(len(c.inputs) > 4),
         CACHE_ROWS=c.inputs[1].shape[0],
         **shape,
     )
     return [replace(dispatch, whole="SPLITS" in shape)]
+
+
+def _layer_heads(c: Call) -> BufferRange:
+    """Where the layer's gains begin, and its sinks: a buffer, so that layers share a pipeline."""
+    words = np.array([int(c.p["layer"]) * int(c.p["heads"])], np.uint32)
+    name = c.inputs[4].name if len(c.inputs) > 4 else ""
+    if c.vector is not None:
+        words = np.concatenate([words, c.vector.view(np.uint32)])
+    return c.binder.table(f"layer heads {words[0]} {name}", words)
 
 
 def _attention_shape(c: Call) -> tuple[str, tuple[int, int], dict[str, int]]:

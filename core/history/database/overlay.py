@@ -54,14 +54,14 @@ def listed(
     """As `reading.listed`. Conversations that change are taken out of what the file says, and put
     in where they belong now."""
     changing = {number for change in pending for number in change.conversations}
-    found: list[ConversationSummary] = []
-    while True:
-        start = _cursor(found[-1]) if found else after
-        more = reading.listed(connection, archived=archived, after=start, limit=limit)
-        found += more
-        if len(more) < limit or sum(s.id not in changing for s in found) >= limit:
+    kept: list[ConversationSummary] = []
+    start, step = after, limit
+    while len(kept) < limit:
+        more = reading.listed(connection, archived=archived, after=start, limit=step)
+        kept += (summary for summary in more if summary.id not in changing)
+        if len(more) < step:
             break
-    kept = [summary for summary in found if summary.id not in changing]
+        start, step = _cursor(more[-1]), 2 * step
     for summary in summaries(connection, pending, changing) if changing else ():
         here = summary.deleted is None and summary.archived == archived
         if here and (after is None or _key(summary) < (after.pinned, after.updated, after.id)):

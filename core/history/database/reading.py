@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from llm_lite.core.history.database import rows
@@ -19,6 +19,7 @@ from llm_lite.core.history.records import (
     StoredMessage,
 )
 
+_AT_ONCE = 500
 _NEWEST = "ORDER BY pinned DESC, updated DESC, id DESC"
 
 
@@ -57,12 +58,11 @@ def all_ids(connection: sqlite3.Connection) -> list[int]:
 def summaries(connection: sqlite3.Connection, ids: Collection[int]) -> list[ConversationSummary]:
     """Of those that there are, in no order."""
     found = []
-    for number in ids:
-        row = connection.execute(
-            f"SELECT {rows.SUMMARY} FROM conversations WHERE id = ?", (number,)
-        ).fetchone()
-        if row is not None:
-            found.append(rows.summary_of(row))
+    for some, places in _in_hundreds(ids):
+        rows_of = connection.execute(
+            f"SELECT {rows.SUMMARY} FROM conversations WHERE id IN ({places})", some
+        )
+        found += [rows.summary_of(row) for row in rows_of]
     return found
 
 
@@ -131,10 +131,10 @@ def copy_conversations(
     source: sqlite3.Connection, target: sqlite3.Connection, ids: Collection[int], *, whole: bool
 ) -> None:
     """Rows of the same tables in another database; with `whole` those of messages too."""
-    _copy(source, target, "conversations", rows.SUMMARY, "id = ?", ids)
+    _copy(source, target, "conversations", rows.SUMMARY, "id IN ({0})", ids)
     if whole:
-        of_messages = "message IN (SELECT id FROM messages WHERE conversation = ?)"
-        _copy(source, target, "messages", rows.MESSAGE, "conversation = ?", ids)
+        of_messages = "message IN (SELECT id FROM messages WHERE conversation IN ({0}))"
+        _copy(source, target, "messages", rows.MESSAGE, "conversation IN ({0})", ids)
         _copy(source, target, "answers", rows.ANSWER, of_messages, ids)
         _copy(source, target, "attachments", rows.ATTACHMENT, of_messages, ids)
 
@@ -148,8 +148,16 @@ def _copy(
     ids: Collection[int],
 ) -> None:
     insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({rows.marks(columns)})"
-    for number in ids:
+    for some, places in _in_hundreds(ids):
         found: list[Any] = source.execute(
-            f"SELECT {columns} FROM {table} WHERE {where}", (number,)
+            f"SELECT {columns} FROM {table} WHERE {where.format(places)}", some
         ).fetchall()
         target.executemany(insert, found)
+
+
+def _in_hundreds(ids: Collection[int]) -> Iterator[tuple[list[int], str]]:
+    """Some of them, and as many question marks: SQLite takes no more than a thousand everywhere."""
+    left = list(ids)
+    for first in range(0, len(left), _AT_ONCE):
+        some = left[first : first + _AT_ONCE]
+        yield some, ", ".join("?" * len(some))

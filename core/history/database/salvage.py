@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import FileError
+from llm_lite.core.files.leftovers import temporary
 from llm_lite.core.files.renaming import rename_free, rename_new
 from llm_lite.core.files.writing import reason, sync_folder
 from llm_lite.core.history.database import connection as connections
@@ -32,20 +33,23 @@ class Repaired:
 
 
 def repair(path: Path) -> Repaired | None:
-    """Move the file aside and read it into a new one; None where another process has done so.
+    """Read the file into a new one, move it aside and put the new one in its place; None where
+    another process has done so.
 
-    FileError where it cannot be moved, sqlite3.Error where the new one cannot be written: the old
-    one then lies where it was moved to.
+    FileError or sqlite3.Error where there is no room for the new one, or files cannot be renamed:
+    the damaged one then stays where it is, or lies beside.
     """
-    kept_as = _moved_aside(path)
-    if kept_as is None:
-        return None
-    connections.make_file(path)
-    with closing(connections.connect_writer(path)) as new:
-        schema.migrate(new)
-        with schema.transaction(new):
-            conversations, messages = _copy(kept_as, new)
-        schema.bring_index(new, possible=schema.has_trigrams(new))
+    with temporary(path) as part:
+        connections.make_file(part)
+        with closing(connections.connect_writer(part)) as new:
+            schema.migrate(new)
+            with schema.transaction(new):
+                conversations, messages = _copy(path, new)
+            schema.bring_index(new, possible=schema.has_trigrams(new))
+        kept_as = _moved_aside(path)
+        if kept_as is None:
+            return None
+        _put_in_place(part, path)
     read = (
         f"{conversations} conversations with {messages} messages could be read and are kept"
         if conversations
@@ -55,8 +59,22 @@ def repair(path: Path) -> Repaired | None:
     return Repaired(kept_as, conversations, messages, sentence)
 
 
+def _put_in_place(part: Path, path: Path) -> None:
+    """Where another process has begun a history meanwhile, its rows are added to that."""
+    try:
+        rename_new(part, path)
+    except FileExistsError:
+        with closing(connections.connect_writer(path)) as there:
+            schema.migrate(there)
+            with schema.transaction(there):
+                _copy(part, there)
+    except OSError as error:
+        raise FileError(path, f"cannot be made: {reason(error)}") from None
+    sync_folder(path.parent)
+
+
 def _moved_aside(path: Path) -> Path | None:
-    """With its log, which may hold the newest changes."""
+    """With its log: SQLite would write what that holds over the file that comes next."""
     stamp = time.strftime("%Y-%m-%d-%H%M%S")
     try:
         kept_as = rename_free(path, path.with_name(f"{path.stem}-damaged-{stamp}{path.suffix}"))
@@ -67,7 +85,6 @@ def _moved_aside(path: Path) -> Path | None:
     for end in ("-wal", "-shm"):
         with suppress(OSError):
             rename_new(Path(f"{path}{end}"), Path(f"{kept_as}{end}"))
-    sync_folder(path.parent)
     return kept_as
 
 
@@ -77,7 +94,7 @@ def _copy(source: Path, new: sqlite3.Connection) -> tuple[int, int]:
         with closing(_open_damaged(source)) as old:
             talks = {row[0]: row for row in _conversations(old)}
             messages = {row[0]: row for row in _messages(old)}
-            answers = list(_table(old, "answers", rows.ANSWER, "message"))
+            answers = list(_answers(old))
             attachments = list(_table(old, "attachments", rows.ATTACHMENT, "rowid"))
             caches = list(_table(old, "caches", rows.CACHE, "id"))
     except sqlite3.Error:
@@ -91,7 +108,9 @@ def _copy(source: Path, new: sqlite3.Connection) -> tuple[int, int]:
         _insert(new, "messages", rows.MESSAGE, [row])
     _insert(new, "answers", rows.ANSWER, [row for row in answers if row[0] in messages])
     _insert(new, "attachments", rows.ATTACHMENT, [r for r in attachments if r[0] in messages])
-    _insert(new, "caches", rows.CACHE, [r for r in caches if r[1] in talks and r[2] in messages])
+    _insert(
+        new, "caches", rows.CACHE, [r for r in caches if {r[1], r[2]} <= {None, *talks, *messages}]
+    )
     return len(talks), len(messages)
 
 
@@ -131,6 +150,15 @@ def _messages(old: sqlite3.Connection) -> Iterator[Row]:
         rest = [_number(selected), _number(based_on), _number(kept) or 0]
         whole = _real(created, now), int(finished == 1)
         yield (number, talk, _number(parent), known, *said, *whole, *rest)
+
+
+def _answers(old: sqlite3.Connection) -> Iterator[Row]:
+    for row in _table(old, "answers", rows.ANSWER, "message"):
+        number, name, path, size, modified, fingerprint, run, stop, problem, seconds, stats = row
+        model = _text(name), _text(path), _number(size) or 0, _real(modified, 0.0)
+        made = _text(fingerprint), run if isinstance(run, str) else None
+        ended = rows.stop_reason(stop), _text(problem), _real(seconds, 0.0)
+        yield (number, *model, *made, *ended, stats if isinstance(stats, str) else None)
 
 
 def _selecting(talks: dict[int, Row], messages: dict[int, Row]) -> list[Row]:

@@ -13,8 +13,9 @@ from pathlib import Path
 from llm_lite.core.errors import FileError
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import salvage, schema
-from llm_lite.core.history.database.changes import Change
+from llm_lite.core.history.database.changes import Change, Purge
 from llm_lite.core.history.database.pending import PendingChanges
+from llm_lite.core.history.database.sweeping import Sweep
 from llm_lite.core.history.events import (
     HistoryChangedElsewhere,
     HistoryEvent,
@@ -71,9 +72,11 @@ class HistoryWriter:
         self._looked_at = 0.0
         self._hurry = False
         self._stop = False
+        self._stop_by = 0.0
         self._is_told_open = False
         self._damaged = False  # as somebody who read it found
         self._bad_index = False
+        self._sweep: Sweep | None = None  # behind a purge
         self._tries = 0  # counts attempts, for `flush`
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
@@ -88,10 +91,13 @@ class HistoryWriter:
             found.append(self._events.popleft())
         return found
 
-    def damage_found(self, *, index: bool = False) -> None:
+    def damage_found(self, epoch: int, *, index: bool = False) -> None:
         """By somebody who reads: the file is moved aside and read as far as it can be; an index
-        alone is made again."""
+        alone is made again. `epoch` is that of the file that was read: if it is an earlier one, it
+        is repaired already."""
         with self.pending.changed:
+            if epoch != self.epoch:
+                return
             if index:
                 self._bad_index = True
             else:
@@ -114,6 +120,7 @@ class HistoryWriter:
         """Save what can be saved and end; whether all is in the file."""
         with self.pending.changed:
             self._stop = True
+            self._stop_by = time.monotonic() + timeout
             self.pending.changed.notify_all()
         self._thread.join(timeout)
         return not len(self.pending)
@@ -124,8 +131,8 @@ class HistoryWriter:
             try:
                 self._step()
             except Exception as error:  # a defect too is told, and the next try may succeed
-                self._failed(error)
-                if stopping:
+                waits = self._failed(error)
+                if stopping and not (waits and time.monotonic() < self._stop_by):
                     break
             else:
                 if stopping and (self.read_only or not len(self.pending)):
@@ -149,15 +156,15 @@ class HistoryWriter:
             return 0.0 if self._hurry else self._retry_at
         if self._connection is None or self._damaged or self._bad_index or self._hurry:
             return self._looked_at + LOOK if self.read_only else 0.0
-        look = self._looked_at + LOOK
+        look = self._looked_at + (LOOK if self._sweep is None else PAUSE)
         if self.pending.since is None or self.read_only:
             return look
         return 0.0 if self.pending.urgent else min(look, self.pending.since + PERIOD)
 
     def _step(self) -> None:
-        if self._damaged:
-            self._damaged = False
+        if self._damaged and self._file in (None, _identity(self.path)):
             self._repair()
+        self._damaged = False  # or another process has repaired it
         connection = self._connected()
         if self._bad_index and connection is not None:
             self._rebuild_index(connection)
@@ -168,8 +175,10 @@ class HistoryWriter:
             self._look_elsewhere(connection)
         if len(self.pending):
             self._save(connection)
-        elif self._told:
+        else:
             self._succeeded()
+            if self._sweep is not None and not self._sweep.step(connection):
+                self._sweep = None
         with self.pending.changed:
             self._tries += 1
             self.pending.changed.notify_all()
@@ -190,6 +199,8 @@ class HistoryWriter:
         except BaseException:
             self.pending.done(0)
             raise
+        if any(isinstance(waiting.change, Purge) for waiting in taken[:done]):
+            self._sweep = Sweep()
         changed = frozenset(n for w in taken[:done] for n in w.change.conversations)
         self.pending.done(done)
         self._succeeded()
@@ -251,7 +262,10 @@ class HistoryWriter:
     def _repair(self) -> None:
         self._disconnect()
         repaired = salvage.repair(self.path)
-        self.epoch += 1
+        self._file = None
+        with self.pending.changed:
+            self._damaged = False
+            self.epoch += 1
         if repaired is not None:
             self._tell(HistoryRepaired(repaired.message, str(repaired.kept_as)))
 
@@ -262,8 +276,9 @@ class HistoryWriter:
             self._elsewhere = version
             self._tell(HistoryChangedElsewhere())
 
-    def _failed(self, error: Exception) -> None:
-        """Said once; the changes stay, and are tried again after a while."""
+    def _failed(self, error: Exception) -> bool:
+        """Said once; the changes stay, and are tried again after a while. Whether it is but a lock
+        that will be gone soon."""
         if connections.is_index_damage(error) and not self._bad_index:
             self._bad_index = True
         elif connections.is_damage(error):
@@ -285,6 +300,7 @@ class HistoryWriter:
         with self.pending.changed:
             self._tries += 1
             self.pending.changed.notify_all()
+        return patient
 
     def _rebuild_index(self, connection: sqlite3.Connection) -> None:
         """The words of messages are all still in their rows. sqlite3.Error; it counts as damage of
@@ -303,7 +319,7 @@ class HistoryWriter:
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
-        self._connection = self._file = None
+        self._connection = None
 
     def _tell(self, event: HistoryEvent) -> None:
         self._events.append(event)

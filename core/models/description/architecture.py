@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -118,13 +118,16 @@ class Architecture:
         path: Path,
         *,
         sizes: Mapping[str, tuple[int, ...]],
-        optional: bool = False,
+        optional: bool | Collection[str] = False,
     ) -> Shapes:
         """Every tensor of a model of these fields. `sizes`: the shapes of tensors that say what no
-        field does, such as the vocabulary; `optional`: with those that a model may leave out."""
+        field does, such as the vocabulary; `optional`: with all that a model may leave out, or
+        with these of them."""
         known = {name: KnownShape(name, "f32", size) for name, size in sizes.items()}
         config = self._config(metadata, known, path)
-        return self._shapes(config, lambda name: optional)
+        if isinstance(optional, bool):
+            return self._shapes(config, lambda name: optional)
+        return self._shapes(config, optional.__contains__)
 
     def _config(self, metadata: Metadata, weights: Weights, path: Path) -> Any:
         for key, meaning in self.refused:

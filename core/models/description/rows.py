@@ -167,7 +167,7 @@ def choice(*names: str) -> Check:
         if not isinstance(value, str):
             raise UnfitError("a string", value)
         if value not in names:
-            raise UnfitError(" or ".join(names), value[:40])
+            raise UnfitError(f"{', '.join(names[:-1])} or {names[-1]}", value[:40])
         return value
 
     return check

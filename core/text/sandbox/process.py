@@ -26,11 +26,11 @@ from llm_lite.core.text.sandbox.limits import Limits
 _START_SECONDS = 30.0  # a busy machine may be this slow; then something is wrong
 _MOST_ANSWER_BYTES = 256 << 20
 _MAIN = """
-import sys
-sys.path[:] = sys.argv[1:]
-from llm_lite.core.text.sandbox.worker import main
-main()
+import importlib, sys
+worker, sys.path[:] = sys.argv[1], sys.argv[2:]
+importlib.import_module(worker).main()
 """
+_WORKER = "llm_lite.core.text.sandbox.worker"
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "PATH", "TZ")
 _ROOT = Path(sys.modules["llm_lite"].__path__[0]).resolve().parent  # where the package lies
 
@@ -63,9 +63,11 @@ class SandboxError(Exception):
 
 
 class SandboxProcess:
-    """For any thread; one request at a time."""
+    """For any thread; one request at a time. `worker` is the module that runs over there: its
+    `main` serves, as `serving` has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: str = _WORKER) -> None:
+        self._worker = worker
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -101,7 +103,7 @@ class SandboxProcess:
         """The process, started where there is none."""
         child = self._child
         if child is None or child.poll() is not None:
-            self._child = child = _start()
+            self._child = child = _start(self._worker)
             self._wait(_AnswerReader(child), _START_SECONDS, None)
         return child
 
@@ -154,11 +156,11 @@ class _AnswerReader(threading.Thread):
             self.answer = frame[0]
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start(worker: str) -> subprocess.Popen[bytes]:
     paths = [str(_ROOT), *(path for path in sys.path if path)]
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN, *paths],
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _MAIN, worker, *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -20,6 +20,8 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 _COMPILED = 8  # templates that are kept
+# What transformers gives to templates where there is none of it: some ask whether it is none.
+_ABSENT: Mapping[str, None] = {"tools": None, "documents": None}
 
 
 class RefusalError(jinja2.TemplateError):
@@ -61,12 +63,13 @@ class Templates:
 
     def render(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """{"text"}, or {"refused"} with the template's own words, or {"failed"} with a sentence."""
+        given = {key: request[key] for key in ("messages", "add_generation_prompt")}
         try:
-            text = self.compile(request["source"]).render(
-                messages=request["messages"],
-                add_generation_prompt=request["add_generation_prompt"],
-                **request["variables"],
-            )
+            template = self.compile(request["source"])
+            try:
+                text = template.render(**_ABSENT, **given, **request["variables"])
+            except TypeError:  # it takes them for lists, as other programs leave them out
+                text = template.render(**given, **request["variables"])
         except RefusalError as refusal:
             return {"refused": str(refusal)}
         except Exception as error:  # foreign code: whatever it raises is its own fault

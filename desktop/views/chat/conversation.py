@@ -16,6 +16,7 @@ from llm_lite.desktop.actions.chatting import ContinueAnswer, EditMessage
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.units import duration, rate, sentence, tokens
 from llm_lite.desktop.views.chat.again import draw_again, draw_other_writer, writer
+from llm_lite.desktop.views.chat.asked import draw_asked
 from llm_lite.desktop.views.chat.compare import CompareItem
 from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
 from llm_lite.desktop.views.chat.thoughts import ThoughtFold
@@ -35,7 +36,8 @@ from llm_lite.desktop.widgets.icons import (
     ICON_SPARKLES,
     ICON_WARNING,
 )
-from llm_lite.desktop.widgets.rich_text import Page, RichText, copy_button, draw_page
+from llm_lite.desktop.widgets.markdown.code_frame import copy_button
+from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.theme import MEASURE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
@@ -76,6 +78,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
     with ui.styled(window_padding=(0.0, 0.0)):
         imgui.begin_child("conversation", ImVec2(0, height), 0, flags)
         scroll = _scroll(state, ui)
+        rich_text(ui).begin(ui)
         marks = Unseen(state, ui)
         tops, ends = _places(state, ui, marks, width)
         show_message(ui, scroll, tops, ends)
@@ -87,7 +90,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
             imgui.push_id(index)
             actions += _item(state, ui, index, state.messages[index], width).draw()
             imgui.pop_id()
-        imgui.set_cursor_pos(ImVec2(0, _below(ends, ui)))
+        imgui.set_cursor_pos(ImVec2(0, (ends[-1] if ends else 0.0) + ui.u(4)))
         imgui.dummy(ImVec2(1, ui.u(2)))
         if scroll.follow:
             imgui.set_scroll_here_y(1.0)
@@ -95,7 +98,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
             actions += draw_pointed(state, ui)
         scroll.bottom = imgui.get_scroll_max_y()
         imgui.end_child()
-    actions += draw_choice(state, ui) + draw_other_writer(state, ui)
+    actions += draw_choice(state, ui) + draw_asked(ui) + draw_other_writer(state, ui)
     _jump_button(ui, scroll)
     return actions
 
@@ -135,14 +138,15 @@ def _places(
     """Where each message begins and ends, in pixels from the top of the list. Those before the last
     are found again only when one of them, or what they depend on, is another."""
     before = state.messages[:-1]
-    key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown)
+    look = rich_text(ui).look(ui)
+    key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown, look)
     held = ui.memory.get("stack")
     if state.xray.shown or held is None or held[0] != key or not _alike(held[1], before):
         held = ui.memory["stack"] = (key, before, *_stacked(state, ui, marks, width))
     tops, ends = list(held[2]), list(held[3])
     if state.messages:
         last = len(before)
-        tops.append(_below(ends, ui) + marks.height(last))
+        tops.append(_below(state, ends, ui) + marks.height(last))
         ends.append(tops[-1] + _height(state, ui, last, state.messages[last], width))
     return tops, ends
 
@@ -159,13 +163,16 @@ def _stacked(
     tops: list[float] = []
     ends: list[float] = []
     for index, message in enumerate(state.messages[:-1]):
-        tops.append(_below(ends, ui) + marks.height(index))
+        tops.append(_below(state, ends, ui) + marks.height(index))
         ends.append(tops[-1] + _height(state, ui, index, message, width))
     return tops, ends
 
 
-def _below(ends: list[float], ui: Ui) -> float:
-    return (ends[-1] if ends else 0.0) + ui.u(4)
+def _below(state: AppState, ends: list[float], ui: Ui) -> float:
+    """Where the next message begins: an answer nearer to its question than a turn to the next."""
+    if not ends:
+        return ui.u(4)
+    return ends[-1] + ui.u(10 if state.messages[len(ends)].role == "user" else 4)
 
 
 def _in_sight(tops: list[float], ends: list[float]) -> range:
@@ -179,7 +186,7 @@ def _height(state: AppState, ui: Ui, index: int, message: Message, width: float)
     """Of one message; measured again only when it, the width or the text size changes."""
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
     place = place_of(state, ui, index) if state.xray.shown else None
-    shown = (state.xray.shown, place, state.comparing)
+    shown = (state.xray.shown, place, state.comparing, rich_text(ui).look(ui))
     key = (width, ui.theme.text, state.answering is message, *shown)
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
@@ -223,9 +230,9 @@ class _Item:
         self.last = index == len(state.messages) - 1
         self.writing = self.last and state.answering is message
         self.row, self.left, self.tools = ui.u(7), 0.0, False
-        text: RichText = ui.memory.setdefault("rich_text", RichText())
-        room = width * 0.84 - ui.u(7) if self.user else width
-        self.page: Page = text.page(
+        # Beside a question there is room for its buttons.
+        room = min(width * 0.84, width - ui.u(15)) - ui.u(7) if self.user else width
+        self.page: Page = rich_text(ui).page(
             ui, message.text, float(round(room)), plain=self.user, live=self.writing
         )
         self.label = 0.0 if self.user else ui.theme.size("small") + ui.u(2)
@@ -234,7 +241,7 @@ class _Item:
 
     def _height(self) -> float:
         if self.user:
-            return self.page.height + self.ui.u(4) + self.row
+            return self.page.height + self.ui.u(4) + (self.row if self.message.versions else 0.0)
         text = self.page.height
         if self.writing:
             text = max(text, self.ui.theme.line) + (0 if self.message.text else self.ui.u(4))
@@ -281,16 +288,17 @@ class _Item:
         if edited:
             draw.add_rect(low, high, ui.color("accent"), ui.u(3), ui.u(0.5))
         draw_highlight(self.state, ui, self.index, page, low.x + pad_x, low.y + pad_y)
-        draw_page(ui, page, low.x + pad_x, low.y + pad_y, page.width, f"user.{self.index}")
+        name = f"user.{self.index}"
+        rich_text(ui).draw(ui, page, low.x + pad_x, low.y + pad_y, page.width, name)
         side, actions = ui.u(6), list[Action]()
-        x, y = high.x - side * 2 - ui.u(1), high.y + ui.u(0.5)
         if self.message.versions:
-            left = x - ui.u(1) - versions_width(self.message, ui)
-            imgui.set_cursor_screen_pos(ImVec2(left, y))
+            left = high.x - versions_width(self.message, ui)
+            imgui.set_cursor_screen_pos(ImVec2(left, high.y + ui.u(0.5)))
             actions += draw_versions(self.state, ui, self.index)
         if not hovered:
             return actions
-        imgui.set_cursor_screen_pos(ImVec2(x, y))
+        top = high.y - pad_y - (ui.theme.line + side) / 2  # beside the last line
+        imgui.set_cursor_screen_pos(ImVec2(low.x - side * 2 - ui.u(2), round(top)))
         name = f"message.{self.index}"
         clicked = icon_button(
             ui, f"{name}.edit", ICON_EDIT, "Edit and ask again", side=side, style="small"
@@ -306,7 +314,7 @@ class _Item:
         folded = self.fold.draw(ImVec2(at.x, at.y + self.label))
         y = at.y + self.label + self.fold.height
         draw_highlight(self.state, ui, self.index, self.page, at.x, y)
-        draw_page(ui, self.page, at.x, y, self.width, f"answer.{self.index}")
+        rich_text(ui).draw(ui, self.page, at.x, y, self.width, f"answer.{self.index}")
         if self.writing:
             if not self.fold.live:
                 self._draw_writing(at.x, y)

@@ -12,7 +12,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import passage
 from llm_lite.desktop.views.tokens.tokens import place_of
-from llm_lite.desktop.widgets.rich_text import Page
+from llm_lite.desktop.widgets.markdown.rich_text import Page
 from llm_lite.desktop.widgets.ui import Ui
 
 REACH = 64  # characters in which what is shown next is looked for
@@ -89,6 +89,9 @@ def _within(ui: Ui, page: Page, runs: Any, span: tuple[int, int]) -> list[Mark]:
     for (top, laid, run), places in zip(laid_runs, runs, strict=True):
         low, high = (bisect_left(places, end) for end in span)
         if low >= high:
+            continue
+        if run.picture is not None:  # the token is somewhere in the formula
+            marks.append((run.x, top + run.y, run.width, laid.size))
             continue
         imgui.push_font(ui.fonts[run.style], laid.size)
         before = imgui.calc_text_size(run.text[:low]).x

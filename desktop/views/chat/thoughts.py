@@ -12,7 +12,7 @@ from llm_lite.desktop.actions.chatting import UnfoldThought
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.units import tokens
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CHEVRON_RIGHT
-from llm_lite.desktop.widgets.rich_text import Page, RichText, draw_page
+from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import tip
 
@@ -34,7 +34,7 @@ class ThoughtFold:
         if thought is None or not thought.text:
             return
         if thought.unfolded or self.live:
-            rich: RichText = ui.memory.setdefault("thoughts", RichText())
+            rich = rich_text(ui, "thoughts")
             room = float(round(width))
             # Of two lines none is to be empty.
             words = thought.text if thought.unfolded else EMPTY_LINES.sub("\n", thought.text)
@@ -91,7 +91,8 @@ class ThoughtFold:
         draw = imgui.get_window_draw_list()
         low, high = ImVec2(x, y), ImVec2(x + self.width, y + height)
         draw.push_clip_rect(low, ImVec2(high.x + self.ui.u(4), high.y), True)
-        draw_page(self.ui, page, x, y - hidden, self.width, f"thought.{self.index}")
+        rich = rich_text(self.ui, "thoughts")
+        rich.draw(self.ui, page, x, y - hidden, self.width, f"thought.{self.index}")
         if self.live:
             self._draw_caret(page, x, y - hidden)
         draw.pop_clip_rect()

@@ -51,6 +51,36 @@ def test_real_shapes(name, parameters, layers, table):
     assert metadata["gemma3n.attention.shared_kv_layers"] == layers - 20
 
 
+def test_gemma_4_has_its_shapes():
+    """7,463,013,376 parameters, as transformers counts them, and 42 scales of layers; the factors
+    of rotary positions are GGUF's alone."""
+    metadata, shapes = synthetic._KNOWN["gemma-4-e4b"].fields()
+    sizes = dict(shapes)
+    whole = sum(math.prod(shape) for shape in sizes.values())
+    made = 42 * 2560 + math.prod(sizes["rope_freqs.weight"])
+    assert whole - made == 7_463_013_376
+    assert sizes["per_layer_token_embd.weight"] == (262144, 42 * 256)
+    own = [name for name in sizes if name.endswith("attn_v.weight")]
+    assert len(own) == 42 - metadata["gemma4.attention.shared_kv_layers"] == 24
+    assert (sizes["blk.5.attn_k.weight"], sizes["blk.6.attn_k.weight"]) == (
+        (1024, 2560),
+        (512, 2560),
+    )
+
+
+@pytest.mark.parametrize("form", ["variant", "gguf"])
+def test_a_small_gemma_4_runs(form, monkeypatch, tmp_path):
+    changes = {**SMALL, "num_key_value_heads": 2, "global_head_dim": 32}
+    fields = lambda: synthetic._gemma4(changes, 1000)  # noqa: E731
+    monkeypatch.setattr(synthetic, "_KNOWN", {"small": synthetic._KnownShape("small", fields)})
+    path = tmp_path / ("v" if form == "variant" else "v.gguf")
+    write_synthetic("small", path, form=form, seed=3)
+    with running(path, exact("cpu")) as runner:
+        logits = runner.session.prefill(list(range(20, 60)))
+    assert np.isfinite(logits).all()
+    assert 0.1 < logits.std() < 30
+
+
 def test_a_small_one_runs_and_is_quantized(small, tmp_path):
     path = tmp_path / "small.gguf"
     write_synthetic("small", path, form="gguf", seed=3)

@@ -125,8 +125,18 @@ def test_rope_is_multiplication_by_a_complex_number(half_split, with_factors, he
     assert np.array_equal(y[0], x[0]), "position 0 is not turned"
 
 
+def test_rope_grows_by_whole_lengths():
+    x, positions = _random(4, 12), np.array([0, 99, 100, 350], np.int32)
+    sizes = {"head_dim": 6, "rotary_dim": 4, "theta": 1e4, "scale": 1.0, "half_split": True}
+    plain = reference.rope(x, None, positions, **sizes)
+    grown = reference.rope(x, None, positions, temperature=0.5, temperature_length=100, **sizes)
+    factors = [1, 1, 1 + 0.5 * math.log(2), 1 + 0.5 * math.log(4)]
+    np.testing.assert_allclose(grown, plain * np.array(factors)[:, None], rtol=1e-6)
+    assert np.array_equal(grown[:2], plain[:2])
+
+
 def _attention_by_loops(
-    q, keys, values, start, *, heads, kv_heads, head_dim, scale, window, softcap=0.0
+    q, keys, values, start, *, heads, kv_heads, head_dim, scale, window, softcap=0.0, sinks=None
 ):
     y = np.zeros(q.shape)
     for t in range(len(q)):
@@ -142,10 +152,13 @@ def _attention_by_loops(
                 score = dot * scale
                 scores.append(softcap * math.tanh(score / softcap) if softcap else score)
             weights = [math.exp(s - max(scores)) for s in scores]
+            total = sum(weights)
+            if sinks is not None:
+                total += math.exp(sinks[head] - max(scores))
             for position, weight in zip(range(first, own + 1), weights, strict=True):
                 for i in range(head_dim):
                     value = float(values[position, group * head_dim + i])
-                    y[t, head * head_dim + i] += weight / sum(weights) * value
+                    y[t, head * head_dim + i] += weight / total * value
     return y
 
 
@@ -153,8 +166,8 @@ def _attention_by_loops(
 @pytest.mark.parametrize("window", [0, 1, 3])
 @pytest.mark.parametrize("start", [0, 5])
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2), (3, 1)])
-@pytest.mark.parametrize("softcap", [0.0, 0.4, 50.0])
-def test_attention(heads, kv_heads, start, window, dtype, softcap):
+@pytest.mark.parametrize(("softcap", "sinks"), [(0.0, 0.0), (0.4, 3.0), (50.0, 0.0), (0.0, 9.0)])
+def test_attention(heads, kv_heads, start, window, dtype, softcap, sinks):
     tokens, head_dim, capacity = 4, 5, 12
     q = _random(tokens, heads * head_dim)
     keys = _random(capacity, kv_heads * head_dim, seed=1).astype(dtype)
@@ -162,6 +175,7 @@ def test_attention(heads, kv_heads, start, window, dtype, softcap):
     keys[start + tokens :] = values[start + tokens :] = np.nan  # nobody may look there
     sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
     options = {**sizes, "scale": 0.7, "window": window, "softcap": softcap}
+    options["sinks"] = _random(1, heads, seed=4)[0] * np.float32(sinks) if sinks else None
     gains = _random(3, heads, seed=3)
     y = reference.attention(q, keys, values, gains, start, layer=1, **options)
     assert y.dtype == np.float32

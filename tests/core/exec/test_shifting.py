@@ -34,7 +34,8 @@ def program(weights, dtypes, rows=CONTEXT, window=0, half_split=False):
     builder = PlanBuilder(weights, Bucket(8, 8), integer_activations=False)
     x = builder.embed(builder.weight("table"), "embed")
     turn = {"head_dim": HEAD_DIM, "rotary_dim": 8, "theta": 1e4, "half_split": half_split}
-    q = builder.rope(x, "q", factors=builder.weight("factors"), scale=0.5, **turn)
+    grown = {"temperature": 0.3, "temperature_length": 7}
+    q = builder.rope(x, "q", factors=builder.weight("factors"), scale=0.5, **grown, **turn)
     k = builder.rope(x, "k", factors=builder.weight("factors"), scale=0.5, **turn)
     caches = [
         builder.state(name, dtype, (rows, COLUMNS), block=HEAD_DIM)

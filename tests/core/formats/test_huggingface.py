@@ -209,7 +209,8 @@ def test_a_vocabulary_smaller_than_the_embedding(tmp_path):
 
 def test_a_vocabulary_larger_than_the_embedding(tmp_path):
     write_folder(tmp_path, LLAMA_CONFIG, llama_tensors(LLAMA_CONFIG), tokens=301)
-    assert "tokenizer.json: has ids up to 300, but the embedding 300 rows" in refused(tmp_path)
+    sentence = "tokenizer.json: has ids up to 300, but the embedding has 300 rows"
+    assert sentence in refused(tmp_path)
 
 
 BAD_FILES = {

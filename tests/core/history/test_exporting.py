@@ -117,7 +117,7 @@ def alike(one: StoredConversation, other: StoredConversation) -> bool:
     return numbered(one) == numbered(other)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(conversations(), max_size=2))
 def test_our_own_file_comes_back_as_the_same_trees(tmp_path_factory, talks):
     path = tmp_path_factory.getbasetemp() / "ours.json"
@@ -135,7 +135,7 @@ def kept(tmp_path_factory):
     history.close()
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(conversations())
 def test_a_history_gives_back_the_tree_that_it_was_given(kept, talk):
     summary = kept.add(talk)

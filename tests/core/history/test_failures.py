@@ -19,7 +19,7 @@ from llm_lite.core.history import (
     HistoryUnsaved,
 )
 from llm_lite.core.history.database import connection as connections
-from llm_lite.core.history.database import schema, writer
+from llm_lite.core.history.database import salvage, schema, writer
 from tests.core.history.talks import add_talk, told
 
 LONG = "word " * 400
@@ -312,13 +312,75 @@ def test_damage_found_while_reading_is_repaired(tmp_path):
     history.close()
 
 
+def test_a_repair_that_finds_no_room_is_tried_again(tmp_path, monkeypatch):
+    path = tmp_path / "history.db"
+    talks = many(path, 20)
+    try:
+        page = pages_of(path, "messages")[2]
+    except sqlite3.OperationalError:
+        pytest.skip("SQLite without dbstat")
+    overwrite(path, page, b"\xff" * 4096)
+    room = []
+    copy = salvage._copy
+
+    def copy_if_there_is_room(source, new):
+        if not room:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        return copy(source, new)
+
+    monkeypatch.setattr(salvage, "_copy", copy_if_there_is_room)
+    before = path.read_bytes()
+    history = History(path)
+    assert history.wait_until_open()
+    assert "is damaged" in history.check()
+    assert "the disk is full" in told(history, HistoryUnsaved).message
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir() if "history" not in file.name] == []
+    room.append(True)
+    history.check()
+    told(history, HistoryRepaired)
+    assert len(history.page(limit=100).conversations) >= len(talks) - 3
+    assert history.close()
+    left = {file.name for file in tmp_path.iterdir()}
+    damaged = {name for name in left if name.startswith("history-damaged-")}
+    assert left - damaged == {"history.db"} and damaged
+
+
+def test_two_windows_on_a_damaged_file_go_on_with_one_new_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "LOOK", 0.02)
+    path = tmp_path / "history.db"
+    many(path, 20)
+    one, two = History(path), History(path)
+    assert one.wait_until_open() and two.wait_until_open()
+    talk = add_talk(two, "Before?")
+    assert two.flush() and two.conversation(talk)
+    try:
+        page = pages_of(path, "messages")[2]
+    except sqlite3.OperationalError:
+        pytest.skip("SQLite without dbstat")
+    overwrite(path, page, b"\xff" * 4096)
+    one.check()
+    told(one, HistoryRepaired)
+    after = add_talk(two, "After?")
+    assert two.flush()
+    assert len(list(tmp_path.glob("*damaged*.db"))) == 1
+    for history in (one, two):
+        assert history.conversation(talk) and history.conversation(after)
+        assert history.check() == ""
+        assert history.close()
+    assert len(list(tmp_path.glob("*damaged*.db"))) == 1
+
+
 def test_a_file_that_is_deleted_under_us_is_made_again(history):
     add_talk(history, "One?")
     assert history.flush()
-    for path in list(history.path.parent.iterdir()):
-        path.unlink()
+    # The log first: once the file is gone, the log of a new one may stand there.
+    for end in ("-wal", "-shm", ""):
+        history.path.with_name(f"history.db{end}").unlink(missing_ok=True)
     talk = add_talk(history, "Two?")
-    assert history.flush()
+    assert history.flush(60)
     until = time.monotonic() + 30
     while history.conversation(talk) is None and time.monotonic() < until:
         time.sleep(0.01)
@@ -342,3 +404,7 @@ def test_a_damaged_index_is_made_again(history):
         except FileError:
             continue
     assert {place.conversation for place in found} >= {talk}
+    assert history.flush()
+    tries = history._writer._tries
+    time.sleep(0.3)
+    assert history._writer._tries < tries + 10  # it rests again

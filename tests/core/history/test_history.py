@@ -1,6 +1,7 @@
 """What is said is kept: as a tree, with all that is known of an answer, seen before it is saved."""
 
 import dataclasses
+import sqlite3
 import stat
 import threading
 import time
@@ -9,15 +10,19 @@ import pytest
 
 from llm_lite.core.history import (
     AnswerEnd,
+    AnswerRun,
     Attachment,
     ConversationTree,
     History,
     HistoryRefused,
     HistorySaved,
+    ModelIdentity,
     as_chat,
+    history_path,
 )
 from llm_lite.core.history.database.changes import AddMessage
 from llm_lite.core.history.ids import new_id
+from llm_lite.core.messages import ExecutorInfo, ModelInfo, SamplingOptions
 from tests.core.history.talks import END, RUN, add_talk, told
 
 
@@ -185,6 +190,42 @@ def test_deleted_conversations_return_until_they_are_purged(history):
     assert history.check() == ""
 
 
+def test_nothing_is_left_of_what_is_purged(history):
+    kept = add_talk(history, "These words stay", "word " * 50)
+    talks = [add_talk(history, f"The secret Zqxjkv{n} " * 20, "word " * 500) for n in range(20)]
+    assert history.flush()
+    history.delete(talks)
+    assert history.flush() and b"Zqxjkv" in content(history) and has_word(history, "zqx")
+    history.purge()
+    assert history.flush()
+    until = time.monotonic() + 60
+    while history._writer._sweep is not None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert b"zqxjkv" not in content(history).lower()
+    with history._reading() as connection:
+        (parts,) = connection.execute(
+            "SELECT count(DISTINCT segid) FROM message_index_idx"
+        ).fetchone()
+        (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    assert (parts, free, has_word(history, "zqx")) == (1, 0, False)
+    assert history.search("words stay").found[0].conversation == kept
+    assert history.check() == ""
+
+
+def has_word(history: History, trigram: str) -> bool:
+    """Whether the index holds it."""
+    other = sqlite3.connect(history.path)
+    other.execute("CREATE VIRTUAL TABLE temp.words USING fts5vocab (main, message_index, row)")
+    found = other.execute("SELECT 1 FROM temp.words WHERE term = ?", (trigram,)).fetchone()
+    other.close()
+    return found is not None
+
+
+def content(history: History) -> bytes:
+    """All that the disk holds."""
+    return b"".join(path.read_bytes() for path in history.path.parent.iterdir())
+
+
 def test_a_long_conversation_can_be_purged(history):
     """Deeper than SQLite lets foreign keys recurse."""
     talk = add_talk(history, *("word",) * 2400)
@@ -308,3 +349,22 @@ def test_readings_see_one_state_while_it_is_saved(history):
             assert all(message.finished for message in whole.messages)
             assert history.summary(talk).title == "Mine"
             assert history.page().conversations[0] == whole.summary
+
+
+def test_a_run_is_made_of_what_the_engine_says():
+    model = ModelInfo(
+        *("tiny", "/models/tiny.gguf", "llama", 10, 1234, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, True)
+    )
+    executor = ExecutorInfo("cpu", "a processor", "", "int4", "a8", "fp16", "int8", 4)
+    sampling = SamplingOptions(seed=3)
+    run = AnswerRun.of(model, executor, sampling, thinking=False, modified=5.0, fingerprint="x")
+    assert run.model == ModelIdentity("tiny", "/models/tiny.gguf", 1234, 5.0, "x")
+    assert (run.mode, run.activations, run.keys, run.values) == ("int4", "a8", "fp16", "int8")
+    assert (run.backend, run.device, run.threads) == ("cpu", "a processor", 4)
+    assert (run.sampling, run.gains, run.thinking) == (sampling, None, False)
+
+
+def test_it_lies_with_the_data_of_its_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert tmp_path in history_path().parents and history_path().name == "history.db"

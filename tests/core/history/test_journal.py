@@ -87,7 +87,7 @@ def test_a_renamed_conversation_has_its_source_back(history):
     )
 
 
-@settings(max_examples=20)  # each has a file of its own
+@settings(max_examples=10)  # each has a file of its own
 @given(st.lists(st.tuples(st.sampled_from("rpadu"), st.integers(0, 2), st.booleans()), max_size=12))
 def test_all_of_it_can_be_taken_back(tmp_path_factory, steps):
     history = History(tmp_path_factory.mktemp("journal") / "history.db")

@@ -5,18 +5,18 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.core.history.killing import kill_once, lives
 
 KILLS = 10
-GRACE = 1.5  # seconds; `python -m tests.cross.history_kills` allows one, on a machine that is quiet
+GRACE = 1.5  # seconds; `python -m tests.cross.history_kills` allows one
 
 
 def test_nothing_but_the_last_words_is_lost(tmp_path):
     def kill(number: int):
         return kill_once(tmp_path / f"{number}.db", number, times[number], GRACE)
 
-    times = lives(1, KILLS, 0.5, 2.5)
+    times = lives(1, KILLS, 0.4, 2.0)
     with ThreadPoolExecutor(5) as pool:
         left = list(pool.map(kill, range(KILLS)))
-    assert sum(kill.finished for kill in left) > 20
-    assert sum(kill.streamed for kill in left) > 20
+    assert sum(kill.finished for kill in left) > 5
+    assert sum(kill.streamed for kill in left) > 5
 
 
 def test_a_file_outlives_one_kill_after_the_other(tmp_path):

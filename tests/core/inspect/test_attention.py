@@ -23,18 +23,19 @@ CONTEXT, CHUNK, RING = 24, 4, 7
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("window", [0, 1, 3, 50])
 @pytest.mark.parametrize("softcap", [0.0, 0.4])
-def test_probabilities(window, dtype, softcap):
+@pytest.mark.parametrize("sink", [-math.inf, 0.3, 5.0])
+def test_probabilities(window, dtype, softcap, sink):
     rng = np.random.default_rng(0)
     q, k = rng.normal(0, 1, (3, 5)).astype(dtype), rng.normal(0, 1, (9, 5)).astype(dtype)
     positions = np.array([0, 7, 4])
-    found = probabilities(q, k, positions, scale=0.3, window=window, softcap=softcap)
+    found = probabilities(q, k, positions, scale=0.3, window=window, softcap=softcap, sink=sink)
     expected = np.zeros((3, 9))
     for row, position in enumerate(positions.tolist()):
         seen = [p for p in range(position + 1) if window == 0 or p > position - window]
         dots = [sum(map(lambda a, b: float(a) * float(b), q[row], k[p])) * 0.3 for p in seen]
         if softcap:
             dots = [softcap * math.tanh(dot / softcap) for dot in dots]
-        total = sum(map(math.exp, dots))
+        total = sum(map(math.exp, [*dots, sink]))
         expected[row, seen] = [math.exp(dot) / total for dot in dots]
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-6)
@@ -45,16 +46,16 @@ def test_probabilities_of_large_scores():
     assert probabilities(q, k, np.array([1]), scale=1.0, window=0).tolist() == [[1, 0]]
 
 
-@pytest.mark.parametrize("softcap", [0.0, 0.4])
-def test_maps_are_the_weights_of_the_op(softcap):
+@pytest.mark.parametrize(("softcap", "sinks"), [(0.0, ()), (0.4, ()), (0.4, (0.7,))])
+def test_maps_are_the_weights_of_the_op(softcap, sinks):
     rng = np.random.default_rng(1)
     q, k, v = (rng.normal(0, 1, (6, 5)).astype(np.float32) for _ in range(3))
     sizes = {"scale": 0.7, "window": 4, "softcap": softcap}
-    y = reference.attention(
-        q, k, v, np.ones((1, 1), np.float32), 0, heads=1, kv_heads=1, head_dim=5, layer=0, **sizes
-    )
-    layer = AttentionLayer("q", "k", 1, 1, 5, **sizes)
-    maps = layer_probabilities(layer, q, k, np.arange(6))
+    own = {"sinks": np.array(sinks, np.float32) if sinks else None}
+    heads = {"heads": 1, "kv_heads": 1, "head_dim": 5, "layer": 0}
+    y = reference.attention(q, k, v, np.ones((1, 1), np.float32), 0, **heads, **sizes, **own)
+    layer = AttentionLayer("q", "k", 1, 1, 5, **sizes, sinks=sinks)
+    maps = layer_probabilities(layer, 0, q, k, np.arange(6))
     np.testing.assert_allclose(maps @ v, y, atol=1e-6)
 
 

@@ -65,6 +65,25 @@ def test_other_architectures(write):
     assert "'mamba'" in refused(write({"general.architecture": "mamba"}), UnsupportedError)
 
 
+def test_a_rotary_scaling_that_is_not_known(write):
+    text = refused(write({"llama.rope.scaling.type": "dynamic"}))
+    assert "rope.scaling.type: expected none, linear, yarn or longrope, found 'dynamic'" in text
+
+
+@pytest.mark.parametrize("named", [None, "klingon"])
+def test_a_pre_tokenizer_that_is_missing_or_not_known_is_warned_of(tmp_path, named):
+    size, notes = TinyLlama(), []
+    metadata = llama_metadata(size) | ({"tokenizer.ggml.pre": named} if named else {})
+    if named is None:
+        del metadata["tokenizer.ggml.pre"]
+    path = tmp_path / "made.gguf"
+    path.write_bytes(build_gguf(metadata, llama_tensors(size)))
+    loader.open_model(str(path), ignore, notes.append).close()
+    (note,) = notes
+    assert (f"'{named}'" if named else "names no pre-tokenizer") in note
+    assert note.endswith("the default is taken, and answers may be worse")
+
+
 def test_a_wrong_shape_and_a_missing_tensor(write):
     tensors = llama_tensors(TinyLlama())
     values = np.zeros((64, 32), np.float32)

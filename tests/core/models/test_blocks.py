@@ -3,6 +3,7 @@
 import ast
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from llm_lite.core.models.blocks import cached_attention, residual_stream
@@ -18,11 +19,12 @@ OPTIONS = BuildOptions(256, "f16", "i8", "f16", False, (Bucket(1, 1), Bucket(16,
 WINDOW = 20
 
 
-def plan_of(options=OPTIONS, *, window=0, shared=None, softcap=0.0):
+def plan_of(options=OPTIONS, *, window=0, shared=None, softcap=0.0, sinks=False):
     """Three layers, of which the last may read the cache of layer `shared`."""
     weights = {}
     put(weights, "embedding", (SHAPE.vocabulary, SHAPE.width))
     put(weights, "kv", (SHAPE.kv_heads * SHAPE.head_dim, SHAPE.width))
+    put(weights, "sinks", (SHAPE.heads,))
     b = PlanBuilder(weights, options.buckets[-1], integer_activations=False)
 
     def layer(x, index):
@@ -34,6 +36,7 @@ def plan_of(options=OPTIONS, *, window=0, shared=None, softcap=0.0):
         y = cached_attention(
             b, SHAPE, options, x, kv if owner == index else None, at,
             layer=index, owner=owner, window=window if index else 0, softcap=softcap,
+            sinks=b.weight("sinks") if sinks else None,
         )  # fmt: skip
         return b.add(x, y, at + ".residual")
 
@@ -79,6 +82,14 @@ def test_maps_know_the_cap_of_their_scores(softcap):
     plan = plan_of(softcap=softcap)
     capped = [op.params["softcap"] for op in plan.ops if op.name == "attention"]
     assert capped == [layer.softcap for layer in attention_layers(plan)] == [softcap] * 3
+
+
+@pytest.mark.parametrize("sinks", [False, True])
+def test_maps_know_the_sinks_of_their_heads(sinks):
+    values = [0.5, -1.0, 2.0, 0.0]
+    layers = attention_layers(plan_of(sinks=sinks), {"sinks": values}.__getitem__)
+    assert [layer.sinks for layer in layers] == [tuple(values) if sinks else ()] * 3
+    assert layers[0].sink(2) == (2.0 if sinks else -np.inf)
 
 
 def test_no_definition_wires_this_itself():

@@ -28,7 +28,7 @@ def test_windows_in_rings(tmp_path):
     check_rings(GEMMA_3, "plain", tmp_path)
 
 
-@pytest.mark.parametrize("case", ["plain", "linear"])
+@pytest.mark.parametrize("case", ["plain", "linear", "capped scores"])
 def test_gguf_holds_the_same_model(case, tmp_path):
     check_gguf(GEMMA_3, case, tmp_path)
 
@@ -45,6 +45,14 @@ def test_what_views_are_told(tmp_path):
     layers = attention_layers(model.build(options).plans[0])
     assert [layer.window for layer in layers] == [5, 0, 5]
     assert [layer.scale for layer in layers] == [pytest.approx(24**-0.5)] * 3
+
+
+def test_capped_scores(tmp_path):
+    source = open_source(write_case(GEMMA_3, "capped scores", tmp_path))
+    model = read_model(source.metadata, source.tensors, source.path)
+    options = BuildOptions(64, "f16", "f16", "f16", False, (Bucket(1, 1),))
+    layers = attention_layers(model.build(options).plans[0])
+    assert [layer.softcap for layer in layers] == [1.5] * 2
 
 
 def test_the_text_model_of_4b_leaves_most_fields_out(tmp_path):
@@ -75,7 +83,7 @@ def test_the_text_model_of_4b_leaves_most_fields_out(tmp_path):
 
 
 BAD = {
-    "cap": ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping is 50.0: caps of scores"),
+    "cap": ({"attn_logit_softcapping": -1.0}, "attn_logit_softcapping is -1.0, expected"),
     "later tokens": ({"use_bidirectional_attention": True}, "attention to later tokens is not"),
     "period": ({"sliding_window_pattern": 0}, "sliding_window_pattern is 0, expected 1 to"),
     "kinds": ({"layer_types": ["linear_attention"] * 7}, "layer_types has 'linear_attention'"),

@@ -233,6 +233,8 @@ def test_fields_reach_the_ops(said, scale):
             "theta": 5e5,
             "scale": scale,
             "half_split": 0,
+            "temperature": 0,
+            "temperature_length": 1,
         }
     (attention, _) = (op for op in plan.ops if op.name == "attention")
     assert attention.params["scale"] == pytest.approx(32**-0.5)

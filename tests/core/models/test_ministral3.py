@@ -5,6 +5,10 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading import loader
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.model import BuildOptions
+from llm_lite.core.models.registry import read_model
+from llm_lite.core.plan.builder import Bucket
 from tests.families import VOCABULARY, family_of
 from tests.family_checks import (
     TOLERANCE,
@@ -38,13 +42,21 @@ def test_configs_of_the_hub(case, tmp_path):
     check_hub_config(MINISTRAL_3, case, tmp_path)
 
 
-def test_no_context_beyond_the_one_before_yarn(tmp_path):
-    """There queries are scaled by their position."""
+def test_the_whole_context_is_open(tmp_path):
     path = write_case(MINISTRAL_3, "plain", tmp_path)
     with running(path) as runner:
-        assert (runner.model_info.context, runner.model_info.trained_context) == (32, 32)
-    with pytest.raises(RequestError, match="at most 32 tokens"), running(path, exact(context=33)):
+        assert (runner.model_info.context, runner.model_info.trained_context) == (128, 128)
+    with pytest.raises(RequestError, match="at most 128 tokens"), running(path, exact(context=129)):
         pass
+
+
+def test_queries_alone_grow(tmp_path):
+    source = open_source(write_case(MINISTRAL_3, "beyond the first context", tmp_path))
+    model = read_model(source.metadata, source.tensors, source.path)
+    plan = model.build(BuildOptions(64, "f16", "f16", "f16", False, (Bucket(1, 1),))).plans[0]
+    ropes = {op.label.rsplit(".", 1)[-1]: op.params for op in plan.ops if op.name == "rope"}
+    assert (ropes["q_rope"]["temperature"], ropes["q_rope"]["temperature_length"]) == (0.4, 5)
+    assert ropes["k_rope"]["temperature"] == 0
 
 
 def test_the_text_model_of_a_multimodal_checkpoint(tmp_path):

@@ -61,10 +61,10 @@ def _rope(b, x, **changes):
     return b.rope(x, "y", **{"head_dim": 16, "rotary_dim": 16, "theta": 1e4} | changes)
 
 
-def _attention(b, x, heads=4, kv_heads=2, head_dim=16, k=32, v=32, rows=8, softcap=0.0):
+def _attention(b, x, heads=4, kv_heads=2, head_dim=16, k=32, v=32, rows=8, **scores):
     caches = b.state("k_cache", "f16", (8, k)), b.state("v_cache", "f16", (rows, v))
     sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
-    sizes |= {"layer": 0, "softcap": softcap}
+    sizes |= {"layer": 0, **scores}
     return b.attention(x, *caches, b.state("gains", "f32", (1, heads), fill=1), "y", **sizes)
 
 
@@ -84,6 +84,8 @@ BAD = {
     "rope: more rotary values than a head": lambda b, x: _rope(b, x, rotary_dim=18),
     "rope: odd": lambda b, x: _rope(b, x, rotary_dim=15),
     "rope: none": lambda b, x: _rope(b, x, rotary_dim=0),
+    "rope: a negative temperature": lambda b, x: _rope(b, x, temperature=-0.1),
+    "rope: a temperature of nothing": lambda b, x: _rope(b, x, temperature_length=0),
     "rope: factors": lambda b, x: _rope(b, x, rotary_dim=8, factors=b.weight("factors")),
     "store: the first": lambda b, x: _store(b, x, k=32),
     "store: the second": lambda b, x: _store(b, x, v=32),
@@ -93,6 +95,7 @@ BAD = {
     "attention: k": lambda b, x: _attention(b, x, k=64),
     "attention: v": lambda b, x: _attention(b, x, v=64),
     "attention: fewer values than keys": lambda b, x: _attention(b, x, rows=7),
+    "attention: sinks": lambda b, x: _attention(b, x, sinks=b.weight("short norm")),
     "attention: a negative cap": lambda b, x: _attention(b, x, softcap=-1.0),
     "silu_mul": lambda b, x: b.silu_mul(x, b.matmul(x, b.weight("k"), "k"), "y"),
     "add_bias: shorter": lambda b, x: b.add_bias(x, b.weight("short norm"), "y"),

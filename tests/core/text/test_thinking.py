@@ -12,7 +12,7 @@ from llm_lite.core.messages import Thinking
 from llm_lite.core.text.thinking import MARKS, Split, begun_by, style_of, written_out
 
 THINK, INSIDE = Thinking("think"), Thinking("think", inside=True)
-HARMONY, GEMMA = Thinking("harmony"), Thinking("gemma")
+HARMONY, GEMMA, GRANITE = Thinking("harmony"), Thinking("gemma"), Thinking("granite")
 ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"
 STYLES = [Thinking(style, inside) for style in MARKS for inside in (False, True)]
 
@@ -53,6 +53,10 @@ CASES = {
     "code is indented": (THINK, "<think>a</think>\n\n    x = 1", "a", "    x = 1"),
     "another model's marks": (THINK, f"{ANALYSIS}a", "", f"{ANALYSIS}a"),
     "Mistral": (Thinking("mistral"), "[THINK]a[/THINK]b", "a", "b"),
+    "Granite": (GRANITE, "<think>a</think>\n<response>b < c</response>", "a", "b < c"),
+    "Granite, cut in a mark": (GRANITE, "<think>a</think><response>b</resp", "a", "b</resp"),
+    "Granite, not thinking": (GRANITE, "b</response>", "", "b</response>"),
+    "Granite, goes on": (GRANITE, "<think>a</think><response>b</response>\nc", "a", "b\nc"),
     "Gemma": (GEMMA, "<|channel>thought\na\n<channel|>b", "a", "b"),
     "Gemma, not thinking": (GEMMA, "<|channel>thought\n<channel|>b", "", "b"),
     "Harmony": (
@@ -80,6 +84,7 @@ def test_the_parts_of_an_answer(case):
 
 
 MARK_LIKE = ["<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>thought\n", "<channel|>"]
+MARK_LIKE += ["<response>", "</response>"]
 MARK_LIKE += [ANALYSIS, FINAL, "<|end|>", "<|start|>assistant", "<", "</", "|>", "th", "think>"]
 TEXTS = st.lists(st.sampled_from([*MARK_LIKE, "[", "\n", " ", "a", "```\n", "한", "7"])).map(
     "".join
@@ -137,6 +142,7 @@ def test_an_answer_written_out_is_told_apart_again(thinking, thought, said):
     [
         ("{% if '</think>' in content %}", "think"),
         ("{{ '<think>\n' }}", "think"),
+        ("Think in <think></think>, answer in <response></response>.", "granite"),
         ("{{ '[THINK]' }}", "mistral"),
         ("{{ '<|channel>thought\n<channel|>' }}", "gemma"),
         ("{{ '<|start|>assistant<|channel|>analysis<|message|>' }}", "harmony"),

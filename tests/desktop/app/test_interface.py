@@ -297,7 +297,7 @@ def test_long_conversation_draws_only_what_is_in_sight(headless):
 
 
 def test_while_an_answer_is_written_only_its_last_block_is_laid_out(headless, monkeypatch):
-    import llm_lite.desktop.widgets.rich_text as rich_text
+    import llm_lite.desktop.widgets.markdown.rich_text as rich_text
 
     head = "\n\n".join(f"Paragraph {n} of many words." for n in range(50))
     state = replace(READY, running=Running(1, 0.0, "decode"))

@@ -51,9 +51,16 @@ def test_thumbnails(rig, dtype, on_device):
 
 @pytest.mark.parametrize(
     "options",
-    [{"window": 7}, {"kv_heads": 4}, {"kv_heads": 1, "heads": 3}, {"softcap": 0.9, "window": 9}],
+    [
+        {"window": 7},
+        {"kv_heads": 4},
+        {"kv_heads": 1, "heads": 3},
+        {"softcap": 0.9, "window": 9},
+        {"sinks": 3.0},
+        {"sinks": 200.0},
+    ],
 )
-def test_windows_groups_and_caps(rig, options):
+def test_windows_groups_caps_and_sinks(rig, options):
     one = rig(**options)
     one.source.grow(40)
     one.until_complete(thumbnails)
@@ -259,7 +266,9 @@ def test_value_under_the_pointer(rig):
     assert 0 < one.maps.read_back["pointer"] <= 4 * len(seen)
 
 
-@pytest.mark.parametrize("options", [{}, {"window": 9}, {"ring": 24}, {"softcap": 2.0}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"window": 9}, {"ring": 24}, {"softcap": 2.0}, {"sinks": 2.0}], ids=str
+)
 def test_scores_are_those_of_their_definition(rig, monkeypatch, options):
     monkeypatch.setattr(readings, "SCORE_PERIOD", 0.0)
     one = rig(sharpness=4.0, **options)

@@ -34,6 +34,7 @@ def test_rope(isa: str, widths: tuple[int, int], half_split: bool) -> None:
     def build(b: PlanBuilder) -> Tensor:
         sizes = {"head_dim": head_dim, "rotary_dim": rotary_dim, "half_split": half_split}
         x = b.rope(case.input(b, "x"), "plain", theta=1e4, **sizes)
+        x = b.rope(x, "grown", theta=1e4, temperature=0.3, temperature_length=3, **sizes)
         return b.rope(x, "y", theta=1e6, scale=0.25, factors=b.weight("factors"), **sizes)
 
     case.build = build
@@ -46,19 +47,25 @@ CAPS = [(0.0, None), (0.7, None), (50.0, 1.0), (5.0, 1e30)]  # cap and scale of 
 RINGS = [(0, CONTEXT), (7, CONTEXT), (70, CONTEXT), (70, 89)]  # window, rows of the ring
 
 
-@each_pair("isa, shape, rings, cache, caps", ISAS, HEADS, RINGS, CACHES, CAPS)
+SINKS = (None, 2.0, 200.0)  # the deviation of sinks
+
+
+@each_pair("isa, shape, rings, cache, caps, sinks", ISAS, HEADS, RINGS, CACHES, CAPS, SINKS)
 def test_attention(
     isa: str,
     shape: tuple[int, int, int],
     rings: tuple[int, int],
     cache: tuple[str, str],
     caps: tuple[float, float | None],
+    sinks: float | None,
 ) -> None:
     """With store: steps at 0.. fill the cache, those at 41.. and 150.. look far back."""
     (heads, kv_heads, head_dim), (window, ring), (softcap, scale) = shape, rings, caps
     case = OneOp()
     case.inputs(heads * head_dim, "q", scale=2)
     case.inputs(kv_heads * head_dim, "k", "v")
+    if sinks:
+        case.weights["sinks"] = weight("sinks", "f32", case.rng.normal(0, sinks, heads))
 
     def build(b: PlanBuilder) -> Tensor:
         q, k, v = (case.input(b, name) for name in "qkv")
@@ -70,7 +77,8 @@ def test_attention(
         b.store([(k, caches[0]), (v, caches[1]), (q, queries)], "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
-        scores = {"window": window, "scale": scale, "softcap": softcap}
+        own = b.weight("sinks") if sinks else None
+        scores = {"window": window, "scale": scale, "softcap": softcap, "sinks": own}
         return b.attention(q, *caches, gains, "y", layer=1, **scores, **sizes)
 
     case.build = build

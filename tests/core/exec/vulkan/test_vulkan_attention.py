@@ -52,8 +52,11 @@ SHAPES = (  # heads, heads of keys, columns of a head, window, rows of the ring
 CAPS = ((0.0, None), (0.7, None), (50.0, 1.0), (5.0, 1e30))  # cap and scale of scores
 
 
-@each_pair("way, types, shape, caps", tuple(ATTENTIONS), CACHES, SHAPES, CAPS)
-def test_attention(make_vulkan, way, types, shape, caps):
+SINKS = (None, 2.0, 200.0)  # the deviation of sinks
+
+
+@each_pair("way, types, shape, caps, sinks", tuple(ATTENTIONS), CACHES, SHAPES, CAPS, SINKS)
+def test_attention(make_vulkan, way, types, shape, caps, sinks):
     (heads, kv_heads, head_dim, window, rows), (softcap, scale) = shape, caps
     if "i8" in types and head_dim % 4:
         pytest.skip("int8 comes in words")
@@ -62,6 +65,7 @@ def test_attention(make_vulkan, way, types, shape, caps):
         weight("table", (VOCABULARY, columns)),
         weight("k", (kv_heads * head_dim, columns), seed=1, scale=columns**-0.5),
         weight("v", (kv_heads * head_dim, columns), seed=2, scale=columns**-0.5),
+        weight("sinks", (heads,), seed=3, scale=sinks or 1.0),
     ]
 
     def ops(b, x):
@@ -74,7 +78,8 @@ def test_attention(make_vulkan, way, types, shape, caps):
         b.store([(k, caches[0]), (v, caches[1]), (x, queries)], "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
         gains = b.state("gains", "f32", (3, heads), fill=0.5)
-        scores = {"scale": scale, "softcap": softcap}
+        own = b.weight("sinks") if sinks else None
+        scores = {"scale": scale, "softcap": softcap, "sinks": own}
         return b.attention(x, *caches, gains, "attention", layer=2, **scores, **sizes)
 
     chunks = [steps(13, 13), steps(1, 1, 13), steps(5, 5, 14), steps(13, 13, 19)]
@@ -86,16 +91,19 @@ def test_attention(make_vulkan, way, types, shape, caps):
 
 
 @each_pair(
-    "types, shape, shared, softcap",
-    *(CACHES, ((9, 3, 0, 96), (4, 2, 70, 80)), (False, True), (0.0, 0.7)),
+    "types, shape, shared, softcap, sinks",
+    *(CACHES, ((9, 3, 0, 96), (4, 2, 70, 80)), (False, True), (0.0, 0.7), (False, True)),
 )
-def test_workgroups_share_the_positions_of_a_token(make_vulkan, types, shape, shared, softcap):
+def test_workgroups_share_the_positions_of_a_token(
+    make_vulkan, types, shape, shared, softcap, sinks
+):
     """From one position to more than fill a share of each; over rings too, and again and again."""
     (heads, kv_heads, window, rows), head_dim = shape, 64
     columns = heads * head_dim
     tensors = [
         weight("table", (VOCABULARY, columns)),
         weight("k", (kv_heads * head_dim, columns), seed=1, scale=columns**-0.5),
+        *(weight(name, (heads,), seed=seed) for seed, name in enumerate(("first", "second"))),
     ]
 
     def ops(b, x):
@@ -108,8 +116,10 @@ def test_workgroups_share_the_positions_of_a_token(make_vulkan, types, shape, sh
         b.store([(k, cache) for cache in caches], "store")
         sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "window": window}
         gains = b.state("gains", "f32", (2, heads), fill=0.5)
-        first = b.attention(x, *caches, gains, "first", layer=0, softcap=softcap, **sizes)
-        return b.attention(first, *caches, gains, "second", layer=1, softcap=softcap, **sizes)
+        for layer, name in enumerate(("first", "second")):  # each with its own sinks
+            own = {"softcap": softcap, "sinks": b.weight(name) if sinks else None}
+            x = b.attention(x, *caches, gains, f"{name} y", layer=layer, **own, **sizes)
+        return x
 
     model, weights = program(tensors, ops, tokens=1, context=96)
     how = Tuning(

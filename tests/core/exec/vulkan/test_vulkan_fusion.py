@@ -33,8 +33,10 @@ def layer(
     norm_twice=False,
     gate="silu_mul",
     biased=False,
+    grown="",
 ):
-    """Weights and ops of a decoder layer; `dtypes` of q, k, v, output, gate, up, down."""
+    """Weights and ops of a decoder layer; `dtypes` of q, k, v, output, gate, up, down. `grown`:
+    which of q and k grow with their positions."""
     q, kv_columns = HEADS * head_dim, KV_HEADS * head_dim
     rows = [q, kv_columns, kv_columns, width, hidden, hidden, width]
     columns = [width] * 3 + [q, width, width, hidden]
@@ -60,8 +62,10 @@ def layer(
                 for name, y in zip("qkv", (q, k, v), strict=True)
             )
         turn = {"head_dim": head_dim, "rotary_dim": head_dim, "theta": 1e4}
-        q = b.rope(q, "q_rope", half_split=half_split, **turn)
-        k = b.rope(k, "k_rope", half_split=half_split, **turn)
+        growing = {"temperature": 0.4, "temperature_length": 2}
+        grown_q, grown_k = (growing if name in grown else {} for name in "qk")
+        q = b.rope(q, "q_rope", half_split=half_split, **turn, **grown_q)
+        k = b.rope(k, "k_rope", half_split=half_split, **turn, **grown_k)
         block = head_dim if kv == "i8" else 0
         cache = (CONTEXT, kv_columns)
         keys, values = (b.state(name, kv, cache, block=block) for name in ("keys", "values"))
@@ -110,6 +114,8 @@ APART = [  # formats, options of `layer`, the groups that are found
     (["f32"] * 7, {"head_dim": 20, "hidden": 52}, ["rms_norm matmul", "matmul", "matmul"]),
     (["q4_0", "q4_0", "f32", *["q4_0"] * 4], {"width": 32}, ["rms_norm matmul matmul"]),
     (["f32"] * 7, {"kv": "i8"}, ["rope", "rope", "store"]),
+    (["f32"] * 7, {"grown": "q"}, ["rope rope store"]),
+    (["f32"] * 7, {"grown": "qk"}, ["rope", "rope", "store"]),
     (["f32"] * 7, {"norm_twice": True}, ["rms_norm", "matmul matmul silu_mul", "matmul add"]),
     (
         ["f32"] * 7,

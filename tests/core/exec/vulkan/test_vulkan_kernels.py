@@ -166,6 +166,7 @@ def test_rope(make_vulkan, half_split, widths, start):
     def ops(b, x):
         shape = {"head_dim": head_dim, "rotary_dim": rotary_dim, "half_split": half_split}
         x = b.rope(x, "plain", theta=1e4, **shape)
+        x = b.rope(x, "grown", theta=1e4, temperature=0.3, temperature_length=3, **shape)
         return b.rope(x, "scaled", theta=5e5, scale=0.25, factors=b.weight("factors"), **shape)
 
     built = program(tensors, ops, tokens=13, outputs=13, context=1 << 20)

@@ -1,0 +1,32 @@
+"""What an answer's buttons and links lead to outside the window: a file, a page in the browser."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.files.writing import make_folder, write_file
+from llm_lite.desktop.app.figure_export import Outcome
+
+
+def save_text(path: str, text: str) -> Outcome:
+    """Write a file where none is; what is said about it."""
+    place = Path(path)
+    try:
+        make_folder(place.parent)
+        write_file(place, text.encode("utf-8", "replace"), new=True)
+    except LlmLiteError as error:
+        return Outcome(str(error), failed=True)
+    return Outcome(f"Saved {place}")
+
+
+def open_link(address: str) -> None:
+    """Ask the system's browser; it may take its time, and no frame waits for it."""
+    threading.Thread(target=_open, args=(address,), name="browser", daemon=True).start()
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    webbrowser.open(address)

@@ -1,0 +1,119 @@
+"""Formulas in Markdown: `$..$`, `$$..$$`, `\\(..\\)` and `\\[..\\]`, as rules of markdown-it.
+
+A dollar is money more often than not: as in Pandoc, what opens has no space behind it, what closes
+none before it and no digit behind it. What looks like words about money is no formula either.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+LONGEST = 4000  # characters of a formula
+WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+TEX = re.compile(r"[\\^_={}]")
+BACKSLASHED = {"(": r"\)", "[": r"\]"}
+
+
+def add_math(parser: Any) -> None:
+    """Teach a MarkdownIt formulas."""
+    parser.inline.ruler.before("escape", "math", _inline_rule)
+    alternatives = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    parser.block.ruler.before("fence", "math_block", _block_rule, alternatives)
+
+
+def _inline_rule(state: Any, silent: bool) -> bool:
+    src, start = state.src, state.pos
+    found = _span(src, start, state.posMax)
+    if found is None:
+        return False
+    inner, end, display = found
+    if not silent:
+        token = state.push("math", "", 0)
+        token.content, token.markup = inner, "display" if display else "math"
+        token.info = src[start:end]
+    state.pos = end
+    return True
+
+
+def _span(src: str, at: int, most: int) -> tuple[str, int, bool] | None:
+    """What is inside the formula that begins at `at`, its end, and whether it is a display."""
+    most = min(most, at + LONGEST)
+    if src[at] == "\\" and at + 1 < most and src[at + 1] in BACKSLASHED:
+        end = src.find(BACKSLASHED[src[at + 1]], at + 2, most)
+        inner = src[at + 2 : end].strip() if end > 0 else ""
+        return (inner, end + 2, src[at + 1] == "[") if inner else None
+    if src[at] != "$":
+        return None
+    marks = 2 if src.startswith("$$", at) else 1
+    end = _dollar(src, at + marks, most, marks)
+    inner = src[at + marks : end] if end > 0 else ""
+    if marks == 2:
+        return (inner.strip(), end + 2, True) if inner.strip() else None
+    return (inner, end + 1, False) if _is_formula(src, at, end, inner) else None
+
+
+def _dollar(src: str, at: int, most: int, marks: int) -> int:
+    """Where the next dollars are that no backslash escapes; -1: nowhere."""
+    while True:
+        at = src.find("$" * marks, at, most)
+        if at < 0:
+            return -1
+        before = at
+        while before and src[before - 1] == "\\":
+            before -= 1
+        if (at - before) % 2 == 0:
+            return at
+        at += 1
+
+
+def _is_formula(src: str, start: int, end: int, inner: str) -> bool:
+    if not inner or inner[0].isspace() or inner[-1].isspace():
+        return False
+    if src[end + 1 : end + 2].isdigit() or (start and src[start - 1].isalnum()):
+        return False
+    about_money = " " in inner and WORDS.search(inner) and not TEX.search(inner)
+    return not about_money
+
+
+def _block_rule(state: Any, start: int, end: int, silent: bool) -> bool:
+    """Lines from one that begins with `$$` or `\\[` to one that ends with its counterpart. An empty
+    line ends what is no formula; a text that ends before may still become one."""
+    if state.is_code_block(start):
+        return False
+    first = state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]]
+    mark = first[:2]
+    if mark not in ("$$", "\\["):
+        return False
+    lines, at, closed = _formula_lines(state, start, end, "$$" if mark == "$$" else "\\]")
+    if not closed and at < end:
+        return False
+    if silent:
+        return True
+    state.line = at
+    token = state.push("math_block", "math", 0)
+    token.block, token.content, token.map = True, "\n".join(lines).strip(), [start, at]
+    token.markup, token.info = mark, "" if closed else "open"
+    return True
+
+
+def _formula_lines(state: Any, start: int, end: int, closer: str) -> tuple[list[str], int, bool]:
+    """The formula's lines, the line behind them, and whether they are closed."""
+    lines: list[str] = []
+    size = 0
+    for at in range(start, end):
+        low = state.bMarks[at] + state.tShift[at]
+        text = state.src[low : state.eMarks[at]].rstrip()
+        inside = text[2:] if at == start else text
+        outside = at > start and state.sCount[at] < state.blkIndent
+        size += len(text)
+        if outside or not text or size > LONGEST:
+            return lines, at, False
+        place = inside.find(closer)
+        if 0 <= place < len(inside) - 2:  # more than a formula stands on its line
+            return lines, at, False
+        if place >= 0:
+            lines.append(inside[:place])
+            return lines, at + 1, bool("".join(lines).strip())
+        lines.append(inside)
+    return lines, end, False

@@ -1,0 +1,337 @@
+"""Markdown's tokens to our blocks. markdown-it does the parsing, CommonMark and GFM's tables and
+strike-through; HTML is text like any other.
+
+markdown-it is imported when the first text with Markdown is read: the first frame has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from llm_lite.desktop.widgets.markdown.blocks import (
+    BULLET,
+    DONE_TASK,
+    OPEN_TASK,
+    QUOTE,
+    Align,
+    Block,
+    Container,
+    Spans,
+    StyledSpan,
+    TableCells,
+    has_math,
+)
+from llm_lite.desktop.widgets.markdown.inline import spans_of
+
+DEPTH = 24  # of containers and of marks in a line: what is deeper is not opened
+LONGEST_LINE = 50_000  # characters of a paragraph in which marks are looked for
+KEPT = 1_000_000  # characters of paragraphs whose spans are known
+NEVER = 1 << 60
+MOST_EPOCHS = 64
+TASK = re.compile(r"\[([ xX])\][ \t]")
+
+References = dict[str, Any]
+Signature = tuple[tuple[str, str, str], ...]
+
+
+@lru_cache(maxsize=1)
+def parser() -> Any:
+    """The MarkdownIt of this program."""
+    from markdown_it import MarkdownIt
+
+    from llm_lite.desktop.widgets.markdown.math_rules import add_math
+
+    made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEPTH})
+    made.enable(["table", "strikethrough"])
+    add_math(made)
+    return made
+
+
+@dataclass(slots=True)
+class Piece:
+    """A block, and where in the text it comes from."""
+
+    block: Block
+    first: int  # line
+    last: int  # the line behind
+    source: str | None = None  # what its spans were read from
+
+
+@dataclass(frozen=True, slots=True)
+class Outermost:
+    """A block that no other holds."""
+
+    kind: str  # of its token
+    mark: str
+    first: int  # line
+    certain: int  # so many whole lines must be there, else more text may undo that it begins here
+    start: int  # of a list with numbers
+    tight: bool | None  # of a list; None where it has no paragraph of its own to tell by
+
+
+@dataclass(slots=True)
+class Parsed:
+    pieces: list[Piece]
+    tops: list[Outermost]
+    references: References
+    parts: list[int]  # where the only block's items or rows begin, in lines
+
+
+class Reader:
+    """Reads texts; it remembers what is in their lines."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, int], Spans] = OrderedDict()
+        self._size = 0  # characters of those
+        self._references: References = {}
+        self._epochs: dict[Signature, int] = {}
+        self._epoch = 0  # of the references: with others, brackets mean something else
+
+    def read(self, text: str, references: References) -> Parsed:
+        """The blocks of `text`; `references` are those that stand before it."""
+        made = parser()
+        tokens: list[Any] = []
+        env: dict[str, Any] = {"references": dict(references)}
+        made.block.parse(text, made, env, tokens)
+        self.use(env["references"])
+        walk = _Walk(self)
+        walk.read(tokens)
+        tops = [
+            _outermost(token, _is_tight(tokens, at + 1))
+            for at, token in enumerate(tokens)
+            if token.level == 0 and token.nesting >= 0 and token.map
+        ]
+        parts = _parts(tokens) if len(tops) == 1 else []
+        return Parsed(walk.pieces, tops, env["references"], parts)
+
+    def spans(self, content: str) -> Spans:
+        """The styled parts of a paragraph."""
+        key = (content, self._epoch if "[" in content else 0)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._read(content)
+            self._size += len(content)
+            while self._size > KEPT:
+                (old, _), _ = self._known.popitem(last=False)
+                self._size -= len(old)
+        return found
+
+    def _read(self, content: str) -> Spans:
+        if len(content) > LONGEST_LINE:
+            return (StyledSpan(content),)
+        children: list[Any] = []
+        made = parser()
+        made.inline.parse(content, made, {"references": self._references}, children)
+        return spans_of(children)
+
+    def use(self, references: References) -> None:
+        """What brackets refer to from now on."""
+        self._references = references
+        if len(self._epochs) > MOST_EPOCHS:
+            self._epochs.clear()
+            self._known.clear()
+            self._size = 0
+        self._epoch = self._epochs.setdefault(signature(references), len(self._epochs))
+
+
+def signature(references: References) -> Signature:
+    """Where references lead: two of one signature make the same links."""
+    return tuple(sorted((k, v.get("href", ""), v.get("title", "")) for k, v in references.items()))
+
+
+@dataclass(slots=True)
+class _List:
+    number: int | None  # of the next item; None in a list with bullets
+    after: str  # the number
+    tight: bool
+    wide: int  # characters of its widest marker
+
+
+@dataclass(slots=True)
+class _Open:
+    """A quote or an item that is open; `serial` tells two of the same look apart."""
+
+    container: Container
+    serial: int
+    lines: tuple[int, int]
+    marker: str = ""
+
+
+@dataclass(slots=True)
+class _Walk:
+    reader: Reader
+    pieces: list[Piece] = field(default_factory=list)
+    _open: list[_Open] = field(default_factory=list)
+    _lists: list[_List] = field(default_factory=list)
+    _before: list[int] = field(default_factory=list)  # serials around the block before
+    _serial: int = 0
+
+    def read(self, tokens: list[Any]) -> None:
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            at += 1
+            if token.type == "table_open":
+                at = self._table(tokens, at)
+            elif token.type.endswith("_list_open"):
+                ordered = token.type == "ordered_list_open"
+                number = int(token.attrs.get("start", 1)) if ordered else None
+                wide = len(str(_last_number(tokens, at, number))) + 1 if number is not None else 1
+                self._lists.append(
+                    _List(number, token.markup, _is_tight(tokens, at) is not False, wide)
+                )
+            elif token.type.endswith("_list_close"):
+                self._lists.pop()
+            elif token.type in ("blockquote_open", "list_item_open"):
+                self._enter(token)
+            elif token.type in ("blockquote_close", "list_item_close"):
+                self._leave()
+            elif token.type == "heading_open":
+                self._leaf("heading", tokens[at], level=int(token.tag[1:]))
+                at += 1
+            elif token.type == "inline":
+                self._leaf("paragraph", token)
+            elif token.type in ("fence", "code_block", "hr", "math_block"):
+                self._solid(token)
+
+    def _enter(self, token: Any) -> None:
+        self._serial += 1
+        first, last = token.map
+        if token.type == "blockquote_open":
+            self._open.append(_Open(QUOTE, self._serial, (first, last)))
+            return
+        held, marker = self._lists[-1], BULLET
+        if held.number is not None:
+            marker = f"{held.number}{held.after}"
+            held.number += 1
+        self._open.append(_Open(Container("item", held.wide), self._serial, (first, last), marker))
+
+    def _leave(self) -> None:
+        """An item or a quote with nothing in it is an empty paragraph."""
+        top = self._open[-1]
+        if top.serial not in self._before:
+            self._add(Block("paragraph"), *top.lines, None)
+        self._open.pop()
+
+    def _leaf(self, kind: Any, token: Any, level: int = 0) -> None:
+        content = token.content
+        if kind == "paragraph" and self._open:
+            content = self._task(content, self._open[-1])
+        spans = self.reader.spans(content)
+        if kind == "paragraph" and len(spans) == 1 and spans[0].kind == "display":
+            kind = "math"
+        first, last = token.map
+        self._add(Block(kind, spans, level), first, last, token.content)
+
+    def _task(self, content: str, item: _Open) -> str:
+        """`content` without the box of a task that begins with it."""
+        match = TASK.match(content) if item.marker and item.serial not in self._before else None
+        if match is None:
+            return content
+        item.marker = OPEN_TASK if match[1] == " " else DONE_TASK
+        return content[match.end() :]
+
+    def _solid(self, token: Any) -> None:
+        first, last = token.map
+        if token.type == "hr":
+            self._add(Block("rule"), first, last, None)
+            return
+        if token.type == "math_block":
+            is_open = token.info == "open"
+            words = StyledSpan(token.content, "mono", "code" if is_open else "display")
+            label = "math" if is_open else ""
+            self._add(
+                Block("code" if is_open else "math", (words,), label=label), first, last, None
+            )
+            return
+        body = token.content.removesuffix("\n").expandtabs(4)
+        language = token.info.strip().split(maxsplit=1)[0] if token.info.strip() else ""
+        block = Block("code", (StyledSpan(body, "mono", "code"),), label=language)
+        self._add(block, first, last, None)
+
+    def _table(self, tokens: list[Any], at: int) -> int:
+        """The table whose tokens begin at `at`; the place behind it."""
+        rows: list[list[Spans]] = []
+        aligns: list[Align] = []
+        first, last = tokens[at - 1].map
+        while tokens[at].type != "table_close":
+            token = tokens[at]
+            if token.type == "tr_open":
+                rows.append([])
+            elif token.type == "th_open":
+                aligns.append(_align(str(token.attrs.get("style", ""))))
+            elif token.type == "inline":
+                rows[-1].append(self.reader.spans(token.content))
+            at += 1
+        cells = TableCells(tuple(aligns), tuple(tuple(row) for row in rows))
+        self._add(Block("table", cells=cells), first, last, None)
+        return at + 1
+
+    def _add(self, block: Block, first: int, last: int, source: str | None) -> None:
+        """`block` at the place where the walk is."""
+        path = tuple(one.container for one in self._open)
+        serials = [one.serial for one in self._open]
+        joined = 0
+        while joined < min(len(serials), len(self._before)) and (
+            serials[joined] == self._before[joined]
+        ):
+            joined += 1
+        fresh = [one.marker if one.serial not in self._before else "" for one in self._open]
+        self._before = serials
+        cells = (cell for row in block.cells.rows for cell in row) if block.cells else ()
+        math = any(map(has_math, (block.spans, *cells)))
+        tight = bool(self._lists) and self._lists[-1].tight
+        placed = Block(
+            block.kind, block.spans, block.level, block.label, path, joined,
+            tuple(fresh), tight, block.cells, math,
+        )  # fmt: skip
+        self.pieces.append(Piece(placed, first, last, source))
+
+
+def _outermost(token: Any, tight: bool | None) -> Outermost:
+    """Without their later lines, formulas and tables go on the paragraph above them."""
+    first, last = token.map
+    certain = first + 1
+    if token.type == "math_block":
+        certain = NEVER if token.info == "open" else last
+    elif token.type == "table_open":
+        certain = first + 2
+    start = int(token.attrs.get("start", 1))
+    return Outermost(token.type, token.markup, first, certain, start, tight)
+
+
+def _parts(tokens: list[Any]) -> list[int]:
+    """Of the list or table that the tokens are."""
+    kinds = ("list_item_open", 1), ("tr_open", 2)
+    return [t.map[0] for t in tokens if (t.type, t.level) in kinds and t.map]
+
+
+def _last_number(tokens: list[Any], at: int, first: int) -> int:
+    """Of the list that begins before `at`."""
+    level, count = tokens[at - 1].level, 0
+    for token in tokens[at:]:
+        if token.level <= level:
+            break
+        count += token.type == "list_item_open" and token.level == level + 1
+    return first + count - 1
+
+
+def _is_tight(tokens: list[Any], at: int) -> bool | None:
+    """Of the list that begins before `at`: paragraphs of tight lists are hidden."""
+    level = tokens[at - 1].level
+    for token in tokens[at:]:
+        if token.level <= level:
+            break
+        if token.type == "paragraph_open" and token.level == level + 2:
+            return bool(token.hidden)
+    return None
+
+
+def _align(style: str) -> Align:
+    if style.endswith("center"):
+        return "center"
+    return "right" if style.endswith("right") else "left"

@@ -1,0 +1,147 @@
+"""Running text laid out by us: blocks of wrapped lines, measured once and kept.
+
+Positions are in pixels from the upper left corner of the text. A block's layout depends on the
+block, the width and the text size only, so of an answer that is being written only the last block
+is laid out again, and of that only the last lines. Formulas arrive later: what holds one is laid
+out again when one has arrived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from llm_lite.desktop.widgets.markdown.blocks import QUOTE, Block, StyledSpan
+from llm_lite.desktop.widgets.markdown.code_frame import NUMBERS
+from llm_lite.desktop.widgets.markdown.drawing import PageDrawing
+from llm_lite.desktop.widgets.markdown.growing import GrowingText
+from llm_lite.desktop.widgets.markdown.layout import LaidText, Setting, gap, lay_out
+from llm_lite.desktop.widgets.markdown.reading import Reader
+from llm_lite.desktop.widgets.markdown.wrapping import Wrapping
+from llm_lite.desktop.widgets.markup.code_colors import CodeColors
+from llm_lite.desktop.widgets.markup.formulas import Formulas
+from llm_lite.desktop.widgets.ui import Ui
+
+CACHE_PAGES, CACHE_BLOCKS = 512, 4096
+GROWING = 4  # texts that are written at the same time
+POLL = 0.03  # seconds until what is waited for may be there
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    blocks: tuple[tuple[float, LaidText], ...]  # y, block
+    height: float
+    width: float  # of the widest line
+    live: bool = False
+    epoch: int | None = None  # of the formulas, where there are any
+
+
+class RichText:
+    """Lays out and draws Markdown; one for a window."""
+
+    def __init__(self) -> None:
+        self.formulas = Formulas()
+        self.colors = CodeColors(self.formulas.process)
+        self._blocks: dict[Any, LaidText] = {}
+        self._pages: dict[Any, Page] = {}
+        self._live: dict[Any, Page] = {}
+        self._wrapping = Wrapping()
+        self._reader = Reader()
+        self._texts: list[GrowingText] = []
+
+    def begin(self, ui: Ui) -> None:
+        """Before the first call of a frame."""
+        self.formulas.begin()
+        if self.formulas.process.busy:
+            ui.redraw_in(POLL)
+
+    def look(self, ui: Ui) -> tuple[bool, int]:
+        """What heights depend on, beside the text, its width and size."""
+        return bool(ui.memory.get(NUMBERS)), self.formulas.epoch
+
+    def page(
+        self,
+        ui: Ui,
+        text: str,
+        width: float,
+        *,
+        plain: bool = False,
+        live: bool = False,
+        quoted: bool = False,
+    ) -> Page:
+        """The layout of `text` in `width` pixels; `plain` text has no Markdown in it, nor has
+        `quoted`, which is one quotation.
+
+        Of a `live` text, which will be another one in the next frame, only whole blocks are kept.
+        """
+        key = (text, width, ui.theme.text, plain, quoted, bool(ui.memory.get(NUMBERS)))
+        cache = self._live if live else self._pages
+        page = cache.get(key)
+        if page is None or page.epoch not in (None, self.formulas.epoch):
+            blocks = self._read(text, plain, quoted, live)
+            page = self._paginate(ui, blocks, width, live)
+            _keep(cache, key, page, 1 if live else CACHE_PAGES)
+        return page
+
+    def draw(self, ui: Ui, page: Page, x: float, y: float, width: float, name: str) -> None:
+        """The blocks of `page` that can be seen, with its corner at (x, y) on the screen."""
+        PageDrawing(ui, self.colors, name, page.live).blocks(page.blocks, x, y, width)
+
+    def _read(self, text: str, plain: bool, quoted: bool, live: bool) -> tuple[Block, ...]:
+        if quoted:
+            spans = (StyledSpan(text),)
+            return (Block("paragraph", spans, path=(QUOTE,), markers=("",)),)
+        if plain:
+            return (Block("paragraph", (StyledSpan(text),)),)
+        known = [one for one in self._texts if one.follows(text)]
+        one = max(known, key=lambda one: len(one.text), default=None)
+        if one is None:
+            one = GrowingText(self._reader)
+        if live:  # what was written last stays known when it is done
+            self._texts = [*(other for other in self._texts if other is not one), one][-GROWING:]
+        return one.read(text)
+
+    def _paginate(self, ui: Ui, blocks: tuple[Block, ...], width: float, live: bool) -> Page:
+        placed: list[tuple[float, LaidText]] = []
+        setting = Setting(width, bool(ui.memory.get(NUMBERS)), self.formulas)
+        known = self.formulas.epoch  # before: more may arrive meanwhile
+        y, before = 0.0, None
+        for number, block in enumerate(blocks):
+            y += gap(ui, before, block)
+            if live and number == len(blocks) - 1:
+                laid = lay_out(ui, block, setting, self._wrapping.wrap)
+            else:
+                laid = self._laid(ui, block, setting)
+            placed.append((y, laid))
+            y += laid.height
+            before = block
+        widest = max((r.x + r.width for _, b in placed for r in b.runs), default=0.0)
+        full = any(b.block.kind in ("code", "rule", "table") for _, b in placed)
+        epoch = known if any(block.math for block in blocks) else None
+        return Page(tuple(placed), y, width if full else widest, live, epoch)
+
+    def _laid(self, ui: Ui, block: Block, setting: Setting) -> LaidText:
+        epoch = self.formulas.epoch if block.math else 0
+        numbers = setting.numbers and block.kind == "code"
+        key = (block, setting.width, ui.theme.text, numbers, epoch)
+        laid = self._blocks.get(key)
+        if laid is None:
+            laid = lay_out(ui, block, setting)
+            _keep(self._blocks, key, laid, CACHE_BLOCKS)
+        return laid
+
+
+def rich_text(ui: Ui, name: str = "rich_text") -> RichText:
+    """That of a view, made when it is first needed."""
+    found: RichText | None = ui.memory.get(name)
+    if found is None:
+        found = ui.memory[name] = RichText()
+    return found
+
+
+def _keep(cache: dict[Any, T], key: Any, value: T, limit: int) -> None:
+    """Remember `value`; the oldest goes when there are too many."""
+    cache[key] = value
+    if len(cache) > limit:
+        del cache[next(iter(cache))]

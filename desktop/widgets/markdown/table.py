@@ -1,0 +1,157 @@
+"""Tables: columns as wide as what is in them where there is room, else words are wrapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llm_lite.desktop.widgets.markdown.blocks import Spans, TableCells
+from llm_lite.desktop.widgets.markdown.wrapping import Run, Style, Wrapped, spread, wrap
+from llm_lite.desktop.widgets.ui import Face, Ui
+
+ENDLESS = 1e6  # pixels: a cell on one line
+KEPT = 4096  # cells whose lines are known
+NARROW = 4.0  # text sizes that a column has, if that can be
+BOLD: dict[Face, Face] = {"regular": "bold", "italic": "bold_italic"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Row:
+    source: tuple[Spans, ...]  # as it was parsed
+    cells: tuple[Spans, ...]
+    wanted: tuple[float, ...]  # widths
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    runs: tuple[Run, ...]
+    columns: tuple[float, ...]  # their edges
+    rows: tuple[float, ...]
+    sources: tuple[_Row, ...] = ()  # what the rows were made of
+    counts: tuple[int, ...] = ()  # runs up to each row
+
+    @property
+    def width(self) -> float:
+        return self.columns[-1]
+
+    @property
+    def height(self) -> float:
+        return self.rows[-1]
+
+
+def lay_out_table(ui: Ui, cells: TableCells, style: Style) -> Grid:
+    """Within the style's width. Rows at the beginning that the last table had too, one that grows,
+    are taken from there, where the columns are as wide as they were."""
+    fit = (cells.aligns, style.width, style.size, style.epoch, ui.theme.text)
+    held = ui.memory.get("table")
+    before: Grid | None = held[1] if held and held[0] == fit else None
+    sources = _sources(ui, cells, style, before)
+    pad_x, pad_y = ui.u(2.5), ui.u(1.25)
+    widths = _widths(sources, len(cells.aligns), style, pad_x)
+    columns = [0.0]
+    for width in widths:
+        columns.append(columns[-1] + width + 2 * pad_x)
+    same = _same(before, sources) if before and before.columns == tuple(columns) else 0
+    runs: list[Run] = list(before.runs[: before.counts[same - 1]]) if before and same else []
+    edges = list(before.rows[: same + 1]) if before and same else [0.0]
+    counts = list(before.counts[:same]) if before and same else []
+    for row in sources[same:]:
+        tall = style.line
+        for column, spans in enumerate(row.cells[: len(widths)]):
+            placed, height = _cell(ui, spans, replace(style, width=widths[column]))
+            x, y = columns[column] + pad_x, edges[-1] + pad_y
+            runs += _aligned(placed, cells.aligns[column], widths[column], x, y)
+            tall = max(tall, height)
+        edges.append(edges[-1] + tall + 2 * pad_y)
+        counts.append(len(runs))
+    grid = Grid(tuple(runs), tuple(columns), tuple(edges), sources, tuple(counts))
+    ui.memory["table"] = (fit, grid)
+    return grid
+
+
+def _sources(ui: Ui, cells: TableCells, style: Style, before: Grid | None) -> tuple[_Row, ...]:
+    """Each row with what its cells would like to have."""
+    known = before.sources if before else ()
+    made: list[_Row] = []
+    for number, row in enumerate(cells.rows):
+        if number < len(known) and known[number].source is row:
+            made.append(known[number])
+            continue
+        shown = tuple(map(_head, row)) if number == 0 else row
+        wanted = tuple(_wanted(ui, spans, style) for spans in shown)
+        made.append(_Row(row, shown, wanted))
+    return tuple(made)
+
+
+def _same(before: Grid, sources: tuple[_Row, ...]) -> int:
+    """How many first rows are those of before."""
+    count = 0
+    for old, new in zip(before.sources, sources, strict=False):
+        if old is not new:
+            break
+        count += 1
+    return count
+
+
+def _wanted(ui: Ui, spans: Spans, style: Style) -> float:
+    """The width of a cell on one line."""
+    wrapped = _wrapped(ui, spans, replace(style, width=ENDLESS))
+    return float(int(max((run.x + run.width for run in wrapped.runs), default=0.0)) + 2)
+
+
+def _head(spans: Spans) -> Spans:
+    return tuple(replace(span, style=BOLD.get(span.style, span.style)) for span in spans)
+
+
+def _cell(ui: Ui, spans: Spans, style: Style) -> tuple[list[Run], float]:
+    runs, height = spread(ui, _wrapped(ui, spans, style), style)
+    offset = (style.line - style.size) / 2
+    return [replace(run, y=run.y + offset) for run in runs], height
+
+
+def _wrapped(ui: Ui, spans: Spans, style: Style) -> Wrapped:
+    """Of a table that grows, most cells are as they were."""
+    known = ui.memory.setdefault("table_cells", {})
+    key = (spans, style.width, style.size, style.epoch, ui.theme.text)
+    found: Wrapped | None = known.get(key)
+    if found is None:
+        if len(known) >= KEPT:
+            known.clear()
+        found = known[key] = wrap(ui, spans, style)
+    return found
+
+
+def _widths(rows: tuple[_Row, ...], count: int, style: Style, pad: float) -> list[float]:
+    """Of each column, without its room at the sides. Wide columns give what all lack."""
+    wanted = [style.size] * count
+    for row in rows:
+        for column, width in enumerate(row.wanted[:count]):
+            if width > wanted[column]:
+                wanted[column] = width
+    room = max(style.width - 2 * pad * count, count * 1.0)
+    if sum(wanted) <= room:
+        return wanted
+    least = min(NARROW * style.size, room / count)
+    most = _level(wanted, room)
+    return [float(int(max(min(each, most), min(each, least)))) for each in wanted]
+
+
+def _level(wanted: list[float], room: float) -> float:
+    """The width that none may exceed so that all together fit."""
+    left, rest = room, sorted(wanted)
+    while rest and rest[0] <= left / len(rest):
+        left -= rest.pop(0)
+    return left / len(rest) if rest else room
+
+
+def _aligned(runs: list[Run], align: str, width: float, x: float, y: float) -> list[Run]:
+    """At the place of the cell, each line moved by itself."""
+    if align == "left" or not runs:
+        return [replace(run, x=run.x + x, y=run.y + y) for run in runs]
+    ends: dict[float, float] = {}
+    for run in runs:
+        ends[run.y] = max(ends.get(run.y, 0.0), run.x + run.width)
+    share = 1.0 if align == "right" else 0.5
+    return [
+        replace(run, x=run.x + x + round((width - ends[run.y]) * share), y=run.y + y)
+        for run in runs
+    ]

@@ -1,0 +1,78 @@
+"""Formulas as pictures at the size of the text: outlines of the markup process on a sheet."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+
+from llm_lite.desktop.widgets.markup.outlines import coverage
+from llm_lite.desktop.widgets.markup.process import FAILED, Answer, MarkupProcess, markup
+from llm_lite.desktop.widgets.markup.sheet import Picture, Sheets
+from llm_lite.desktop.widgets.markup.worker import EM
+
+# Of an em to the size that Dear ImGui gives a text: its lower-case letters are then as tall as
+# those of the text around.
+EM_SCALE = 0.93
+LEAST_SCALE = 0.45  # of a formula that is wider than its place: what is smaller cannot be read
+MOST_PIXELS = 4096  # a side
+BESIDE = 0.06  # of the text's size: room between a formula and the words around it
+
+
+class Formulas:
+    """Pictures of formulas, made once for each size; for one ImGui context."""
+
+    def __init__(self, process: MarkupProcess | None = None) -> None:
+        self.process = process or markup()
+        self.sheets = Sheets()
+        self._known: dict[Any, Picture | None] = {}
+        self._epoch = 0
+
+    @property
+    def epoch(self) -> int:
+        """Another number: formulas that were shown as source, or are on a sheet that went, may be
+        pictures now."""
+        return self.process.version + self.sheets.epoch
+
+    def begin(self) -> None:
+        """Before the first call of a frame."""
+        self.sheets.begin()
+
+    def picture(self, tex: str, size: float, width: float, display: bool) -> Picture | None:
+        """Of a formula in text of `size` pixels, at most `width` wide; None: show its source."""
+        if self._epoch != self.sheets.epoch:
+            self._known.clear()
+            self._epoch = self.sheets.epoch
+        answer = self.process.formula(tex, display)
+        if answer is None or answer is FAILED:
+            return None
+        scale = size * EM_SCALE / EM
+        if answer["width"] * scale > width:
+            fitting = width / answer["width"]
+            if fitting < scale * LEAST_SCALE:
+                return None
+            scale = fitting
+        key = (tex, display, scale)
+        if key not in self._known:
+            beside = 0 if display else round(BESIDE * size)
+            self._known[key] = self._draw(answer, scale, beside)
+        return self._known[key]
+
+    def _draw(self, answer: Answer, scale: float, beside: int) -> Picture | None:
+        contours = [np.array(flat).reshape(-1, 2) * scale for flat in answer["contours"]]
+        if not contours:
+            return None
+        points = np.concatenate(contours)
+        left, top = (floor(low) for low in points.min(axis=0))
+        right, bottom = (ceil(high) for high in points.max(axis=0))
+        size = (max(right - left, 1), max(bottom - top, 1))
+        if max(size) > MOST_PIXELS:
+            return None
+        corner = np.array([left, top])
+        pixels = coverage([each - corner for each in contours], *size)
+        sheet, at = self.sheets.place(pixels)
+        return Picture(
+            sheet, at, size, answer["width"] * scale + 2 * beside, answer["ascent"] * scale,
+            answer["descent"] * scale, (left + beside, top),
+        )  # fmt: skip

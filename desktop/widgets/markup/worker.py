@@ -1,0 +1,186 @@
+"""In a process apart: formulas to outlines, code to colours. Started by `process`, in no other way.
+
+TeX is a language in which little makes much, and a lexer is full of regular expressions: here the
+system bounds what they take, and no frame waits for them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from html import unescape
+from typing import Any
+
+from llm_lite.core.text.sandbox.serving import Action, Answer, serve
+
+EM = 1000.0  # units of outlines
+FLAT = 6  # straight pieces of a curve
+MOST_POINTS, MOST_EMS = 60_000, 120.0
+NUMBER = re.compile(r"[MLQCZ]|-?\d+(?:\.\d+)?(?:e-?\d+)?")
+UNKNOWN = re.compile(r"<m[ion][^>]*>(?:\\|&#x0005C;)[A-Za-z]")
+TEXT = re.compile(r">([^<]+)<")
+
+Point = tuple[float, float]
+# The first that a token is of, in the order of pygments' tree from leaf to root.
+CLASSES = {
+    "Comment": "comment",
+    "Literal.String": "string",
+    "Literal.Number": "number",
+    "Literal": "string",
+    "Keyword.Type": "type",
+    "Keyword.Constant": "number",
+    "Keyword": "keyword",
+    "Operator.Word": "keyword",
+    "Name.Function": "function",
+    "Name.Class": "type",
+    "Name.Builtin.Pseudo": "keyword",
+    "Name.Builtin": "function",
+    "Name.Decorator": "function",
+    "Name.Tag": "keyword",
+    "Name.Attribute": "type",
+    "Name.Exception": "type",
+    "Generic.Deleted": "deleted",
+    "Generic.Inserted": "string",
+    "Generic.Heading": "keyword",
+    "Generic.Subheading": "type",
+}
+
+
+def main() -> None:
+    serve(_actions)
+
+
+def _actions() -> Mapping[str, Action]:
+    return {"formula": _formula, "highlight": _highlight}
+
+
+def _formula(request: dict[str, Any], data: bytes) -> Answer:
+    """The contours of a formula, in thousandths of an em from the left end of its baseline, y
+    downwards: lists of x and y in turn."""
+    from latex2mathml.converter import convert
+    from ziamath.config import config
+    from ziamath.zmath import Latex
+
+    config.svg2 = False
+    tex, display = request["tex"], request["display"]
+    if UNKNOWN.search(convert(tex)):
+        raise ValueError("it has a command that is not known")
+    made = Latex(tex, size=EM, inline=not display, margin=0.0)
+    _check_letters(made)
+    drawn = made.svgxml()
+    left, top, width, height = (float(part) for part in drawn.attrib["viewBox"].split())
+    if width > MOST_EMS * EM or height > MOST_EMS * EM:
+        raise ValueError("it is too large")
+    contours: list[list[int]] = []
+    for element in drawn.iter():
+        for contour in _contours(element):
+            contours.append([round(v) for x, y in contour for v in (x - left, y)])
+    if sum(map(len, contours)) > 2 * MOST_POINTS:
+        raise ValueError("it has too many points")
+    farthest = max((abs(value) for contour in contours for value in contour), default=0)
+    if farthest > MOST_EMS * EM or height < 0:
+        raise ValueError("a part of it lies far away")
+    return {"contours": contours, "width": width, "ascent": -top, "descent": top + height}
+
+
+def _check_letters(made: Any) -> None:
+    """The mathematical font has few scripts; what it lacks would be a box."""
+    for words in TEXT.findall(made.mathmlstr()):
+        for letter in unescape(words):
+            if ord(letter) > 0x7F and not letter.isspace() and not made.font.glyphindex(letter):
+                raise ValueError(f"the font for formulas has no {letter!r}")
+
+
+def _contours(element: Any) -> list[list[Point]]:
+    kind, given = element.tag.rpartition("}")[2], element.attrib
+    stroke = float(given.get("stroke-width", 0)) if "stroke" in given else 0.0
+    if kind == "path":
+        lines = _path(given["d"])
+        return [bar for line in lines for bar in _bars(line, stroke)] if stroke else lines
+    if kind != "rect":
+        return []
+    x, y, wide, high = (float(given[name]) for name in ("x", "y", "width", "height"))
+    corners = [(x, y), (x + wide, y), (x + wide, y + high), (x, y + high)]
+    return _bars([*corners, corners[0]], stroke) if stroke else [corners]
+
+
+def _bars(line: list[Point], stroke: float) -> list[list[Point]]:
+    """A line as thick as a pen, a piece a contour."""
+    made = []
+    for (x0, y0), (x1, y1) in itertools.pairwise(line):
+        length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5
+        if length:  # turning as letters do: where they cross, both are ink
+            dx, dy = (y1 - y0) / length * stroke / 2, (x0 - x1) / length * stroke / 2
+            made.append(
+                [(x0 + dx, y0 + dy), (x1 + dx, y1 + dy), (x1 - dx, y1 - dy), (x0 - dx, y0 - dy)]
+            )
+    return made
+
+
+def _path(words: str) -> list[list[Point]]:
+    """An SVG path of absolute commands as polygons."""
+    parts = NUMBER.findall(words)
+    contours: list[list[Point]] = []
+    at = 0
+
+    def point() -> Point:
+        nonlocal at
+        at += 2
+        return float(parts[at - 2]), float(parts[at - 1])
+
+    command = "M"
+    while at < len(parts):
+        if parts[at] in "MLQCZ":
+            command = parts[at]
+            at += 1
+        if command == "Z":
+            continue
+        if command == "M":
+            contours.append([point()])
+            command = "L"
+        elif command == "L":
+            contours[-1].append(point())
+        elif command == "Q":
+            contours[-1] += _curve([contours[-1][-1], point(), point()])
+        else:
+            contours[-1] += _curve([contours[-1][-1], point(), point(), point()])
+    return contours
+
+
+def _curve(control: list[Point]) -> list[Point]:
+    """Points of a Bézier curve behind its first."""
+    made = []
+    for step in range(1, FLAT + 1):
+        t, points = step / FLAT, control
+        while len(points) > 1:
+            points = [
+                (x0 + (x1 - x0) * t, y0 + (y1 - y0) * t)
+                for (x0, y0), (x1, y1) in itertools.pairwise(points)
+            ]
+        made.append(points[0])
+    return made
+
+
+def _highlight(request: dict[str, Any], data: bytes) -> Answer:
+    """The classes of a code's characters, as lengths and names in turn; none for plain text."""
+    from pygments.lexers import get_lexer_by_name
+
+    code = request["code"]
+    lexer = get_lexer_by_name(request["language"], stripnl=False, ensurenl=False)
+    parts: list[list[Any]] = []
+    for token, words in lexer.get_tokens(code):
+        name = _class_of(str(token).removeprefix("Token."))
+        if parts and parts[-1][1] == name:
+            parts[-1][0] += len(words)
+        else:
+            parts.append([len(words), name])
+    return {"parts": parts}
+
+
+def _class_of(token: str) -> str:
+    while token:
+        if token in CLASSES:
+            return CLASSES[token]
+        token = token.rpartition(".")[0]
+    return ""

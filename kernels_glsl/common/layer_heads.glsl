@@ -1,0 +1,12 @@
+// What the heads of this layer have: gains, and where SINKS says so a score that has no value.
+layout(binding = HEADS_BINDING) readonly buffer LayerHeads {
+  uint first_gain;  // where this layer's gains begin
+  float sinks[];
+};
+
+float gain_of(uint head) { return gains[first_gain + head]; }
+
+// Of the sink, relative to e^top as the other weights; at most e^80, where its share is 1.
+float sink_weight(uint head, float top) {
+  return SINKS != 0 ? exp(min(sinks[head] - top, 80.0)) : 0.0;
+}

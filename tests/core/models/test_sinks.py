@@ -1,0 +1,89 @@
+"""A whole model whose heads have sinks, on every executor: its logits and its maps."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.numpy_executor import NumpyExecutor
+from llm_lite.core.exec.vulkan.executor import VulkanExecutor
+from llm_lite.core.generation.session import Session
+from llm_lite.core.inspect.attention import AttentionSource, head_maps
+from llm_lite.core.inspect.attention_rows import mean_map
+from llm_lite.core.loading.sources import open_source
+from llm_lite.core.models.blocks import attention_block, decoder_plan, gated_block
+from llm_lite.core.models.model import BuildOptions, Model
+from llm_lite.core.models.registry import architecture_of
+from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.quant.tensor import TensorData
+from tests.make_gguf import write_tiny_llama
+
+TOKENS, CONTEXT = 20, 32
+OPTIONS = BuildOptions(
+    CONTEXT, "f32", "f32", "f32", False, (Bucket(1, 1), Bucket(8, 8)), query_rows=CONTEXT
+)
+
+
+def _layer(d, x, layer):
+    return gated_block(d, attention_block(d, x, layer, sinks="attn_sinks"), layer)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The program with sinks, that without, and weights by the size of the sinks."""
+    source = open_source(write_tiny_llama(tmp_path_factory.mktemp("sinks") / "m.gguf", dtype="f32"))
+    architecture = architecture_of(source.metadata, source.path)
+    config = architecture.config_of(source.metadata, source.tensors, source.path)
+
+    def weights(size):
+        rng, more = np.random.default_rng(2), {}
+        for layer in range(config.layers):
+            values = (rng.normal(size=config.heads) + size).astype("<f4")
+            name = f"blk.{layer}.attn_sinks.weight"
+            more[name] = TensorData(name, "f32", values.shape, values.view(np.uint8))
+        return {**source.tensors, **more}
+
+    plain = architecture.read(source.metadata, source.tensors, source.path).build(OPTIONS)
+    graph = partial(decoder_plan, _layer, config, weights(0.0))
+    return Model(config.shape, graph, frozenset()).build(OPTIONS), plain, weights
+
+
+def _run(executor, weights, tokens):
+    """Logits, and the maps of all heads of a layer."""
+    session = Session(executor, weights)
+    logits = [session.prefill(tokens[: TOKENS // 2]).copy()]
+    logits += [session.decode(token).copy() for token in tokens[TOKENS // 2 :]]
+    source = AttentionSource(executor, session, weights=weights)
+    heads = range(source.layers[1].heads)
+    maps = np.empty((len(heads), TOKENS, TOKENS), np.float32)
+    head_maps(source, 1, heads, maps)
+    mean = mean_map(source, 1, range(TOKENS), TOKENS, heads)
+    np.testing.assert_allclose(mean, maps.mean(axis=0), atol=1e-6)
+    source.close()
+    executor.close()
+    return np.stack(logits), maps
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("size", [0.0, 5.0, 300.0])
+def test_executors_agree_and_rows_lack_the_sinks_share(made, device, size):
+    program, _, weights_of = made
+    weights, tokens = weights_of(size), np.random.default_rng(3).integers(3, 250, TOKENS).tolist()
+    expected, maps = _run(NumpyExecutor(program, weights), weights, tokens)
+    for executor in (CpuExecutor(program, weights), VulkanExecutor(device, program, weights)):
+        found, own = _run(executor, weights, tokens)
+        np.testing.assert_allclose(found, expected, atol=2e-4)
+        np.testing.assert_allclose(own, maps, atol=1e-5)
+    shares = maps.sum(axis=2)
+    assert (shares < 1).all()
+    assert shares.max() < 1e-20 if size == 300.0 else shares.min() > 1e-4
+
+
+def test_sinks_far_below_all_scores_are_none(made):
+    program, plain, weights_of = made
+    weights, tokens = weights_of(-1e4), list(range(30, 30 + TOKENS))
+    found, maps = _run(CpuExecutor(program, weights), weights, tokens)
+    expected, all_there = _run(CpuExecutor(plain, weights), weights, tokens)
+    assert np.array_equal(found, expected)
+    np.testing.assert_allclose(maps, all_there, atol=1e-6)

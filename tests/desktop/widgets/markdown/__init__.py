@@ -1,0 +1,1 @@
+"""Markdown, parsed, laid out and drawn."""

@@ -1,0 +1,1 @@
+"""Formulas and colours of code, made in a process apart."""
