@@ -234,6 +234,7 @@ def _begin_rename(action: BeginRename, state: AppState, now: float) -> Result:
 
 def _rename(action: RenameConversation, state: AppState, now: float) -> Result:
     """The list says so at once; a title of nothing is none."""
+    state = _done(state)
     title, history = fit_title(action.title), replace(state.history, renaming=None)
     if title:
         rows = (replace(r, title=title) if r.id == action.id else r for r in history.rows)
@@ -323,6 +324,8 @@ def _reveal(action: Reveal, state: AppState, now: float) -> Result:
 
 
 def _tell(action: TellHistory, state: AppState, now: float) -> Result:
+    if action.undo:
+        state = _done(state)
     return notify(state, action.level, action.text, now, action.undo), ()
 
 
@@ -330,19 +333,30 @@ def _leave_to_the_keeper(action: NeedsHistory, state: AppState, now: float) -> R
     return state, ()
 
 
+def _journalled(action: NeedsHistory, state: AppState, now: float) -> Result:
+    return _done(state), ()
+
+
+def _done(state: AppState) -> AppState:
+    """Undo takes back what is done last: a toast of something before no longer offers it."""
+    if not any(notice.undo for notice in state.notices):
+        return state
+    return replace(state, notices=tuple(replace(n, undo=False) for n in state.notices))
+
+
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ShowHistory: _show_history,
     OpenConversation: _open,
     BeginRename: _begin_rename,
     RenameConversation: _rename,
-    PinConversation: _leave_to_the_keeper,
-    ArchiveConversation: _leave_to_the_keeper,
+    PinConversation: _journalled,
+    ArchiveConversation: _journalled,
     DeleteConversation: _take_away,
     DeleteAll: _take_away,
-    RestoreConversation: _leave_to_the_keeper,
+    RestoreConversation: _journalled,
     EmptyTrash: _leave_to_the_keeper,
-    UndoHistory: _leave_to_the_keeper,
-    RedoHistory: _leave_to_the_keeper,
+    UndoHistory: _journalled,
+    RedoHistory: _journalled,
     SearchHistory: _search,
     ShowShelf: _show_shelf,
     WantMoreRows: _leave_to_the_keeper,

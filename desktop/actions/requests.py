@@ -14,9 +14,9 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.state.token_state import cut
-from llm_lite.desktop.state.written import Written
 
 Result = tuple[AppState, tuple[Command, ...]]
 

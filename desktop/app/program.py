@@ -39,7 +39,7 @@ from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice,
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
-    from llm_lite.desktop.app.history_keeper import HistoryKeeper
+    from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 
 _NEEDS_HISTORY = get_args(NeedsHistory)
 

@@ -16,7 +16,7 @@ from llm_lite.core.gpu.device import Device
 from llm_lite.desktop.app.program import Lists, lists
 
 if TYPE_CHECKING:
-    from llm_lite.desktop.app.history_keeper import HistoryKeeper
+    from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 
 
 class Starter:
@@ -47,7 +47,7 @@ class Starter:
     def _begin_keeper(self) -> None:
         if self._history is None:
             return
-        from llm_lite.desktop.app.history_keeper import HistoryKeeper
+        from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 
         self._keeper = HistoryKeeper(self._history, self._arguments[1])
         self._arguments[1]()

@@ -30,11 +30,10 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
-from llm_lite.desktop.state.history_state import HistoryState
+from llm_lite.desktop.state.history_state import HistoryState, Written
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
-from llm_lite.desktop.state.written import Written
 
 LOG_LINES = 1000
 NOTICES = 4

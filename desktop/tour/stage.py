@@ -108,7 +108,7 @@ class Stage:
 
     def _begin_history(self) -> None:
         """In a folder of the tour's own, never the person's."""
-        from llm_lite.desktop.app.history_keeper import HistoryKeeper
+        from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 
         path = Path(self._folder.name) / "history.db"
         fill(path)

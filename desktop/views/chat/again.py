@@ -11,8 +11,9 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import EditMessage, Regenerate
 from llm_lite.desktop.actions.history import Reveal
 from llm_lite.desktop.actions.program import OpenModel, SetOptions
+from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.state.written import Written
+from llm_lite.desktop.views.chat.places import MEASURING
 from llm_lite.desktop.widgets.icons import ICON_DICE, ICON_EDIT, ICON_REGENERATE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, popover, primary_button, wrapped
@@ -99,7 +100,7 @@ def show_found(state: AppState, ui: Ui) -> list[Action]:
     key = state.history.reveal
     if key is None:
         return []
-    if ui.memory.get("chat.revealing") != key:
+    if ui.memory.get("chat.revealing") != key or ui.memory.get(MEASURING):
         ui.memory["chat.revealing"] = key
         ui.redraw_in(0.0)
         return []

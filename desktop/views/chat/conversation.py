@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import is_
+from functools import partial
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
@@ -19,6 +17,7 @@ from llm_lite.desktop.views.chat.again import draw_again, draw_other_writer, wri
 from llm_lite.desktop.views.chat.asked import draw_asked
 from llm_lite.desktop.views.chat.compare import CompareItem
 from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
+from llm_lite.desktop.views.chat.places import find_places, hold_in_place, in_sight
 from llm_lite.desktop.views.chat.thoughts import ThoughtFold
 from llm_lite.desktop.views.chat.unseen import Unseen
 from llm_lite.desktop.views.tokens.tokens import (
@@ -80,9 +79,11 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
         scroll = _scroll(state, ui)
         rich_text(ui).begin(ui)
         marks = Unseen(state, ui)
-        tops, ends = _places(state, ui, marks, width)
+        heights = partial(_height, state, ui, width)
+        tops, ends = find_places(state, ui, marks, width, heights)
+        hold_in_place(state, ui, scroll.follow, tops, ends)
         show_message(ui, scroll, tops, ends)
-        for index in _in_sight(tops, ends):
+        for index in in_sight(tops, ends):
             y, height = tops[index], ends[index] - tops[index]
             marks.draw(index, offset, y, width)
             marks.shade(index, offset, y, width, height)
@@ -132,58 +133,9 @@ def _scroll(state: AppState, ui: Ui) -> Scroll:
     return scroll
 
 
-def _places(
-    state: AppState, ui: Ui, marks: Unseen, width: float
-) -> tuple[list[float], list[float]]:
-    """Where each message begins and ends, in pixels from the top of the list. Those before the last
-    are found again only when one of them, or what they depend on, is another."""
-    before = state.messages[:-1]
-    look = rich_text(ui).look(ui)
-    key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown, look)
-    held = ui.memory.get("stack")
-    if state.xray.shown or held is None or held[0] != key or not _alike(held[1], before):
-        held = ui.memory["stack"] = (key, before, *_stacked(state, ui, marks, width))
-    tops, ends = list(held[2]), list(held[3])
-    if state.messages:
-        last = len(before)
-        tops.append(_below(state, ends, ui) + marks.height(last))
-        ends.append(tops[-1] + _height(state, ui, last, state.messages[last], width))
-    return tops, ends
-
-
-def _alike(messages: Sequence[Message], others: Sequence[Message]) -> bool:
-    """Whether they are the very same: to compare what they say would go through all versions."""
-    return len(messages) == len(others) and all(map(is_, messages, others))
-
-
-def _stacked(
-    state: AppState, ui: Ui, marks: Unseen, width: float
-) -> tuple[list[float], list[float]]:
-    """All messages but the last."""
-    tops: list[float] = []
-    ends: list[float] = []
-    for index, message in enumerate(state.messages[:-1]):
-        tops.append(_below(state, ends, ui) + marks.height(index))
-        ends.append(tops[-1] + _height(state, ui, index, message, width))
-    return tops, ends
-
-
-def _below(state: AppState, ends: list[float], ui: Ui) -> float:
-    """Where the next message begins: an answer nearer to its question than a turn to the next."""
-    if not ends:
-        return ui.u(4)
-    return ends[-1] + ui.u(10 if state.messages[len(ends)].role == "user" else 4)
-
-
-def _in_sight(tops: list[float], ends: list[float]) -> range:
-    """The messages of which something is seen, or the line above them."""
-    low = imgui.get_scroll_y()
-    first, last = bisect_left(ends, low), bisect_right(tops, low + imgui.get_window_height())
-    return range(first, min(last + 1, len(tops)))  # one whose line alone is in sight
-
-
-def _height(state: AppState, ui: Ui, index: int, message: Message, width: float) -> float:
+def _height(state: AppState, ui: Ui, width: float, index: int) -> float:
     """Of one message; measured again only when it, the width or the text size changes."""
+    message = state.messages[index]
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
     place = place_of(state, ui, index) if state.xray.shown else None
     shown = (state.xray.shown, place, state.comparing, rich_text(ui).look(ui))

@@ -40,8 +40,8 @@ from llm_lite.desktop.actions.history import (
     UndoHistory,
 )
 from llm_lite.desktop.actions.inspecting import ContinueFrom, SwitchVersion
-from llm_lite.desktop.app.history_keeper import HistoryKeeper
-from llm_lite.desktop.app.opening import in_chat
+from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.settings import history_file
 from llm_lite.desktop.state.state import AppState

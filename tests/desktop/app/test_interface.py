@@ -288,6 +288,8 @@ def test_long_conversation_draws_only_what_is_in_sight(headless):
         for n in range(200)
     )
     one = headless(replace(READY, messages=messages))
+    while one.ui.memory["chat.measuring"]:
+        one.driver.frames(1)
     shown = [name for name in one.ui.rects if name.startswith("message.") and name.count(".") == 1]
     assert 1 <= len(shown) <= 4
     assert "message.199" in shown

@@ -32,9 +32,8 @@ from llm_lite.desktop.actions.history import (
 )
 from llm_lite.desktop.actions.inspecting import SwitchVersion
 from llm_lite.desktop.actions.program import OpenModel, SetOptions
-from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, HistoryState
+from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, HistoryState, Written
 from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.state.written import Written
 from llm_lite.desktop.views.history.found import cut
 from llm_lite.desktop.views.history.rows import grouped
 from tests.desktop.fake_engine import EXECUTOR, MODEL

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from llm_lite.core.history import AnswerRun, ConversationTree, StoredConversation, StoredMessage
 from llm_lite.core.messages import Gains
-from llm_lite.desktop.app.recorder import Kept, Opened
+from llm_lite.desktop.app.keeping.recorder import Kept, Opened
+from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show, typed
 from llm_lite.desktop.state.state import Message, Token
 from llm_lite.desktop.state.thoughts import Thought
-from llm_lite.desktop.state.written import Written
 
 # A message, and those that are shown behind it.
 Chain = tuple[Message, "Chain | None"]

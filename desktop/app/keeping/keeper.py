@@ -35,8 +35,8 @@ from llm_lite.core.history import (
 )
 from llm_lite.core.messages import Level
 from llm_lite.desktop.actions import history as does
-from llm_lite.desktop.app.opening import in_chat
-from llm_lite.desktop.app.recorder import Recorder
+from llm_lite.desktop.app.keeping.opening import in_chat
+from llm_lite.desktop.app.keeping.recorder import Recorder
 from llm_lite.desktop.state.defects import ReportDefect, defect_of
 from llm_lite.desktop.state.history_state import ROWS, ConversationRow, FoundRow, Shelf
 from llm_lite.desktop.state.state import AppState
@@ -44,7 +44,6 @@ from llm_lite.desktop.state.state import AppState
 FIRST_SEARCH, WHOLE_SEARCH = 0.05, 2.0  # seconds: at once, and where nobody types on
 FOUND = 60  # results
 SNIPPET = 400  # characters
-LONG_GONE = 30 * 86400.0  # seconds after which what was deleted is deleted for good
 Act = does.HistoryAction | ReportDefect
 Job = Callable[[], Iterable[Act]]
 
