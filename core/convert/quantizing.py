@@ -116,7 +116,7 @@ def _check_source(model: ModelFile, progress: Progress) -> None:
     """Whether a variant still is what was written; others have only their values to be checked."""
     for part in model.file.parts:
         if part.checksum is not None:
-            require_sound(part, lambda done: progress("checking the source", 0.0))
+            require_sound(part, lambda done: progress("checking the source", 0.0), release=True)
 
 
 def writer_for(

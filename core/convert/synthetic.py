@@ -181,6 +181,10 @@ def _gemma4(changes: Mapping[str, Any], rows: int = 262_144) -> tuple[dict[str, 
     """`rows` of the embedding and of the table; layers with keys of their own have values too."""
     config = CheckpointConfig({"model_type": "gemma4_text", **changes}, Path(CONFIG))
     metadata = GEMMA_4.metadata_of(config)
+    for layers in ("", "_swa"):  # llama.cpp wants this said, too
+        width = metadata[f"gemma4.attention.key_length{layers}"]
+        metadata[f"gemma4.attention.value_length{layers}"] = width
+        metadata[f"gemma4.rope.dimension_count{layers}"] = width
     own = metadata["gemma4.block_count"] - metadata["gemma4.attention.shared_kv_layers"]
     values = [f"blk.{layer}.attn_v.weight" for layer in range(own)]
     sizes = {EMBEDDING: (rows, 1), PER_LAYER_TABLE: (rows, 1)}

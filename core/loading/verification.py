@@ -80,9 +80,13 @@ def verify(
             yield error
 
 
-def require_sound(part: Part, progress: Callable[[int], None] | None = None) -> None:
-    """FileError where a part of a file is not what was written."""
-    for problem in verify([part], release=worth_releasing(part.nbytes), progress=progress):
+def require_sound(
+    part: Part, progress: Callable[[int], None] | None = None, *, release: bool = False
+) -> None:
+    """FileError where a part of a file is not what was written. With `release`, or where it is
+    large, its mapped pages are let go."""
+    release = release or worth_releasing(part.nbytes)
+    for problem in verify([part], release=release, progress=progress):
         if problem is not None:
             raise problem
 

@@ -21,12 +21,15 @@ def save_text(path: str, text: str) -> Outcome:
     return Outcome(f"Saved {place}")
 
 
-def open_link(address: str) -> None:
-    """Ask the system's browser; it may take its time, and no frame waits for it."""
-    threading.Thread(target=_open, args=(address,), name="browser", daemon=True).start()
-
-
-def _open(address: str) -> None:
+def open_link(address: str) -> Outcome | None:
+    """Ask the system's browser; it may take its time, and no frame waits for it. What is said
+    where there is none."""
     import webbrowser
 
-    webbrowser.open(address)
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return Outcome(f"No browser was found to open {address}", failed=True)
+    work = threading.Thread(target=browser.open, args=(address,), name="browser", daemon=True)
+    work.start()
+    return None

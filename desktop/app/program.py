@@ -61,7 +61,7 @@ class Program:
         self.engine: EngineLike | None = None
         self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
         self.on_choose_file: Callable[[], None] = lambda: None
-        self.on_open_link: Callable[[str], None] = open_link
+        self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
         self._waiting: list[Command] = []
@@ -130,7 +130,7 @@ class Program:
         elif isinstance(action, SaveText):
             self._say(save_text(action.path, action.text))
         elif isinstance(action, OpenLink):
-            self.on_open_link(action.address)
+            self._say(self.on_open_link(action.address))
         elif isinstance(action, AskFreeMemory):
             self.state = replace(self.state, memory_available=available_bytes())
         elif isinstance(action, TellHistory) and action.level != "info":

@@ -113,6 +113,9 @@ class Runner:
 
 
 def main(arguments: list[str]) -> int:
+    # Some architectures print to standard output: that is ours alone, theirs leads to the errors'.
+    sys.stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     silent = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
     llama.llama_log_set(silent, None)
     llama.llama_backend_init()

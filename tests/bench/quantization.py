@@ -117,11 +117,7 @@ def _measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "sharing": measure_sharing(folder / "int4"),
     }
     if options.large:
-        short = _cut(source, 3_000, folder / "short.txt")
-        memory += [
-            measure_quantizing(options.large, folder / "large", "int4"),
-            measure_quantizing(options.large, folder / "large", "int4", calibrate=short),
-        ]
+        memory.append(measure_quantizing(options.large, folder / "large", "int4"))
     return report | {"memory": [asdict(row) for row in memory]}
 
 

@@ -25,8 +25,8 @@ EXCEPTIONS = {
     ("core/files/regular.py", "os.open"): "to read, without waiting",
     ("core/files/regular.py", "os.fdopen"): "to read",
     ("core/files/places.py", "tempfile.mkdtemp"): "a folder of its own, for a user who has none",
-    ("core/text/sandbox/worker.py", "os.open"): "os.devnull, in the place of the streams",
-    ("core/text/sandbox/worker.py", "os.fdopen"): "the two pipes",
+    ("core/text/sandbox/serving.py", "os.open"): "os.devnull, in the place of the streams",
+    ("core/text/sandbox/serving.py", "os.fdopen"): "the two pipes",
     ("llm_lite/cli/terminal/endings.py", "tempfile.mkstemp"): "a traceback, in a file of its own",
     ("llm_lite/cli/terminal/endings.py", "os.fdopen"): "the same",
     (

@@ -1,0 +1,37 @@
+"""Links of an answer lead to the system's browser, or to a sentence."""
+
+import webbrowser
+
+import pytest
+
+from llm_lite.desktop.app import errands
+
+ADDRESS = "https://example.com/page"
+
+
+def test_without_a_browser_the_address_is_told(monkeypatch):
+    def none():
+        raise webbrowser.Error("could not locate runnable browser")
+
+    monkeypatch.setattr(webbrowser, "get", none)
+    outcome = errands.open_link(ADDRESS)
+    assert outcome is not None
+    assert outcome.failed
+    assert ADDRESS in outcome.words
+
+
+@pytest.mark.timeout(20)
+def test_a_browser_is_asked_on_a_thread_of_its_own(monkeypatch):
+    import threading
+
+    asked, told = [], threading.Event()
+
+    class Browser:
+        def open(self, address):
+            asked.append((address, threading.current_thread() is threading.main_thread()))
+            told.set()
+
+    monkeypatch.setattr(webbrowser, "get", Browser)
+    assert errands.open_link(ADDRESS) is None
+    assert told.wait(10)
+    assert asked == [(ADDRESS, False)]
