@@ -103,7 +103,8 @@ class Interface:
         self._use_theme(state)
         ui = self.ui
         at = ("attention",) if state.attention.large else ()
-        self._lists = state.history.is_shown(imgui.get_io().display_size.x / ui.theme.text)
+        wide = imgui.get_io().display_size.x / ui.theme.text
+        self._lists = state.history.is_shown(wide, state.quantization.shown)
         ui.memory["history.is_shown"] = self._lists
         self._turns.begin(following, self._relies_on(), at)
         ui.now, ui.redraw_at = now, math.inf
