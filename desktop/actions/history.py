@@ -276,10 +276,9 @@ def _rows_read(action: RowsRead, state: AppState, now: float) -> Result:
         return state, ()
     rows = action.rows
     if action.after is not None:
-        if not history.rows or history.rows[-1].id != action.after:
-            return state, ()  # of a list that is another one by now
-        known = {row.id for row in rows}
-        rows = (*(row for row in history.rows if row.id not in known), *rows)
+        known = {row.id for row in rows}  # rows may have come, gone and moved since it was asked
+        every = [*(row for row in history.rows if row.id not in known), *rows]
+        rows = tuple(sorted(every, key=lambda row: row.place, reverse=True))
     return _with(state, rows=rows, more=action.more, read=True), ()
 
 

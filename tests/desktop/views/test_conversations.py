@@ -299,13 +299,13 @@ def test_rows_that_change_move_to_their_place_or_leave():
     assert state.without([first.id]).rows == (second, third, last)
 
 
-def test_a_page_that_follows_another_list_is_left_out(listed):
+def test_a_page_joins_rows_that_changed_since_it_was_asked_for(listed):
     one = listed(rows(3))
     more = (ConversationRow(5, "Old", 1.0),)
-    one.program.do(RowsRead("all", more, False, after=77))
+    one.program.do(RowsRead("archived", more, False, after=998))
     assert len(one.state.history.rows) == 3
-    one.program.do(RowsRead("all", more, False, after=998))
-    assert one.state.history.rows[-1].title == "Old"
+    one.program.do(RowsRead("all", more, False, after=77))
+    assert [row.id for row in one.state.history.rows] == [1000, 999, 998, 5]
     one.program.do(RowsChanged((), (5,)))
     assert len(one.state.history.rows) == 3
 
