@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
+from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.actions.program import (
     ChooseFile,
     ExportAttention,
@@ -37,6 +38,11 @@ from llm_lite.desktop.state.notices import add_log, expire, notify
 from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 from llm_lite.desktop.widgets.figure import Figure
 
+if TYPE_CHECKING:
+    from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+
+_NEEDS_HISTORY = get_args(NeedsHistory)
+
 
 class EngineLike(Protocol):
     def send(self, command: Command) -> None: ...
@@ -53,6 +59,7 @@ class Program:
         self.state = state
         self.interface = interface
         self.engine: EngineLike | None = None
+        self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
@@ -73,10 +80,21 @@ class Program:
         self._fold(events, now)
         for event in events:
             self.on_event(event, now)
+        for action in self.keeper.poll() if self.keeper else ():
+            self.do(action)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
+        self._note()
         return self.state is not before
+
+    def _note(self) -> None:
+        """What is new is kept."""
+        if self.keeper is None:
+            return
+        kept = self.keeper.note(self.state, time.monotonic())
+        if kept is not None and kept != self.state.history.open:
+            self.state, _ = act(ConversationBegun(kept), self.state, time.monotonic())
 
     def paint(self, *, following: bool = False) -> list[Action]:
         """Draw the interface and do what the person did; within a frame, which may be one that need
@@ -115,12 +133,18 @@ class Program:
             self._say(self.on_open_link(action.address))
         elif isinstance(action, AskFreeMemory):
             self.state = replace(self.state, memory_available=available_bytes())
+        elif isinstance(action, TellHistory) and action.level != "info":
+            self.warn(action.text)
+            return
+        elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
+            self.keeper.do(action)
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:
             action = defect_of(f"{type(action).__name__} could not be done", error)
             self.state, commands = act(action, self.state, time.monotonic())
         self._send(commands)
+        self._note()
 
     def _fold(self, events: list[Event], now: float) -> None:
         """An event that cannot be folded, which is a defect, costs only itself."""

@@ -34,6 +34,7 @@ from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.layout_text import is_layout
 from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.history_state import Panel
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.state import RECENT_FILES, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
@@ -46,6 +47,7 @@ MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
+    "conversations": get_args(Panel),
     "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
@@ -116,6 +118,7 @@ class Settings:
     system_prompt: str = ""
     overflow: Overflow = "stop"
     thinking: bool = True
+    conversations: Panel = "auto"  # the list of them
     recent: tuple[str, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
@@ -129,6 +132,11 @@ def settings_path() -> Path:
 def variants_folder() -> Path:
     """Where variants of models are kept that a person wants to keep."""
     return user_folder("data") / "variants"
+
+
+def history_file() -> Path:
+    """As `core.history.history_path` says, which is not imported before the first frame."""
+    return user_folder("data") / "history.db"
 
 
 def load(path: Path) -> tuple[Settings, list[str]]:
@@ -198,16 +206,19 @@ def _recent(found: Any, problems: list[str]) -> tuple[str, ...]:
 
 
 def remember(state: AppState, settings: Settings) -> Settings:
-    """`settings` with what the person changed in `state`."""
+    """`settings` with what the person changed in `state`; not the system prompt of an old
+    conversation that is open."""
+    own = state.history.own_prompt
     return replace(
         settings,
         theme=state.theme,
         font_size=state.font_size,
         sampling=state.sampling,
         options=state.options,
-        system_prompt=state.system_prompt,
+        system_prompt=state.system_prompt if own is None else own,
         overflow=state.overflow,
         thinking=state.thinking,
+        conversations=state.history.panel,
         recent=state.recent,
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
@@ -227,6 +238,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         system_prompt=settings.system_prompt,
         overflow=settings.overflow,
         thinking=settings.thinking,
+        history=replace(state.history, panel=settings.conversations),
         recent=settings.recent,
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(
