@@ -11,7 +11,8 @@ import json
 import re
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -72,12 +73,32 @@ class Grammar:
         self._text, self._tokenizer = grammar, tokenizer
         self._table = _table(tokenizer)  # made while the prompt is read, where it is new
         self._matcher: Any = None
+        self._coming: Future[Mask] | None = None
+
+    def prepare(self) -> None:
+        """Begin to find the next mask, in a thread: it is there when the model's step is done."""
+        if self._coming is None:
+            self._coming = _finder().submit(self._find)
 
     def mask(self) -> Mask:
         """The tokens that may come next: those that end an answer only where it is complete.
 
         RequestError where there is none, and where finding them costs too much.
         """
+        self.prepare()
+        assert self._coming is not None
+        return self._coming.result().copy()
+
+    def take(self, token: int) -> None:
+        """The answer goes on with this token; RequestError where it must not."""
+        if self._coming is not None:  # a matcher is of one thread at a time
+            self._coming.exception()
+            self._coming = None
+        if not self._started().consume_token(token):
+            text = self._tokenizer.token_bytes(token).decode(errors="replace")
+            raise RequestError(f"{_ANSWERED}: it does not allow {text!r} here")
+
+    def _find(self) -> Mask:
         matcher = self._started()
         mask = np.frombuffer(bytearray(matcher.compute_bitmask()), np.uint32)
         if matcher.is_error():
@@ -91,12 +112,6 @@ class Grammar:
         if not mask.any():
             raise RequestError("the grammar allows no token of this model here: the answer ends")
         return mask
-
-    def take(self, token: int) -> None:
-        matcher = self._started()
-        if not matcher.consume_token(token):
-            text = self._tokenizer.token_bytes(token).decode(errors="replace")
-            raise RequestError(f"{_ANSWERED}: it does not allow {text!r} here")
 
     def _started(self) -> Any:
         if self._matcher is None:
@@ -179,6 +194,11 @@ def _shortened(problem: str) -> str:
     first = problem.strip().partition("\n   1 |")[0]
     first = re.split(r"\n\s*\d+ \|", first)[0]
     return one_line(" ".join(first.split())[:_LONGEST_PROBLEM])
+
+
+@cache
+def _finder() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "grammar mask")
 
 
 def _limits() -> Any:

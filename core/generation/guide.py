@@ -54,6 +54,11 @@ class Guide:
             mask[word] |= 1 << bit
         return mask
 
+    def prepare(self) -> None:
+        """Begin to find what may come next, while the model's step runs."""
+        if self._grammar is not None and not self._waits and not self._due:
+            self._grammar.prepare()
+
     def take(self, token: int) -> None:
         """The answer goes on with this token. RequestError where the grammar does not allow it."""
         if self._due and self._due[0] == token:

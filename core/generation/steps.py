@@ -110,6 +110,8 @@ def _answer_steps(
         if last:
             return
         tokens.append(choice.token)
+        if guide is not None:
+            guide.prepare()
         logits = session.decode(choice.token, should_stop)
         choice, produced = _next(sampler, guide, logits, tokens), produced + 1
 

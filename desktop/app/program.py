@@ -15,14 +15,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.errors import FileError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
+from llm_lite.desktop.actions.presets import PresetFileAction
 from llm_lite.desktop.actions.program import ChooseFile, ExportAttention, OpenModel
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
+from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_to_show
@@ -46,6 +49,7 @@ class Program:
         self.state = state
         self.interface = interface
         self.engine: EngineLike | None = None
+        self.presets: PresetFiles | None = None
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
@@ -103,12 +107,24 @@ class Program:
             self.exporter.begin(action, self.state)
         elif isinstance(action, AskFreeMemory):
             self.state = replace(self.state, memory_available=available_bytes())
+        elif isinstance(action, PresetFileAction) and self.presets is not None:
+            self._do_preset(action)
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:
             action = defect_of(f"{type(action).__name__} could not be done", error)
             self.state, commands = act(action, self.state, time.monotonic())
         self._send(commands)
+
+    def _do_preset(self, action: PresetFileAction) -> None:
+        assert self.presets is not None
+        try:
+            follows = self.presets.do(action, self.state)
+        except FileError as error:
+            self.warn(str(error))
+            return
+        for one in follows:
+            self.do(one)
 
     def _fold(self, events: list[Event], now: float) -> None:
         """An event that cannot be folded, which is a defect, costs only itself."""
