@@ -71,16 +71,20 @@ def draw_groups(ui: Ui, options: SamplingOptions) -> SamplingOptions:
 
 def _opened(ui: Ui, name: str, label: str, note: str) -> bool:
     """A line that folds a group, and what of it is on."""
-    with ui.colored(header="-", header_hovered="hover", header_active="pressed"):
+    edge = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
+    with (
+        ui.colored(header="-", header_hovered="hover", header_active="pressed"),
+        ui.styled(frame_padding=(ui.u(0.75), ui.u(1))),
+    ):
         opened = imgui.collapsing_header(f"{label}###sampler.{name}")
     ui.mark(f"sampler.{name}")
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     small = ui.theme.size("small")
     with ui.font(style="small"):
-        room = high.x - low.x - imgui.calc_text_size(label).x - ui.u(16)
+        room = edge - low.x - imgui.calc_text_size(label).x - ui.u(14)
         shown = fit(note, room)
         width = imgui.calc_text_size(shown).x
-    at = ImVec2(high.x - width - ui.u(1), round((low.y + high.y - small) / 2))
+    at = ImVec2(edge - width, round((low.y + high.y - small) / 2))
     draw = imgui.get_window_draw_list()
     draw.add_text(ui.fonts["regular"], small, at, ui.color("muted"), shown)
     return opened
