@@ -12,6 +12,8 @@ WEIGHTS = {
     "template": 8,
     "cache": 6,
     "settings": 5,
+    "preset": 4,
+    "grammar": 4,
     "catalogue": 3,
     "prompt": 6,
     "slice": 4,
