@@ -13,7 +13,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 import jsonschema
 
@@ -44,15 +45,18 @@ QUESTION = "Invent a person. Answer with JSON: name, age, mood and hobbies."
 
 @dataclass(slots=True)
 class Times:
-    sampler: float = 0.0  # seconds, the grammar's part included
-    steps: float = 0.0
-    tokens: int = 0
+    """Seconds of every token. The medians are what a machine with other work still tells."""
+
+    sampler: list[float] = field(default_factory=list)  # the grammar's part included
+    steps: list[float] = field(default_factory=list)
 
     def __str__(self) -> str:
-        share = 100 * self.sampler / self.steps if self.steps else 0.0
+        whole = 100 * sum(self.sampler) / sum(self.steps)
+        step, choice = median(self.steps), median(self.sampler)
         return (
-            f"{self.tokens} tokens: steps {1e3 * self.steps / self.tokens:.2f} ms a token, "
-            f"sampler {1e6 * self.sampler / self.tokens:.0f} us a token, {share:.1f} %"
+            f"{len(self.sampler)} tokens: steps {1e3 * sum(self.steps):.0f} ms, sampler "
+            f"{1e3 * sum(self.sampler):.0f} ms, {whole:.1f} %; medians "
+            f"{1e3 * step:.2f} ms and {1e6 * choice:.0f} us, {100 * choice / step:.1f} %"
         )
 
 
@@ -64,14 +68,13 @@ def timed(runner: Runner) -> Iterator[Times]:
     def timed_choose(*arguments: object) -> sampling.TokenChoice:
         begun = time.perf_counter()
         choice = choose(*arguments)  # type: ignore[arg-type]
-        times.sampler += time.perf_counter() - begun
-        times.tokens += 1
+        times.sampler.append(time.perf_counter() - begun)
         return choice
 
     def timed_decode(*arguments: object) -> object:
         begun = time.perf_counter()
         logits = decode(*arguments)  # type: ignore[arg-type]
-        times.steps += time.perf_counter() - begun
+        times.steps.append(time.perf_counter() - begun)
         return logits
 
     steps._next = timed_choose
