@@ -6,11 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.desktop.actions import caching, chatting, history, inspecting, program, quantizing
+from llm_lite.desktop.actions import (
+    caching,
+    chatting,
+    history,
+    inspecting,
+    presets,
+    program,
+    quantizing,
+)
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
@@ -25,6 +34,7 @@ Action = (
     | InsideAction
     | CacheAction
     | QuantAction
+    | PresetAction
     | ReportDefect
 )
 
@@ -51,5 +61,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,
+    **presets.HANDLERS,
     **defects.HANDLERS,
 }

@@ -21,10 +21,12 @@ from llm_lite.core.errors import DeviceError, DeviceLostError, LlmLiteError
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.presets import ListPresets
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.app.dialogs import FileDialog
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
+from llm_lite.desktop.app.presets.files import PresetFiles, presets_folder
 from llm_lite.desktop.app.program import Program, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.app.settings import (
@@ -123,6 +125,7 @@ class App:
             self.window.close()
             raise
         self.program = Program(state, interface)
+        self.program.presets = PresetFiles(presets_folder())
         self.program.on_choose_file = self._choose_file
         self.window.on_drop = self._drop
         self.window.on_refresh = self._refresh
@@ -131,6 +134,8 @@ class App:
         """The first frame; the engine with its model follows while the window answers."""
         for problem in self._store.problems:
             self.program.warn(problem)
+        if self.program.presets is not None:
+            self.program.do(ListPresets(self.program.presets.names(), ""))
         open_first_model(self.program, source)
         self._draw()
         self._starter = Starter(self.device, self._heard, variants_folder(), self._history)

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.errors import FileError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
+from llm_lite.desktop.actions.presets import PresetFileAction
 from llm_lite.desktop.actions.program import (
     ChooseFile,
     ExportAttention,
@@ -31,6 +33,7 @@ from llm_lite.desktop.actions.program import (
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
+from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_to_show
@@ -60,6 +63,7 @@ class Program:
         self.interface = interface
         self.engine: EngineLike | None = None
         self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
+        self.presets: PresetFiles | None = None
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
@@ -138,6 +142,8 @@ class Program:
             return
         elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
             self.keeper.do(action)
+        elif isinstance(action, PresetFileAction) and self.presets is not None:
+            self._do_preset(action)
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:
@@ -145,6 +151,16 @@ class Program:
             self.state, commands = act(action, self.state, time.monotonic())
         self._send(commands)
         self._note()
+
+    def _do_preset(self, action: PresetFileAction) -> None:
+        assert self.presets is not None
+        try:
+            follows = self.presets.do(action, self.state)
+        except FileError as error:
+            self.warn(str(error))
+            return
+        for one in follows:
+            self.do(one)
 
     def _fold(self, events: list[Event], now: float) -> None:
         """An event that cannot be folded, which is a defect, costs only itself."""

@@ -230,6 +230,8 @@ class AppState:
     rates: tuple[RateSample, ...] = ()
 
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    presets: tuple[str, ...] = ()  # names of those that are kept
+    preset: str = ""  # the one that was chosen or saved last
     system_prompt: str = ""
     overflow: Overflow = "stop"
     thinking: bool = True  # what the switch of a template is set to, where it has one

@@ -34,6 +34,7 @@ from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.inspect import look_inside
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
+from llm_lite.desktop.tour.sampling import look_at_sampling
 from llm_lite.desktop.tour.thoughts import look_at_thoughts
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
@@ -177,6 +178,7 @@ class Stage:
         driver.click("tab.performance")
         for panel in PANELS:
             self._popover(f"rail.{panel.name}", panel.name)
+        look_at_sampling(driver, self._picture)
         self._popover("status.executor", "executor")
         look_at_thoughts(driver, self._picture, "05-thoughts")
         driver.click("rail.theme")

@@ -42,6 +42,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {
+    "stop string": "Ended before a stop string.",
     "length": "Reached the limit of new tokens. Continue makes more.",
     "context": "The context is full.",
     "stopped": "Stopped.",
