@@ -27,9 +27,9 @@ from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
-from llm_lite.desktop.views.chat.selecting import copy
 from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.program import rail, status_bar
+from llm_lite.desktop.views.selection.selecting import copy
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
 from llm_lite.desktop.widgets.theme import apply_theme, make_theme

@@ -18,10 +18,10 @@ from llm_lite.desktop.views.chat.asked import draw_asked
 from llm_lite.desktop.views.chat.compare import CompareItem
 from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
 from llm_lite.desktop.views.chat.places import find_places, hold_in_place, in_sight
-from llm_lite.desktop.views.chat.selecting import draw_page, follow_selecting
-from llm_lite.desktop.views.chat.selection import SAID
 from llm_lite.desktop.views.chat.thoughts import ThoughtFold
 from llm_lite.desktop.views.chat.unseen import Unseen
+from llm_lite.desktop.views.selection.selecting import draw_page, follow_selecting
+from llm_lite.desktop.views.selection.selection import SAID
 from llm_lite.desktop.views.tokens.tokens import (
     TokenItem,
     draw_choice,

@@ -12,8 +12,8 @@ from llm_lite.desktop.actions.chatting import UnfoldThought
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.units import tokens
-from llm_lite.desktop.views.chat.selecting import draw_page
-from llm_lite.desktop.views.chat.selection import THOUGHT
+from llm_lite.desktop.views.selection.selecting import draw_page
+from llm_lite.desktop.views.selection.selection import THOUGHT
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.ui import Ui

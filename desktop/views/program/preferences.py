@@ -16,9 +16,7 @@ KEYS = (
     ("New chat", "Ctrl+N"),
     ("Open a model", "Ctrl+O"),
     ("Write, stop", "Ctrl+L  Esc"),
-    ("Select a message, all", "Ctrl+A  again"),
-    ("Copy what is selected", "Ctrl+C"),
-    ("Copy it as Markdown", "Ctrl+Shift+C"),
+    ("Copy, as Markdown", "Ctrl+C  Ctrl+Shift+C"),
     ("Unfold or fold thoughts", "Ctrl+T"),
     ("Larger, smaller text", "Ctrl++  Ctrl+-"),
 )

@@ -9,7 +9,7 @@ from llm_lite.core.messages import Thinking
 from llm_lite.core.text.thinking import Split
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.state.thoughts import Thought
-from llm_lite.desktop.views.chat.selection import SELECTION, selection
+from llm_lite.desktop.views.selection.selection import SELECTION, selection
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from tests.desktop.headless import READY
 
@@ -122,7 +122,7 @@ def test_shift_extends_by_click_letter_and_word(headless):
     assert copied(one) == "one two"
     one.driver.press(KEY.mod_shift, KEY.left_arrow)
     assert copied(one) == "one tw"
-    clicks(one, (x + 600, y), 1, KEY.mod_shift)
+    clicks(one, (x + 300, y), 1, KEY.mod_shift)
     assert copied(one) == "one two three four"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from imgui_bundle import imgui
 
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.chat.selection import (
+from llm_lite.desktop.views.selection.selection import (
     SAID,
     Place,
     Range,
