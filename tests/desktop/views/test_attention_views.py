@@ -61,13 +61,28 @@ def test_numbers_on_the_bar():
     shares = [share for share, _ in ticks(AttentionChoice(logarithmic=True))]
     assert shares == pytest.approx([0, 0.25, 0.5, 0.75, 1])
     last = ticks(AttentionChoice(logarithmic=True, high=0.5))[-1]
-    assert last == (pytest.approx(1.0), "50%") and LOWEST == 1e-4
+    assert last == (pytest.approx(1.0), "≥ 50%") and LOWEST == 1e-4
+
+
+def test_the_last_colour_says_that_larger_values_have_it_too():
+    for logarithmic in (False, True):
+        words = [words for _, words in ticks(AttentionChoice(logarithmic=logarithmic, high=0.1))]
+        assert words[-1] == "≥ 10%" and sum("≥" in one for one in words) == 1
+    assert "≥" not in ticks(AttentionChoice())[-1][1]
+
+
+def test_the_legend_names_the_groups_that_share_keys():
+    layers = (SimpleNamespace(heads=9, kv_heads=3), SimpleNamespace(heads=8, kv_heads=8))
+    maps = SimpleNamespace(layers=layers)
+    assert list(grid.groups_of(AttentionChoice(), maps)) == [0, 1, 2]
+    assert not grid.groups_of(AttentionChoice(layer=1), maps), "each head has keys of its own"
+    assert list(grid.groups_of(AttentionChoice(group=2), maps)) == [2]
 
 
 def test_tokens_that_cannot_be_seen_have_a_sign():
     assert [visible(t) for t in (" ", "\n", "", " sky", "\t")] == ["␣", "⏎", "␣", "sky", "→"]
     assert visible("\xa0") == "U+00A0"
-    assert len(visible("x" * 50)) == 12
+    assert len(visible("x" * 50)) == 12 and visible("<|endoftext|>", 40) == "<|endoftext|>"
 
 
 def test_rows_of_a_cell_come_newest_first_and_each_once():
