@@ -50,7 +50,9 @@ BACKENDS: tuple[tuple[Backend, str], ...] = (
 )  # fmt: skip
 MODE_LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 CACHE_LABELS: tuple[tuple[KvType, str], ...] = tuple((kind, f"KV {kind}") for kind in KV_TYPES)
-ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple((a, a) for a in ACTIVATIONS)
+ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple(
+    (kind, "act. auto" if kind == "auto" else kind) for kind in ACTIVATIONS
+)
 EXPLAINED = (
     "Both runs answer the same prompt. Then B is asked, for every token that A said, how likely "
     "it finds it: the strip shows how far their distributions are apart, however long the answers "
@@ -330,7 +332,7 @@ def _paint(
     if run == 0 and 0 <= token < len(comparison.forced):
         return kl_color(ui, comparison.forced[token].kl), ui.color("text")
     if run and parting is not None and token > parting:
-        return ui.color("accent", 0.16), ui.color("text")
+        return ui.color("pressed", 0.6), ui.color("text")  # as the badge of B
     return 0, ui.color("text")
 
 
