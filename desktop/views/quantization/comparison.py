@@ -197,7 +197,9 @@ def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float
         imgui.set_cursor_pos(ImVec2(top.x + run * (column + gap), top.y + ui.u(1)))
         actions += _draw_numbers(state, ui, comparison, run, answer, column)
     room = imgui.get_content_region_avail().y - strip_height(ui) - ui.u(2)
-    imgui.begin_child("runs.answers", ImVec2(0, max(room, ui.u(20))))
+    pages = [_laid(ui, run, answer, column) for run, answer in enumerate(comparison.answers)]
+    tall = max(page.height for page in pages) + ui.u(4)  # the strip follows short answers
+    imgui.begin_child("runs.answers", ImVec2(0, max(min(room, tall), ui.u(20))))
     pointed = _draw_answers(ui, comparison, column, gap)
     imgui.end_child()
     on_strip = draw_strip(ui, comparison)
