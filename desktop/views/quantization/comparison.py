@@ -51,7 +51,7 @@ BACKENDS: tuple[tuple[Backend, str], ...] = (
 MODE_LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 CACHE_LABELS: tuple[tuple[KvType, str], ...] = tuple((kind, f"KV {kind}") for kind in KV_TYPES)
 ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple(
-    (kind, "act. auto" if kind == "auto" else kind) for kind in ACTIVATIONS
+    (kind, "a: auto" if kind == "auto" else kind) for kind in ACTIVATIONS
 )
 EXPLAINED = (
     "Both runs answer the same prompt. Then B is asked, for every token that A said, how likely "

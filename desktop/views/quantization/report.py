@@ -237,6 +237,7 @@ def _points(ui: Ui, series: int) -> Any:
     spec = _spec(ui, series)
     spec.marker = implot.Marker_.circle
     spec.marker_size = ui.u(0.75)
+    spec.flags = implot.ScatterFlags_.no_clip  # the outer ones lie on the frame
     spec.marker_fill_color = spec.marker_line_color = spec.line_color
     return spec
 
