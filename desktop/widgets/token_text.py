@@ -172,16 +172,18 @@ def draw_boxes(
             font, size, spot, faint if box.text == BREAK and not fill else color, box.text
         )
         if box.token in marked:
-            draw.add_rect(*corners, marked[box.token], ui.u(0.5), max(1.0, ui.u(0.4)))
+            thick = max(1.0, ui.u(0.4))  # outside of the box, or it would lie on its letters
+            outer = ImVec2(corners[0].x - thick, corners[0].y - thick / 2)
+            end = ImVec2(corners[1].x + thick, corners[1].y + thick / 2)
+            draw.add_rect(outer, end, marked[box.token], ui.u(0.5), thick)
 
 
 LABEL_CHARACTERS = 12
 
 
-def visible(words: str) -> str:
+def visible(words: str, most: int = LABEL_CHARACTERS) -> str:
     """A token on one line: what cannot be seen has a sign."""
     shown = words.replace("\n", "⏎").replace("\t", "→").strip(" ") or "␣"
     if not shown.isprintable() and len(shown) == 1:
         shown = f"U+{ord(shown):04X}"
-    short = shown[: LABEL_CHARACTERS - 1] + "…"
-    return shown if len(shown) <= LABEL_CHARACTERS else short
+    return shown if len(shown) <= most else shown[: most - 1] + "…"

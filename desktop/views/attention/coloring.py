@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,9 +16,14 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.controls import chooser, slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_MAXIMIZE, ICON_MINIMIZE, ICON_SLIDERS
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, popover, text
+from llm_lite.desktop.widgets.widgets import icon_button, popover, text, tip
 
 STEPS = 64  # pieces of a colour bar
+WIDEST = "≥ 5.5%"  # number on a bar
+GROUPS = (
+    "Colours of attention probabilities, then of the lines under maps: heads of a group share "
+    "their keys and values."
+)
 LOWEST = 1e-4  # value of the first colour of a logarithmic scale
 
 
@@ -99,7 +105,7 @@ def draw_level_bar(
 def bar_width(ui: Ui) -> float:
     """Room that the upright bar takes, its numbers included."""
     with ui.font(style="small"):
-        return ui.u(3) + imgui.calc_text_size("0.01%").x + ui.u(1)
+        return ui.u(3) + imgui.calc_text_size(WIDEST).x + ui.u(1)
 
 
 def draw_upright_bar(
@@ -121,13 +127,69 @@ def draw_upright_bar(
 def ticks(choice: AttentionChoice) -> list[tuple[float, str]]:
     """Where numbers stand on the bar, from 0 to 1, and what they say."""
     if not choice.logarithmic:
-        return [(i / 4, _percent(choice.high * i / 4)) for i in range(5)]
+        found = [(i / 4, _percent(choice.high * i / 4)) for i in range(5)]
+        return [*found[:-1], (1.0, top_words(choice))]
     decades = math.log10(choice.high / LOWEST)
     powers = range(round(math.log10(LOWEST)), math.floor(math.log10(choice.high) + 1e-9) + 1)
     found = [((p - math.log10(LOWEST)) / decades, _percent(10.0**p)) for p in powers]
     if found[-1][0] < 0.85:
-        found.append((1.0, _percent(choice.high)))
+        found.append((1.0, top_words(choice)))
+    elif found[-1][0] > 1 - 1e-6:
+        found[-1] = (1.0, top_words(choice))
     return found
+
+
+def top_words(choice: AttentionChoice) -> str:
+    """What the last colour stands for: larger values have it too."""
+    return _percent(choice.high) if choice.high >= 1 else f"≥ {_percent(choice.high)}"
+
+
+def low_words(choice: AttentionChoice) -> str:
+    """What the first colour stands for."""
+    return f"≤ {_percent(LOWEST)}" if choice.logarithmic else "0%"
+
+
+def draw_key(choice: AttentionChoice, ui: Ui, groups: Sequence[int], width: float) -> None:
+    """On a line of small text: the colours of maps between their ends, then those of the groups of
+    heads, as many as find room in `width`."""
+    at, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
+    draw, color, bar, gap = imgui.get_window_draw_list(), ui.color("muted"), ui.u(20), ui.u(1.5)
+    with ui.font(style="small"):
+        x = at.x
+        draw.add_text(ImVec2(x, at.y), color, low_words(choice))
+        x += imgui.calc_text_size(low_words(choice)).x + gap
+        colors, each = stops(choice.colors, STEPS), bar / STEPS
+        for step, (left, right) in enumerate(pairwise(colors)):
+            low = ImVec2(x + each * step, at.y + ui.u(0.75))
+            high = ImVec2(x + each * (step + 1), at.y + small)
+            draw.add_rect_filled_multi_color(low, high, left, right, right, left)
+        x += bar + gap
+        draw.add_text(ImVec2(x, at.y), color, top_words(choice))
+        x += imgui.calc_text_size(top_words(choice)).x + ui.u(5)
+        _draw_groups(ui, groups, (x, at.y), at.x + width)
+    imgui.dummy(ImVec2(width, small))
+    ui.mark("attention.key")
+    tip(ui, GROUPS if groups else "The colour of an attention probability.")
+
+
+def _draw_groups(ui: Ui, groups: Sequence[int], at: tuple[float, float], right: float) -> None:
+    """A line in the colour of each group, as under its heads, with its number."""
+    draw, small, color = imgui.get_window_draw_list(), ui.theme.size("small"), ui.color("muted")
+    x, y, side, gap = at[0], at[1], ui.u(3), ui.u(1)
+    words = "Group" if groups else ""
+    if x + imgui.calc_text_size(words).x > right:
+        return
+    draw.add_text(ImVec2(x, y), color, words)
+    x += imgui.calc_text_size(words).x + 2 * gap
+    for group in groups:
+        wide = side + gap + imgui.calc_text_size(str(group)).x
+        if x + wide > right:
+            return
+        low = ImVec2(x, y + small / 2)
+        high = ImVec2(x + side, low.y + max(2.0, ui.u(0.5)))
+        draw.add_rect_filled(low, high, ui.color_of_series(group))
+        draw.add_text(ImVec2(x + side + gap, y), color, str(group))
+        x += wide + 2 * gap
 
 
 def _percent(value: float) -> str:

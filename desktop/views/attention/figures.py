@@ -11,7 +11,7 @@ from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.desktop.state.attention_state import AttentionChoice, Head
 from llm_lite.desktop.state.maps import HeadMaps, MapPicture
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.attention.coloring import draw_level_bar, draw_upright_bar
+from llm_lite.desktop.views.attention.coloring import WIDEST, draw_level_bar, draw_upright_bar
 from llm_lite.desktop.views.attention.grid import ordered, shown_score
 from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
 from llm_lite.desktop.views.attention.map import draw_axes, gutter, mark_row
@@ -173,7 +173,7 @@ def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
             mark_row(figure.ui, ImVec2(x, y), side, window, row, figure.list)
     bar = ImVec2(u(8) + columns * (edge + side + u(8)), top + head_room + edge)
     draw_upright_bar(choice, figure.ui, bar, side, figure.list)
-    width = bar.x + u(3) + figure.width("0.01%", "small") + u(8)
+    width = bar.x + u(3) + figure.width(WIDEST, "small") + u(8)
     height = top + rows * (head_room + edge + side + u(6)) + u(2)
     return figure.finish(max(width, title_width(figure, words, note)), height)
 

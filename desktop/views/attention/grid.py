@@ -16,7 +16,7 @@ from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.attention import heads as attention_head
-from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_scale, redraw
+from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_key, draw_scale, redraw
 from llm_lite.desktop.views.attention.map import draw_map
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.controls import picker
@@ -134,11 +134,16 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
 
 
 def _draw_grid(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
+    draw_key(choice, ui, groups_of(choice, maps), imgui.get_content_region_avail().x)
+    header = imgui.get_cursor_screen_pos().y
+    over = imgui.get_window_draw_list()
+    if choice.order == "layer":
+        imgui.dummy(ImVec2(0, ui.theme.size("small") - imgui.get_style().item_spacing.y))
     flags = imgui.WindowFlags_.no_saved_settings
     imgui.begin_child("grid", ImVec2(0, 0), 0, flags)
     heads, scores = ordered(choice, ui, maps)
     if scores is None:
-        choice = _draw_rows(choice, ui, maps, heads)
+        choice = _draw_rows(choice, ui, maps, heads, (over, header))
     else:
         choice = _draw_sorted(choice, ui, maps, heads, scores)
     imgui.end_child()
@@ -190,10 +195,32 @@ def _scores(name: str, ui: Ui, maps: HeadMaps) -> dict[Head, float]:
     return dict(zip(heads, scores[name].tolist(), strict=True))
 
 
+def groups_of(choice: AttentionChoice, maps: HeadMaps) -> range:
+    """Groups that the filters leave; none where every head has keys of its own, or all share."""
+    layers = maps.layers if choice.layer is None else maps.layers[choice.layer : choice.layer + 1]
+    shared = [one.kv_heads for one in layers if 1 < one.kv_heads < one.heads]
+    if choice.group is not None:
+        return range(choice.group, choice.group + 1) if shared else range(0)
+    return range(max(shared, default=0))
+
+
+def _draw_numbers(
+    ui: Ui, over: tuple[imgui.ImDrawList, float], x: float, step: float, columns: int
+) -> None:
+    """Numbers of heads above their columns, where they stay while the grid scrolls."""
+    draw, y = over
+    with ui.font(style="small"):
+        for head in range(columns):
+            left = x + (head + 0.5) * step - imgui.calc_text_size(str(head)).x / 2
+            draw.add_text(ImVec2(round(left), y), ui.color("muted"), str(head))
+    ui.rects["attention.numbers"] = (x, y, x + columns * step, y + ui.theme.size("small"))
+
+
 def _draw_rows(
-    choice: AttentionChoice, ui: Ui, maps: HeadMaps, heads: list[Head]
-) -> AttentionChoice:
-    """A row a layer, a column a head."""
+    choice: AttentionChoice, ui: Ui, maps: HeadMaps, heads: list[Head],
+    over: tuple[imgui.ImDrawList, float],
+) -> AttentionChoice:  # fmt: skip
+    """A row a layer, a column a head; `over` is where numbers of heads are drawn."""
     most = max((head for _, head in heads), default=0) + 1
     gutter, gap = ui.u(6), ui.u(0.75)
     room = imgui.get_content_region_avail().x - gutter
@@ -201,6 +228,8 @@ def _draw_rows(
     side = min(float(int(room / columns - gap)), ui.u(34))
     layers = groupby(heads, key=lambda head: head[0])
     top, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
+    if columns == most and choice.group is None:  # else a column is not one head
+        _draw_numbers(ui, over, top.x + gutter, side + gap, columns)
     for layer, found in layers:
         own = list(found)
         at = imgui.get_cursor_screen_pos()

@@ -25,12 +25,17 @@ from llm_lite.desktop.widgets.controls import line_slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ZOOM_OUT
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, text, wrapped
+from llm_lite.desktop.widgets.widgets import button, icon_button, text, wrapped
 
 LEAST = 16  # tokens that zooming ends at
 ZOOM = 1.25  # a notch of the wheel
 UNKEPT = "No queries of this text are kept: maps begin with the next token."
 EMPTY = "Click a head in the grid of the Attention view. Up to four are shown side by side."
+TEACHES = (
+    "How to read a map: each row is a token, and each column a token that it looks at. A line "
+    "along the diagonal means that the head looks at the token before; an upright line means that "
+    "all look at one token."
+)
 
 
 @dataclass(slots=True)
@@ -80,6 +85,14 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     if maps is None or maps.problem or not choice.locked:
         text(ui, "Heads", bold=True)
         wrapped(ui, EMPTY if maps is None or not maps.problem else maps.problem)
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
+        wrapped(ui, TEACHES, "faint")
+        if maps is not None and not maps.problem and maps.rows:
+            imgui.dummy(ImVec2(0, ui.u(1)))
+            example = (len(maps.layers) // 2, 0)
+            label = "Show layer {}, head {}".format(*example)
+            if button(ui, "head.example", label):
+                choice = choice.toggled(example)
         return choice, []
     if not maps.rows:
         text(ui, "Heads", bold=True)

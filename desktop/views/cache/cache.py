@@ -37,7 +37,8 @@ NOTE = (
     "without reading the text again."
 )
 ABOUT = (
-    "Each row is a layer that keeps keys and values, each column a position. Layers that share "
+    "Each row is a layer that keeps keys and values, or all those that keep the same positions "
+    "where their colours are the same; each column is a position. Layers that share "
     "the cache of another have no row: +2 means that two more layers read it. The line above is "
     "the whole context. Wheel and drag move about; a click holds a token in the chat."
 )
@@ -53,7 +54,7 @@ HINTS: dict[ColorBy, str] = {
     "key-norm": "Length of the key, in each layer from its shortest to its longest",
     "value-norm": "Length of the value, in each layer from its shortest to its longest",
     "received": "How much of the attention of later tokens goes here: the tokens that matter",
-    "age": "How many tokens were computed since",
+    "age": "How many tokens were computed since, those of replaced answers too",
 }
 SLOTS = (
     "As it lies in memory: columns are places. A layer with a sliding window writes in a ring: the "
@@ -166,9 +167,10 @@ def _ends(state: AppState, rows: Rows) -> tuple[str, str, str]:
     scale = rows.scale
     assert scale is not None
     if state.cache.by == "age":
-        return f"{-scale.low:,.0f} tokens ago", "now", "since it was computed"
+        return f"{-scale.low:,.0f} computed since", "0: the newest", ""
     if state.cache.by == "received":
-        return f"{scale.low:.1g}", f"{scale.high:.2g}", "of a later token's attention, on average"
+        low, high = f"≤ {100 * scale.low:.1g}%", f"≥ {100 * scale.high:.2g}%"
+        return low, high, "of a later token's attention, on average"
     return "least", "most", "of the layer"
 
 

@@ -22,18 +22,22 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit
 
 LOWEST_ROW, HIGHEST_ROW = 1.25, 5.0  # spacing units
+STRIP = 14.0  # spacing units of a row that stands for several layers, at most
+LAYER_AXIS, TOKEN_AXIS, PLACE_AXIS = "layer", "token", "place"
 SPACED = 7.0  # pixels of a row from which there is a line between rows
 TOKENS = 7.0  # spacing units a column needs to carry its token
 
 
 @dataclass(frozen=True, slots=True)
 class MapFrame:
-    """Where the map lies on the screen: its rows from `at`, each `row` pixels tall."""
+    """Where the map lies on the screen: its rows from `at`, each `row` pixels tall, for the first
+    layer of each of `groups`."""
 
     at: ImVec2
     width: float
     row: float
     layers: tuple[CacheLayerInfo, ...]
+    groups: tuple[tuple[int, ...], ...]
 
     @property
     def height(self) -> float:
@@ -43,7 +47,9 @@ class MapFrame:
 def draw_map(state: AppState, ui: Ui, zoom: CacheZoom, height: float) -> list[Action]:
     """Overview, axis and rows, about `height` pixels tall, as wide as there is room."""
     assert state.model is not None
-    layers, gutter = state.model.cache.layers, _gutter(ui, state.model.cache.layers)
+    every, groups = state.model.cache.layers, strips(state)
+    layers = tuple(every[group[0]] for group in groups)
+    gutter = _gutter(ui, [group_label(every, group) for group in groups])
     room, corner = imgui.get_content_region_avail().x, imgui.get_cursor_screen_pos()
     width = float(max(round(room - gutter - ui.u(1)), 32))
     window = window_of(state, zoom, int(width))
@@ -51,10 +57,10 @@ def draw_map(state: AppState, ui: Ui, zoom: CacheZoom, height: float) -> list[Ac
     left = float(round(corner.x + gutter))
     top = _draw_overview(state, ui, rows, zoom, window, ImVec2(left, round(corner.y)))
     axis = ui.theme.size("small") + ui.u(2)
-    each = min(
-        max((height - (top - corner.y) - axis) / len(layers), ui.u(LOWEST_ROW)), ui.u(HIGHEST_ROW)
-    )
-    frame = MapFrame(ImVec2(left, top + axis), width, float(round(each)), layers)
+    highest = STRIP if len(groups) < len(every) else HIGHEST_ROW
+    each = (height - (top - corner.y) - axis) / len(layers)
+    each = float(round(min(max(each, ui.u(LOWEST_ROW)), ui.u(highest))))
+    frame = MapFrame(ImVec2(left, top + axis), width, each, layers, groups)
     actions = _draw_rows(state, ui, rows, zoom, window, frame)
     _draw_axis(state, ui, window, frame, top)
     _draw_labels(state, ui, frame)
@@ -63,9 +69,34 @@ def draw_map(state: AppState, ui: Ui, zoom: CacheZoom, height: float) -> list[Ac
     return actions
 
 
-def _gutter(ui: Ui, layers: tuple[CacheLayerInfo, ...]) -> float:
+def strips(state: AppState) -> tuple[tuple[int, ...], ...]:
+    """Numbers of the layers that a row of the map stands for: those that keep the same positions,
+    where the colours do not differ from layer to layer."""
+    assert state.model is not None
+    layers = state.model.cache.layers
+    if state.cache.by not in ("owner", "age"):
+        return tuple((number,) for number in range(len(layers)))
+    groups: dict[tuple[int, int], list[int]] = {}
+    for number, layer in enumerate(layers):
+        groups.setdefault((layer.rows, layer.window or 0), []).append(number)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def group_label(layers: tuple[CacheLayerInfo, ...], group: tuple[int, ...]) -> str:
+    """The numbers of its layers, or how many of all they are where these do not follow on."""
+    if len(group) == 1:
+        return label(layers[group[0]])
+    if group[-1] - group[0] + 1 > len(group):
+        words = f"{len(group)} of {len(layers)}"
+    else:
+        words = f"{layers[group[0]].layer}–{layers[group[-1]].layer}"
+    shared = sum(len(layers[number].shared_with) for number in group)
+    return f"{words} +{shared}" if shared else words
+
+
+def _gutter(ui: Ui, labels: list[str]) -> float:
     with ui.font(style="small"):
-        widest = max((imgui.calc_text_size(label(one)).x for one in layers), default=0.0)
+        widest = max(imgui.calc_text_size(words).x for words in (LAYER_AXIS, *labels))
     return float(math.ceil(widest)) + ui.u(2)
 
 
@@ -101,7 +132,7 @@ def _draw_rows(
     state: AppState, ui: Ui, rows: Rows, zoom: CacheZoom, window: CacheWindow, frame: MapFrame
 ) -> list[Action]:
     draw, gap = imgui.get_window_draw_list(), 1.0 if frame.row >= SPACED else 0.0
-    for first, count, row in runs(rows.row_of, joined=not gap):
+    for first, count, row in runs([rows.row_of[g[0]] for g in frame.groups], joined=not gap):
         y = frame.at.y + first * frame.row
         end = y + count * frame.row - gap
         low, high = ImVec2(frame.at.x, y), ImVec2(frame.at.x + frame.width, end)
@@ -189,7 +220,7 @@ def _pointer(
     at = ImVec2(mouse.x, frame.at.y + frame.height + ui.u(1))  # below: the map stays in sight
     pivot = min(max((mouse.x - frame.at.x) / frame.width, 0.0), 1.0)
     imgui.set_next_window_pos(at, 0, ImVec2(pivot, 0.0))
-    draw_tip(state, ui, number, column, position)
+    draw_tip(state, ui, frame.groups[number], column, position)
     actions = _point(state, position if position >= 0 else None)
     if clicked and position >= 0 and not ui.memory.get("kv.dragged"):
         same = position == state.attention.row
@@ -225,13 +256,18 @@ def _draw_axis(state: AppState, ui: Ui, window: CacheWindow, frame: MapFrame, to
     worded = window.each >= ui.u(TOKENS) and not state.cache.slots
     y = round(top + ui.u(0.25))
     with ui.font(style="small"):
+        left = frame.at.x - ui.u(1.5) - imgui.calc_text_size(LAYER_AXIS).x
+        draw.add_text(ImVec2(round(left), y), ui.color("faint"), LAYER_AXIS)
         if worded:
             _draw_words(state, ui, window, frame, y)
         else:
+            name = PLACE_AXIS if state.cache.slots else TOKEN_AXIS
+            end = frame.at.x + frame.width - imgui.calc_text_size(name).x
+            draw.add_text(ImVec2(round(end), y), ui.color("faint"), name)
             for column in _ticks(window, ui.u(18)):
                 x, words = frame.at.x + window.x(column), f"{column:,}"
                 room = imgui.calc_text_size(words).x
-                if x + room <= frame.at.x + frame.width:
+                if x + room <= end - ui.u(1.5):
                     draw.add_text(ImVec2(round(x), y), ui.color("muted"), words)
     row = state.attention.row
     if row is not None and not state.cache.slots and 0 <= window.x(row) <= frame.width:
@@ -269,11 +305,13 @@ def _ticks(window: CacheWindow, least: float) -> list[int]:
 
 def _draw_labels(state: AppState, ui: Ui, frame: MapFrame) -> None:
     """Numbers of the layers, as many as find room."""
+    assert state.model is not None
+    layers = state.model.cache.layers
     draw, size = imgui.get_window_draw_list(), ui.theme.size("small")
     every = max(1, math.ceil((size + ui.u(0.5)) / frame.row))
     with ui.font(style="small"):
         for number in range(0, len(frame.layers), every):
-            words = label(frame.layers[number])
+            words = group_label(layers, frame.groups[number])
             x = frame.at.x - ui.u(1.5) - imgui.calc_text_size(words).x
             y = frame.at.y + number * frame.row + (frame.row - size) / 2
             draw.add_text(ImVec2(round(x), round(y)), ui.color("muted"), words)

@@ -20,9 +20,10 @@ AROUND = 4  # tokens before and behind
 NAMES = {"key-norm": "key norm", "value-norm": "value norm", "received": "attention received"}
 
 
-def draw_tip(state: AppState, ui: Ui, number: int, column: int, position: int) -> None:
-    """`number` of the layer in the layout; `position` is negative where nothing is held."""
+def draw_tip(state: AppState, ui: Ui, numbers: tuple[int, ...], column: int, position: int) -> None:
+    """`numbers` of the layers in the layout; `position` is negative where nothing is held."""
     assert state.model is not None
+    number = numbers[0]
     layer = state.model.cache.layers[number]
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
@@ -33,7 +34,7 @@ def draw_tip(state: AppState, ui: Ui, number: int, column: int, position: int) -
     else:
         text(ui, _empty(state, layer, position), bold=True)
         _small(ui, f"{'place' if state.cache.slots else 'position'} {column:,}")
-    _small(ui, _layer(layer))
+    _small(ui, layer_words(tuple(state.model.cache.layers[n] for n in numbers)))
     imgui.end_tooltip()
 
 
@@ -97,9 +98,15 @@ def value_at(state: AppState, number: int, position: int) -> str | None:
     return f"{NAMES[known.what]} {shown}"
 
 
-def _layer(layer: CacheLayerInfo) -> str:
-    words = f"Layer {layer.layer}  ·  {size(layer_bytes(layer))} a token"
-    if layer.shared_with:
+def layer_words(layers: tuple[CacheLayerInfo, ...]) -> str:
+    """The layer under the pointer, or those that a row of the map stands for."""
+    layer = layers[0]
+    if len(layers) > 1:
+        owners = ranges(tuple(one.layer for one in layers))
+        words = f"Layers {owners}  ·  {size(sum(map(layer_bytes, layers)))} a token"
+    else:
+        words = f"Layer {layer.layer}  ·  {size(layer_bytes(layer))} a token"
+    if layer.shared_with and len(layers) == 1:
         plural = "s" if len(layer.shared_with) > 1 else ""
         words += f"  ·  also read by layer{plural} {ranges(layer.shared_with)}"
     if layer.window:

@@ -14,13 +14,14 @@ from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.widgets.frame_times import quantiles
 from llm_lite.desktop.widgets.theme import vec
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import facts, heading, wrapped
+from llm_lite.desktop.widgets.widgets import facts, heading, text, wrapped
 
 Floats = NDArray[np.float64]
 READ_HINT = (
     "Weights and cache that the tokens of the answer read, each second. A step that is measured "
     "below also measures how fast memory can be read at all."
 )
+BEFORE = "Of the answer before this one:"
 PAUSE = 0.4  # seconds without a token that end a line of the plot
 BARE = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
 
@@ -130,6 +131,9 @@ def _draw_stats(state: AppState, ui: Ui) -> None:
     if stats is None:
         return
     read = stats.prompt_tokens - stats.reused_tokens
+    if state.busy:  # its own numbers come at its end; the status bar has some of them before
+        text(ui, BEFORE, "muted", "small")
+        ui.mark("performance.before")
     facts(
         ui,
         "stats",

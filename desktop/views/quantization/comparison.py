@@ -50,7 +50,9 @@ BACKENDS: tuple[tuple[Backend, str], ...] = (
 )  # fmt: skip
 MODE_LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 CACHE_LABELS: tuple[tuple[KvType, str], ...] = tuple((kind, f"KV {kind}") for kind in KV_TYPES)
-ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple((a, a) for a in ACTIVATIONS)
+ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple(
+    (kind, "a: auto" if kind == "auto" else kind) for kind in ACTIVATIONS
+)
 EXPLAINED = (
     "Both runs answer the same prompt. Then B is asked, for every token that A said, how likely "
     "it finds it: the strip shows how far their distributions are apart, however long the answers "
@@ -195,7 +197,9 @@ def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float
         imgui.set_cursor_pos(ImVec2(top.x + run * (column + gap), top.y + ui.u(1)))
         actions += _draw_numbers(state, ui, comparison, run, answer, column)
     room = imgui.get_content_region_avail().y - strip_height(ui) - ui.u(2)
-    imgui.begin_child("runs.answers", ImVec2(0, max(room, ui.u(20))))
+    pages = [_laid(ui, run, answer, column) for run, answer in enumerate(comparison.answers)]
+    tall = max(page.height for page in pages) + ui.u(4)  # the strip follows short answers
+    imgui.begin_child("runs.answers", ImVec2(0, max(min(room, tall), ui.u(20))))
     pointed = _draw_answers(ui, comparison, column, gap)
     imgui.end_child()
     on_strip = draw_strip(ui, comparison)
@@ -330,7 +334,7 @@ def _paint(
     if run == 0 and 0 <= token < len(comparison.forced):
         return kl_color(ui, comparison.forced[token].kl), ui.color("text")
     if run and parting is not None and token > parting:
-        return ui.color("accent", 0.16), ui.color("text")
+        return ui.color("pressed", 0.6), ui.color("text")  # as the badge of B
     return 0, ui.color("text")
 
 

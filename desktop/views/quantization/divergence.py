@@ -33,7 +33,8 @@ CHANGE_ABOUT = (
 
 def strip_height(ui: Ui) -> float:
     titles = 2 * (ui.theme.size("small") + imgui.get_style().item_spacing.y)
-    return titles + _kl_height(ui) + _change_height(ui) + imgui.get_style().item_spacing.y
+    spacing = imgui.get_style().item_spacing.y
+    return titles + _kl_height(ui) + _change_height(ui) + 2 * spacing + ui.theme.size("small")
 
 
 def _kl_height(ui: Ui) -> float:
@@ -99,6 +100,7 @@ def draw_strip(ui: Ui, comparison: RunComparison) -> int | None:
     hovered = _hovered(below, len(changes)) if hovered is None else hovered
     _draw_changes(ui, changes, below)
     imgui.dummy(ImVec2(below.width, below.height))
+    _draw_tokens(ui, below, len(comparison.answers[0].tokens))
     ui.rects["runs.strip"] = (field.left, field.top, field.left + field.width, below.floor)
     return hovered
 
@@ -134,6 +136,28 @@ def _draw_ticks(ui: Ui, field: _Field, ticks: list[tuple[str, float]]) -> None:
         top = min(max(y - small / 2, field.top - small / 4), field.floor - small)
         spot = ImVec2(field.left - wide - ui.u(1.5), round(top))
         draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), words)
+
+
+def _draw_tokens(ui: Ui, field: _Field, count: int) -> None:
+    """Numbers of tokens below the bars, and what they are."""
+    draw, small, color = imgui.get_window_draw_list(), ui.theme.size("small"), ui.color("muted")
+    with ui.font(style="small"):
+        name = "token"
+        end = field.left + field.width - imgui.calc_text_size(name).x
+        draw.add_text(ImVec2(round(end), field.floor), ui.color("faint"), name)
+        for number in numbers(count, ui.u(10) / field.pitch):
+            words = f"{number:,}"
+            middle = field.left + (number - 0.5) * field.pitch
+            x = middle - imgui.calc_text_size(words).x / 2
+            if x + imgui.calc_text_size(words).x < end - ui.u(1.5):
+                draw.add_text(ImVec2(round(x), field.floor), color, words)
+    imgui.dummy(ImVec2(field.width, small))
+
+
+def numbers(count: int, least: float) -> list[int]:
+    """1 and the round numbers up to `count`, at least `least` apart."""
+    step = next(n for n in (5, 10, 20, 50, 100, 200, 500, 1000) if n >= least or n == 1000)
+    return [1, *range(step, count + 1, step)] if count else []
 
 
 def summary(comparison: RunComparison) -> str:
@@ -200,6 +224,11 @@ def span_of(changes: list[float]) -> float:
 def draw_details(ui: Ui, comparison: RunComparison, number: int) -> None:
     """What both thought of a token, beside the pointer."""
     token, said = comparison.forced[number], comparison.answers[0].tokens[number]
+    strip, mouse = ui.rects.get("runs.strip"), imgui.get_mouse_pos()
+    if strip is not None and mouse.y >= strip[1]:  # above the bars that it explains
+        top = strip[1] - ui.theme.size("small") - imgui.get_style().item_spacing.y - ui.u(1)
+        share = min(max((mouse.x - strip[0]) / max(strip[2] - strip[0], 1.0), 0.0), 1.0)
+        imgui.set_next_window_pos(ImVec2(mouse.x, top), 0, ImVec2(share, 1.0))
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
             return

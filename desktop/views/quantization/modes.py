@@ -46,6 +46,7 @@ KEEP = (
 KEPT = "It is mapped from there whenever this mode is chosen."
 KEPT_PANEL = "quantization.kept"
 DROP = "Without it the mode is made in memory whenever it is chosen, and can be kept again."
+BASELINE = 0.8  # of the height of a line, from its top: small text stands on that of large text
 COMPARE = "Two modes answer one prompt, side by side"
 
 
@@ -164,7 +165,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
     tip(ui, f"{about(model, mode)}\n{place(model, mode)}\n{LIVE}")
     small = ui.theme.size("small")
     y = round(at.y + (height - ui.theme.text) / 2)
-    below = round(at.y + (height - small) / 2)
+    below = y + round((ui.theme.text - small) * BASELINE)
     font = ui.fonts["bold" if used else "regular"]
     draw.add_text(font, ui.theme.text, ImVec2(at.x + pad, y), ui.color("text"), mode)
     count = model.mode_bytes.get(mode, 0)

@@ -23,6 +23,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, primary_button, text, tip, wrapped
 
 TICKS = 12  # below a plot, at most
+TREND = 5  # chunks from which a line joins them
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 ABOUT = (
     "The text is cut into chunks of 512 tokens; those of the second half of each are scored, as "
@@ -211,8 +212,11 @@ def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
             for number, report in enumerate(reports):
                 values = np.array(report.kld_by_chunk, np.float64)
                 chunks = np.arange(1, len(values) + 1, dtype=np.float64)
-                label = f"{name_of(report)}##{number}"
-                implot.plot_line(label, chunks, values, _spec(ui, number))
+                label, spec = f"{name_of(report)}##{number}", _spec(ui, number)
+                if len(values) >= TREND:  # fewer are points, not a trend
+                    implot.plot_line(label, chunks, values, spec)
+                else:
+                    implot.plot_scatter(label, chunks, values, _points(ui, number))
             implot.end_plot()
     ui.mark("report.chunks")
 
@@ -227,6 +231,15 @@ def _begin(ui: Ui, name: str, x: str, y: str, *, logarithmic: bool) -> bool:
     if logarithmic:
         implot.setup_axis_scale(implot.ImAxis_.x1, implot.Scale_.log10)
     return True
+
+
+def _points(ui: Ui, series: int) -> Any:
+    spec = _spec(ui, series)
+    spec.marker = implot.Marker_.circle
+    spec.marker_size = ui.u(0.75)
+    spec.flags = implot.ScatterFlags_.no_clip  # the outer ones lie on the frame
+    spec.marker_fill_color = spec.marker_line_color = spec.line_color
+    return spec
 
 
 def _spec(ui: Ui, series: int) -> Any:

@@ -37,7 +37,6 @@ STEPS = (("1", "One token"), ("128", "128 of a prompt"))
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     held = state.quantization
-    _scroll_to(ui, held.profile)
     heading(ui, "One step", EXPLAINED)
     asked = int(chooser(ui, "step", STEPS, str(held.choices.step)))
     choices = replace(held.choices, step=asked)
@@ -46,6 +45,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if button(ui, "step.measure", "Measure", ICON_GAUGE, enabled=free):
         actions.append(RunTask("step"))
     actions += draw_work(state, ui, "step")
+    _scroll_to(ui, held.profile)
     if held.profile is not None:
         _draw_profile(ui, _laid(ui, held.profile))
     return actions

@@ -156,14 +156,14 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
     """None where the tokens have no colours."""
     found = shades(state, ui)
     if found is not None:
-        high = f"{found.top:.1%}" if found.top >= 0.0005 else f"{found.top:.1g}"
+        high = f"≥ {found.top:.1%}" if found.beyond else f"{found.top:.1%}"
         back = state.xray.looks_back
         note = "of each token's attention goes here" if back else "of this token's attention"
         return Legend("0", stops(state.attention.colors, STEPS), high, note)
     if not state.xray.probabilities:
         return None
     colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
-    return Legend("certain", colors, f"{RAREST:.1%}", "how likely the model found each token")
+    return Legend("certain", colors, f"≤ {RAREST:.1%}", "how likely the model found each token")
 
 
 def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDrawList) -> float:

@@ -20,6 +20,7 @@ from llm_lite.desktop.widgets.ui import Ui
 FULL = 0.12  # share of the scale from which a colour is opaque: below, the text stays as it is
 INK, PAPER = 0x14161A, 0xFFFFFF
 BRIGHT = 0.19  # linear luminance from which ink reads better
+LEAST_TOP = 0.01  # weight of the last colour at least: less is not painted as if it were much
 RAREST = 1e-3  # probability of the strongest tint
 Paint = Callable[[int], tuple[int, int]]  # token -> colours behind and of its text
 
@@ -31,6 +32,7 @@ class Shades:
     fills: tuple[int, ...]
     texts: tuple[int, ...]  # 0: as it is
     top: float
+    beyond: bool = False  # whether there is more than that
 
 
 def weights_of(state: AppState) -> AttentionRows | None:
@@ -69,7 +71,7 @@ def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
     first token, which swamps all others."""
     weights = shown_weights(rows, choice)
     rest = weights[1:] if len(weights) > 1 else weights
-    top = max(float(rest.max()), 1e-9)
+    top = max(float(rest.max()), LEAST_TOP)
     shares = np.clip(weights / top, 0.0, 1.0)
     colors = table(choice.colors)[np.rint(shares * 255).astype(int)].astype(np.float64)
     alpha = np.clip(shares / FULL, 0.0, 1.0)
@@ -82,7 +84,7 @@ def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
     fills = np.where(alpha < 0.02, 0, fills)
     texts = np.where(bright, u32(INK), u32(PAPER))
     texts = np.where(alpha < 0.4, 0, texts)
-    return Shades(tuple(fills.tolist()), tuple(texts.tolist()), top)
+    return Shades(tuple(fills.tolist()), tuple(texts.tolist()), top, float(weights.max()) > top)
 
 
 def paint_of(state: AppState, ui: Ui, message: Message, first: int | None, own: int) -> Paint:

@@ -18,6 +18,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, help_mark, text, tip, wrapped
 
 COLUMNS = 4
+WHOLE = 40  # characters of a token that are shown where there is room
 LIVE = 1.0  # seconds between two questions while an answer is written: each costs a head a layer
 ABOUT = (
     "Every layer adds to a sum that runs through the model, the residual stream; only the sum "
@@ -92,15 +93,24 @@ def settled(rows: tuple[LensRow, ...]) -> int:
     return at
 
 
+def leads_words(rows: tuple[LensRow, ...], start: int) -> str:
+    """Since when the model's likeliest next token is the likeliest."""
+    best = visible(rows[-1].tokens[0].text, WHOLE)
+    if start == len(rows) - 1:
+        return f"Only the last layer, at the top, finds “{best}” likeliest."
+    return f"From layer {rows[start].layer} up, “{best}” is the likeliest next token."
+
+
 def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     words = state.positions
     said = visible(words[result.position]) if result.position < len(words) else ""
     following = result.position + 1
-    then = (
-        f"; the text goes on with “{visible(words[following])}”" if following < len(words) else ""
-    )
+    then = ""
+    if following < len(words):
+        then = f"; the text goes on with “{visible(words[following])}”"
+        then = then if words[following] else "; the token after it has no text"
     start = settled(result.rows)
-    leads = f"The last layer, at the top, has its way from layer {result.rows[start].layer} on."
+    leads = leads_words(result.rows, start)
     wrapped(ui, f"After “{said}” at position {result.position:,}{then}. {leads}")
     imgui.begin_child("lens", ImVec2(0, 0), 0, imgui.WindowFlags_.no_saved_settings)
     gutter, room = ui.u(8), imgui.get_content_region_avail().x
@@ -149,7 +159,7 @@ def _ink(ui: Ui, token: Alternative, width: float, final: int) -> _Inked:
     fill = mix(palette.panel, palette.accent, 0.06 + 0.84 * token.probability**0.5)
     shown = f"{token.probability:.0%}"
     wide = imgui.calc_text_size(shown).x
-    words = fit(visible(token.text), width - wide - ui.u(3))
+    words = fit(visible(token.text, WHOLE), width - wide - ui.u(3))
     return _Inked(words, shown, wide, u32(fill), u32(legible(fill)), token.token == final)
 
 
@@ -183,4 +193,6 @@ def _draw_tip(result: LensResult, top: ImVec2, gutter: float, each: float, heigh
     number = len(rows) - 1 - math.floor((mouse.y - top.y) / height)
     if 0 <= number < len(rows) and 0 <= column < min(COLUMNS, len(rows[number].tokens)):
         token, layer = rows[number].tokens[column], rows[number].layer
-        imgui.set_tooltip(f"“{visible(token.text)}”: {token.probability:.2%} after layer {layer}")
+        imgui.set_tooltip(
+            f"“{visible(token.text, WHOLE)}”: {token.probability:.2%} after layer {layer}"
+        )

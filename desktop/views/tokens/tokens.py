@@ -16,7 +16,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ContinueFrom, SetXRay, SwitchVersion
 from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.state.token_state import Passage, Place, passage, places
+from llm_lite.desktop.state.token_state import SYSTEM, Passage, Place, passage, places
 from llm_lite.desktop.views.tokens.colors import paint_of, probability, shown_weights, weights_of
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
@@ -73,6 +73,9 @@ class TokenItem:
 
     def _title(self) -> str:
         words = "You" if self.message.role == "user" else "Answer"
+        first, own = self.passage.first, self.passage.own
+        if first is not None and SYSTEM in self.state.owners[first : first + own]:
+            words = f"System prompt, then {words.lower()}"
         if self.passage.first is None and not self.message.tokens:
             return f"{words}  ·  not in the cache now"
         return words
@@ -228,7 +231,7 @@ def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
         label = state.positions[position] if position < len(state.positions) else ""
         at = imgui.get_cursor_pos_x()
         share = weights[position]
-        text(ui, f"{share:.1%}" if share >= 0.0005 else f"{share:.1g}", style="small")
+        text(ui, share_words(share), style="small")
         imgui.same_line(at + ui.u(12))
         y = imgui.get_cursor_pos_y()
         imgui.set_cursor_pos_y(y + ui.u(1.25))
@@ -238,6 +241,12 @@ def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
         text(ui, visible(label), style="small")
         imgui.set_cursor_pos_y(y + ui.theme.size("small") + ui.u(1.5))
     imgui.dummy(ImVec2(0, 0))
+
+
+def share_words(share: float) -> str:
+    if share >= 0.0005:
+        return f"{share:.1%}"
+    return f"{100 * share:.1g}%" if share >= 1e-5 else "< 0.001%"
 
 
 def draw_choice(state: AppState, ui: Ui) -> list[Action]:

@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.colors import NAMES, srgb_to_lab, table
 from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.maps import MapPicture
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention import grid, heads
 from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
@@ -61,13 +62,28 @@ def test_numbers_on_the_bar():
     shares = [share for share, _ in ticks(AttentionChoice(logarithmic=True))]
     assert shares == pytest.approx([0, 0.25, 0.5, 0.75, 1])
     last = ticks(AttentionChoice(logarithmic=True, high=0.5))[-1]
-    assert last == (pytest.approx(1.0), "50%") and LOWEST == 1e-4
+    assert last == (pytest.approx(1.0), "≥ 50%") and LOWEST == 1e-4
+
+
+def test_the_last_colour_says_that_larger_values_have_it_too():
+    for logarithmic in (False, True):
+        words = [words for _, words in ticks(AttentionChoice(logarithmic=logarithmic, high=0.1))]
+        assert words[-1] == "≥ 10%" and sum("≥" in one for one in words) == 1
+    assert "≥" not in ticks(AttentionChoice())[-1][1]
+
+
+def test_the_legend_names_the_groups_that_share_keys():
+    layers = (SimpleNamespace(heads=9, kv_heads=3), SimpleNamespace(heads=8, kv_heads=8))
+    maps = SimpleNamespace(layers=layers)
+    assert list(grid.groups_of(AttentionChoice(), maps)) == [0, 1, 2]
+    assert not grid.groups_of(AttentionChoice(layer=1), maps), "each head has keys of its own"
+    assert list(grid.groups_of(AttentionChoice(group=2), maps)) == [2]
 
 
 def test_tokens_that_cannot_be_seen_have_a_sign():
     assert [visible(t) for t in (" ", "\n", "", " sky", "\t")] == ["␣", "⏎", "␣", "sky", "→"]
     assert visible("\xa0") == "U+00A0"
-    assert len(visible("x" * 50)) == 12
+    assert len(visible("x" * 50)) == 12 and visible("<|endoftext|>", 40) == "<|endoftext|>"
 
 
 def test_rows_of_a_cell_come_newest_first_and_each_once():
@@ -123,3 +139,33 @@ def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, m
     one.driver.frames(2)
     assert {grid.UNKEPT, heads.UNKEPT} <= set(said)
     assert not one.driver.shows("attention.0.0") and not one.driver.shows("head.0.1")
+
+
+class SomeRows(NoRows):
+    """Maps that are there, each without a picture."""
+
+    rows = range(40)
+    memory = {"queries": 64 << 20, "maps": 0, "copies": 0}  # noqa: RUF012
+
+    def thumbnail(self, layer, head):
+        return MapPicture(0, (0.0, 0.0), (1.0, 1.0), 1, 0)
+
+    def picture(self, name, layer, head, rows, columns, side):
+        return self.thumbnail(layer, head)
+
+    def value(self, name, row, column):
+        return None
+
+
+def test_columns_of_the_grid_are_numbered_and_no_head_is_a_click_from_one(headless):
+    one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40))
+    one.ui.maps = SomeRows()
+    one.driver.click("tab.attention")
+    one.driver.click("tab.head")
+    one.driver.frames(2)
+    numbers, first = one.driver.rect("attention.numbers"), one.driver.rect("attention.0.0")
+    assert numbers[0] == first[0] and numbers[3] <= first[1] + 1
+    assert one.driver.rect("attention.key")[3] <= numbers[1] + 1
+    one.driver.click("head.example")
+    one.driver.frames(2)
+    assert one.state.attention.locked == ((1, 0),)

@@ -1,5 +1,7 @@
 """What is shown of a model of Gemma 3n E4B's build: 280 heads over 20 caches, 16 of them rings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from llm_lite.desktop.attention import work
 from llm_lite.desktop.attention.maps import AttentionMaps
 from llm_lite.desktop.state.cache_state import held, used_bytes
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.cache.map import label
+from llm_lite.desktop.views.cache.map import group_label, label, strips
 from llm_lite.desktop.views.cache.totals import alike
 from tests.desktop.attention.test_maps import pooled, values_of
 from tests.make_huggingface import write_tall_gemma3n
@@ -51,9 +53,14 @@ def test_the_cache_view_has_a_row_for_each_owner(headless, tall):
     row = 2 * 2 * 12 * 4  # keys and values of 2 groups of 12 float32
     assert used_bytes(one.state.model.cache, length) == (4 * length + 16 * 640) * row
     assert {held(layer, length) for layer in layers} == {length, 640}
+    groups = strips(one.state)
+    assert sorted(map(len, groups)) == [4, 16], "a strip for rings, one for whole caches"
+    assert [group_label(layers, group) for group in groups] == ["16 of 20 +12", "4 of 20 +3"]
     _, y0, _, y1 = one.driver.rect("kv_cache.map")
     rows = one.ui.memory["kv.rows"].row_of
-    assert len(rows) == 20 and (y1 - y0) % 20 == 0
+    assert len(rows) == 20 and (y1 - y0) % 2 == 0
+    measured = replace(one.state, cache=replace(one.state.cache, by="key-norm"))
+    assert len(strips(measured)) == 20, "of what differs from layer to layer each has a row"
     assert {rows[i] for i in FULL}.isdisjoint(rows[i] for i in range(20) if i not in FULL)
 
 

@@ -260,6 +260,7 @@ def test_scales_of_the_strips():
     assert divergence.share_of(0.0) == 0.0 == divergence.share_of(1e-6)
     assert divergence.share_of(100.0) == 1.0
     assert divergence.share_of(10**-1.5) == pytest.approx(0.5)
+    assert divergence.numbers(0, 1.0) == [] and divergence.numbers(23, 8.0) == [1, 10, 20]
     assert divergence.span_of([]) == 0.01
     assert divergence.span_of([0.02, -0.3]) == 0.5
     assert divergence.nats(0.0) == "0" and divergence.nats(3e-5) == "3e-5"

@@ -10,8 +10,10 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import (
     Alternative,
+    AttentionRows,
     Generate,
     Inspect,
+    LensRow,
     LoadModel,
     Read,
     ReadAttentionRows,
@@ -25,7 +27,8 @@ from llm_lite.desktop.state.state import AppState, Message, Token
 from llm_lite.desktop.state.token_state import TEMPLATE, XRay
 from llm_lite.desktop.views.chat.compare import first_difference
 from llm_lite.desktop.views.tokens import colors
-from llm_lite.desktop.views.tokens.lens import settled
+from llm_lite.desktop.views.tokens.lens import leads_words, settled
+from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets import token_text
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from tests.counting import python_calls
@@ -34,6 +37,7 @@ from tests.desktop.headless import READY, sent
 from tests.runners import BACKENDS, exact
 
 KEY = imgui.Key
+WEAK = (0.999, 9e-5, 0.0, 4e-5)
 QUESTION = "Why is the sky blue?"
 
 
@@ -400,3 +404,24 @@ def check_steering(one):
     base, other = (one.state.messages[1].versions[-1][0], one.state.messages[1])
     assert other.sampling == base.sampling
     assert first_difference(base, other) is not None
+
+
+def test_little_attention_is_not_painted_as_if_it_were_much(headless):
+    one = headless(READY)
+    rows = AttentionRows(0, 3, "from", WEAK)
+    found = colors._shade(rows, AttentionChoice(), one.ui)
+    assert found.top == colors.LEAST_TOP and found.beyond
+    assert found.texts[0] and not any(found.texts[1:]), "the text stays as it is"
+    assert [share_words(w) for w in (0.999, 9e-5, 4e-7)] == ["99.9%", "0.009%", "< 0.001%"]
+
+
+def test_the_lens_says_from_which_layer_on_a_token_leads():
+    def row(layer, text, token):
+        return LensRow(layer, (Alternative(token, text, 0.5),))
+
+    rows = (row(0, "<|endoftext|>", 7), row(1, " blue", 9), row(2, " blue", 9))
+    assert leads_words(rows, 1) == "From layer 1 up, “blue” is the likeliest next token."
+    late = (*rows[:2], row(2, "<|endoftext|>", 7))
+    assert (
+        leads_words(late, 2) == "Only the last layer, at the top, finds “<|endoftext|>” likeliest."
+    )
