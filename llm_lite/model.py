@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer import encode
+from llm_lite.core.generation.guide import guide_of
 from llm_lite.core.generation.prompt import check_size
 from llm_lite.core.generation.steps import generate
+from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, check_maps, text_maps
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.model_file import ModelFile
@@ -31,6 +34,22 @@ if TYPE_CHECKING:
     from typing import Self
 
 Text = str | Sequence[int]  # a text, or the ids of its tokens
+
+
+def sampling_options(given: dict[str, Any]) -> SamplingOptions:
+    """From words of Python: tuples may be lists, and more as `Model.stream` says."""
+    chosen = dict(given)
+    stop, bias, schema = (chosen.get(name) for name in ("stop", "logit_bias", "json_schema"))
+    if isinstance(stop, str):
+        chosen["stop"] = (stop,)
+    elif stop is not None:
+        chosen["stop"] = tuple(stop)
+    if bias is not None:
+        pairs = bias.items() if isinstance(bias, dict) else bias
+        chosen["logit_bias"] = tuple((int(token), float(value)) for token, value in pairs)
+    if isinstance(schema, dict):
+        chosen["json_schema"] = json.dumps(schema)
+    return SamplingOptions(**chosen)
 
 
 def load(
@@ -122,20 +141,26 @@ class Model:
 
         `prompt` is a question, or a conversation that ends with one; the model's own chat template
         is used. `sampling` are the fields of `core.messages.SamplingOptions`, as `temperature=0`,
-        `seed=1` or `max_new_tokens=100`. A reasoning model's thoughts come with their marks, as it
-        writes them: `core.text.thinking` tells them apart. Raises RequestError where the prompt
-        does not fit.
+        `seed=1` or `max_new_tokens=100`; `stop` takes a text too, `logit_bias` a dictionary, and
+        `json_schema` a schema as text or as a dictionary. A reasoning model's thoughts come with
+        their marks, as it writes them: `core.text.thinking` tells them apart. Raises RequestError
+        where the prompt does not fit, and for options out of range.
         """
-        asked = SamplingOptions(**sampling)
+        asked = sampling_options(sampling)
         messages = (ChatMessage("user", prompt),) if isinstance(prompt, str) else tuple(prompt)
         tokenizer, session = self._file.tokenizer, self._runner.session
         check_size(tokenizer, messages, session.context)
-        ids = encode(self._file, messages, continue_last=False).ids
+        encoded = encode(self._file, messages, continue_last=False)
+        guide = guide_of(tokenizer, asked, encoded.thinking)
         decoder = StreamDecoder(tokenizer, skip_special=True)
-        for choice in generate(session, ids, asked, tokenizer.end_ids):
+        stops = StopStrings[None](asked.stop, encoded.thinking)
+        for choice in generate(session, encoded.ids, asked, tokenizer.end_ids, guide=guide):
             if choice.token not in tokenizer.end_ids:
-                yield decoder.feed(choice.token)
-        yield decoder.flush()
+                yield "".join(text for _, text in stops.feed(None, decoder.feed(choice.token)))
+            if stops.found:
+                return
+        rest = stops.feed(None, decoder.flush())
+        yield "".join(text for _, text in (*rest, *stops.flush()))
 
     def _ids(self, text: Text) -> list[int]:
         ids = self.tokenize(text) if isinstance(text, str) else text

@@ -1,5 +1,6 @@
 """`import llm_lite`: a model in Python, text in, arrays out."""
 
+import json
 import subprocess
 import sys
 
@@ -82,3 +83,19 @@ def test_the_name_alone_imports_no_engine():
     assert done.stdout == b"False True\n"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = llm_lite.nothing
+
+
+def test_an_answer_of_a_schema_and_one_that_stops(model):
+    schema = {"type": "object", "properties": {"sky": {"enum": ["blue", "red"]}}}
+    schema |= {"required": ["sky"], "additionalProperties": False}
+    text = model.generate("What color is the sky?", temperature=1.0, seed=1, json_schema=schema)
+    assert json.loads(text)["sky"] in ("blue", "red")
+    free = model.generate("Count to five.", **GREEDY, max_new_tokens=24)
+    stop = free[10:13]
+    stopped = model.generate("Count to five.", **GREEDY, max_new_tokens=24, stop=stop)
+    assert stopped == free[: free.find(stop)]
+    token = int(model.tokenize(free)[0])
+    other = model.generate("Count to five.", **GREEDY, max_new_tokens=1, logit_bias={token: -100.0})
+    assert not free.startswith(other)
+    with pytest.raises(RequestError, match="the JSON schema is broken in line 1"):
+        model.generate("Hello", json_schema="{")

@@ -15,6 +15,9 @@ PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 # name in docs/pictures -> name in the tour
 SHOWN = {
     "chat": "03-answer",
+    "conversations": "05-conversations",
+    "conversations-search": "05-conversations-search",
+    "conversations-versions": "05-conversations-versions",
     "thoughts": "05-thoughts-unfolded",
     "x-ray": "05-xray-looks",
     "x-ray-choice": "05-xray-choice",

@@ -152,9 +152,15 @@ def compare_runs(command: CompareRuns, context: TaskContext) -> None:
 
 
 def _sampling(command: CompareRuns) -> SamplingOptions:
-    """With one seed for both."""
+    """With one seed for both; free in what they say, as it is the modes that are compared."""
     seed = command.sampling.seed
-    return replace(command.sampling, seed=command.request if seed is None else seed)
+    return replace(
+        command.sampling,
+        seed=command.request if seed is None else seed,
+        json_schema="",
+        grammar="",
+        stop=(),
+    )
 
 
 def _open(

@@ -30,7 +30,8 @@ from llm_lite.core.errors import (
     DeviceError,
     LlmLiteError,
 )
-from llm_lite.core.generation.answer import Answer, ConversationPrefill
+from llm_lite.core.generation.answer import Answer
+from llm_lite.core.generation.conversation_prefill import ConversationPrefill
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (

@@ -12,6 +12,7 @@ from typing import Protocol, assert_never
 from llm_lite.core.errors import CancelledError, FileError, UnsupportedError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation import prompt
+from llm_lite.core.generation.guide import Guide, guide_of
 from llm_lite.core.generation.prefill import (
     PLAIN,
     Forgotten,
@@ -21,13 +22,13 @@ from llm_lite.core.generation.prefill import (
 )
 from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.steps import AnswerItem, answer_steps, prefill_steps
+from llm_lite.core.generation.steps import AnswerItem, answer_steps
+from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import (
     Alternative,
     CacheRewritten,
     CacheStatus,
     ChatMessage,
-    ConversationRead,
     Event,
     Gains,
     Generate,
@@ -36,7 +37,6 @@ from llm_lite.core.messages import (
     GenerationStats,
     PrefillProgress,
     PromptToken,
-    Read,
     StopReason,
     TokenDecoded,
 )
@@ -68,6 +68,7 @@ class Answer:
     _runner: ChatRunner | None = None
     _steps: Iterator[AnswerItem] = field(default_factory=lambda: iter(()))
     _decoder: StreamDecoder | None = None
+    _stops: StopStrings[TokenDecoded] = field(default_factory=lambda: StopStrings(()))
     _is_begun: bool = False
     _ended: bool = False  # by a token that ends a turn
     _prompt_tokens: int = 0
@@ -109,12 +110,15 @@ class Answer:
                 self._take(item)
             case _:
                 assert_never(item)
-        return not self._ended
+        return not (self._ended or self._stops.found)
 
     def finish(self) -> None:
         """Tell why the answer ends here, and how fast it was."""
         assert self._runner is not None
+        self._show(self._stops.flush())
         session, reason, message = self._runner.session, self._reason(), ""
+        if reason == "stop string":  # the last token was not decoded
+            session.forget_after(session.context_used - max(0, self._stops.dropped - 1))
         if reason == "context":
             message = (
                 f"the context of {session.context} tokens is full; "
@@ -125,11 +129,14 @@ class Answer:
         self.emit(cache_status(session, self._reused))
 
     def fail(self, message: str) -> None:
+        self._show(self._stops.flush())
         self.emit(GenerationFinished(self.command.request, "error", GenerationStats(), message))
 
     def _reason(self) -> StopReason:
         if self._ended:
             return "end"
+        if self._stops.found:
+            return "stop string"
         if self.should_stop():
             return "stopped"
         return "length" if self._left() <= 0 else "context"
@@ -147,7 +154,9 @@ class Answer:
         tokenizer, session = runner.model_file.tokenizer, runner.session
         if self._decoder is None:
             self._decoder = self._primed_decoder(tokenizer)
+            self._stops = self._primed_stops(tokenizer, encoded)
             self._options = _options(self.command, tokenizer, encoded)
+        guide = self._guide(tokenizer, encoded)
         if self._is_begun:
             self._options = replace(self._options, resumed=True)
         forced = self.command.forced[len(self.produced) :]
@@ -160,7 +169,9 @@ class Answer:
         if left > 0:
             sampling = replace(self.command.sampling, max_new_tokens=left)
             ends = tokenizer.end_ids
-            self._steps = answer_steps(session, prepared, sampling, ends, forced, self.should_stop)
+            self._steps = answer_steps(
+                session, prepared, sampling, ends, forced, self.should_stop, guide
+            )
 
     def _tell_start(self, runner: ChatRunner, encoded: prompt.Encoded, prepared: Prepared) -> None:
         ids, request = encoded.ids, self.command.request
@@ -199,6 +210,32 @@ class Answer:
                 decoder.feed(token)
         return decoder
 
+    def _primed_stops(
+        self, tokenizer: Tokenizer, encoded: prompt.Encoded
+    ) -> StopStrings[TokenDecoded]:
+        stops = StopStrings[TokenDecoded](self.command.sampling.stop, encoded.thinking)
+        stops.hear(tokenizer.decode(self._continued(encoded)))
+        return stops
+
+    def _guide(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> Guide | None:
+        """It has heard what was said so far, on another executor too."""
+        command = self.command
+        guide = guide_of(tokenizer, command.sampling, encoded.thinking, may_think=command.thinking)
+        if guide is not None:
+            guide.take_all((*self._continued(encoded), *self.produced))
+        return guide
+
+    def _continued(self, encoded: prompt.Encoded) -> list[int]:
+        """The tokens of the message that the answer goes on with."""
+        if not self.command.continue_last:
+            return []
+        last = len(self.command.messages) - 1
+        return [t for t, owner in zip(encoded.ids, encoded.owners, strict=True) if owner == last]
+
+    def _show(self, decided: list[tuple[TokenDecoded, str]]) -> None:
+        for event, text in decided:
+            self.emit(event if text == event.text else replace(event, text=text))
+
     def _take(self, choice: TokenChoice) -> None:
         assert self._runner is not None and self._decoder is not None
         tokenizer, session = self._runner.model_file.tokenizer, self._runner.session
@@ -211,7 +248,8 @@ class Answer:
         best = alternatives(tokenizer, choice.best)
         request, token = self.command.request, choice.token
         used, step_ms = session.context_used, 1e3 * session.step_seconds
-        self.emit(TokenDecoded(request, token, text, choice.probability, used, best, step_ms))
+        event = TokenDecoded(request, token, text, choice.probability, used, best, step_ms)
+        self._show(self._stops.feed(event, text))
 
     def _left(self) -> int:
         """New tokens still allowed; forced ones are not new."""
@@ -240,49 +278,6 @@ class Answer:
         )
 
 
-@dataclass(slots=True)
-class ConversationPrefill:
-    """One `Read`: prefills the conversation, its last answer left open, a step at a time."""
-
-    command: Read
-    emit: Emit
-    should_stop: StopCheck
-    gains: Gains | None = None  # those in force
-    _runner: ChatRunner | None = None
-    _steps: Iterator[Prefilled] = field(default_factory=lambda: iter(()))
-    _reused: int = 0
-    _labels: tuple[PromptToken, ...] = ()
-
-    def begin(self, runner: ChatRunner) -> None:
-        self._runner, messages = runner, self.command.messages
-        file, session = runner.model_file, runner.session
-        last = messages[-1] if messages else None
-        spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
-        prompt.check_size(file.tokenizer, messages, session.context)
-        encoded = encode(file, messages, spoken, self.command.thinking)
-        prepared = session.prepare(encoded.ids, PrefillOptions(name=_name(messages)))
-        self._reused = prepared.reused
-        self._labels = labelled(file.tokenizer, encoded)
-        self._steps = prefill_steps(session, prepared, self.should_stop)
-
-    def step(self) -> bool:
-        done = next(self._steps, None)
-        if done is not None:
-            self.emit(PrefillProgress(self.command.request, done.done, done.total))
-        return done is not None
-
-    def finish(self) -> None:
-        """Tell what the cache holds now."""
-        assert self._runner is not None
-        session = self._runner.session
-        known = self._labels[: session.context_used]
-        self.emit(ConversationRead(self.command.request, known))
-        self.emit(cache_status(session, self._reused))
-
-    def fail(self, message: str) -> None:
-        self.emit(ConversationRead(self.command.request, (), message))
-
-
 def cache_status(session: Session, reused: int = 0) -> CacheStatus:
     pool, cache = session.pool, session.cache
     return CacheStatus(
@@ -303,7 +298,7 @@ def _rate(count: int, seconds: float) -> float:
 
 def _options(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -> PrefillOptions:
     head = _first_turn(command.messages, tokenizer, encoded)
-    return PrefillOptions(command.overflow, head, name=_name(command.messages))
+    return PrefillOptions(command.overflow, head, name=name_of(command.messages))
 
 
 def _first_turn(
@@ -318,7 +313,7 @@ def _first_turn(
     return end + (end < len(encoded.ids) and encoded.ids[end] in tokenizer.end_ids)
 
 
-def _name(messages: Sequence[ChatMessage]) -> str:
+def name_of(messages: Sequence[ChatMessage]) -> str:
     """What a conversation is called: how its first question begins."""
     first = next((m.content for m in messages if m.role == "user"), "")
     line = " ".join(first[:400].split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,62 +11,210 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.finite import not_finite
-from llm_lite.core.generation.token_choice import draw, largest, sum_exp
+from llm_lite.core.generation.token_choice import (
+    NO_IDS,
+    DrawState,
+    Ids,
+    Mask,
+    draw,
+    kernel_options,
+    largest,
+    sum_exp,
+)
 from llm_lite.core.messages import SamplingOptions
 
 BEST = 5  # tokens told besides the one that was chosen
+TokenBytes = Callable[[int], bytes]
+_MOST_BIAS = 100  # OpenAI's: it bans a token or makes it certain
+_MOST_BIASES = 1024
+_MOST_TEXTS = 32
+_LONGEST_TEXT = 1000  # characters
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("temperature", 0.0, 100.0),
+    ("top_k", 0, 1 << 30),
+    ("top_p", 0.0, 1.0),
+    ("min_p", 0.0, 1.0),
+    ("typical_p", 0.0, 1.0),
+    ("repetition_penalty", 0.01, 100.0),
+    ("presence_penalty", -100.0, 100.0),
+    ("frequency_penalty", -100.0, 100.0),
+    ("penalty_window", 0, 1 << 30),
+    ("xtc_probability", 0.0, 1.0),
+    ("xtc_threshold", 0.0, 1.0),
+    ("dry_multiplier", 0.0, 100.0),
+    ("dry_base", 1.0, 100.0),
+    ("dry_allowed_length", 1, 1 << 30),
+    ("dry_window", 0, 1 << 30),
+    ("mirostat_tau", 0.0, 100.0),
+    ("mirostat_eta", 0.0, 1.0),
+    ("max_new_tokens", 1, 1 << 30),
+    ("max_thinking_tokens", 0, 1 << 30),
+    ("seed", 0, (1 << 64) - 1),
+)
+_NAMES = {  # as they are written
+    "top_k": "top-k",
+    "top_p": "top-p",
+    "min_p": "min-p",
+    "typical_p": "typical-p",
+    "xtc_probability": "XTC probability",
+    "xtc_threshold": "XTC threshold",
+    "dry_multiplier": "DRY multiplier",
+    "dry_base": "DRY base",
+    "dry_allowed_length": "DRY allowed length",
+    "dry_window": "DRY window",
+    "mirostat_tau": "Mirostat tau",
+    "mirostat_eta": "Mirostat eta",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class TokenChoice:
     token: int
-    probability: float  # at temperature 1, before penalty and filters; nan: not scored
+    probability: float  # at temperature 1, without mask, penalties and filters; nan: not scored
     best: tuple[tuple[int, float], ...] = ()  # the likeliest tokens and theirs
 
 
 def check(options: SamplingOptions) -> None:
     """RequestError that names the first setting out of its range."""
-    ranges = (
-        ("temperature", options.temperature, 0.0, 100.0),
-        ("top-k", options.top_k, 0, 1 << 30),
-        ("top-p", options.top_p, 0.0, 1.0),
-        ("min-p", options.min_p, 0.0, 1.0),
-        ("repetition penalty", options.repetition_penalty, 0.01, 100.0),
-        ("penalty window", options.penalty_window, 0, 1 << 30),
-        ("max new tokens", options.max_new_tokens, 1, 1 << 30),
-        ("seed", 0 if options.seed is None else options.seed, 0, (1 << 64) - 1),
-    )
-    for name, value, low, high in ranges:
+    for name, low, high in _RANGES:
+        value = getattr(options, name)
+        if name == "seed" and value is None:
+            continue
         if not low <= value <= high:  # NaN fails too
-            raise RequestError(f"{name}: expected {low} to {high}, found {value}")
+            words = _NAMES.get(name, name.replace("_", " "))
+            raise RequestError(f"{words}: expected {low} to {high}, found {value}")
+    _check_texts("stop strings", options.stop)
+    _check_texts("DRY's sequence breakers", options.dry_breakers)
+    for token, bias in options.logit_bias:
+        if token < 0 or not -_MOST_BIAS <= bias <= _MOST_BIAS:
+            expected = f"a token id and -{_MOST_BIAS} to {_MOST_BIAS}"
+            raise RequestError(f"logit bias: expected {expected}, found {token}={bias}")
+    if len(options.logit_bias) > _MOST_BIASES:
+        raise RequestError(f"logit bias: expected at most {_MOST_BIASES} tokens")
+    if options.json_schema and options.grammar:
+        raise RequestError("expected a JSON schema or a grammar, found both")
+
+
+def check_bias(options: SamplingOptions, vocabulary: int) -> None:
+    """RequestError for a bias of a token that the model does not have."""
+    for token, _ in options.logit_bias:
+        if token >= vocabulary:
+            raise RequestError(f"logit bias: token {token} is not in 0..{vocabulary - 1}")
+
+
+def _check_texts(what: str, texts: Sequence[str]) -> None:
+    if len(texts) > _MOST_TEXTS:
+        raise RequestError(f"{what}: expected at most {_MOST_TEXTS}, found {len(texts)}")
+    for text in texts:
+        if not 0 < len(text) <= _LONGEST_TEXT:
+            found = f"{len(text)} characters"
+            raise RequestError(f"{what}: expected 1 to {_LONGEST_TEXT} characters, found {found}")
 
 
 class Sampler:
-    """Repetition penalty, top-k, then top-p and min-p on what is left, at temperature 1, then
-    temperature.
+    """The next token, of a row of logits.
+
+    In the order of llama.cpp's default chain (common/sampling.cpp, ggml-org/llama.cpp), which puts
+    the temperature last:
+
+    1. the mask of a grammar, if there is one: what it forbids becomes -inf;
+    2. logit bias: added (OpenAI's API);
+    3. repetition penalty, once a token of the window: Keskar et al. 2019, CTRL; then frequency
+       penalty times its count there, and presence penalty (OpenAI's API);
+    4. DRY: p-e-w, pull request 5677 of oobabooga/text-generation-webui, 2024. A token that would go
+       on with a repeat of n last tokens loses multiplier * base^(n - allowed length);
+    5. top-k: Fan et al. 2018;
+    6. typical-p: Meister et al. 2022, Locally Typical Sampling;
+    7. top-p: Holtzman et al. 2020; 8. min-p: Nguyen et al. 2024;
+    9. XTC: p-e-w, pull request 6335 of the same, 2024. With the probability set, all tokens that
+       reach the threshold go, but the least likely of them;
+    10. temperature, and the draw.
+
+    Each filter sees the distribution that those before it left, at temperature 1. Mirostat 2 (Basu
+    et al. 2021) takes the place of 5 to 9: at the temperature, tokens more surprising than mu bits
+    go, and mu follows what was drawn. Greedy takes the best after 4.
 
     With the same seed and logits it draws the same tokens.
     """
 
-    def __init__(self, options: SamplingOptions) -> None:
+    def __init__(self, options: SamplingOptions, token_bytes: TokenBytes | None = None) -> None:
+        """`token_bytes` spells tokens, for DRY's sequence breakers; without it there are none."""
         check(options)
         self._options = options
+        self._kernel_options = kernel_options(options)
         self._random = np.random.default_rng(options.seed)
+        self._mu = 2 * options.mirostat_tau
+        self._breaks = Breaks(options, token_bytes) if options.dry_multiplier else None
 
-    def choose(self, logits: NDArray[np.float32], context: Sequence[int]) -> TokenChoice:
-        """logits float32 [V]; `context` are the tokens before, for the repetition penalty.
+    def choose(
+        self, logits: NDArray[np.float32], context: Sequence[int], mask: Mask | None = None
+    ) -> TokenChoice:
+        """logits float32 [V]; `context` are the tokens before, more of them at each call.
 
+        `mask` forbids all other tokens; the probability told is that without it.
         NotFiniteError where the logits are no distribution: a NaN or +inf among them, or -inf only.
+        RequestError where all tokens are forbidden.
         """
         seen = _largest_and_sum(logits)
-        greedy = self._options.temperature == 0.0
-        uniform = 0.0 if greedy else self._random.random()
-        return _choice(logits, seen, draw(logits, self._options, self._recent(context), uniform))
+        options = self._options
+        greedy = options.temperature == 0.0
+        state = DrawState(
+            uniform=0.0 if greedy else self._random.random(),
+            xtc_uniform=self._random.random() if options.xtc_probability else 1.0,
+            recent=self._recent(context),
+            repeats=_last(context, options.dry_window) if self._breaks else NO_IDS,
+            unbroken=self._breaks.unbroken(context) if self._breaks else 0,
+            mask=None if mask is None else _fitted(mask, len(logits)),
+            mu=self._mu,
+        )
+        token, surprise = draw(logits, self._kernel_options, state)
+        if token < 0:
+            raise RequestError("no token is allowed here: the answer ends")
+        self._mu -= options.mirostat_eta * (surprise - options.mirostat_tau)
+        return _choice(logits, seen, token)
 
-    def _recent(self, context: Sequence[int]) -> Sequence[int]:
-        """Tokens that the penalty is for."""
-        window = self._options.penalty_window
-        return context[-window:] if window and self._options.repetition_penalty != 1.0 else ()
+    def _recent(self, context: Sequence[int]) -> Ids:
+        """Tokens that the penalties are for."""
+        options = self._options
+        penalties = (
+            options.repetition_penalty - 1,
+            options.presence_penalty,
+            options.frequency_penalty,
+        )
+        return _last(context, options.penalty_window) if any(penalties) else NO_IDS
+
+
+class Breaks:
+    """How many last tokens stand behind the last sequence breaker."""
+
+    def __init__(self, options: SamplingOptions, token_bytes: TokenBytes | None) -> None:
+        self._token_bytes, self._window = token_bytes, options.dry_window
+        self._breakers = [text.encode() for text in options.dry_breakers] if token_bytes else []
+        self._longest = max(map(len, self._breakers), default=0)
+        self._tail = b""  # of what was said, as long as a breaker may begin in it
+        self._heard = self._count = 0
+
+    def unbroken(self, context: Sequence[int]) -> int:
+        for token in context[max(self._heard, len(context) - self._window) :]:
+            self._count += 1
+            if self._token_bytes is None or not self._breakers:
+                continue
+            self._tail += self._token_bytes(token)
+            if any(breaker in self._tail for breaker in self._breakers):
+                self._count, self._tail = 0, b""
+            self._tail = self._tail[-self._longest :]
+        self._heard = len(context)
+        return self._count
+
+
+def _last(context: Sequence[int], count: int) -> Ids:
+    return np.array(context[-count:] if count else (), np.int64)
+
+
+def _fitted(mask: Mask, size: int) -> Mask:
+    """Models may have rows for tokens that their vocabulary lacks: they are forbidden."""
+    lacking = -(-size // 32) - len(mask)
+    return np.pad(mask, (0, lacking)) if lacking > 0 else mask
 
 
 def score_token(logits: NDArray[np.float32], token: int) -> TokenChoice:

@@ -227,6 +227,11 @@ class Session:
         """Append one token; logits float32 [V] of what follows."""
         return self._run([token], 1, should_stop)[0]
 
+    def forget_after(self, kept: int) -> None:
+        """Drop positions from `kept` on, where the cache can go back as far."""
+        if kept < len(self.cache) and self.cache.usable(kept):
+            self._truncate(kept)
+
     def make_room(self, reading: PrefillOptions) -> bool:
         """Whether one more token fits, after something was forgotten where the context is full."""
         if len(self.cache) < self.context:

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
+from numpy.typing import NDArray
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation.guide import Guide
 from llm_lite.core.generation.prefill import (
     PLAIN,
     Forgotten,
@@ -20,7 +22,7 @@ from llm_lite.core.generation.prefill import (
     PrefillOptions,
     Prepared,
 )
-from llm_lite.core.generation.sampling import Sampler, TokenChoice, score_token
+from llm_lite.core.generation.sampling import Sampler, TokenChoice, check_bias, score_token
 from llm_lite.core.generation.session import Session
 from llm_lite.core.messages import SamplingOptions
 
@@ -42,17 +44,21 @@ def answer_steps(
     end_tokens: frozenset[int],
     forced: Sequence[int] = (),
     should_stop: StopCheck | None = None,
+    guide: Guide | None = None,
 ) -> Iterator[AnswerItem]:
     """Prefill, then tokens as they are chosen, the end token included.
 
     Ends after an end token, after `max_new_tokens`, when the context is full and nothing may be
     forgotten, or when stopped. At most one step runs for each item; a token is decoded only when
     the caller asks for what follows it. The answer begins with `forced`: all but its last token
-    are at the end of the prompt already, and the last is only scored. RequestError and
-    NotFiniteError as of `Session.prepare` and `Sampler.choose`.
+    are at the end of the prompt already, and the last is only scored. `guide` says which tokens
+    may come, and hears those that do. RequestError and NotFiniteError as of `Session.prepare`,
+    `Sampler.choose` and `Guide`.
     """
     with suppress(CancelledError):  # the executor left a step half done
-        yield from _answer_steps(session, prepared, sampling, end_tokens, forced, should_stop)
+        yield from _answer_steps(
+            session, prepared, sampling, end_tokens, forced, should_stop, guide
+        )
 
 
 def generate(
@@ -62,10 +68,11 @@ def generate(
     end_tokens: frozenset[int],
     should_stop: StopCheck | None = None,
     reading: PrefillOptions = PLAIN,
+    guide: Guide | None = None,
 ) -> Iterator[TokenChoice]:
     """The tokens of an answer, for callers with nothing to do between two steps."""
     prepared = session.prepare(prompt, reading)
-    for item in answer_steps(session, prepared, sampling, end_tokens, (), should_stop):
+    for item in answer_steps(session, prepared, sampling, end_tokens, (), should_stop, guide):
         if isinstance(item, TokenChoice):
             yield item
 
@@ -77,18 +84,22 @@ def _answer_steps(
     end_tokens: frozenset[int],
     forced: Sequence[int],
     should_stop: StopCheck | None,
+    guide: Guide | None,
 ) -> Iterator[AnswerItem]:
-    sampler = Sampler(sampling)
+    sampler = Sampler(sampling, guide.token_bytes if guide else None)
+    check_bias(sampling, session.executor.program.vocabulary)
     session.check([*prepared.prompt, *forced[-1:]], prepared.options)
     tokens, logits = list(prepared.prompt), np.empty(0, np.float32)
     for step in session.prefill_chunks(prepared, should_stop):
         logits = step.logits
         yield step
     yield from (TokenChoice(token, math.nan) for token in forced[:-1])
+    if guide is not None:
+        guide.take_all(forced)
     if forced:
         choice, produced = score_token(logits, forced[-1]), 0
     else:
-        choice, produced = sampler.choose(logits, tokens), 1
+        choice, produced = _next(sampler, guide, logits, tokens), 1
     while True:
         last = choice.token in end_tokens or produced == sampling.max_new_tokens
         if not last and session.context_used == session.context:
@@ -99,5 +110,20 @@ def _answer_steps(
         if last:
             return
         tokens.append(choice.token)
+        if guide is not None:
+            guide.prepare()
         logits = session.decode(choice.token, should_stop)
-        choice, produced = sampler.choose(logits, tokens), produced + 1
+        choice, produced = _next(sampler, guide, logits, tokens), produced + 1
+
+
+def _next(
+    sampler: Sampler, guide: Guide | None, logits: NDArray[np.float32], tokens: Sequence[int]
+) -> TokenChoice:
+    if guide is None:
+        return sampler.choose(logits, tokens)
+    due = guide.due()
+    choice = (
+        sampler.choose(logits, tokens, guide.mask()) if due is None else score_token(logits, due)
+    )
+    guide.take(choice.token)
+    return choice

@@ -1,8 +1,12 @@
-"""Rows of logits read by the C++ kernels: no sorting, no arrays as long as the vocabulary."""
+"""Rows of logits read by the C++ kernels: no sorting, no arrays as long as the vocabulary.
+
+`core/generation/reference_choice.py` defines in NumPy which token `draw` gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -12,6 +16,38 @@ from numpy.typing import NDArray
 from llm_lite.core.messages import SamplingOptions
 
 F32 = NDArray[np.float32]
+Ids = NDArray[np.int64]
+Mask = NDArray[np.uint32]  # [ceil(V / 32)], the bit of token t is bit t % 32 of word t // 32
+NO_IDS: Ids = np.empty(0, np.int64)
+_SAME = (  # fields of the kernels' options that have the names of ours
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "xtc_probability",
+    "xtc_threshold",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "logit_bias",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawState:
+    """What differs from token to token."""
+
+    uniform: float  # in [0, 1), decides
+    xtc_uniform: float = 1.0  # in [0, 1), whether XTC acts
+    recent: Ids = field(default_factory=lambda: NO_IDS)  # tokens that the penalties look at
+    repeats: Ids = field(default_factory=lambda: NO_IDS)  # tokens that DRY looks at
+    unbroken: int = 0  # how many last ones of these stand behind the last sequence breaker
+    mask: Mask | None = None  # tokens that may be chosen; None: all
+    mu: float = math.inf  # of Mirostat: the most surprise, in bits
 
 
 def sum_exp(logits: F32) -> tuple[float, float]:
@@ -29,23 +65,35 @@ def largest(logits: F32, count: int) -> NDArray[np.int64]:
     return found
 
 
-def draw(logits: F32, options: SamplingOptions, recent: Sequence[int], uniform: float) -> int:
-    """[V] -> a token: the repetition penalty on `recent`, top-k, then top-p and min-p on what is
-    left, at temperature 1, then temperature. `uniform`, in [0, 1), decides.
+def kernel_options(options: SamplingOptions) -> Any:
+    """The options as the kernels take them, made once for an answer."""
+    from llm_lite_kernels import _cpp
 
-    The logits are numbers, not all of them -inf. ValueError for tokens outside them.
+    chosen = _cpp.Sampling()
+    for name in _SAME:
+        setattr(chosen, name, getattr(options, name))
+    chosen.mirostat = options.mirostat_tau > 0
+    return chosen
+
+
+def draw(logits: F32, options: Any, state: DrawState) -> tuple[int, float]:
+    """[V] -> a token, and -log2 of its probability among those that were left.
+
+    `options` are of `kernel_options`. The logits are numbers; token -1 where all that may be chosen
+    are -inf. ValueError for tokens outside the logits, and a mask that is shorter.
     """
-    token: int = _kernels().draw(
+    found: tuple[int, float] = _kernels().draw(
         logits,
-        options.temperature,
-        options.top_k,
-        options.top_p,
-        options.min_p,
-        options.repetition_penalty,
-        recent,
-        uniform,
+        options,
+        state.recent,
+        state.repeats,
+        state.unbroken,
+        state.mask,
+        state.mu,
+        state.uniform,
+        state.xtc_uniform,
     )
-    return token
+    return found
 
 
 @cache

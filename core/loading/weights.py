@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
+from llm_lite.core.files.mapping import let_go
 from llm_lite.core.loading.kept_variants import open_weights
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.verification import Part, variant_parts
@@ -52,6 +53,8 @@ def converted(
         weights[tensor.name] = (
             convert_table(tensor, room) if kept else convert(tensor, mode, room, finer)
         )
+        if weights[tensor.name] is not tensor:
+            let_go(tensor.data)  # what it became is read from now on
         done += tensor.nbytes
     return weights, ()
 

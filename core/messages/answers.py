@@ -8,7 +8,7 @@ from typing import Literal
 from llm_lite.core.messages.options import SamplingOptions
 
 Role = Literal["system", "user", "assistant"]
-StopReason = Literal["end", "length", "stopped", "context", "error"]
+StopReason = Literal["end", "stop string", "length", "stopped", "context", "error"]
 Overflow = Literal["stop", "forget-middle", "rolling"]
 OVERFLOWS: tuple[Overflow, ...] = ("stop", "forget-middle", "rolling")
 ThinkingStyle = Literal["think", "granite", "mistral", "gemma", "harmony"]

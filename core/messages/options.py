@@ -32,15 +32,39 @@ class EngineOptions:
     whole_caches: bool = False  # sliding layers keep all positions too, for maps of all rows
 
 
+DRY_BREAKERS = ("\n", ":", '"', "*")
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:
-    """How the next token is chosen; temperature 0 is greedy: only the penalty counts then."""
+    """How the next token is chosen, and where the answer ends.
+
+    `core.generation.sampling` says in which order all this acts, and where each formula is from.
+    Temperature 0 is greedy: of what changes the choice, only mask, biases and penalties count then.
+    """
 
     temperature: float = 0.4
     top_k: int = 40  # 0: off
     top_p: float = 0.9  # 1: off
     min_p: float = 0.05  # 0: off
-    repetition_penalty: float = 1.05  # 1: off
-    penalty_window: int = 64  # how many last tokens the penalty looks at
+    repetition_penalty: float = 1.0  # 1: off
+    penalty_window: int = 64  # how many last tokens the three penalties look at
     seed: int | None = None  # None: a new one each time
     max_new_tokens: int = 1024
+    presence_penalty: float = 0.0  # 0: off
+    frequency_penalty: float = 0.0  # 0: off
+    typical_p: float = 1.0  # 1: off
+    xtc_probability: float = 0.0  # 0: off
+    xtc_threshold: float = 0.1  # above 0.5: off
+    dry_multiplier: float = 0.0  # 0: off
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2  # tokens
+    dry_window: int = 1024  # how many last tokens are searched for repeats
+    dry_breakers: tuple[str, ...] = DRY_BREAKERS  # repeats do not reach across these
+    mirostat_tau: float = 0.0  # bits of surprise aimed at; 0: off
+    mirostat_eta: float = 0.1  # how fast it is aimed at
+    logit_bias: tuple[tuple[int, float], ...] = ()  # token id, what is added to its logit
+    stop: tuple[str, ...] = ()  # the answer ends before the first of these
+    max_thinking_tokens: int = 0  # 0: as many as it likes
+    json_schema: str = ""  # the answer is JSON of this schema
+    grammar: str = ""  # or a text of this grammar: GBNF or Lark

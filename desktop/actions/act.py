@@ -6,10 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from llm_lite.desktop.actions import caching, chatting, inspecting, program, quantizing
+from llm_lite.desktop.actions import (
+    caching,
+    chatting,
+    history,
+    inspecting,
+    presets,
+    program,
+    quantizing,
+)
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
+from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
@@ -17,7 +27,16 @@ from llm_lite.desktop.state import defects
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
 
-Action = ChatAction | ProgramAction | InsideAction | CacheAction | QuantAction | ReportDefect
+Action = (
+    ChatAction
+    | HistoryAction
+    | ProgramAction
+    | InsideAction
+    | CacheAction
+    | QuantAction
+    | PresetAction
+    | ReportDefect
+)
 
 
 def act(action: Action, state: AppState, now: float) -> Result:
@@ -41,5 +60,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **inspecting.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
+    **history.HANDLERS,
+    **presets.HANDLERS,
     **defects.HANDLERS,
 }

@@ -10,7 +10,15 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
-from llm_lite.desktop.actions.requests import Result, ask, ask_again, end_reading, obstacle
+from llm_lite.desktop.actions.requests import (
+    Result,
+    as_version,
+    ask,
+    ask_again,
+    end_reading,
+    obstacle,
+    show,
+)
 from llm_lite.desktop.state.incoming import typed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState, Message
@@ -38,12 +46,17 @@ class ContinueAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Regenerate:
-    pass
+    """Another answer in the place of one, which stays beside it with what followed; None: the
+    last. `exactly` with the seed, the other options and the gains of the one that is there."""
+
+    index: int | None = None
+    exactly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EditMessage:
-    """Put a user's message back into the input; sending it replaces what followed."""
+    """Put a message back into the input. Sent, it stands beside what it was, as another version;
+    what followed stays with that one."""
 
     index: int
 
@@ -56,11 +69,6 @@ class CancelEdit:
 @dataclass(frozen=True, slots=True)
 class NewChat:
     pass
-
-
-@dataclass(frozen=True, slots=True)
-class UndoNewChat:
-    """Bring the last chat back; what was said since then takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +105,6 @@ ChatAction = (
     | EditMessage
     | CancelEdit
     | NewChat
-    | UndoNewChat
     | SetSystemPrompt
     | SetSampling
     | SetThinking
@@ -110,13 +117,34 @@ def _set_draft(action: SetDraft, state: AppState, now: float) -> Result:
 
 
 def _send(action: Send, state: AppState, now: float) -> Result:
-    if not action.text.strip():
+    text, at = typed(action.text.strip()), state.editing
+    if not text:
         return state, ()
+    edited = state.messages[at] if at is not None and at < len(state.messages) else None
+    if edited is not None and edited.role == "assistant":
+        return _send_answer(action, state, text, now)
     if problem := obstacle(state):
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
-    kept = state.messages if state.editing is None else state.messages[: state.editing]
-    messages = (*kept, Message("user", typed(action.text.strip())))
+    message = Message("user", text)
+    if edited is None or at is None:
+        messages = (*state.messages, message)
+    else:
+        messages = as_version(state, at, message)
     return ask(replace(state, draft="", editing=None, comparing=None), messages, now)
+
+
+def _send_answer(action: Send, state: AppState, text: str, now: float) -> Result:
+    """What a person makes of a model's answer: a version beside it."""
+    index = state.editing
+    assert index is not None
+    if state.running:
+        return notify(replace(state, draft=action.text), "warning", obstacle(state), now), ()
+    before = state.messages[index]
+    state, ended = end_reading(replace(state, draft="", editing=None, comparing=None))
+    if text == before.text:
+        return state, ended
+    fresh = Message("assistant", text, stop_reason="end", written=before.written, edited=True)
+    return show(state, as_version(state, index, fresh)), ended
 
 
 def _stop_answer(action: StopAnswer, state: AppState, now: float) -> Result:
@@ -136,7 +164,7 @@ def _continue_answer(action: ContinueAnswer, state: AppState, now: float) -> Res
         return notify(state, "warning", problem, now), ()
     last = replace(state.messages[-1], stop_reason=None, stats=None, problem="")
     if not last.whole:
-        return ask(state, state.messages[:-1], now)
+        return _ask_in_place(state, now)
     return ask(state, (*state.messages[:-1], last), now, continue_last=True)
 
 
@@ -147,20 +175,34 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
         return notify(state, "warning", problem, now), ()
     state = replace(state, comparing=None)
     last = len(state.messages) - 1
-    if state.messages[last].role == "user":
-        return ask(state, state.messages, now)
-    if not state.messages[last].whole:  # nothing worth keeping
-        return ask(state, state.messages[:last], now)
-    return ask_again(state, last, now)
+    index = last if action.index is None else action.index
+    if not 0 <= index <= last:
+        return state, ()
+    message = state.messages[index]
+    if message.role == "user":
+        return ask(state, state.messages, now) if index == last else (state, ())
+    if action.exactly:
+        gains = message.written.gains if message.written else None
+        return ask_again(state, index, now, sampling=message.sampling, gains=gains)
+    if not message.whole and index == last:  # nothing worth keeping
+        return _ask_in_place(state, now)
+    return ask_again(state, index, now)
+
+
+def _ask_in_place(state: AppState, now: float) -> Result:
+    """An answer that says nothing begins again."""
+    before = state.messages[-1]
+    state, commands = ask(state, state.messages[:-1], now)
+    fresh = replace(
+        state.messages[-1], key=before.key, versions=before.versions, place=before.place
+    )
+    return replace(state, messages=(*state.messages[:-1], fresh)), commands
 
 
 def _edit_message(action: EditMessage, state: AppState, now: float) -> Result:
-    if not 0 <= action.index < len(state.messages):
+    if state.running or not 0 <= action.index < len(state.messages):
         return state, ()
-    message = state.messages[action.index]
-    if message.role != "user":
-        return state, ()
-    return replace(state, draft=message.text, editing=action.index), ()
+    return replace(state, draft=state.messages[action.index].text, editing=action.index), ()
 
 
 def _cancel_edit(action: CancelEdit, state: AppState, now: float) -> Result:
@@ -170,13 +212,20 @@ def _cancel_edit(action: CancelEdit, state: AppState, now: float) -> Result:
 def _new_chat(action: NewChat, state: AppState, now: float) -> Result:
     if not state.messages:
         return replace(state, editing=None), ()
+    return turn_to(state, ())
+
+
+def turn_to(state: AppState, messages: tuple[Message, ...]) -> Result:
+    """Another conversation in the chat. An answer that is being written ends: what it has said
+    is kept."""
     state, ended = end_reading(state)
     sent = state.running and not state.queued
     commands = (Stop(),) if sent else ended
-    fresh = replace(
+    history = state.history
+    prompt = state.system_prompt if history.own_prompt is None else history.own_prompt
+    turned = replace(
         state,
-        messages=(),
-        set_aside=state.messages,
+        messages=messages,
         editing=None,
         running=None,
         draining=state.running.request if state.running and sent else state.draining,
@@ -186,31 +235,10 @@ def _new_chat(action: NewChat, state: AppState, now: float) -> Result:
         cache=state.cache.cleared(),
         comparing=None,
         chat=state.chat + 1,
+        system_prompt=prompt,
+        history=replace(history, open=None, opening=None, reveal=None, own_prompt=None),
     )
-    return notify(fresh, "info", "Started a new chat.", now, undo=True), commands
-
-
-def _undo_new_chat(action: UndoNewChat, state: AppState, now: float) -> Result:
-    if not state.set_aside or state.running:
-        return state, ()
-    notices = tuple(n for n in state.notices if not n.undo)
-    messages = tuple(
-        m if m.role != "assistant" or m.stop_reason else replace(m, stop_reason="stopped")
-        for m in state.set_aside
-    )
-    newer = state.messages
-    state = replace(
-        state,
-        messages=messages,
-        set_aside=newer,
-        editing=None,
-        notices=notices,
-        owners=(),
-        cache=state.cache.cleared(),
-        comparing=None,
-        chat=state.chat + 1,
-    )
-    return notify(state, "info", "The newer chat was set aside.", now, True) if newer else state, ()
+    return turned, commands
 
 
 def _set_system_prompt(action: SetSystemPrompt, state: AppState, now: float) -> Result:
@@ -245,7 +273,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     EditMessage: _edit_message,
     CancelEdit: _cancel_edit,
     NewChat: _new_chat,
-    UndoNewChat: _undo_new_chat,
     SetSystemPrompt: _set_system_prompt,
     SetSampling: _set_sampling,
     SetThinking: _set_thinking,

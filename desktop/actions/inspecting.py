@@ -157,7 +157,7 @@ def continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
 
 
 def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result:
-    if not _answers(state, action.index):
+    if not 0 <= action.index < len(state.messages):
         return state, ()
     if not 0 <= action.place <= len(state.messages[action.index].versions):
         return state, ()

@@ -115,7 +115,7 @@ ProgramAction = (
 )
 
 
-def _set_options(action: SetOptions, state: AppState, now: float) -> Result:
+def set_options(action: SetOptions, state: AppState, now: float) -> Result:
     if action.options == state.options:
         return state, ()
     if state.load:
@@ -184,7 +184,7 @@ def _leave_to_the_program(
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    SetOptions: _set_options,
+    SetOptions: set_options,
     OpenModel: _open_model,
     CancelLoading: _cancel_loading,
     SetTheme: _set_theme,

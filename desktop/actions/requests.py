@@ -14,6 +14,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.state.token_state import cut
 
@@ -48,7 +49,7 @@ def ask(
     if continue_last:
         shown = messages
     else:
-        shown = (*messages, Message("assistant", "", sampling=sampling))
+        shown = (*messages, _answer(state, sampling))
     told = conversation(state, messages)
     return _send(state, shown, now, Generate(0, told, sampling, continue_last))
 
@@ -65,10 +66,28 @@ def ask_again(
     """Another version of the answer at `index`; those that are there are kept beside it."""
     sampling = sampling or _seeded(state.sampling, state.next_request, now)
     before, kept = state.messages[:index], versions(state, index)
-    fresh = Message("assistant", "", sampling=sampling, versions=kept, place=len(kept))
+    fresh = replace(_answer(state, sampling, gains), versions=kept, place=len(kept))
     ids = tuple(token.id for token in forced)
     command = Generate(0, conversation(state, before), sampling, gains=gains, forced=ids)
     return _send(state, (*before, fresh), now, command, forced)
+
+
+def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = None) -> Message:
+    """One without words yet, by the model that is loaded."""
+    written = Written.by(state.model, state.executor, gains, state.thinking)
+    return Message("assistant", "", sampling=sampling, written=written)
+
+
+def as_version(state: AppState, index: int, message: Message) -> tuple[Message, ...]:
+    """The messages up to `index`, where `message` is shown; what was said there before and behind
+    it is kept beside it."""
+    kept = versions(state, index)
+    return (*state.messages[:index], replace(message, versions=kept, place=len(kept)))
+
+
+def show(state: AppState, messages: tuple[Message, ...]) -> AppState:
+    """The state with these messages; what the cache has of others is no longer theirs."""
+    return replace(_cut(state, _same(state.messages, messages)), messages=messages)
 
 
 def versions(state: AppState, index: int) -> tuple[tuple[Message, ...], ...]:
@@ -120,13 +139,8 @@ def _send(
 ) -> Result:
     state, stop = end_reading(state)
     request, lead = state.next_request, int(command.messages[0].role == "system")
-    same = next(
-        (i for i, (a, b) in enumerate(zip(state.messages, shown, strict=False)) if a is not b),
-        min(len(state.messages), len(shown)),
-    )
     state = replace(
-        _cut(state, same),
-        messages=shown,
+        show(state, shown),
         running=Running(request, now, lead=lead, forced=forced),
         next_request=request + 1,
     )
@@ -134,6 +148,13 @@ def _send(
     if state.draining is not None:  # the engine answers one at a time
         return replace(state, queued=command), stop
     return state, (*stop, command)
+
+
+def _same(messages: tuple[Message, ...], others: tuple[Message, ...]) -> int:
+    """How many of the first are the same in both."""
+    pairs = enumerate(zip(messages, others, strict=False))
+    shorter = min(len(messages), len(others))
+    return next((index for index, (a, b) in pairs if a is not b), shorter)
 
 
 def _seeded(sampling: SamplingOptions, request: int, now: float) -> SamplingOptions:

@@ -21,13 +21,21 @@ from llm_lite.core.errors import DeviceError, DeviceLostError, LlmLiteError
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.presets import ListPresets
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.app.dialogs import FileDialog
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
+from llm_lite.desktop.app.presets.files import PresetFiles, presets_folder
 from llm_lite.desktop.app.program import Program, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
-from llm_lite.desktop.app.settings import WindowPlace, restore, settings_path, variants_folder
+from llm_lite.desktop.app.settings import (
+    WindowPlace,
+    history_file,
+    restore,
+    settings_path,
+    variants_folder,
+)
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.app.starter import Starter
 from llm_lite.desktop.render.window import Geometry, Window, has_input
@@ -45,6 +53,7 @@ LONGEST_SLEEP = 0.5  # seconds; Ctrl-C is noticed between two sleeps
 LOOK_PERIOD = 0.25  # seconds between two looks for settings that changed
 DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
+LEAST_SAVING = 0.2  # seconds for the history, where the engine took all of these:
 CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
 
 
@@ -65,7 +74,7 @@ def open_window(
         sampling=given(sampling, SamplingOptions(), state.sampling),
     )
     sys.setswitchinterval(SWITCH)
-    app = App(store, state, complain)
+    app = App(store, state, complain, history_file())
     try:
         app.start(source)
         app.loop()
@@ -81,12 +90,18 @@ def given(asked: Any, default: Any, remembered: Any) -> Any:
 
 
 class App:
-    """Raises DeviceError when there is no display, or no device that can draw to it."""
+    """Conversations are kept in the file `history`; None: nowhere. Raises DeviceError when there is
+    no display, or no device that can draw to it."""
 
     def __init__(
-        self, store: SettingsStore, state: AppState, complain: Complain = lambda problem: None
+        self,
+        store: SettingsStore,
+        state: AppState,
+        complain: Complain = lambda problem: None,
+        history: Path | None = None,
     ) -> None:
         self._store = store
+        self._history = history
         self._complain_outside = complain
         self._asked = state  # what only the command line asked for is not remembered
         self.engine: Any = None
@@ -110,6 +125,7 @@ class App:
             self.window.close()
             raise
         self.program = Program(state, interface)
+        self.program.presets = PresetFiles(presets_folder())
         self.program.on_choose_file = self._choose_file
         self.window.on_drop = self._drop
         self.window.on_refresh = self._refresh
@@ -118,13 +134,17 @@ class App:
         """The first frame; the engine with its model follows while the window answers."""
         for problem in self._store.problems:
             self.program.warn(problem)
+        if self.program.presets is not None:
+            self.program.do(ListPresets(self.program.presets.names(), ""))
         open_first_model(self.program, source)
         self._draw()
-        self._starter = Starter(self.device, self._heard, variants_folder())
+        self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
 
     def _take_engine(self) -> None:
         """Once it is there; what was wanted of it before goes to it now."""
+        if self.program.keeper is None and self._starter is not None:
+            self.program.keeper = self._starter.take_keeper()
         made = self._starter.take() if self._starter is not None else None
         if made is None:
             return
@@ -296,8 +316,20 @@ class App:
         return True
 
     def _close_engine(self, seconds: float) -> bool:
-        """Whether nothing of it is left in so many seconds."""
+        """Whether nothing of it is left in so many seconds; what was said is saved meanwhile."""
         end = time.monotonic() + seconds
+        keeper = self.program.keeper
+        if keeper is None and self._starter is not None:
+            keeper = self._starter.take_keeper()
+        if keeper is not None:
+            keeper.end()
+        ended = self._end_engine(end)
+        if keeper is not None and not keeper.close(max(LEAST_SAVING, end - time.monotonic())):
+            self._complain_outside("The last of the conversation could not be saved.")
+        return ended
+
+    def _end_engine(self, end: float) -> bool:
+        seconds = end - time.monotonic()
         if self._starter is not None:
             if not self._starter.wait(seconds):
                 return False

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.chatting import NewChat, UndoNewChat, UnfoldThought
+from llm_lite.desktop.actions.chatting import NewChat, UnfoldThought
+from llm_lite.desktop.actions.history import (
+    BeginRename,
+    RedoHistory,
+    ShowHistory,
+    UndoHistory,
+)
 from llm_lite.desktop.actions.program import ChooseFile, DismissNotice, ResetLayout, SetFontSize
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
@@ -21,6 +27,7 @@ from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
+from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.program import rail, status_bar
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
@@ -41,6 +48,7 @@ FIXED = (
     | imgui.WindowFlags_.no_bring_to_front_on_focus
     | imgui.WindowFlags_.no_nav_focus
 )
+PADDING = {"middle": (2, 1), "left": (2, 2)}  # of views, in spacing units
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
 
@@ -75,6 +83,7 @@ class Interface:
         self._applied: tuple[ThemeName, float, float] | None = None
         self._turns = Turns(VIEWS)
         self._guard = Guard()
+        self._lists = False  # conversations, at the left
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
@@ -94,6 +103,9 @@ class Interface:
         self._use_theme(state)
         ui = self.ui
         at = ("attention",) if state.attention.large else ()
+        wide = imgui.get_io().display_size.x / ui.theme.text
+        self._lists = state.history.is_shown(wide, state.quantization.shown)
+        ui.memory["history.is_shown"] = self._lists
         self._turns.begin(following, self._relies_on(), at)
         ui.now, ui.redraw_at = now, math.inf
         pointer = imgui.get_io().mouse_pos
@@ -140,6 +152,18 @@ class Interface:
 
         if pressed(key.n):
             return [NewChat()]
+        if pressed(key.b):
+            return [ShowHistory(not self._lists)]
+        if pressed(shift | int(key.f)):
+            self.ui.memory[FOCUS] = True
+            return [] if self._lists else [ShowHistory(True)]
+        if _chord(int(key.f2)) and state.history.open is not None:
+            return [ShowHistory(True), BeginRename(state.history.open)]
+        if not imgui.get_io().want_text_input:
+            if pressed(key.z):
+                return [UndoHistory()]
+            if pressed(shift | int(key.z), key.y):
+                return [RedoHistory()]
         if pressed(key.o):
             return [ChooseFile()]
         if pressed(key.equal, key.keypad_add, shift | int(key.equal)):
@@ -164,13 +188,15 @@ class Interface:
             if self._build_layout:
                 self._build_layout = False
                 layout.build_layout(root, size, self.ui.theme.text)
-            layout.hide_middle_tabs(root)
+            layout.hide_tabs(root)
             imgui.dock_space(root, ImVec2(0, 0))
 
     def _draw_views(self, state: AppState) -> list[Action]:
         actions: list[Action] = []
         ui = self.ui
         for view in VIEWS:
+            if view.place == "left" and not self._lists:
+                continue
             with ui.styled(window_padding=(0.0, 0.0)):
                 shown = self._turns.open(view, ui, DOCKED)
             if shown:
@@ -186,9 +212,9 @@ class Interface:
     def _draw_view(self, view: View, state: AppState) -> list[Action]:
         """In a window of its own: ground and scrollbar of the docked one are painted by its host,
         and would be gone while the view rests."""
-        ui, middle = self.ui, view.place == "middle"
-        pad = (ui.u(2), ui.u(1)) if middle else (ui.u(4), ui.u(4))
-        flags = STILL if middle else 0
+        ui, still = self.ui, view.place in ("middle", "left")
+        across, down = PADDING.get(view.place, (4, 4))
+        pad, flags = (ui.u(across), ui.u(down)), STILL if still else 0
         with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
             padded = imgui.ChildFlags_.always_use_window_padding
             imgui.begin_child("view", ImVec2(0, 0), padded, flags)
@@ -200,7 +226,7 @@ class Interface:
         """What changes every view's picture: theme, room, layout, textures that may be gone."""
         size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
         textures = (atlas and atlas.unique_id, maps, maps and maps.vanished)
-        return (self._applied, self._build_layout, size.x, size.y, *textures)
+        return (self._applied, self._build_layout, self._lists, size.x, size.y, *textures)
 
     def _mark_tab(self, name: str) -> None:
         window: Any = imgui.internal.get_current_window()
@@ -239,8 +265,8 @@ class Interface:
         imgui.text_unformatted(notice.text)
         imgui.pop_text_wrap_pos()
         name = f"notice.{notice.id}"
-        if notice.undo and button(ui, f"{name}.undo", "Bring the last chat back"):
-            actions.append(UndoNewChat())
+        if notice.undo and button(ui, f"{name}.undo", "Undo"):
+            actions += [UndoHistory(), DismissNotice(notice.id)]
         imgui.set_cursor_pos(ImVec2(right, top - ui.u(1)))
         if icon_button(ui, f"{name}.close", ICON_CLOSE, "Dismiss", side=side, style="small"):
             actions.append(DismissNotice(notice.id))

@@ -1,4 +1,5 @@
-"""The docked windows: conversation in the middle, glass-box views at the right in two groups."""
+"""The docked windows: conversation in the middle, the list of conversations at the left of it,
+glass-box views at the right in two groups."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.widgets.theme import UNIT
 
-LAYOUT_VERSION = 2  # a new number puts everybody's panels back to the default once
+LAYOUT_VERSION = 3  # a new number puts everybody's panels back to the default once
 DOCKSPACE = "llm-lite"
 CHAT_SHARE = 0.63  # of the width
+LIST_SHARE = 0.17  # of the width
+LIST_WIDTH = (13.0, 20.0)  # text sizes: at least, at most
 NARROW = 60.0  # text sizes: below, the right side gets less
 
 
@@ -23,9 +26,12 @@ def build_layout(root: int, size: ImVec2, text: float) -> None:
     dock.dock_builder_set_node_size(root, size)
     share = 1 - CHAT_SHARE if size.x > NARROW * text else 0.34
     wanted = min(share, 140 * UNIT * text / size.x)  # the panels need no more on a wide screen
-    right, middle = _split(root, imgui.Dir.right, wanted)
+    narrow, wide = (width * text / size.x for width in LIST_WIDTH)
+    listed = min(max(LIST_SHARE, narrow), wide)
+    left, rest = _split(root, imgui.Dir.left, listed)
+    right, middle = _split(rest, imgui.Dir.right, wanted / (1 - listed))
     lower, upper = _split(right, imgui.Dir.down, 0.5)
-    nodes = {"middle": middle, "upper right": upper, "lower right": lower}
+    nodes = {"middle": middle, "left": left, "upper right": upper, "lower right": lower}
     for view in VIEWS:
         dock.dock_builder_dock_window(view.window, nodes[view.place])
     dock.dock_builder_finish(root)
@@ -52,11 +58,19 @@ def rescale(factor: float) -> None:
             node = node.parent_node
 
 
-def hide_middle_tabs(root: int) -> None:
-    """The conversation is alone in the middle: its tab would say what everybody sees."""
+def hide_tabs(root: int) -> None:
+    """The conversation is alone in the middle, and the list at the left: a tab would say what
+    everybody sees."""
+    flags = imgui.internal.DockNodeFlagsPrivate_
     node: Any = imgui.internal.dock_builder_get_central_node(root)
     if node is not None:
-        node.set_local_flags(node.local_flags | imgui.internal.DockNodeFlagsPrivate_.no_tab_bar)
+        node.set_local_flags(node.local_flags | flags.no_tab_bar)
+    for view in VIEWS:
+        window: Any = imgui.internal.find_window_by_name(view.window)
+        if view.place == "left" and window is not None and window.dock_node is not None:
+            node = window.dock_node
+            if len(node.windows) == 1:
+                node.set_local_flags(node.local_flags | flags.no_tab_bar | flags.no_docking_over_me)
 
 
 def _split(node: int, direction: Any, share: float) -> tuple[int, int]:

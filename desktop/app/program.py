@@ -10,16 +10,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.errors import FileError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
+from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
+from llm_lite.desktop.actions.presets import PresetFileAction
 from llm_lite.desktop.actions.program import (
     ChooseFile,
     ExportAttention,
@@ -30,12 +33,18 @@ from llm_lite.desktop.actions.program import (
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
+from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, expire, notify
 from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 from llm_lite.desktop.widgets.figure import Figure
+
+if TYPE_CHECKING:
+    from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+
+_NEEDS_HISTORY = get_args(NeedsHistory)
 
 
 class EngineLike(Protocol):
@@ -53,6 +62,8 @@ class Program:
         self.state = state
         self.interface = interface
         self.engine: EngineLike | None = None
+        self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
+        self.presets: PresetFiles | None = None
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
@@ -73,10 +84,21 @@ class Program:
         self._fold(events, now)
         for event in events:
             self.on_event(event, now)
+        for action in self.keeper.poll() if self.keeper else ():
+            self.do(action)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
+        self._note()
         return self.state is not before
+
+    def _note(self) -> None:
+        """What is new is kept."""
+        if self.keeper is None:
+            return
+        kept = self.keeper.note(self.state, time.monotonic())
+        if kept is not None and kept != self.state.history.open:
+            self.state, _ = act(ConversationBegun(kept), self.state, time.monotonic())
 
     def paint(self, *, following: bool = False) -> list[Action]:
         """Draw the interface and do what the person did; within a frame, which may be one that need
@@ -115,12 +137,30 @@ class Program:
             self._say(self.on_open_link(action.address))
         elif isinstance(action, AskFreeMemory):
             self.state = replace(self.state, memory_available=available_bytes())
+        elif isinstance(action, TellHistory) and action.level != "info":
+            self.warn(action.text)
+            return
+        elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
+            self.keeper.do(action)
+        elif isinstance(action, PresetFileAction) and self.presets is not None:
+            self._do_preset(action)
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:
             action = defect_of(f"{type(action).__name__} could not be done", error)
             self.state, commands = act(action, self.state, time.monotonic())
         self._send(commands)
+        self._note()
+
+    def _do_preset(self, action: PresetFileAction) -> None:
+        assert self.presets is not None
+        try:
+            follows = self.presets.do(action, self.state)
+        except FileError as error:
+            self.warn(str(error))
+            return
+        for one in follows:
+            self.do(one)
 
     def _fold(self, events: list[Event], now: float) -> None:
         """An event that cannot be folded, which is a defect, costs only itself."""

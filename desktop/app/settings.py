@@ -34,7 +34,9 @@ from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.layout_text import is_layout
 from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.state.attention_state import AttentionChoice
+from llm_lite.desktop.state.history_state import Panel
 from llm_lite.desktop.state.incoming import TYPED
+from llm_lite.desktop.state.sampling.fields import read_lists
 from llm_lite.desktop.state.state import RECENT_FILES, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
 
@@ -46,6 +48,7 @@ MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
+    "conversations": get_args(Panel),
     "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
@@ -57,16 +60,33 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 LARGEST_FILE = 8 << 20  # bytes; ours has thousands
 LONGEST_PATH = 4096  # characters; what Linux takes
-LONGEST = {"system_prompt": TYPED, "layout": 1 << 18}  # characters
+LONGEST = {  # characters
+    "system_prompt": TYPED,
+    "layout": 1 << 18,
+    "json_schema": 1 << 16,
+    "grammar": 1 << 16,
+}
 RANGES: dict[str, tuple[float, float]] = {
     "font_size": (MIN_FONT, MAX_FONT),
     "temperature": (0.0, 2.0),
     "top_k": (0, 1000),
     "top_p": (0.01, 1.0),
     "min_p": (0.0, 1.0),
+    "typical_p": (0.0, 1.0),
+    "xtc_probability": (0.0, 1.0),
+    "xtc_threshold": (0.0, 1.0),
     "repetition_penalty": (1.0, 2.0),
+    "presence_penalty": (-2.0, 2.0),
+    "frequency_penalty": (-2.0, 2.0),
     "penalty_window": (0, 4096),
+    "dry_multiplier": (0.0, 100.0),
+    "dry_base": (1.0, 100.0),
+    "dry_allowed_length": (1, 4096),
+    "dry_window": (0, 1 << 20),
+    "mirostat_tau": (0.0, 100.0),
+    "mirostat_eta": (0.0, 1.0),
     "max_new_tokens": (1, 1 << 20),
+    "max_thinking_tokens": (0, 1 << 20),
     "threads": (0, 1024),
     "context": (0, 1 << 24),
     "query_budget": (0, 1 << 40),
@@ -116,6 +136,7 @@ class Settings:
     system_prompt: str = ""
     overflow: Overflow = "stop"
     thinking: bool = True
+    conversations: Panel = "auto"  # the list of them
     recent: tuple[str, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
@@ -129,6 +150,11 @@ def settings_path() -> Path:
 def variants_folder() -> Path:
     """Where variants of models are kept that a person wants to keep."""
     return user_folder("data") / "variants"
+
+
+def history_file() -> Path:
+    """As `core.history.history_path` says, which is not imported before the first frame."""
+    return user_folder("data") / "history.db"
 
 
 def load(path: Path) -> tuple[Settings, list[str]]:
@@ -170,14 +196,18 @@ def save(settings: Settings, path: Path) -> str:
 def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings:
     """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
     known = {f.name for f in fields(Settings)} - {"unknown"}
-    read = _values(data, base, problems, "")
+    read = values_of(data, base, problems, "")
     for name in ("window", "sampling", "options", "looks"):
         inner = data.get(name, {})
         if isinstance(inner, dict):
             part = getattr(base, name)
-            read[name] = replace(part, **_values(inner, part, problems, f"{name}."))
+            read[name] = replace(part, **values_of(inner, part, problems, f"{name}."))
         else:
             problems.append(f"settings: {name} is not an object; the default is used.")
+    if isinstance(data.get("sampling"), dict):
+        lists, wrong = read_lists(data["sampling"])
+        read["sampling"] = replace(read["sampling"], **lists)
+        problems += [f"settings: sampling.{sentence}; it is left out." for sentence in wrong]
     if not is_layout(read.get("layout", "")):
         problems.append("settings: layout is not as it was written; the default is used instead.")
         del read["layout"]
@@ -198,16 +228,19 @@ def _recent(found: Any, problems: list[str]) -> tuple[str, ...]:
 
 
 def remember(state: AppState, settings: Settings) -> Settings:
-    """`settings` with what the person changed in `state`."""
+    """`settings` with what the person changed in `state`; not the system prompt of an old
+    conversation that is open."""
+    own = state.history.own_prompt
     return replace(
         settings,
         theme=state.theme,
         font_size=state.font_size,
         sampling=state.sampling,
         options=state.options,
-        system_prompt=state.system_prompt,
+        system_prompt=state.system_prompt if own is None else own,
         overflow=state.overflow,
         thinking=state.thinking,
+        conversations=state.history.panel,
         recent=state.recent,
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
@@ -227,6 +260,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
         system_prompt=settings.system_prompt,
         overflow=settings.overflow,
         thinking=settings.thinking,
+        history=replace(state.history, panel=settings.conversations),
         recent=settings.recent,
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(
@@ -235,7 +269,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
     )
 
 
-def _values(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
+def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:
     """The plain values (text, number, switch) of `data` that fit the dataclass `base`."""
     good = {}
     for item in fields(base):

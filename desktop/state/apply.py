@@ -202,7 +202,7 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
     tokens = [_judged(e, running, at) for at, e in enumerate(events, len(last.tokens))]
     texts = [event.text for event in events]
     thought = last.thought
-    if running.thinking and not last.tokens:
+    if running.thinking and not last.tokens and not last.text:
         thought = Thought.of(running.thinking)
     thought = thought and thought.heard(events, since)
     text = thought.split.said if thought else last.text + "".join(texts)

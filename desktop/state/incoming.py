@@ -28,7 +28,7 @@ TYPED = 1 << 20  # a whole book; measuring it takes a frame of 10 ms
 _Shown = TypeVar("_Shown")
 _Cleaner = Callable[[Any], Any]
 _NAMES = frozenset(
-    {"name", "title", "label", "architecture", "device", "format", "stage", "description"}
+    {"name", "model", "title", "label", "architecture", "device", "format", "stage", "description"}
 )
 _LINES = {  # text of several lines, and how much of it
     ("Alternative", "text"): TOKEN,
@@ -44,6 +44,7 @@ _PATHS = {
     ("LoadFailed", "source"),
     ("VariantKept", "path"),
     ("MapsExported", "path"),
+    ("Written", "path"),
     ("CatalogueEntry", "path"),
     ("CatalogueEntry", "source"),
 }

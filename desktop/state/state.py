@@ -6,6 +6,7 @@ Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Literal
 
 from llm_lite.core.messages import (
@@ -29,6 +30,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
+from llm_lite.desktop.state.history_state import HistoryState, Written
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
@@ -43,6 +45,13 @@ RATE_PERIOD = 0.1  # seconds between two points of the plot
 
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
+
+_keys = count(1)
+
+
+def next_key() -> int:
+    """Of a message, in this process."""
+    return next(_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +75,20 @@ class Message:
     versions: tuple[tuple[Message, ...], ...] = ()
     place: int = 0
     thought: Thought | None = None  # None: the model marks no thoughts; `text` is without them
+    written: Written | None = None  # what wrote an answer; None: that is not known
+    edited: bool = False  # an answer whose text a person wrote
+    restored: bool = False  # read from the history, which knows its first tokens by their ids only
+    key: int = field(default_factory=next_key, compare=False)  # the same whatever is replaced
 
     @property
     def whole(self) -> str:
         """All that its tokens spell: thoughts and their marks too."""
         return self.thought.split.raw if self.thought else self.text
+
+    @property
+    def pieces(self) -> list[str]:
+        """The text of each token; none where that is not known."""
+        return [] if self.restored else [token.text for token in self.tokens]
 
     def as_chat(self) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens)
@@ -162,7 +180,7 @@ class Notice:
     level: Level
     text: str
     until: float
-    undo: bool = False  # offers to bring the last conversation back
+    undo: bool = False  # offers to take back what it tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +213,12 @@ class CatalogueEntry:
 class AppState:
     messages: tuple[Message, ...] = ()
     draft: str = ""
-    editing: int | None = None  # index of the user message whose text is in the draft
+    editing: int | None = None  # index of the message whose text is in the draft
     running: Running | None = None
     reading: Reading | None = None
     next_request: int = 1
     draining: int | None = None  # a dropped request that has not ended in the engine yet
     queued: Generate | None = None  # what is asked as soon as it has
-    set_aside: tuple[Message, ...] = ()  # the conversation before New chat, for undo
     chat: int = 0  # counts conversations: views forget their scroll when it changes
 
     model: ModelInfo | None = None
@@ -213,6 +230,8 @@ class AppState:
     rates: tuple[RateSample, ...] = ()
 
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    presets: tuple[str, ...] = ()  # names of those that are kept
+    preset: str = ""  # the one that was chosen or saved last
     system_prompt: str = ""
     overflow: Overflow = "stop"
     thinking: bool = True  # what the switch of a template is set to, where it has one
@@ -236,6 +255,7 @@ class AppState:
     steering: Steering = field(default_factory=Steering)
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
+    history: HistoryState = field(default_factory=HistoryState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from llm_lite.core.messages import Thinking, TokenDecoded
-from llm_lite.core.text.thinking import Split
+from llm_lite.core.text.thinking import MARKS, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,14 @@ class Thought:
     @classmethod
     def of(cls, thinking: Thinking) -> Thought:
         return cls(Split.of(thinking))
+
+    @classmethod
+    def told(cls, thought: str, said: str) -> Thought:
+        """Of an answer that was read from a file: what it thought, and what it said then."""
+        before, after = MARKS["think"].written
+        raw = before + thought + after + said
+        split = Split(Thinking("think"), raw, "after", thought, said, marked=True, is_ended=True)
+        return cls(split)
 
     @property
     def text(self) -> str:

@@ -29,10 +29,12 @@ from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.state.attention_state import FigureName, Head
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.tour.cache import look_at_cache
+from llm_lite.desktop.tour.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.inspect import look_inside
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
+from llm_lite.desktop.tour.sampling import look_at_sampling
 from llm_lite.desktop.tour.thoughts import look_at_thoughts
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
@@ -79,6 +81,7 @@ class Stage:
         self.program, self.device = self._backstage.program, self._backstage.device
         self._screen = self._backstage.screen
         self.program.on_event = self._note
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.driver = InputDriver(self.program, self._draw)
 
     def play(self, source: str | None, prompt: str, engine: Any) -> None:
@@ -98,10 +101,19 @@ class Stage:
             from llm_lite.core.engine.engine import Engine
 
             engine = Engine
+        self._begin_history()
         self._engine = engine(self.device, lambda: None)
         self.program.start(self._engine)
         self.driver.frames()
         self._picture("01-loading")
+
+    def _begin_history(self) -> None:
+        """In a folder of the tour's own, never the person's."""
+        from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+
+        path = Path(self._folder.name) / "history.db"
+        fill(path)
+        self.program.keeper = HistoryKeeper(path, lambda: None)
 
     def _ask(self, prompt: str) -> None:
         driver = self.driver
@@ -149,7 +161,7 @@ class Stage:
     def _look_around(self) -> None:
         """Every view and every popover, then the light theme."""
         driver = self.driver
-        for view in VIEWS[1:]:
+        for view in (view for view in VIEWS if view.place not in ("middle", "left")):
             if view.place == "lower right":  # what is above stays the same
                 driver.click("tab.attention")
             driver.click(f"tab.{view.name}")
@@ -161,17 +173,21 @@ class Stage:
         self._look_at_attention()
         look_inside(driver, self._picture, lambda: self._figure("text"))
         look_at_cache(driver, self._picture)
+        look_at_history(driver, self._picture, "05-conversations")
         look_at_modes(driver, self._picture)
         leave(driver)
         driver.click("tab.attention")
         driver.click("tab.performance")
         for panel in PANELS:
             self._popover(f"rail.{panel.name}", panel.name)
+        look_at_sampling(driver, self._picture)
         self._popover("status.executor", "executor")
         look_at_thoughts(driver, self._picture, "05-thoughts")
         driver.click("rail.theme")
         driver.leave()
         self._picture("06-light")
+        open_first(driver)
+        look_at_history(driver, self._picture, "06-conversations", "-light")
         look_at_thoughts(driver, self._picture, "06-thoughts-light")
         driver.click("rail.new_chat")
         for notice in driver.state.notices:
@@ -245,8 +261,7 @@ class Stage:
             self.program.do(DismissNotice(notice.id))
 
     def _choose(self, **changes: Any) -> None:
-        choice = replace(self.program.state.attention, **changes)
-        self.program.do(SetAttention(choice))
+        self.program.do(SetAttention(replace(self.program.state.attention, **changes)))
         self.driver.frames(2)
         self._complete()
 
@@ -371,6 +386,10 @@ class Stage:
         """The engine first: it uses the device."""
         if self._engine is not None:
             self._engine.close(5.0)
+        if self.program.keeper is not None:
+            self.program.keeper.end()
+            self.program.keeper.close(5.0)
+        self._folder.cleanup()
         self._backstage.close()
 
 

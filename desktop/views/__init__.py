@@ -15,6 +15,7 @@ from llm_lite.desktop.views.attention.grid import draw as draw_attention
 from llm_lite.desktop.views.attention.heads import draw as draw_heads
 from llm_lite.desktop.views.cache.cache import draw as draw_cache
 from llm_lite.desktop.views.chat.chat import draw as draw_chat
+from llm_lite.desktop.views.history.conversations import draw as draw_conversations
 from llm_lite.desktop.views.program.log import draw as draw_log
 from llm_lite.desktop.views.program.performance import draw as draw_performance
 from llm_lite.desktop.views.quantization.modes import draw as draw_modes
@@ -23,6 +24,7 @@ from llm_lite.desktop.views.tokens.steer import draw as draw_steer
 from llm_lite.desktop.widgets.icons import (
     ICON_CHART,
     ICON_CHAT,
+    ICON_CLOCK,
     ICON_DATABASE,
     ICON_EYE,
     ICON_GRID,
@@ -41,7 +43,7 @@ class View:
     name: str
     title: str
     icon: str
-    place: Literal["middle", "upper right", "lower right"]
+    place: Literal["middle", "left", "upper right", "lower right"]
     draw: Callable[[AppState, Ui], list[Action]]
     turn: int | None  # of pacing.TURNS, the one that draws it; dear ones differ; None: each
 
@@ -52,6 +54,7 @@ class View:
 
 VIEWS = (
     View("chat", "Chat", ICON_CHAT, "middle", draw_chat, None),
+    View("conversations", "Conversations", ICON_CLOCK, "left", draw_conversations, 2),
     View("attention", "Attention", ICON_EYE, "upper right", draw_attention, 0),
     View("lens", "Lens", ICON_LAYERS, "upper right", draw_lens, 1),
     View("kv_cache", "KV cache", ICON_DATABASE, "upper right", draw_cache, 2),

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -16,6 +17,8 @@ namespace py = pybind11;
 namespace {
 
 using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
+using Ids = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
+using Bits = py::array_t<uint32_t, py::array::c_style | py::array::forcecast>;
 
 class Logits {
  public:
@@ -35,16 +38,30 @@ class Logits {
     return indices;
   }
 
-  int64_t draw(const Floats& values, double temperature, int64_t top_k, double top_p, double min_p,
-               float penalty, std::vector<int64_t> recent, double uniform) const {
+  // -> token, surprise in bits
+  std::pair<int64_t, double> draw(const Floats& values, const llm::Sampling& sampling,
+                                  const Ids& recent, const Ids& repeats, int64_t unbroken,
+                                  const std::optional<Bits>& mask, double mu, double uniform,
+                                  double xtc_uniform) const {
     check(values, 1);
-    std::sort(recent.begin(), recent.end());
-    recent.erase(std::unique(recent.begin(), recent.end()), recent.end());
-    if (!recent.empty() && (recent.front() < 0 || recent.back() >= values.size())) {
-      throw std::invalid_argument("expected recent tokens below N");
+    const int64_t n = values.size();
+    check_ids(recent, n);
+    check_ids(repeats, n);
+    for (const auto& [token, bias] : sampling.bias) {
+      if (token < 0 || token >= n) throw std::invalid_argument("expected biases of tokens below N");
     }
-    const llm::Sampling sampling{temperature, top_k, top_p, min_p, penalty, std::move(recent)};
-    return llm::draw(kernels_, values.data(), values.size(), sampling, uniform);
+    if (mask && (mask->ndim() != 1 || 32 * mask->size() < n)) {
+      throw std::invalid_argument("expected a mask of N bits");
+    }
+    const llm::DrawState state{{recent.data(), recent.size()},
+                               {repeats.data(), repeats.size()},
+                               unbroken,
+                               mask ? mask->data() : nullptr,
+                               mu,
+                               uniform,
+                               xtc_uniform};
+    const llm::Drawn drawn = llm::draw(kernels_, values.data(), n, sampling, state);
+    return {drawn.token, drawn.surprise};
   }
 
  private:
@@ -54,19 +71,44 @@ class Logits {
     }
   }
 
+  static void check_ids(const Ids& ids, int64_t n) {
+    const auto outside = [n](int64_t id) { return id < 0 || id >= n; };
+    if (ids.ndim() != 1 || std::any_of(ids.data(), ids.data() + ids.size(), outside)) {
+      throw std::invalid_argument("expected recent tokens below N");
+    }
+  }
+
   llm::LogitKernels kernels_;
 };
 
 }  // namespace
 
 void init_logits(py::module_& module) {
+  py::class_<llm::Sampling>(module, "Sampling", "What does not change from token to token.")
+      .def(py::init<>())
+      .def_readwrite("temperature", &llm::Sampling::temperature)
+      .def_readwrite("top_k", &llm::Sampling::top_k)
+      .def_readwrite("top_p", &llm::Sampling::top_p)
+      .def_readwrite("min_p", &llm::Sampling::min_p)
+      .def_readwrite("typical_p", &llm::Sampling::typical_p)
+      .def_readwrite("xtc_probability", &llm::Sampling::xtc_probability)
+      .def_readwrite("xtc_threshold", &llm::Sampling::xtc_threshold)
+      .def_readwrite("repetition_penalty", &llm::Sampling::repetition_penalty)
+      .def_readwrite("presence_penalty", &llm::Sampling::presence_penalty)
+      .def_readwrite("frequency_penalty", &llm::Sampling::frequency_penalty)
+      .def_readwrite("dry_multiplier", &llm::Sampling::dry_multiplier)
+      .def_readwrite("dry_base", &llm::Sampling::dry_base)
+      .def_readwrite("dry_allowed_length", &llm::Sampling::dry_allowed_length)
+      .def_readwrite("mirostat", &llm::Sampling::mirostat)
+      .def_readwrite("logit_bias", &llm::Sampling::bias);
   py::class_<Logits>(module, "Logits", "Reads rows of logits with the build for `isa`.")
       .def(py::init<const std::string&>(), py::arg("isa"))
       .def("sum_exp", &Logits::sum_exp, py::arg("values"),
            "float32 [N] -> the largest, and the sum of e^(x - largest): NaN where a value is.")
       .def("largest", &Logits::largest, py::arg("values"), py::arg("count"),
            "float32 [N] -> int64 [count], where the largest are, falling; equal ones by place.")
-      .def("draw", &Logits::draw, py::arg("values"), py::arg("temperature"), py::arg("top_k"),
-           py::arg("top_p"), py::arg("min_p"), py::arg("penalty"), py::arg("recent"),
-           py::arg("uniform"), "float32 [N] -> a token, which `uniform` in [0, 1) decides.");
+      .def("draw", &Logits::draw, py::arg("values"), py::arg("sampling"), py::arg("recent"),
+           py::arg("repeats"), py::arg("unbroken"), py::arg("mask"), py::arg("mu"),
+           py::arg("uniform"), py::arg("xtc_uniform"),
+           "float32 [N] -> a token, which `uniform` in [0, 1) decides, and its surprise in bits.");
 }

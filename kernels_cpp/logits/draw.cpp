@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 namespace llm {
 namespace {
+
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 struct Candidate {
   int64_t token;
@@ -16,67 +20,141 @@ bool before(const Candidate& a, const Candidate& b) {
   return a.score > b.score || (a.score == b.score && a.token < b.token);
 }
 
-// The best k, falling. The penalty moves few tokens: who is among the best k afterwards was among
-// the best k and as many more before, or is one of the few.
+std::vector<float> masked(const float* logits, int64_t n, const uint32_t* mask) {
+  std::vector<float> allowed(n, kImpossible);
+  for (int64_t word = 0; 32 * word < n; ++word) {
+    for (uint32_t bits = mask[word]; bits != 0; bits &= bits - 1) {
+      const int64_t token = 32 * word + __builtin_ctz(bits);
+      if (token < n) allowed[token] = logits[token];
+    }
+  }
+  return allowed;
+}
+
+// The best k, falling. Few scores are changed: who is among the best k afterwards was among the
+// best k and as many more before, or is one of the few.
 std::vector<Candidate> best(const LogitKernels& kernels, const float* logits, int64_t n, int64_t k,
-                            const Sampling& sampling) {
-  const std::vector<int64_t>& recent = sampling.recent;
-  std::vector<int64_t> tokens(std::min<int64_t>(n, k + recent.size()));
+                            const Changed& changed) {
+  std::vector<int64_t> tokens(std::min<int64_t>(n, k + changed.size()));
   largest(kernels, logits, n, tokens.size(), tokens.data());
   std::vector<Candidate> found;
   for (const int64_t token : tokens) {
-    if (!std::binary_search(recent.begin(), recent.end(), token)) {
-      found.push_back({token, logits[token]});
-    }
+    if (changed.count(token) == 0) found.push_back({token, logits[token]});
   }
-  if (recent.empty()) return found;
-  for (const int64_t token : recent) {
-    const float x = logits[token];
-    found.push_back({token, x > 0 ? x / sampling.penalty : x * sampling.penalty});
-  }
+  if (changed.empty()) return found;
+  for (const auto& [token, score] : changed) found.push_back({token, score});
   std::sort(found.begin(), found.end(), before);
   if (static_cast<int64_t>(found.size()) > k) found.resize(k);
   return found;
 }
 
-std::vector<double> softmax(const std::vector<double>& falling) {
+// Of falling scores, divided by a temperature.
+std::vector<double> softmax(const std::vector<Candidate>& falling, double temperature = 1) {
   std::vector<double> p;
   double total = 0;
-  for (const double x : falling) total += p.emplace_back(std::exp(x - falling[0]));
+  for (const Candidate& one : falling) {
+    const double x = static_cast<double>(one.score) - falling[0].score;
+    total += p.emplace_back(std::exp(x / temperature));
+  }
   for (double& x : p) x /= total;
   return p;
 }
 
-// How many first ones of falling probabilities stay: Holtzman et al. 2020 (top-p) and Nguyen et al.
-// 2024 (min-p); at least one.
-size_t kept(const std::vector<double>& p, const Sampling& sampling) {
+void keep_typical(const Sampling& sampling, std::vector<Candidate>& found) {
+  if (sampling.typical_p >= 1) return;
+  const std::vector<double> p = softmax(found);
+  double entropy = 0;
+  for (const double x : p) entropy -= x > 0 ? x * std::log(x) : 0;
+  std::vector<double> far;
+  for (const double x : p) far.push_back(std::abs(-std::log(x) - entropy));
+  std::vector<size_t> order(p.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return far[a] < far[b]; });
+  double sum = 0;
+  size_t count = 0;
+  while (count < p.size() && p[order[count]] > 0 && sum < sampling.typical_p) {
+    sum += p[order[count++]];
+  }
+  order.resize(std::max<size_t>(count, 1));
+  std::sort(order.begin(), order.end());
+  std::vector<Candidate> kept;
+  for (const size_t i : order) kept.push_back(found[i]);
+  found = std::move(kept);
+}
+
+// The first ones of falling probabilities; at least one.
+void keep_likely(const Sampling& sampling, std::vector<Candidate>& found) {
+  const std::vector<double> p = softmax(found);
   double sum = 0;
   size_t count = 0;
   while (count < p.size() && p[count] > 0 && sum < sampling.top_p &&
          p[count] >= sampling.min_p * p[0]) {
     sum += p[count++];
   }
-  return std::max<size_t>(count, 1);
+  found.resize(std::max<size_t>(count, 1));
+}
+
+void drop_top_choices(const Sampling& sampling, double uniform, std::vector<Candidate>& found) {
+  if (uniform >= sampling.xtc_probability || sampling.xtc_threshold > 0.5) return;
+  const std::vector<double> p = softmax(found);
+  size_t viable = 0;
+  while (viable < p.size() && p[viable] >= sampling.xtc_threshold) ++viable;
+  if (viable >= 2) found.erase(found.begin(), found.begin() + (viable - 1));
+}
+
+Drawn drawn(const std::vector<Candidate>& found, double temperature, double uniform) {
+  const std::vector<double> p = softmax(found, temperature);
+  double sum = 0;
+  size_t chosen = 0;
+  while (chosen + 1 < p.size() && (sum += p[chosen]) <= uniform) ++chosen;
+  return {found[chosen].token, -std::log2(p[chosen])};
+}
+
+// Of all tokens only those that are not more surprising than mu are sorted.
+Drawn draw_mirostat(const float* logits, int64_t n, const Changed& changed,
+                    const Sampling& sampling, const DrawState& state) {
+  std::vector<Candidate> all;
+  all.reserve(n);
+  for (int64_t token = 0; token < n; ++token) all.push_back({token, logits[token]});
+  for (const auto& [token, score] : changed) all[token].score = score;
+  const Candidate most = *std::min_element(all.begin(), all.end(), before);
+  if (most.score == kImpossible) return {-1, 0};
+  std::vector<double> weights;
+  weights.reserve(n);
+  double total = 0;
+  for (const Candidate& one : all) {
+    const double x = static_cast<double>(one.score) - most.score;
+    total += weights.emplace_back(std::exp(x / sampling.temperature));
+  }
+  std::vector<Candidate> found;
+  for (const Candidate& one : all) {
+    if (-std::log2(weights[one.token] / total) <= state.mu) found.push_back(one);
+  }
+  if (found.empty()) found.push_back(most);
+  std::sort(found.begin(), found.end(), before);
+  return drawn(found, sampling.temperature, state.uniform);
 }
 
 }  // namespace
 
-int64_t draw(const LogitKernels& kernels, const float* logits, int64_t n, const Sampling& sampling,
-             double uniform) {
+Drawn draw(const LogitKernels& kernels, const float* logits, int64_t n, const Sampling& sampling,
+           const DrawState& state) {
+  std::vector<float> allowed;
+  if (state.mask != nullptr) {
+    allowed = masked(logits, n, state.mask);
+    logits = allowed.data();
+  }
+  const Changed changed = changed_scores(logits, sampling, state);
   const bool greedy = sampling.temperature == 0;
+  if (sampling.mirostat && !greedy) return draw_mirostat(logits, n, changed, sampling, state);
   const int64_t k = greedy ? 1 : sampling.top_k > 0 ? std::min(sampling.top_k, n) : n;
-  const std::vector<Candidate> found = best(kernels, logits, n, k, sampling);
-  if (greedy) return found[0].token;
-  std::vector<double> scores;
-  for (const Candidate& one : found) scores.push_back(one.score);
-  scores.resize(kept(softmax(scores), sampling));
-  const double most = scores[0];
-  for (double& x : scores) x = (x - most) / sampling.temperature;
-  const std::vector<double> p = softmax(scores);
-  double sum = 0;
-  size_t chosen = 0;
-  while (chosen + 1 < p.size() && (sum += p[chosen]) <= uniform) ++chosen;
-  return found[chosen].token;
+  std::vector<Candidate> found = best(kernels, logits, n, k, changed);
+  if (found[0].score == kImpossible) return {-1, 0};
+  if (greedy) return {found[0].token, 0};
+  keep_typical(sampling, found);
+  keep_likely(sampling, found);
+  drop_top_choices(sampling, state.xtc_uniform, found);
+  return drawn(found, sampling.temperature, state.uniform);
 }
 
 }  // namespace llm

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from llm_lite.cli.sampling_words import add_sampling
 from llm_lite.cli.terminal import endings, interrupts, streams
 from llm_lite.cli.terminal.signals import ends_in_order
 from llm_lite.core.messages import (
@@ -19,7 +20,6 @@ from llm_lite.core.messages import (
     OVERFLOWS,
     EngineOptions,
     KvType,
-    SamplingOptions,
 )
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.text.sandbox.process import sandbox
@@ -87,23 +87,6 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         values=arguments.kv[1],
         threads=arguments.threads,
         context=arguments.ctx,
-    )
-
-
-def sampling_options(arguments: argparse.Namespace) -> SamplingOptions:
-    defaults = SamplingOptions()
-
-    def given(value: float | int | None, default: float | int) -> float | int:
-        return default if value is None else value
-
-    return SamplingOptions(
-        temperature=given(arguments.temperature, defaults.temperature),
-        top_k=int(given(arguments.top_k, defaults.top_k)),
-        top_p=given(arguments.top_p, defaults.top_p),
-        min_p=given(arguments.min_p, defaults.min_p),
-        repetition_penalty=given(arguments.repetition_penalty, defaults.repetition_penalty),
-        seed=arguments.seed,
-        max_new_tokens=int(given(arguments.max_new_tokens, defaults.max_new_tokens)),
     )
 
 
@@ -317,14 +300,7 @@ def _engine_parent() -> _Parser:
 def _sampling_parent() -> _Parser:
     """Of commands that let it answer."""
     parent = _Parser(add_help=False)
-    sampling = parent.add_argument_group("sampling")
-    sampling.add_argument("--seed", type=_at_least(0))
-    sampling.add_argument("--temperature", type=float, help="0: greedy")
-    sampling.add_argument("--top-k", type=int)
-    sampling.add_argument("--top-p", type=float)
-    sampling.add_argument("--min-p", type=float)
-    sampling.add_argument("--repetition-penalty", type=float)
-    sampling.add_argument("--max-new-tokens", type=_at_least(1), metavar="N")
+    add_sampling(parent.add_argument_group("sampling"), _at_least)
     return parent
 
 

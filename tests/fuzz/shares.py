@@ -13,6 +13,8 @@ WEIGHTS = {
     "cache": 6,
     "settings": 5,
     "conversations": 5,
+    "preset": 4,
+    "grammar": 4,
     "catalogue": 3,
     "prompt": 6,
     "slice": 4,

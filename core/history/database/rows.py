@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, TypeVar, get_args
 
@@ -43,7 +43,7 @@ CACHE = "id, conversation, message, file, bytes, model, created, used"
 
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 _RUN_TEXTS = ("mode", "activations", "keys", "values", "backend", "device")
-_Numbers = TypeVar("_Numbers", SamplingOptions, GenerationStats)
+_Options = TypeVar("_Options", SamplingOptions, GenerationStats)
 
 
 def marks(columns: str) -> str:
@@ -182,17 +182,53 @@ def run_from_mapping(kept: Mapping[str, Any], model: ModelIdentity) -> AnswerRun
     )
 
 
-def from_mapping(kind: type[_Numbers], kept: Mapping[str, Any]) -> _Numbers:
-    """A dataclass of numbers from what is known by name and is a number of its field's kind."""
-    usable: dict[str, Any] = {}
-    for place in fields(kind):
-        value = kept.get(place.name)
-        whole = place.type in ("int", "int | None")
-        if type(value) is int and (not whole or abs(value) < 1 << 64):
-            usable[place.name] = value if whole else float(value)
-        elif type(value) is float and not whole and math.isfinite(value):
-            usable[place.name] = value
-    return kind(**usable)
+def from_mapping(kind: type[_Options], kept: Mapping[str, Any]) -> _Options:
+    """A dataclass from what is known by name and is of its field's kind; the rest is left out."""
+    found = {
+        place.name: _READ[str(place.type)](kept[place.name])
+        for place in fields(kind)
+        if place.name in kept and str(place.type) in _READ
+    }
+    return kind(**{name: value for name, value in found.items() if value is not None})
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and _is_number(value) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int and abs(value) < 1 << 64 else None
+
+
+def _text(value: object) -> str | None:
+    return storable(value) if isinstance(value, str) else None
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        return None
+    return tuple(map(storable, value))
+
+
+def _biases(value: object) -> tuple[tuple[int, float], ...] | None:
+    """Of token ids."""
+    if not isinstance(value, list):
+        return None
+    pairs = [pair for pair in value if isinstance(pair, list) and len(pair) == 2]
+    usable = all(_whole(token) is not None and _is_number(bias) for token, bias in pairs)
+    if len(pairs) < len(value) or not usable:
+        return None
+    return tuple((token, float(bias)) for token, bias in pairs)
+
+
+_READ: Mapping[str, Callable[[object], Any]] = {  # by the kind of a field
+    "float": _number,
+    "int": _whole,
+    "int | None": _whole,
+    "str": _text,
+    "tuple[str, ...]": _texts,
+    "tuple[tuple[int, float], ...]": _biases,
+}
 
 
 def _gains(value: object) -> Gains | None:
@@ -205,7 +241,10 @@ def _gains(value: object) -> Gains | None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)
+    """That a float can be."""
+    if type(value) is int:
+        return abs(value) < 1 << 64
+    return type(value) is float and math.isfinite(value)
 
 
 def _object(text: str) -> dict[str, Any]:

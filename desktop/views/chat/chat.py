@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.program import CancelLoading, OpenModel
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import short_name
+from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
 from llm_lite.desktop.views.quantization import comparison
@@ -42,6 +43,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     room = imgui.get_content_region_avail().y - composer_height(state, ui)
     with ui.styled(item_spacing=(0.0, 0.0)):
         if state.messages:
+            actions += show_found(state, ui)
             actions += draw_conversation(state, ui, max(room, ui.u(10)))
         else:
             actions += _draw_empty(state, ui, max(room, ui.u(10)))

@@ -108,7 +108,7 @@ def _laid(ui: Ui, name: str, message: Message, width: float) -> TokenPage:
     held: Any = ui.memory.get(name)
     key = (width, ui.theme.text)
     if held is None or held[0] is not message.whole or held[1] != key:
-        spans = align(message.whole, [token.text for token in message.tokens])
+        spans = align(message.whole, message.pieces)
         held = (message.whole, key, lay_out(ui, message.whole, spans, width))
         ui.memory[name] = held
     page: TokenPage = held[2]

@@ -56,7 +56,7 @@ def draw_composer(state: AppState, ui: Ui) -> list[Action]:
     x, y = origin.x + offset, origin.y
     actions: list[Action] = []
     if state.editing is not None:
-        actions += _draw_banner(ui, x, y, width)
+        actions += _draw_banner(state, ui, x, y, width)
         y += ui.u(7)
     height = _field_height(state, ui, width) + ui.u(4)
     _draw_card(ui, x, y, width, height)
@@ -180,15 +180,22 @@ def _draw_stop(state: AppState, ui: Ui, side: float) -> list[Action]:
     return [StopAnswer()] if clicked else []
 
 
-def _draw_banner(ui: Ui, x: float, y: float, width: float) -> list[Action]:
+def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> list[Action]:
     imgui.set_cursor_screen_pos(ImVec2(x + ui.u(2), y + ui.u(1)))
-    text(ui, f"{ICON_EDIT}  Editing: sending replaces what followed", "muted", "small")
+    text(ui, f"{ICON_EDIT}  {banner(state)}", "muted", "small")
     side = ui.u(6)
     imgui.set_cursor_screen_pos(ImVec2(x + width - side, y))
     clicked = icon_button(
         ui, "chat.cancel_edit", ICON_CLOSE, "Keep it as it was (Esc)", side=side, style="small"
     )
     return [CancelEdit()] if clicked else []
+
+
+def banner(state: AppState) -> str:
+    at = state.editing
+    if at is not None and at < len(state.messages) and state.messages[at].role == "assistant":
+        return "Editing the answer: what the model said stays beside it"
+    return "Editing: what was said stays beside it"
 
 
 def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> None:

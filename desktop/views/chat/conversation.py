@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import GenerationStats
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.chatting import ContinueAnswer, EditMessage, Regenerate
+from llm_lite.desktop.actions.chatting import ContinueAnswer, EditMessage
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.units import duration, rate, sentence, tokens
+from llm_lite.desktop.views.chat.again import draw_again, draw_other_writer, writer
 from llm_lite.desktop.views.chat.asked import draw_asked
 from llm_lite.desktop.views.chat.compare import CompareItem
 from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
+from llm_lite.desktop.views.chat.places import find_places, hold_in_place, in_sight
 from llm_lite.desktop.views.chat.thoughts import ThoughtFold
 from llm_lite.desktop.views.chat.unseen import Unseen
 from llm_lite.desktop.views.tokens.tokens import (
@@ -24,12 +26,12 @@ from llm_lite.desktop.views.tokens.tokens import (
     draw_pointed,
     draw_versions,
     place_of,
+    versions_width,
 )
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_DOWN,
     ICON_CONTINUE,
     ICON_EDIT,
-    ICON_REGENERATE,
     ICON_SPARKLES,
     ICON_WARNING,
 )
@@ -40,6 +42,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {
+    "stop string": "Ended before a stop string.",
     "length": "Reached the limit of new tokens. Continue makes more.",
     "context": "The context is full.",
     "stopped": "Stopped.",
@@ -77,9 +80,11 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
         scroll = _scroll(state, ui)
         rich_text(ui).begin(ui)
         marks = Unseen(state, ui)
-        tops, ends = _places(state, ui, marks, width)
+        heights = partial(_height, state, ui, width)
+        tops, ends = find_places(state, ui, marks, width, heights)
+        hold_in_place(state, ui, scroll.follow, tops, ends)
         show_message(ui, scroll, tops, ends)
-        for index in _in_sight(tops, ends):
+        for index in in_sight(tops, ends):
             y, height = tops[index], ends[index] - tops[index]
             marks.draw(index, offset, y, width)
             marks.shade(index, offset, y, width, height)
@@ -95,7 +100,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
             actions += draw_pointed(state, ui)
         scroll.bottom = imgui.get_scroll_max_y()
         imgui.end_child()
-    actions += draw_choice(state, ui) + draw_asked(ui)
+    actions += draw_choice(state, ui) + draw_asked(ui) + draw_other_writer(state, ui)
     _jump_button(ui, scroll)
     return actions
 
@@ -129,53 +134,9 @@ def _scroll(state: AppState, ui: Ui) -> Scroll:
     return scroll
 
 
-def _places(
-    state: AppState, ui: Ui, marks: Unseen, width: float
-) -> tuple[list[float], list[float]]:
-    """Where each message begins and ends, in pixels from the top of the list. Those before the last
-    are found again only when one of them, or what they depend on, is another."""
-    before = state.messages[:-1]
-    look = rich_text(ui).look(ui)
-    key = (width, ui.theme.text, marks.lost, state.comparing, state.xray.shown, look)
-    held = ui.memory.get("stack")
-    if state.xray.shown or held is None or held[0] != key or held[1] != before:
-        held = ui.memory["stack"] = (key, before, *_stacked(state, ui, marks, width))
-    tops, ends = list(held[2]), list(held[3])
-    if state.messages:
-        last = len(before)
-        tops.append(_below(state, ends, ui) + marks.height(last))
-        ends.append(tops[-1] + _height(state, ui, last, state.messages[last], width))
-    return tops, ends
-
-
-def _stacked(
-    state: AppState, ui: Ui, marks: Unseen, width: float
-) -> tuple[list[float], list[float]]:
-    """All messages but the last."""
-    tops: list[float] = []
-    ends: list[float] = []
-    for index, message in enumerate(state.messages[:-1]):
-        tops.append(_below(state, ends, ui) + marks.height(index))
-        ends.append(tops[-1] + _height(state, ui, index, message, width))
-    return tops, ends
-
-
-def _below(state: AppState, ends: list[float], ui: Ui) -> float:
-    """Where the next message begins: an answer nearer to its question than a turn to the next."""
-    if not ends:
-        return ui.u(4)
-    return ends[-1] + ui.u(10 if state.messages[len(ends)].role == "user" else 4)
-
-
-def _in_sight(tops: list[float], ends: list[float]) -> range:
-    """The messages of which something is seen, or the line above them."""
-    low = imgui.get_scroll_y()
-    first, last = bisect_left(ends, low), bisect_right(tops, low + imgui.get_window_height())
-    return range(first, min(last + 1, len(tops)))  # one whose line alone is in sight
-
-
-def _height(state: AppState, ui: Ui, index: int, message: Message, width: float) -> float:
+def _height(state: AppState, ui: Ui, width: float, index: int) -> float:
     """Of one message; measured again only when it, the width or the text size changes."""
+    message = state.messages[index]
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
     place = place_of(state, ui, index) if state.xray.shown else None
     shown = (state.xray.shown, place, state.comparing, rich_text(ui).look(ui))
@@ -221,7 +182,7 @@ class _Item:
         self.width, self.user = width, message.role == "user"
         self.last = index == len(state.messages) - 1
         self.writing = self.last and state.answering is message
-        self.row, self.left = ui.u(7), 0.0
+        self.row, self.left, self.tools = ui.u(7), 0.0, False
         # Beside a question there is room for its buttons.
         room = min(width * 0.84, width - ui.u(15)) - ui.u(7) if self.user else width
         self.page: Page = rich_text(ui).page(
@@ -233,7 +194,7 @@ class _Item:
 
     def _height(self) -> float:
         if self.user:
-            return self.page.height + self.ui.u(4)
+            return self.page.height + self.ui.u(4) + (self.row if self.message.versions else 0.0)
         text = self.page.height
         if self.writing:
             text = max(text, self.ui.theme.line) + (0 if self.message.text else self.ui.u(4))
@@ -265,6 +226,7 @@ class _Item:
         )
         name = f"message.{self.index}"
         self.ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
+        self.tools = hovered or self.last
         return self._draw_user(at, hovered) if self.user else self._draw_answer(at)
 
     def _draw_user(self, at: ImVec2, hovered: bool) -> list[Action]:
@@ -281,9 +243,13 @@ class _Item:
         draw_highlight(self.state, ui, self.index, page, low.x + pad_x, low.y + pad_y)
         name = f"user.{self.index}"
         rich_text(ui).draw(ui, page, low.x + pad_x, low.y + pad_y, page.width, name)
+        side, actions = ui.u(6), list[Action]()
+        if self.message.versions:
+            left = high.x - versions_width(self.message, ui)
+            imgui.set_cursor_screen_pos(ImVec2(left, high.y + ui.u(0.5)))
+            actions += draw_versions(self.state, ui, self.index)
         if not hovered:
-            return []
-        side = ui.u(6)
+            return actions
         top = high.y - pad_y - (ui.theme.line + side) / 2  # beside the last line
         imgui.set_cursor_screen_pos(ImVec2(low.x - side * 2 - ui.u(2), round(top)))
         name = f"message.{self.index}"
@@ -292,7 +258,7 @@ class _Item:
         )
         imgui.same_line(0, ui.u(1))
         copy_button(ui, f"{name}.copy", self.message.text, "Copy the message", side)
-        return [EditMessage(self.index)] if clicked and not self.state.busy else []
+        return [*actions, EditMessage(self.index)] if clicked else actions
 
     def _draw_answer(self, at: ImVec2) -> list[Action]:
         ui = self.ui
@@ -317,9 +283,8 @@ class _Item:
         ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")
         font = ui.fonts["bold"]
         draw.add_text(font, small, at, ui.color("accent"), ICON_SPARKLES)
-        model = self.state.model.name if self.state.model else "Assistant"
         spot = ImVec2(at.x + small + ui.u(1.5), at.y)
-        draw.add_text(font, small, spot, ui.color("muted"), model)
+        draw.add_text(font, small, spot, ui.color("muted"), writer(self.state, self.message))
 
     def _draw_writing(self, x: float, y: float) -> None:
         """The caret at the end of the text, or what is being waited for."""
@@ -359,11 +324,9 @@ class _Item:
         actions: list[Action] = []
         imgui.begin_group()
         copy_button(ui, f"{name}.copy", self.message.text, "Copy the answer", side)
+        if self.tools and not self.state.busy:
+            actions += draw_again(self.state, ui, self.index, side)
         if self.last and not self.state.busy:
-            imgui.same_line(0, ui.u(1))
-            hint = "Answer again; a new seed gives another answer"
-            if icon_button(ui, "chat.regenerate", ICON_REGENERATE, hint, side=side, style="small"):
-                actions.append(Regenerate())
             imgui.same_line(0, ui.u(1))
             hint = "Continue from where the answer ended"
             if icon_button(ui, "chat.continue", ICON_CONTINUE, hint, side=side, style="small"):

@@ -51,7 +51,7 @@ def _marks(state: AppState, ui: Ui, index: int, page: Page, position: int) -> li
 def _spans(state: AppState, message: Message, page: Page, place: Any) -> tuple[Any, Any]:
     """Characters of the message's tokens, and of the runs of its page, in its text; tokens of its
     thoughts lie before it."""
-    found = passage(message.whole, [t.text for t in message.tokens], place, state.positions)
+    found = passage(message.whole, message.pieces, place, state.positions)
     lead = len(found.text) - len(message.text)  # what is said ends the whole
     own = tuple((a - lead, b - lead) for a, b in found.spans[found.own :])
     return own, character_places(

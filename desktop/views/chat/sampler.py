@@ -12,51 +12,20 @@ from llm_lite.desktop.actions.caching import SetOverflow
 from llm_lite.desktop.actions.chatting import SetSampling, SetThinking
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.overflow import draw_overflow
+from llm_lite.desktop.views.chat.presets import draw_presets
+from llm_lite.desktop.views.chat.sampler_groups import draw_groups
+from llm_lite.desktop.views.chat.sampler_hints import HINTS
 from llm_lite.desktop.widgets.controls import slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_DICE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, text, wrapped
 
-HINTS = {
-    "greedy": "Always take the likeliest token: the same question gives the same answer.",
-    "temperature": (
-        "Below 1 the likely tokens become likelier and the text calmer; above 1 rare tokens "
-        "come up and the text wanders."
-    ),
-    "top_k": "Only the k likeliest tokens may be chosen. 0 lets all of them in.",
-    "top_p": (
-        "Only the likeliest tokens whose probabilities add up to p may be chosen: few where the "
-        "model is sure, many where it is not. 1 lets all of them in."
-    ),
-    "min_p": (
-        "A token must be at least this fraction as likely as the likeliest one. 0 lets all in."
-    ),
-    "repetition_penalty": (
-        "Tokens that were said lately become less likely. 1 is off; much above 1.2 the model "
-        "avoids even the words it needs."
-    ),
-    "max_new_tokens": "The answer ends after this many tokens; Continue makes more.",
-    "thinking": (
-        "The model thinks before it answers: better answers to hard questions, and later. Its "
-        "thoughts are folded above the answer."
-    ),
-    "seed": "The start of the random numbers. The same seed gives the same answer again.",
-}
-
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
+    actions = draw_presets(state, ui)
     old = state.sampling
     new = _draw_temperature(ui, old)
-    greedy = new.temperature == 0
-    imgui.begin_disabled(greedy)
-    new = _draw_filters(ui, new)
-    imgui.end_disabled()
-    value = new.repetition_penalty
-    value = slider(
-        ui, "sampler.penalty", "Repetition penalty", value, (1.0, 1.5),
-        hint=HINTS["repetition_penalty"], shown="off" if value <= 1 else "",
-    )  # fmt: skip
-    new = replace(new, repetition_penalty=round(value, 2))
+    new = draw_groups(ui, new)
     count = slider(
         ui, "sampler.max_new_tokens", "Longest answer", new.max_new_tokens, (16, 8192),
         whole=True, log=True, hint=HINTS["max_new_tokens"], shown=f"{new.max_new_tokens} tokens",
@@ -66,11 +35,14 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     thinking = state.thinking
     if state.model is not None and state.model.switches_thinking:
         thinking = toggle(ui, "sampler.thinking", "Think first", thinking, HINTS["thinking"])
+    if state.model is not None and state.model.switches_thinking and thinking:
+        new = _draw_longest_thought(ui, new)
     overflow = draw_overflow(ui, "sampler.overflow", state.overflow)
     imgui.separator()
     if button(ui, "sampler.defaults", "Back to the defaults", enabled=new != SamplingOptions()):
         new = SamplingOptions()
-    actions: list[Action] = [SetSampling(new)] if new != old else []
+    if new != old:
+        actions.append(SetSampling(new))
     if thinking != state.thinking:
         actions.append(SetThinking(thinking))
     return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]
@@ -91,20 +63,13 @@ def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     return replace(options, temperature=round(value, 2))
 
 
-def _draw_filters(ui: Ui, options: SamplingOptions) -> SamplingOptions:
+def _draw_longest_thought(ui: Ui, options: SamplingOptions) -> SamplingOptions:
+    most = options.max_thinking_tokens
     count = slider(
-        ui, "sampler.top_k", "Top-k", options.top_k, (0, 200), whole=True,
-        hint=HINTS["top_k"], shown=str(options.top_k or "off"),
+        ui, "sampler.max_thinking_tokens", "Longest thought", most, (0, 4096), whole=True,
+        hint=HINTS["max_thinking_tokens"], shown=f"{most} tokens" if most else "no limit",
     )  # fmt: skip
-    top_p = slider(
-        ui, "sampler.top_p", "Top-p", options.top_p, (0.05, 1.0),
-        hint=HINTS["top_p"], shown="off" if options.top_p >= 1 else "",
-    )  # fmt: skip
-    min_p = slider(
-        ui, "sampler.min_p", "Min-p", options.min_p, (0.0, 0.5),
-        hint=HINTS["min_p"], shown="off" if options.min_p <= 0 else "",
-    )  # fmt: skip
-    return replace(options, top_k=int(count), top_p=round(top_p, 2), min_p=round(min_p, 2))
+    return replace(options, max_thinking_tokens=int(count))
 
 
 def _draw_seed(ui: Ui, options: SamplingOptions) -> SamplingOptions:

@@ -110,6 +110,8 @@ def heading(thought: Thought, live: bool) -> str:
     """The line that says how long the model thought."""
     if live:
         return f"Thinking for {spent(thought.seconds)}, {tokens(thought.tokens)}"
+    if not thought.tokens:  # read from a file that does not say
+        return "Thoughts"
     return f"Thought for {spent(thought.seconds)}, {tokens(thought.tokens)}"
 
 

@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import NewChat
+from llm_lite.desktop.actions.history import ShowHistory
 from llm_lite.desktop.actions.program import SetTheme
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
@@ -21,6 +22,7 @@ from llm_lite.desktop.widgets.icons import (
     ICON_MOON,
     ICON_NEW_CHAT,
     ICON_SETTINGS,
+    ICON_SIDEBAR,
     ICON_SLIDERS,
     ICON_SUN,
 )
@@ -59,6 +61,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     hint = "New chat (Ctrl+N)"
     if icon_button(ui, "rail.new_chat", ICON_NEW_CHAT, hint, side=side, style="title"):
         actions.append(NewChat())
+    imgui.set_cursor_pos_x(x)
+    shown = bool(ui.memory.get("history.is_shown"))
+    hint = "Hide the conversations (Ctrl+B)" if shown else "Show the conversations (Ctrl+B)"
+    if icon_button(ui, "rail.conversations", ICON_SIDEBAR, hint, side=side, style="title"):
+        actions.append(ShowHistory(not shown))
     for panel in PANELS[:-1]:
         imgui.set_cursor_pos_x(x)
         tops[panel.name] = _panel_button(ui, panel, side)

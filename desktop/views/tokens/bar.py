@@ -65,20 +65,21 @@ def draw_switch(state: AppState, ui: Ui) -> list[Action]:
 
 def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     xray, choice = state.xray, state.attention
+    side = ui.u(6)
+    edge = ui.right(side) - ui.u(2)
     imgui.begin_group()
     by = [(one, NAMES[one]) for one in get_args(LookBy)]
     chosen = picker(ui, "xray.by", by, xray.by, ui.u(34), BY)
     xray = replace(xray, by=chosen)
     xray = _draw_numbers(state, ui, xray)
-    imgui.same_line(0, ui.u(4))
     with ui.font(style="small"):
+        _beside(ui, "Who looks here", edge)
         reverse = toggle(ui, "xray.reverse", "Who looks here", xray.reverse, REVERSE)
-        imgui.same_line(0, ui.u(4))
+        _beside(ui, "Hide first token", edge)
         without = toggle(ui, "xray.first", "Hide first token", choice.exclude_first, SINK)
-        imgui.same_line(0, ui.u(4))
+        _beside(ui, "Likelihood", edge)
         tinted = toggle(ui, "xray.likely", "Likelihood", xray.probabilities, PROBABILITIES)
     imgui.end_group()
-    side = ui.u(6)
     imgui.same_line(ui.right(side))
     saved = draw_save(state, ui, "text", side)
     reading = _draw_reading(state, ui)
@@ -91,6 +92,14 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     if without != choice.exclude_first:
         actions.append(SetAttention(replace(choice, exclude_first=without)))
     return actions
+
+
+def _beside(ui: Ui, label: str, edge: float) -> None:
+    """Go on behind the last item, or on a new line where a switch would reach over `edge`."""
+    imgui.same_line(0, ui.u(4))
+    width = ui.u(10) + imgui.calc_text_size(label).x
+    if imgui.get_cursor_pos_x() + width > edge:
+        imgui.new_line()
 
 
 def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:

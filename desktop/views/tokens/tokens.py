@@ -125,7 +125,7 @@ def laid(
     key = (place, width, ui.theme.text)
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
-        words = [token.text for token in message.tokens]
+        words = message.pieces
         cut = passage(message.whole, words, place, state.positions)
         held = known[index] = (message, key, cut, lay_out(ui, cut.text, cut.spans, width))
     return held[2], held[3]
@@ -294,8 +294,15 @@ def _draw_alternative(ui: Ui, label: str, likely: float, token: int, same: bool)
     return clicked
 
 
+def versions_width(message: Message, ui: Ui) -> float:
+    """Of what `draw_versions` draws, in pixels."""
+    with ui.font(style="small"):
+        words = imgui.calc_text_size(f"{message.place + 1} / {len(message.versions) + 1}").x
+    return float(ui.u(6) * 2 + ui.u(0.5) * 2 + words)
+
+
 def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
-    """Which of the answers that were given here is shown: a step back, a step on."""
+    """Which of the versions of a message is shown: a step back, a step on."""
     message, side = state.messages[index], ui.u(6)
     count, place = len(message.versions) + 1, message.place
     wanted = place

@@ -7,13 +7,16 @@ import sys
 from dataclasses import asdict
 
 from llm_lite.cli.conversation.conversation import Conversation, checked
-from llm_lite.cli.main import engine_options, sampling_options
+from llm_lite.cli.main import engine_options
+from llm_lite.cli.sampling_words import sampling_options
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import generate, wait_for_model
 from llm_lite.cli.terminal.output import show_json
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
+from llm_lite.core.generation.grammar import compiled
+from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import ChatMessage, Generate, LoadModel, ModelLoaded, SamplingOptions
 
 _LONGEST_INPUT = 64 << 20  # bytes; how much of it a model can take, the engine knows
@@ -21,6 +24,9 @@ _LONGEST_INPUT = 64 << 20  # bytes; how much of it a model can take, the engine 
 
 def run(arguments: argparse.Namespace) -> int:
     sampling = sampling_options(arguments)
+    check(sampling)
+    if sampling.json_schema or sampling.grammar:
+        compiled(sampling)  # what is broken is told before a model is loaded
     engine = Engine(None)
     try:
         engine.send(LoadModel(arguments.model, engine_options(arguments)))

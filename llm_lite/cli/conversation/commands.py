@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, get_args
 
-from llm_lite.cli.conversation import inspect, saved
+from llm_lite.cli.conversation import answer_form, inspect, saved
 from llm_lite.cli.conversation.conversation import Conversation, checked
 from llm_lite.cli.terminal.answering import statistics
 from llm_lite.cli.terminal.output import say
@@ -253,10 +253,36 @@ COMMANDS: dict[str, SlashCommand] = {
             _sampling("top_k", "K", "0: off"),
             _sampling("top_p", "P", "1: off"),
             _sampling("min_p", "P", "0: off"),
+            _sampling("typical_p", "P", "1: off"),
+            _sampling("xtc_probability", "P", "that the likeliest tokens go; 0: off"),
+            _sampling("xtc_threshold", "P", "which tokens these are"),
             _sampling("repetition_penalty", "R", "1: off"),
+            _sampling("presence_penalty", "X", "0: off"),
+            _sampling("frequency_penalty", "X", "0: off"),
+            _sampling("penalty_window", "N", "last tokens that the three penalties look at"),
+            _sampling("dry_multiplier", "X", "against repeats of more than a word; 0: off"),
+            _sampling("dry_base", "X", "how it grows with their length"),
+            _sampling("dry_allowed_length", "N", "tokens that may repeat"),
+            _sampling("dry_window", "N", "last tokens that are searched"),
+            _sampling("mirostat_tau", "X", "bits of surprise, in the place of filters; 0: off"),
+            _sampling("mirostat_eta", "X", "how fast they are aimed at"),
             _sampling("seed", "N|off", "off: a new one for every answer"),
             _sampling("max_new_tokens", "N", "of one answer"),
+            _sampling("max_thinking_tokens", "N", "of its thought; 0: no limit"),
         )
+    ),
+    "stop": SlashCommand("[TEXT|off]", "answers end before it too", answer_form.set_stop),
+    "logit-bias": SlashCommand(
+        "[ID=V ...|off]", "added to logits: -100 bans a token", answer_form.set_bias
+    ),
+    "json-schema": SlashCommand(
+        "[FILE|TEXT|off]", "answers are JSON of it", answer_form.set_schema, takes_path=True
+    ),
+    "grammar": SlashCommand(
+        "[FILE|off]",
+        "answers are texts of it: GBNF or Lark",
+        answer_form.set_grammar,
+        takes_path=True,
     ),
     "stats": SlashCommand("", "the last answer's speed, and the cache", _stats),
     "gains": SlashCommand(

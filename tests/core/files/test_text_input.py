@@ -14,6 +14,7 @@ from llm_lite.core.files.json_text import read_bytes, read_object
 from llm_lite.core.files.regular import open_regular
 from llm_lite.core.files.text_input import read_beginning, read_standard_input, read_text
 from llm_lite.core.generation import answer, prompt
+from llm_lite.core.generation.conversation_prefill import ConversationPrefill
 from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.on_disk import Identity, load
 from llm_lite.core.loading import loader
@@ -189,7 +190,7 @@ def test_prompts_that_cannot_fit_are_refused_unread(runner, monkeypatch, raw, ov
         "load the model with a larger context"
     )
     with pytest.raises(RequestError, match="the prompt has 2000000 bytes"):
-        answer.ConversationPrefill(Read(1, messages), events.append, lambda: False).begin(runner)
+        ConversationPrefill(Read(1, messages), events.append, lambda: False).begin(runner)
 
 
 def test_all_that_could_fit_passes(runner):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_lite.core.errors import NotFiniteError, RequestError
-from llm_lite.core.generation.sampling import Sampler, check
+from llm_lite.core.generation.sampling import Sampler, check, check_bias
 from llm_lite.core.messages import SamplingOptions
 
 PLAIN = SamplingOptions(
@@ -152,6 +152,83 @@ def test_logits_that_are_no_numbers_are_refused(bad, temperature):
         Sampler(options(temperature=temperature)).choose(np.array(bad, np.float32), ())
 
 
+def test_repetition_penalty_is_off_at_first():
+    defaults = SamplingOptions()
+    assert defaults.repetition_penalty == 1.0
+    assert defaults.presence_penalty == defaults.frequency_penalty == defaults.dry_multiplier == 0
+
+
+def test_frequency_counts_and_presence_does_not():
+    scores = np.array([2.0, 1.5, 1.2], np.float32)
+    greedy = {"temperature": 0.0}
+    assert drawn(scores, [0, 1, 0], 1, presence_penalty=0.6, **greedy) == [0]
+    assert drawn(scores, [0, 1, 0], 1, frequency_penalty=0.6, **greedy) == [2]
+    assert drawn(scores, [0, 1, 0], 1, frequency_penalty=0.6, penalty_window=1, **greedy) == [1]
+
+
+def test_a_bias_is_added_before_everything():
+    scores = logits(0.1, 0.2, 0.7)
+    assert set(drawn(scores, logit_bias=((2, -100.0),))) == {0, 1}
+    assert set(drawn(scores, logit_bias=((0, 100.0),))) == {0}
+    assert drawn(scores, n=1, temperature=0.0, logit_bias=((0, 3.0),)) == [0]
+    with pytest.raises(RequestError, match=r"token 3 is not in 0\.\.2"):
+        check_bias(options(logit_bias=((3, 1.0),)), 3)
+
+
+def test_typical_drops_what_is_too_likely_too():
+    scores = logits(0.4, *[0.02] * 30)  # 2.7 nats of entropy: 0.9 and 3.9 of surprise
+    assert set(drawn(scores, typical_p=0.29)) == set(range(1, 16))
+    assert 0 in drawn(scores, typical_p=0.7)
+    assert 0 in drawn(scores, typical_p=1.0)
+
+
+def test_xtc_leaves_the_least_likely_of_those_that_reach_the_threshold():
+    scores = logits(0.4, 0.3, 0.2, 0.1)
+    assert set(drawn(scores, xtc_probability=1.0, xtc_threshold=0.15)) == {2, 3}
+    assert set(drawn(scores, xtc_probability=1.0, xtc_threshold=0.35)) == {0, 1, 2, 3}
+    some = drawn(scores, xtc_probability=0.5, xtc_threshold=0.15, n=4000)
+    assert 0.15 < np.mean(np.array(some) == 0) < 0.25, "half the time the likeliest is there"
+
+
+def test_dry_grows_with_the_repeat_and_stops_at_a_breaker():
+    scores = np.array([2.0, 1.0, 0.0], np.float32)
+    repeat = {"temperature": 0.0, "dry_multiplier": 0.6, "dry_base": 2.0}
+    assert drawn(scores, [1, 2, 0, 1], 1, **repeat) == [0], "a single token may repeat"
+    assert drawn(scores, [0, 1, 2, 0, 1, 2], 1, **repeat) == [1], "three may not"
+    assert drawn(scores, [1, 2, 0, 1, 2], 1, **repeat, dry_allowed_length=3) == [0]
+    assert drawn(scores, [0, 1, 2, 0, 1, 2], 1, **repeat, dry_window=3) == [0]
+    for breaker, token in (("c", 0), ("bc", 0), ("x", 1)):
+        sampler = Sampler(options(**repeat, dry_breakers=(breaker,)), lambda t: b"abc"[t : t + 1])
+        assert sampler.choose(scores, [0, 1, 2, 0, 1, 2]).token == token
+
+
+def test_mirostat_keeps_the_surprise_that_it_aims_at():
+    random = np.random.default_rng(0)
+    scores = random.normal(0, 2, 2000).astype(np.float32)
+    p = np.exp(scores - scores.max())
+    p /= p.sum()
+    means = {
+        tau: np.mean(-np.log2(p[drawn(scores, mirostat_tau=tau)])) for tau in (0.5, 3.0, 6.0, 50.0)
+    }
+    assert list(means.values()) == sorted(means.values())
+    free = np.mean(-np.log2(p[drawn(scores)]))
+    assert means[50.0] == pytest.approx(free, abs=0.01), "nothing is that surprising"
+    # What was left is made whole before its surprise is measured, so it is less than the model's.
+    assert 6.0 < means[6.0] < 8.0
+
+
+def test_a_mask_forbids_and_the_probability_stays_the_model_s():
+    scores = logits(0.1, 0.2, 0.7)
+    sampler = Sampler(options())
+    chosen = [sampler.choose(scores, (), np.array([0b11], np.uint32)) for _ in range(100)]
+    assert {(c.token, round(c.probability, 3)) for c in chosen} == {(0, 0.1), (1, 0.2)}
+    assert chosen[0].best[0][0] == 2, "what the model would have liked is told"
+    long = np.zeros(100, np.float32)
+    assert sampler.choose(long, (), np.array([4], np.uint32)).token == 2, "a short mask forbids"
+    with pytest.raises(RequestError, match="no token is allowed"):
+        sampler.choose(scores, (), np.array([0], np.uint32))
+
+
 OUT_OF_RANGE = {
     "temperature": (-0.1, 100.5, math.nan, math.inf),
     "top_k": (-1,),
@@ -160,6 +237,9 @@ OUT_OF_RANGE = {
     "repetition_penalty": (0.0, -1.0, 101.0, math.nan),
     "penalty_window": (-1,),
     "max_new_tokens": (0, -5),
+    "max_thinking_tokens": (-1,),
+    "presence_penalty": (-101.0, math.nan),
+    "frequency_penalty": (101.0, math.nan),
     "seed": (-1, 1 << 64),
 }
 
@@ -169,6 +249,26 @@ def test_a_setting_out_of_range_is_named(name, value):
     words = name.replace("top_", "top-").replace("min_", "min-").replace("_", " ")
     with pytest.raises(RequestError, match=f"{words}: expected .* found"):
         check(options(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"typical_p": 1.5}, "typical-p: expected 0.0 to 1.0, found 1.5"),
+        ({"xtc_threshold": -1.0}, "XTC threshold: expected"),
+        ({"dry_base": 0.5}, "DRY base: expected"),
+        ({"dry_allowed_length": 0}, "DRY allowed length: expected"),
+        ({"mirostat_tau": math.nan}, "Mirostat tau: expected"),
+        ({"stop": ("",)}, "stop strings: expected 1 to 1000 characters, found 0 characters"),
+        ({"stop": ("a",) * 33}, "stop strings: expected at most 32, found 33"),
+        ({"logit_bias": ((-1, 0.0),)}, "logit bias: expected a token id and -100 to 100"),
+        ({"logit_bias": ((1, math.inf),)}, "logit bias: expected"),
+        ({"json_schema": "{}", "grammar": 'root ::= "a"'}, "found both"),
+    ],
+)
+def test_other_settings_are_named_too(changes, sentence):
+    with pytest.raises(RequestError, match=sentence):
+        check(options(**changes))
 
 
 def test_the_borders_are_allowed():

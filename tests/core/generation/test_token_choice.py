@@ -6,11 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
+from llm_lite.core.generation import reference_choice
+from llm_lite.core.generation.token_choice import DrawState, kernel_options
+from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.processor import available_isas
 from tests.pairs import pairs
 
@@ -57,75 +60,99 @@ def test_the_largest_fall_and_equal_ones_keep_their_order(isa: str) -> None:
             np.testing.assert_array_equal(found, falling[:count])
 
 
-def drawn(
-    logits: F32,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    min_p: float,
-    penalty: float,
-    recent: list[int],
-    uniform: float,
-) -> int:
-    """What `draw` is to give, with sorting and whole arrays."""
-    scores = logits.copy()
-    some = np.unique(np.array(recent, np.int64))
-    factor = np.float32(penalty)
-    scores[some] = np.where(scores[some] > 0, scores[some] / factor, scores[some] * factor)
-    tokens = np.argsort(-scores, kind="stable")[: top_k or None]
-    if temperature == 0:
-        return int(tokens[0])
-    p = softmax(scores[tokens])
-    keep = (np.cumsum(p) - p < top_p) & (p >= min_p * p[0]) & (p > 0)
-    keep[0] = True
-    cooled = (scores[tokens][keep].astype(float) - scores[tokens[0]]) / temperature
-    ends = np.cumsum(softmax(cooled))
-    return int(tokens[keep][np.searchsorted(ends[:-1], uniform, side="right")])
+@st.composite
+def choices(draw: st.DrawFn) -> tuple[F32, SamplingOptions, DrawState]:
+    """Logits, options and a state; most options are off, as they are used."""
 
+    def one_of(off: float, *others: float) -> float:
+        return draw(st.sampled_from((off, off, *others)))
 
-def softmax(values: NDArray[np.floating]) -> NDArray[np.float64]:
-    weights = np.exp(values.astype(float) - values.max())
-    return weights / weights.sum()
-
-
-@pytest.mark.parametrize("isa", KERNELS)
-@given(
-    seed=st.integers(0, 10_000),
-    size=st.sampled_from([1, 2, 17, 129, 700]),
-    temperature=st.sampled_from([0.0, 0.3, 1.0, 30.0]),
-    top_k=st.sampled_from([0, 1, 3, 40, 5000]),
-    top_p=st.sampled_from([0.0, 0.31, 0.9, 1.0]),
-    min_p=st.sampled_from([0.0, 0.05, 1.0]),
-    penalty=st.sampled_from([0.5, 1.0, 1.1, 3.0]),
-    uniform=st.sampled_from([0.0, 0.123, 0.5, 0.87, 0.999]),
-)
-def test_a_draw_is_the_plain_one(
-    isa: str,
-    seed: int,
-    size: int,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    min_p: float,
-    penalty: float,
-    uniform: float,
-) -> None:
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(draw(st.integers(0, 10_000)))
+    size = draw(st.sampled_from([1, 2, 17, 129, 700]))
     logits = random.normal(0, 3, size).astype(np.float32)
-    recent = random.integers(0, size, random.integers(0, 20)).tolist()
-    options = (temperature, top_k, top_p, min_p, penalty, recent, uniform)
-    assert KERNELS[isa].draw(logits, *options) == drawn(logits, *options)
+    few = min(size, 6)  # so that tokens repeat
+    biased = random.integers(0, size, draw(st.sampled_from([0, 0, 3]))).tolist()
+    options = SamplingOptions(
+        temperature=draw(st.sampled_from([0.0, 0.3, 1.0, 30.0])),
+        top_k=draw(st.sampled_from([0, 1, 3, 40, 5000])),
+        top_p=one_of(1.0, 0.0, 0.31, 0.9),
+        min_p=one_of(0.0, 0.05, 1.0),
+        typical_p=one_of(1.0, 0.0, 0.2, 0.8),
+        xtc_probability=one_of(0.0, 0.5, 1.0),
+        xtc_threshold=draw(st.sampled_from([0.0, 0.01, 0.1, 0.5, 0.6])),
+        repetition_penalty=one_of(1.0, 0.5, 1.1, 3.0),
+        presence_penalty=one_of(0.0, -1.0, 0.7),
+        frequency_penalty=one_of(0.0, -0.3, 0.9),
+        dry_multiplier=one_of(0.0, 0.8, 3.0),
+        dry_base=draw(st.sampled_from([1.0, 1.75, 100.0])),
+        dry_allowed_length=draw(st.sampled_from([1, 2, 4])),
+        mirostat_tau=one_of(0.0, 0.0, 5.0),
+        logit_bias=tuple((token, float(random.normal(0, 5))) for token in biased),
+    )
+    mask = None
+    if draw(st.booleans()):
+        bits = random.random(32 * -(-size // 32)) < draw(st.sampled_from([0.02, 0.5, 1.0]))
+        mask = np.packbits(bits, bitorder="little").view(np.uint32)
+    state = DrawState(
+        uniform=draw(st.sampled_from([0.0, 0.123, 0.5, 0.87, 0.999])),
+        xtc_uniform=draw(st.sampled_from([0.0, 0.4, 0.7])),
+        recent=random.integers(0, size, random.integers(0, 20)),
+        repeats=random.integers(0, few, random.integers(0, 60)),
+        unbroken=draw(st.sampled_from([0, 1, 3, 1000])),
+        mask=mask,
+        mu=draw(st.sampled_from([0.0, 0.5, 3.3, 10.1])),
+    )
+    return logits, options, state
+
+
+@settings(max_examples=400)
+@pytest.mark.parametrize("isa", KERNELS)
+@given(choice=choices())
+def test_a_draw_is_the_plain_one(isa: str, choice: tuple[F32, SamplingOptions, DrawState]) -> None:
+    logits, options, state = choice
+    token, surprise = drawn(isa, logits, options, state)
+    assert token == reference_choice.draw(logits, options, state)
+    assert surprise >= 0
+
+
+def drawn(isa: str, logits: F32, options: SamplingOptions, state: DrawState) -> tuple[int, float]:
+    found: tuple[int, float] = KERNELS[isa].draw(
+        logits,
+        kernel_options(options),
+        state.recent,
+        state.repeats,
+        state.unbroken,
+        state.mask,
+        state.mu,
+        state.uniform,
+        state.xtc_uniform,
+    )
+    return found
+
+
+def test_repeats_are_measured_at_their_ends() -> None:
+    tokens = np.array([7, 1, 2, 3, 9, 5, 2, 3, 4, 1, 2, 3], np.int64)
+    assert reference_choice.repeats(tokens, 100) == {1: 0, 2: 0, 3: 0, 9: 3, 5: 0, 4: 2}
+    assert reference_choice.repeats(tokens, 2)[9] == 2, "a breaker stands before the others"
+    assert reference_choice.repeats(tokens[:0], 100) == {}
 
 
 def test_bad_requests_are_refused() -> None:
-    kernels, values = KERNELS[available_isas()[0]], np.zeros(3, np.float32)
+    isa, values = available_isas()[0], np.zeros(3, np.float32)
+    kernels = KERNELS[isa]
+
+    def draw(state: DrawState, options: SamplingOptions = SamplingOptions()) -> None:  # noqa: B008
+        drawn(isa, values, options, state)
+
     for call in (
         lambda: kernels.largest(values, 4),
         lambda: kernels.largest(values, -1),
         lambda: kernels.sum_exp(values[:0]),
         lambda: kernels.sum_exp(values.reshape(1, 3)),
-        lambda: kernels.draw(values, 1.0, 0, 1.0, 0.0, 1.1, [3], 0.5),
-        lambda: kernels.draw(values, 1.0, 0, 1.0, 0.0, 1.1, [-1], 0.5),
+        lambda: draw(DrawState(0.5, recent=np.array([3]))),
+        lambda: draw(DrawState(0.5, repeats=np.array([-1]))),
+        lambda: draw(DrawState(0.5, mask=np.zeros(0, np.uint32))),
+        lambda: draw(DrawState(0.5), SamplingOptions(logit_bias=((3, 1.0),))),
     ):
         with pytest.raises(ValueError, match="expected"):
             call()

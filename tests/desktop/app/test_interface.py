@@ -66,14 +66,25 @@ def test_popovers_stay_inside_a_small_window(headless):
 
 def test_the_default_layout_puts_everything_in_its_place(headless):
     one = headless()
-    chat, attention, log = (
-        one.driver.rect(f"view.{n}") for n in ("chat", "attention", "performance")
-    )
-    assert chat[0] == pytest.approx(one.driver.rect("rail.models")[2], abs=16)
+    names = ("conversations", "chat", "attention", "performance")
+    listed, chat, attention, log = (one.driver.rect(f"view.{name}") for name in names)
+    assert listed[0] == pytest.approx(one.driver.rect("rail.models")[2], abs=16)
+    assert listed[2] <= chat[0]
+    assert 0.14 * 1280 < listed[2] - listed[0] < 0.2 * 1280
     assert chat[2] <= attention[0]
     assert attention[3] <= log[1]
     assert log[3] <= one.driver.rect("status.executor")[1] + 4
-    assert chat[2] - chat[0] > 0.55 * 1280
+    assert chat[2] - chat[0] > 0.42 * 1280
+    one.driver.click("rail.conversations")
+    assert not one.driver.shows("view.conversations")
+    assert one.driver.rect("view.chat")[0] == pytest.approx(listed[0], abs=4)
+
+
+def test_a_narrow_window_has_no_list_until_it_is_asked_for(headless):
+    one = headless(size=(1000, 700))
+    assert not one.driver.shows("view.conversations")
+    one.driver.press(KEY.mod_ctrl, KEY.b)
+    assert one.driver.shows("view.conversations")
 
 
 def test_panels_keep_their_share_on_a_denser_screen(headless):
@@ -277,6 +288,8 @@ def test_long_conversation_draws_only_what_is_in_sight(headless):
         for n in range(200)
     )
     one = headless(replace(READY, messages=messages))
+    while one.ui.memory["chat.measuring"]:
+        one.driver.frames(1)
     shown = [name for name in one.ui.rects if name.startswith("message.") and name.count(".") == 1]
     assert 1 <= len(shown) <= 4
     assert "message.199" in shown

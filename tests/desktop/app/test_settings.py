@@ -331,3 +331,21 @@ def test_keeper_complains_once_and_tries_again(path, monkeypatch):
     assert len(said) == 1
     keeper.update(AppState(theme="light"), WindowPlace(), 90.0, pytest.fail, at_once=True)
     assert load(path)[0].theme == "light"
+
+
+def test_lists_of_the_sampling_are_kept_and_checked(tmp_path):
+    path = tmp_path / "settings.json"
+    sampling = SamplingOptions(stop=("\n\n", "User:"), logit_bias=((5, -100.0),), grammar="a")
+    assert save(replace(Settings(), sampling=sampling), path) == ""
+    assert load(path)[0].sampling == sampling
+    wrong = {"stop": ["a", ""], "logit_bias": [[1, "x"]], "typical_p": 2}
+    path.write_text(json.dumps({"sampling": wrong}))
+    settings, problems = load(path)
+    assert settings.sampling == SamplingOptions()
+    told = " ".join(problems)
+    for sentence in (
+        "sampling.stop: expected a list of at most 32 texts",
+        "sampling.logit_bias: expected a list of at most 1024 pairs",
+        "sampling.typical_p cannot be 2",
+    ):
+        assert sentence in told

@@ -32,7 +32,6 @@ from llm_lite.desktop.actions.chatting import (
     SetDraft,
     SetSampling,
     StopAnswer,
-    UndoNewChat,
 )
 from llm_lite.desktop.actions.inspecting import (
     AnswerSteered,
@@ -109,7 +108,6 @@ deeds = st.one_of(
             Regenerate(),
             CancelEdit(),
             NewChat(),
-            UndoNewChat(),
             CancelLoading(),
             ClearLog(),
             ChooseFile(),

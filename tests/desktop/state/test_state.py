@@ -35,7 +35,6 @@ from llm_lite.desktop.actions.chatting import (
     Regenerate,
     Send,
     StopAnswer,
-    UndoNewChat,
 )
 from llm_lite.desktop.actions.program import (
     CancelLoading,
@@ -195,17 +194,10 @@ def test_where_nothing_is_said_there_is_nothing_to_say_again_or_to_leave():
     assert act(NewChat(), state, 0.0) == (replace(state, editing=None), ())
 
 
-def test_new_chat_can_be_undone():
+def test_new_chat_leaves_the_conversation_to_the_history():
     state, commands = play(answered(), NewChat())
-    assert (state.messages, commands) == ((), [])
-    assert state.notices[-1].undo
-    back, _ = play(state, UndoNewChat())
-    assert back.messages == answered().messages
-    assert not back.notices
-    newer = play(state, Send("since then"), GenerationFinished(2, "stopped", STATS))[0]
-    back, _ = play(newer, UndoNewChat())
-    assert back.messages == answered().messages
-    assert back.set_aside == newer.messages
+    assert (state.messages, commands, state.notices) == ((), [], ())
+    assert state.chat == answered().chat + 1
 
 
 def test_new_chat_while_answering_waits_for_the_engine_before_asking():

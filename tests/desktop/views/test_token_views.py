@@ -345,6 +345,8 @@ def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
         messages, owners, labels = long_chat(count)
         state = replace(READY, messages=messages, owners=owners, positions=labels)
         one = headless(replace(state, xray=XRay(shown=True, at=5)))
+        while one.ui.memory["chat.measuring"]:
+            one.driver.frames(1)
         laid.clear()
         calls[count] = python_calls(one.driver.frames)
         assert laid == []

@@ -1,0 +1,63 @@
+"""A conversation read into the cache, without an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from llm_lite.core.exec.executor import StopCheck
+from llm_lite.core.generation import prompt
+from llm_lite.core.generation.answer import (
+    ChatRunner,
+    Emit,
+    cache_status,
+    encode,
+    labelled,
+    name_of,
+)
+from llm_lite.core.generation.prefill import Prefilled, PrefillOptions
+from llm_lite.core.generation.steps import prefill_steps
+from llm_lite.core.messages import ConversationRead, Gains, PrefillProgress, PromptToken, Read
+
+
+@dataclass(slots=True)
+class ConversationPrefill:
+    """One `Read`: prefills the conversation, its last answer left open, a step at a time."""
+
+    command: Read
+    emit: Emit
+    should_stop: StopCheck
+    gains: Gains | None = None  # those in force
+    _runner: ChatRunner | None = None
+    _steps: Iterator[Prefilled] = field(default_factory=lambda: iter(()))
+    _reused: int = 0
+    _labels: tuple[PromptToken, ...] = ()
+
+    def begin(self, runner: ChatRunner) -> None:
+        self._runner, messages = runner, self.command.messages
+        file, session = runner.model_file, runner.session
+        last = messages[-1] if messages else None
+        spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
+        prompt.check_size(file.tokenizer, messages, session.context)
+        encoded = encode(file, messages, spoken, self.command.thinking)
+        prepared = session.prepare(encoded.ids, PrefillOptions(name=name_of(messages)))
+        self._reused = prepared.reused
+        self._labels = labelled(file.tokenizer, encoded)
+        self._steps = prefill_steps(session, prepared, self.should_stop)
+
+    def step(self) -> bool:
+        done = next(self._steps, None)
+        if done is not None:
+            self.emit(PrefillProgress(self.command.request, done.done, done.total))
+        return done is not None
+
+    def finish(self) -> None:
+        """Tell what the cache holds now."""
+        assert self._runner is not None
+        session = self._runner.session
+        known = self._labels[: session.context_used]
+        self.emit(ConversationRead(self.command.request, known))
+        self.emit(cache_status(session, self._reused))
+
+    def fail(self, message: str) -> None:
+        self.emit(ConversationRead(self.command.request, (), message))

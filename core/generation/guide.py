@@ -1,0 +1,116 @@
+"""What an answer may say next, whatever the model would like: thoughts end in time, and then the
+answer keeps to a grammar."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from llm_lite.core.generation.grammar import Grammar, grammar_of
+from llm_lite.core.generation.token_choice import Mask
+from llm_lite.core.messages import SamplingOptions, Thinking
+from llm_lite.core.text.thinking import MARKS, Split
+from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
+
+
+class Guide:
+    """Of one answer. `due`, `mask` and `take` are called once for each of its tokens, in order."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        sampling: SamplingOptions,
+        thinking: Thinking | None,
+        grammar: Grammar | None,
+        *,
+        may_think: bool = True,
+    ) -> None:
+        """`thinking` is how the answer marks its thoughts. With `may_think`, an answer that keeps
+        to a grammar may begin with thoughts."""
+        self.token_bytes = tokenizer.token_bytes
+        self._tokenizer, self._decoder = tokenizer, StreamDecoder(tokenizer)
+        self._end_ids = tokenizer.end_ids
+        self._most = sampling.max_thinking_tokens
+        self._split = None if thinking is None else Split.of(thinking)
+        self._thought = 0  # tokens
+        self._due: deque[int] = deque()  # what is to be said next
+        self._grammar = grammar
+        self._opening: list[int] = []  # of thoughts that the grammar may be put off for
+        self._waits = thinking is not None and thinking.inside  # the grammar, for the thought's end
+        if thinking is not None and may_think and not thinking.inside and grammar is not None:
+            self._opening = self._ids(MARKS[thinking.style].opening)
+
+    def due(self) -> int | None:
+        """The token that comes next, where no other can."""
+        return self._due[0] if self._due else None
+
+    def mask(self) -> Mask | None:
+        """The tokens that may come next; None: all. RequestError where none may."""
+        if self._grammar is None or self._waits:
+            return None
+        mask = self._grammar.mask()
+        if self._opening:
+            word, bit = divmod(self._opening[0], 32)
+            mask[word] |= 1 << bit
+        return mask
+
+    def prepare(self) -> None:
+        """Begin to find what may come next, while the model's step runs."""
+        if self._grammar is not None and not self._waits and not self._due:
+            self._grammar.prepare()
+
+    def take(self, token: int) -> None:
+        """The answer goes on with this token. RequestError where the grammar does not allow it."""
+        if self._due and self._due[0] == token:
+            self._due.popleft()
+        else:
+            self._due.clear()
+        if self._opening and token == self._opening[0]:
+            self._waits = True
+            self._due.extend(self._opening[1:])
+        elif self._grammar is not None and not self._waits and token not in self._end_ids:
+            self._grammar.take(token)
+        self._opening = []
+        if self._split is not None and (self._waits or self._most):
+            self._hear(self._split, token)
+
+    def take_all(self, tokens: Iterable[int]) -> None:
+        for token in tokens:
+            self.take(token)
+
+    def _hear(self, split: Split, token: int) -> None:
+        """Whether the thought has ended, or has to."""
+        now = self._split = split.fed(self._decoder.feed(token))
+        lead, closing, rest = _closing(now)
+        if now.is_thinking:
+            self._thought += 1
+            if self._most and self._thought >= self._most and not self._due:
+                self._due.extend(self._ids(lead + closing + rest))
+        elif self._waits:
+            if split.is_thinking and not self._due and self._grammar is not None:
+                self._due.extend(self._ids(rest))
+            self._waits = bool(self._due) or (now.phase == "before" and not now.marked)
+
+    def _ids(self, text: str) -> list[int]:
+        return self._tokenizer.encode_segments([(text, True)]) if text else []
+
+
+def guide_of(
+    tokenizer: Tokenizer,
+    sampling: SamplingOptions,
+    thinking: Thinking | None,
+    *,
+    may_think: bool = True,
+) -> Guide | None:
+    """None where nothing is to be guided. RequestError for a grammar or schema that is broken."""
+    grammar = grammar_of(sampling, tokenizer)
+    if grammar is None and not sampling.dry_multiplier and not sampling.max_thinking_tokens:
+        return None
+    return Guide(tokenizer, sampling, thinking, grammar, may_think=may_think)
+
+
+def _closing(split: Split) -> tuple[str, str, str]:
+    """How thoughts are ended: what stands before the mark, the mark, what stands behind it."""
+    marks = MARKS[split.thinking.style]
+    lead, mark, rest = marks.written[1].partition(marks.closing)
+    return lead, mark, rest

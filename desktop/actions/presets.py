@@ -1,0 +1,101 @@
+"""What a person does with presets. The files are the program's part (`desktop.app.presets`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llm_lite.desktop.actions.inspecting import Steer, steer
+from llm_lite.desktop.actions.program import SetOptions, set_options
+from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.sampling.preset import Preset
+from llm_lite.desktop.state.state import AppState
+
+
+@dataclass(frozen=True, slots=True)
+class SavePreset:
+    """Keep what is set now under a name; one of that name is replaced."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChoosePreset:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePreset:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPreset:
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPreset:
+    """Write what is set now to a file."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListPresets:
+    """The names that there are now, and the one in use."""
+
+    names: tuple[str, ...]
+    used: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsePreset:
+    preset: Preset
+
+
+PresetFileAction = SavePreset | ChoosePreset | DeletePreset | ImportPreset | ExportPreset
+PresetAction = PresetFileAction | ListPresets | UsePreset
+
+
+def _leave_to_the_program(action: PresetFileAction, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+def _list(action: ListPresets, state: AppState, now: float) -> Result:
+    return replace(state, presets=action.names, preset=action.used), ()
+
+
+def _use(action: UsePreset, state: AppState, now: float) -> Result:
+    """Gains of another model's heads are left out, and that is said."""
+    preset = action.preset
+    state = replace(state, sampling=preset.sampling, system_prompt=preset.system_prompt)
+    options = replace(state.options, mode=preset.mode)
+    state, commands = set_options(SetOptions(options), state, now)
+    if not _fit(preset, state):
+        problem = (
+            f"The gains of {preset.name} are for another model's heads: they stay as they are."
+        )
+        return notify(state, "warning", problem, now), commands
+    state, more = steer(Steer(preset.gains), state, now)
+    return state, (*commands, *more)
+
+
+def _fit(preset: Preset, state: AppState) -> bool:
+    if preset.gains is None:
+        return True
+    model = state.model
+    return model is not None and [len(row) for row in preset.gains] == [model.heads] * model.layers
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SavePreset: _leave_to_the_program,
+    ChoosePreset: _leave_to_the_program,
+    DeletePreset: _leave_to_the_program,
+    ImportPreset: _leave_to_the_program,
+    ExportPreset: _leave_to_the_program,
+    ListPresets: _list,
+    UsePreset: _use,
+}

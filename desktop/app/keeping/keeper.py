@@ -1,0 +1,294 @@
+"""The history for the window: what is said goes to it, what is asked of it comes back as actions.
+
+Readings wait for a disk, so one thread makes them all, in turn. Changes of the list go through a
+journal there, which can take them back. What is said is told by the recorder, on the thread that
+draws: it waits for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from queue import SimpleQueue
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.files.places import expanded
+from llm_lite.core.files.writing import make_folder
+from llm_lite.core.history import (
+    ConversationSummary,
+    ConversationTree,
+    FoundMessage,
+    History,
+    HistoryChangedElsewhere,
+    HistoryEvent,
+    HistoryOpened,
+    HistoryRefused,
+    HistoryRepaired,
+    HistorySaved,
+    HistorySavedAgain,
+    HistoryUnsaved,
+    Journal,
+    JournalEntry,
+    PageCursor,
+)
+from llm_lite.core.messages import Level
+from llm_lite.desktop.actions import history as does
+from llm_lite.desktop.app.keeping.opening import in_chat
+from llm_lite.desktop.app.keeping.recorder import Recorder
+from llm_lite.desktop.state.defects import ReportDefect, defect_of
+from llm_lite.desktop.state.history_state import ROWS, ConversationRow, FoundRow, Shelf
+from llm_lite.desktop.state.state import AppState
+
+FIRST_SEARCH, WHOLE_SEARCH = 0.05, 2.0  # seconds: at once, and where nobody types on
+FOUND = 60  # results
+SNIPPET = 400  # characters
+Act = does.HistoryAction | ReportDefect
+Job = Callable[[], Iterable[Act]]
+
+
+class HistoryKeeper:
+    """`wake` is called from another thread when `poll` has something."""
+
+    def __init__(self, path: Path, wake: Callable[[], None]) -> None:
+        self.history = History(path, wake)
+        self.recorder = Recorder(self.history)
+        self._journal = Journal(self.history)
+        self._wake = wake
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._done: deque[Act] = deque()
+        self._shelf: Shelf = "all"
+        self._cursor: PageCursor | None = None  # where the rows end that were read
+        self._last: int | None = None  # and their last one
+        self._paging = False
+        self._query = ""
+        self._thread = threading.Thread(target=self._work, name="history", daemon=True)
+        self._thread.start()
+        self._submit(self._first_rows)
+
+    # On the thread that draws
+
+    def note(self, state: AppState, now: float) -> int | None:
+        """Whatever is new in `state`; the conversation that it is kept as."""
+        self.recorder.note(state, now)
+        return self.recorder.conversation
+
+    def poll(self) -> list[Act]:
+        """What was found, and what happened to the file."""
+        for event in self.history.poll():
+            self._heard(event)
+        found = []
+        while self._done:
+            found.append(self._done.popleft())
+        return found
+
+    def do(self, action: does.NeedsHistory) -> None:
+        """What a person wants of the file."""
+        match action:
+            case does.OpenConversation(number, message):
+                self._open(number, message)
+            case does.SearchHistory(query):
+                self._query = query
+                self._submit(lambda: self._search(query, FIRST_SEARCH))
+            case does.ShowShelf(shelf):
+                self._shelf = shelf
+                self._submit(self._first_rows)
+            case does.WantMoreRows():
+                if not self._paging:
+                    self._paging = True
+                    self._submit(self._next_rows)
+            case _:
+                self._submit(lambda: self._change(action))
+
+    def end(self) -> None:
+        """What is said until now is saved while other things end."""
+        self.recorder.end()
+
+    def close(self, seconds: float) -> bool:
+        """Whether all is saved."""
+        self._jobs.put(None)
+        return self.history.close(seconds)
+
+    def _open(self, number: int, message: int | None) -> None:
+        if number == self.recorder.conversation and message is not None:
+            key = self.recorder.key_of(message)
+            if key is not None:
+                self._tell(does.Reveal(key))
+                return
+        self._submit(lambda: self._read(number, message))
+
+    def _heard(self, event: HistoryEvent) -> None:
+        match event:
+            case HistorySaved(numbers):
+                self._submit(lambda: self._rows_of(numbers))
+            case HistoryChangedElsewhere():
+                self._submit(self._rows_again)
+            case HistoryOpened(message):
+                self._submit(self._first_rows)
+                if message:
+                    self._tell(does.TellHistory("warning", message))
+            case HistoryUnsaved(message) | HistoryRefused(message):
+                self._tell(does.TellHistory("error", message))
+            case HistoryRepaired(message):
+                self._submit(self._first_rows)
+                self._tell(does.TellHistory("warning", message))
+            case HistorySavedAgain(message):
+                self._tell(does.TellHistory("info", message))
+
+    def _submit(self, job: Job) -> None:
+        self._jobs.put(job)
+
+    def _tell(self, *actions: Act) -> None:
+        self._done.extend(actions)
+        self._wake()
+
+    # On the thread that reads
+
+    def _work(self) -> None:
+        self.history.wait_until_open()
+        while (job := self._jobs.get()) is not None:
+            try:
+                self._tell(*job())
+            except LlmLiteError as error:
+                self._tell(does.TellHistory("warning", str(error)))
+            except Exception as error:
+                self._tell(defect_of("conversations could not be read", error))
+
+    def _first_rows(self) -> Iterable[Act]:
+        return self._page(None, ROWS)
+
+    def _next_rows(self) -> Iterable[Act]:
+        self._paging = False
+        return self._page(self._cursor, ROWS) if self._cursor is not None else ()
+
+    def _rows_again(self) -> Iterable[Act]:
+        return self._page(None, ROWS)
+
+    def _page(self, after: PageCursor | None, limit: int) -> Iterable[Act]:
+        shelf = self._shelf
+        if shelf == "deleted":
+            gone = self.history.deleted()
+            return [does.RowsRead(shelf, tuple(map(row_of, gone)), more=False)]
+        page = self.history.page(after, limit=limit, archived=shelf == "archived")
+        last = after.id if after is not None else None
+        self._cursor = page.next
+        rows = tuple(map(row_of, page.conversations))
+        return [does.RowsRead(shelf, rows, page.next is not None, last)]
+
+    def _rows_of(self, numbers: Collection[int]) -> Iterable[Act]:
+        known = {number: self.history.summary(number) for number in numbers}
+        rows = tuple(row_of(summary) for summary in known.values() if summary is not None)
+        gone = tuple(number for number, summary in known.items() if summary is None)
+        return [does.RowsChanged(rows, gone)]
+
+    def _read(self, number: int, message: int | None) -> Iterable[Act]:
+        try:
+            stored = self.history.conversation(number)
+            if stored is not None and message is not None:
+                self.history.show(ConversationTree.of(stored).path_to(message))
+                stored = self.history.conversation(number)
+        except LlmLiteError as error:
+            return [does.ConversationMissing(number, str(error))]
+        if stored is None:
+            return [does.ConversationMissing(number, "")]
+        messages, opened = in_chat(stored)
+        if messages:
+            self.recorder.expect(messages[0].key, opened)
+        reveal = next((k for k, kept in opened.kept.items() if kept.stored.id == message), None)
+        return [does.ConversationRead(number, messages, opened.system_prompt, reveal)]
+
+    def _search(self, query: str, seconds: float) -> Iterable[Act]:
+        if query != self._query or not query.strip():
+            return ()
+        results = self.history.search(query, limit=FOUND, seconds=seconds)
+        if not results.complete and len(results.found) < FOUND and seconds < WHOLE_SEARCH:
+            self._submit(lambda: self._search(query, WHOLE_SEARCH))
+        return [does.SearchAnswered(query, tuple(map(found_row, results.found)), results.complete)]
+
+    def _change(self, action: does.NeedsHistory) -> Iterable[Act]:
+        journal = self._journal
+        match action:
+            case does.RenameConversation(number, title):
+                if title := does.fit_title(title):
+                    journal.rename(number, title)
+                return self._rows_of([number])
+            case does.PinConversation(number, pinned):
+                journal.pin(number, pinned)
+                return self._rows_of([number])
+            case does.ArchiveConversation(number, archived):
+                journal.archive(number, archived)
+                words = "Archived the conversation." if archived else "It is in the list again."
+                return [*self._rows_of([number]), does.TellHistory("info", words, undo=True)]
+            case does.DeleteConversation(number):
+                journal.delete([number])
+                words = "Deleted the conversation."
+                return [*self._rows_of([number]), does.TellHistory("info", words, undo=True)]
+            case does.RestoreConversation(number):
+                journal.restore([number])
+                return self._rows_of([number])
+            case does.DeleteAll():
+                count = journal.delete_all()
+                words = f"Deleted {count:,} conversations."
+                return [*self._first_rows(), does.TellHistory("info", words, undo=True)]
+            case does.EmptyTrash():
+                gone = [summary.id for summary in self.history.deleted()]
+                self.history.purge()
+                journal.forget(gone)
+                return self._first_rows()
+            case does.UndoHistory():
+                return self._moved(journal.undo(), "Taken back")
+            case does.RedoHistory():
+                return self._moved(journal.redo(), "Done again")
+            case does.ExportConversation(number, kind, path):
+                return self._export(number, kind, path)
+            case does.ImportConversations(path):
+                return self._import(path)
+        return ()
+
+    def _moved(self, entry: JournalEntry | None, words: str) -> Iterable[Act]:
+        if entry is None:
+            return ()
+        numbers = {number for change in entry.done for number in change.conversations}
+        rows = self._rows_of(numbers) if len(numbers) < ROWS else self._first_rows()
+        return [*rows, does.TellHistory("info", f"{words}: {entry.label.lower()}.")]
+
+    def _export(self, number: int, kind: does.FileKind, path: str) -> Iterable[Act]:
+        from llm_lite.core.history.exchange.exporting import export_file
+
+        stored = self.history.conversation(number)
+        if stored is None:
+            return [does.ConversationMissing(number, "")]
+        wanted = expanded(path)
+        make_folder(wanted.parent)
+        export_file([stored], kind, wanted)
+        return [does.TellHistory("info", f"Saved {wanted}")]
+
+    def _import(self, path: str) -> Iterable[Act]:
+        from llm_lite.core.history.exchange.importing import read_conversations
+
+        imported = read_conversations(expanded(path))
+        for conversation in imported.conversations:
+            self.history.add(conversation)
+        level: Level = "warning" if imported.notes else "info"
+        count = len(imported.conversations)
+        words = f"Imported {count:,} conversation{'s' if count != 1 else ''}."
+        if imported.notes:
+            words += f" {imported.notes[0]}"
+        return [*self._first_rows(), does.TellHistory(level, words)]
+
+
+def row_of(summary: ConversationSummary) -> ConversationRow:
+    shelf: Shelf = "archived" if summary.archived else "all"
+    if summary.deleted is not None:
+        shelf = "deleted"
+    title = does.fit_title(summary.title)
+    return ConversationRow(summary.id, title, summary.updated, summary.pinned, shelf)
+
+
+def found_row(found: FoundMessage) -> FoundRow:
+    """Its snippet on one line: whitespace is one character each, so that the marks stay."""
+    snippet = "".join(char if char.isprintable() else " " for char in found.snippet[:SNIPPET])
+    marks = tuple((a, min(b, len(snippet))) for a, b in found.marks if a < len(snippet))
+    title = does.fit_title(found.title)
+    return FoundRow(found.conversation, title, found.message, found.created, snippet, marks)

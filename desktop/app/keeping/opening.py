@@ -1,0 +1,104 @@
+"""A conversation of the history as the chat has it: messages with their versions beside them.
+
+In the history messages are a tree; in the chat they are what is shown, and each holds what else was
+said from there on. Nothing here recurses: a tree may be as deep as it has messages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from llm_lite.core.history import AnswerRun, ConversationTree, StoredConversation, StoredMessage
+from llm_lite.core.messages import Gains
+from llm_lite.desktop.app.keeping.recorder import Kept, Opened
+from llm_lite.desktop.state.history_state import Written
+from llm_lite.desktop.state.incoming import fit_line, fit_to_show, typed
+from llm_lite.desktop.state.state import Message, Token
+from llm_lite.desktop.state.thoughts import Thought
+
+# A message, and those that are shown behind it.
+Chain = tuple[Message, "Chain | None"]
+
+
+def in_chat(conversation: StoredConversation) -> tuple[tuple[Message, ...], Opened]:
+    """The messages for the chat, and what the recorder must know of them."""
+    tree = ConversationTree.of(conversation)
+    tokens: dict[int, Token] = {}
+    made = {m.id: _message(m, tokens) for m in conversation.messages}
+    shown: dict[int | None, Chain] = {}  # what is shown behind a message
+    parents: list[int | None] = [m.id for m in reversed(conversation.messages)]
+    for parent in [*parents, None]:
+        children = tree.children.get(parent, ())
+        if not children:
+            continue
+        wanted = conversation.summary.selected if parent is None else tree.by_id[parent].selected
+        # Where none is chosen, none would be seen, nor could be chosen.
+        place = next((i for i, c in enumerate(children) if c.id == wanted), len(children) - 1)
+        others = tuple(
+            tuple(_walk((made[c.id], shown.get(c.id))))
+            for i, c in enumerate(children)
+            if i != place
+        )
+        first = children[place]
+        made[first.id] = replace(made[first.id], versions=others, place=place)
+        shown[parent] = (made[first.id], shown.get(first.id))
+    selected: dict[int | None, int | None] = {m.id: m.selected for m in conversation.messages}
+    selected[None] = conversation.summary.selected
+    kept = {
+        made[m.id].key: Kept(m, made[m.id], m.finished or m.role != "assistant")
+        for m in conversation.messages
+    }
+    prompt = typed(conversation.summary.system_prompt)
+    opened = Opened(conversation.summary.id, prompt, kept, selected)
+    return tuple(_walk(shown.get(None))), opened
+
+
+def _walk(chain: Chain | None) -> Iterator[Message]:
+    while chain is not None:
+        message, chain = chain
+        yield message
+
+
+def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
+    """Its tokens are known by their ids; `tokens` are those that there are already."""
+    text = typed(stored.text)
+    if stored.role != "assistant":
+        return Message("user", text)
+    thought = typed(stored.thought)
+    spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
+    end = stored.end
+    return Message(
+        "assistant",
+        text,
+        tuple(spelled),
+        stop_reason=(end.stop_reason if end else None) or ("end" if stored.finished else "stopped"),
+        stats=fit_to_show(end.stats) if end and end.stats else None,
+        problem=fit_line(end.problem) if end else "",
+        sampling=stored.run.sampling if stored.run else None,
+        thought=Thought.told(thought, text) if thought else None,
+        written=_written(stored.run) if stored.run else None,
+        edited=stored.run is None and stored.based_on is not None,
+        restored=bool(spelled),
+    )
+
+
+def _written(run: AnswerRun) -> Written:
+    gains: Gains | None = run.gains
+    return fit_to_show(
+        Written(
+            run.model.name,
+            run.model.path,
+            run.model.bytes,
+            run.mode,
+            run.activations,
+            run.keys,
+            run.values,
+            run.backend,
+            run.device,
+            run.threads,
+            gains,
+            run.thinking,
+        )
+    )

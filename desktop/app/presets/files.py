@@ -1,0 +1,159 @@
+"""Presets as files: one JSON file each in the data folder. Files from elsewhere are untrusted: what
+is wrong with one is a sentence that names the file and the field."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.files.json_text import found, read_object
+from llm_lite.core.files.places import expanded, user_folder
+from llm_lite.core.files.writing import make_folder, reason, write_file
+from llm_lite.core.messages import MODES, Gains, Mode, SamplingOptions
+from llm_lite.core.plain_text import lines, one_line
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.presets import (
+    ChoosePreset,
+    DeletePreset,
+    ImportPreset,
+    ListPresets,
+    PresetFileAction,
+    SavePreset,
+    UsePreset,
+)
+from llm_lite.desktop.app.settings import values_of
+from llm_lite.desktop.state.incoming import TYPED
+from llm_lite.desktop.state.sampling.fields import FIELDS, read_lists
+from llm_lite.desktop.state.sampling.preset import LONGEST_NAME, Preset, preset_of
+from llm_lite.desktop.state.state import AppState
+
+LARGEST_FILE = 4 << 20  # bytes; gains of a large model have some hundred thousand
+MOST_PRESETS = 200
+MOST_GAIN = 100.0
+_FIELDS = ("name", "system_prompt", "sampling", "mode", "gains")
+
+
+def presets_folder() -> Path:
+    return user_folder("data") / "presets"
+
+
+class PresetFiles:
+    """Carries out what a person wants of presets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def names(self) -> tuple[str, ...]:
+        """Of the files that are there; what is in them is looked at when one is chosen."""
+        try:
+            found = sorted(path.stem for path in self.folder.glob("*.json"))
+        except OSError:
+            return ()
+        return tuple(name for name in found[:MOST_PRESETS] if name == one_line(name))
+
+    def do(self, action: PresetFileAction, state: AppState) -> list[Action]:
+        """What follows of it. FileError where a file cannot be read or written."""
+        used = state.preset
+        follows: list[Action] = []
+        if isinstance(action, SavePreset):
+            used = file_name(action.name)
+            make_folder(self.folder)
+            write(self._path(used), preset_of(state, used))
+        elif isinstance(action, ChoosePreset):
+            used = action.name
+            follows.append(UsePreset(read(self._path(used))))
+        elif isinstance(action, DeletePreset):
+            used = ""
+            self._delete(action.name)
+        elif isinstance(action, ImportPreset):
+            preset = read(expanded(action.path))
+            used = file_name(preset.name)
+            make_folder(self.folder)
+            write(self._path(used), preset)
+            follows.append(UsePreset(preset))
+        else:
+            write(expanded(action.path), preset_of(state, used or "preset"))
+        return [ListPresets(self.names(), used), *follows]
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{file_name(name)}.json"
+
+    def _delete(self, name: str) -> None:
+        try:
+            self._path(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise FileError(self._path(name), f"cannot be deleted: {reason(error)}") from None
+
+
+def file_name(name: str) -> str:
+    """A name that every system takes for a file's: letters, digits and a few marks."""
+    plain = re.sub(r"[^\w .()+-]+", "-", one_line(name)).strip(" .-")[:LONGEST_NAME].strip(" .-")
+    return plain or "preset"
+
+
+def write(path: Path, preset: Preset) -> None:
+    text = json.dumps(asdict(preset), ensure_ascii=False, indent=2)
+    write_file(path, text.encode(errors="backslashreplace"))
+
+
+def read(path: Path) -> Preset:
+    """FileError that names the field where one is not as `write` leaves it."""
+    data = read_object(path, limit=LARGEST_FILE)
+    unknown = next((name for name in data if name not in _FIELDS), None)
+    if unknown is not None:
+        raise FileError(path, f"has a field {one_line(unknown[:60])!r}: not a preset's")
+    name = data.get("name", path.stem)
+    prompt, mode = data.get("system_prompt", ""), data.get("mode", "as-stored")
+    if not isinstance(name, str) or not 0 < len(name) <= 10 * LONGEST_NAME:
+        raise FileError(path, f"name: expected a short text, found {found(name)}")
+    if not isinstance(prompt, str) or len(prompt) > TYPED:
+        raise FileError(path, f"system_prompt: expected at most {TYPED} characters")
+    sampling = _sampling(path, data.get("sampling", {}))
+    gains = _gains(path, data.get("gains"))
+    return Preset(file_name(name), lines(prompt), sampling, _mode(path, mode), gains)
+
+
+def _mode(path: Path, value: Any) -> Mode:
+    for mode in MODES:
+        if mode == value:
+            return mode
+    raise FileError(path, f"mode: expected one of {', '.join(MODES)}, found {found(value)}")
+
+
+def _sampling(path: Path, data: Any) -> SamplingOptions:
+    if not isinstance(data, dict):
+        raise FileError(path, f"sampling: expected an object, found {found(data)}")
+    defaults = SamplingOptions()
+    unknown = next((name for name in data if not hasattr(defaults, name)), None)
+    if unknown is not None:
+        raise FileError(path, f"sampling has a field {one_line(unknown[:60])!r}: not a preset's")
+    plain = {name: value for name, value in data.items() if name not in FIELDS}
+    problems: list[str] = []
+    values = values_of(plain, defaults, problems, "")
+    for name in plain:
+        if name not in values:
+            raise FileError(path, f"sampling.{name}: cannot be {found(plain[name])}")
+    lists, wrong = read_lists(data)
+    if wrong:
+        raise FileError(path, f"sampling.{wrong[0]}")
+    return replace(defaults, **values, **lists)
+
+
+def _gains(path: Path, value: Any) -> Gains | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
+        raise FileError(path, "gains: expected a list of numbers for each layer")
+    rows: list[list[Any]] = value
+    for layer, row in enumerate(rows):
+        for gain in row:
+            is_number = type(gain) in (int, float) and abs(gain) <= MOST_GAIN
+            if not is_number or not math.isfinite(gain):
+                expected = f"numbers up to {MOST_GAIN:g}"
+                raise FileError(path, f"gains, layer {layer}: expected {expected}")
+    return tuple(tuple(float(gain) for gain in row) for row in rows)

@@ -1,0 +1,149 @@
+"""What is shown of the conversations that are kept: the list, a search, which one is open, and what
+wrote an answer.
+
+Times are in seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from llm_lite.core.messages import ExecutorInfo, Gains, ModelInfo
+
+Shelf = Literal["all", "archived", "deleted"]
+Panel = Literal["auto", "shown", "hidden"]  # the list; auto: where the window has room for it
+WIDE, WIDER = 72.0, 110.0  # text sizes: so wide a window has room; beside two runs
+ROWS = 200  # rows of the list that are read at once
+LONGEST_QUERY = 400  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """A conversation in the list."""
+
+    id: int
+    title: str
+    updated: float  # when something was last said
+    pinned: bool = False
+    shelf: Shelf = "all"
+
+    @property
+    def place(self) -> tuple[bool, float, int]:
+        """Rows are in the order of these, the largest first."""
+        return (self.pinned, self.updated, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRow:
+    """A place where the words of a search stand; `marks` are begins and ends in `snippet`."""
+
+    conversation: int
+    title: str
+    message: int | None  # its number in the history; None: they stand in the title
+    created: float
+    snippet: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryState:
+    panel: Panel = "auto"
+    shelf: Shelf = "all"
+    rows: tuple[ConversationRow, ...] = ()
+    more: bool = False  # there are more rows, which are read as a person scrolls to them
+    read: bool = False  # the rows are those of the file
+    open: int | None = None  # the conversation in the chat; None: it has not begun
+    opening: int | None = None  # the one that is being read
+    reveal: int | None = None  # key of a message that is to be scrolled to
+    renaming: int | None = None
+    query: str = ""
+    found: tuple[FoundRow, ...] = ()
+    found_for: str = ""  # the query that was answered
+    complete: bool = True  # there is no more to be found
+    own_prompt: str | None = None  # of new chats, while an opened conversation has another one
+
+    def is_shown(self, width: float, beside_runs: bool = False) -> bool:
+        """Whether the list is, in a window so many text sizes wide."""
+        least = WIDER if beside_runs else WIDE
+        return self.panel == "shown" or (self.panel == "auto" and width >= least)
+
+    @property
+    def searching(self) -> bool:
+        return bool(self.query.strip())
+
+    def with_rows(self, changed: Iterable[ConversationRow]) -> HistoryState:
+        """With rows as they are now, each in its place, those of another shelf left out."""
+        changed = tuple(changed)
+        known = {row.id: row for row in self.rows}
+        if all(known.get(row.id) == row for row in changed if row.shelf == self.shelf) and not any(
+            row.id in known for row in changed if row.shelf != self.shelf
+        ):
+            return self
+        numbers = {row.id for row in changed}
+        rows = [row for row in self.rows if row.id not in numbers]
+        last = rows[-1].place if rows and self.more else None
+        rows += [
+            row for row in changed if row.shelf == self.shelf and (last is None or row.place > last)
+        ]
+        rows.sort(key=lambda row: row.place, reverse=True)
+        return replace(self, rows=tuple(rows))
+
+    def without(self, numbers: Iterable[int]) -> HistoryState:
+        """Without rows of conversations that are gone for good."""
+        gone = set(numbers)
+        rows = tuple(row for row in self.rows if row.id not in gone)
+        return self if len(rows) == len(self.rows) else replace(self, rows=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """0 and "" stand for what is not known."""
+
+    model: str = ""  # its name
+    path: str = ""
+    bytes: int = 0  # of its file
+    mode: str = ""  # of the weights
+    activations: str = ""
+    keys: str = ""  # of the cache
+    values: str = ""
+    backend: str = ""
+    device: str = ""
+    threads: int = 0
+    gains: Gains | None = None  # None: all were 1
+    thinking: bool = True  # what the template's switch was set to
+
+    @classmethod
+    def by(
+        cls,
+        model: ModelInfo | None,
+        executor: ExecutorInfo | None,
+        gains: Gains | None = None,
+        thinking: bool = True,
+    ) -> Written | None:
+        if model is None or executor is None:
+            return None
+        return cls(
+            model.name,
+            model.path,
+            model.file_bytes,
+            executor.mode,
+            executor.activations,
+            executor.keys,
+            executor.values,
+            executor.backend,
+            executor.device,
+            executor.threads,
+            gains,
+            thinking,
+        )
+
+    def is_like(self, other: Written | None) -> bool:
+        """Whether the other would compute the same, with the same gains."""
+        return other is not None and (self.model, self.path, self.mode, self.activations) == (
+            other.model,
+            other.path,
+            other.mode,
+            other.activations,
+        )

@@ -1,0 +1,99 @@
+"""The tour's way through the conversations that are kept: list, search, rename, versions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.desktop.actions.history import BeginRename, OpenConversation, Reveal, SearchHistory
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.tour.input_driver import InputDriver
+
+Picture = Callable[[str], None]
+LIMIT = 60.0  # seconds
+DAY = 86400.0
+MODEL = "SmolLM2-135M-Instruct"
+# Days ago, question, answer, whether it is pinned.
+TALKS = (
+    (9.0, "What is a key and value cache?", "It keeps what each layer needs of past tokens.", True),
+    (0.1, "How many moons has Jupiter?", "Ninety-five are known; four are large.", False),
+    (
+        1.0,
+        "A haiku about rain",
+        "Rain on the tin roof / a light that scatters slowly / tea.",
+        False,
+    ),
+    (1.1, "Explain int4 to a friend", "Sixteen steps for each weight, and a scale.", False),
+    (3.0, "Names for a small sailing boat", "Petrel, Tern, Dabchick, Second Wind.", False),
+    (5.0, "비 오는 날의 산책", "우산 위로 떨어지는 빗소리를 들으며 걷습니다.", False),
+    (40.0, "Why do leaves turn red?", "They make anthocyanins, which scatter no green.", False),
+    (75.0, "Bread without kneading", "Time does what hands would do.", False),
+    (400.0, "The first program that I wrote", "Was it a greeting?", False),
+)
+WORDS = "scatter"
+
+
+def fill(path: Path) -> None:
+    """Conversations of some days and months, so that there is something to be seen."""
+    from llm_lite.core import history as kept  # after the first frame
+
+    run = kept.AnswerRun(kept.ModelIdentity(MODEL), "as-stored", sampling=SamplingOptions(seed=1))
+    history = kept.History(path)
+    now = time.time()
+    for days, question, answer, pinned in reversed(TALKS):
+        when = now - days * DAY
+        asked = kept.StoredMessage(1, 1, None, "user", question, created=when, selected=2)
+        said = kept.StoredMessage(
+            2, 1, 1, "assistant", answer, created=when, run=run, end=kept.AnswerEnd("end")
+        )
+        about = kept.ConversationSummary(
+            1, question, "message", when, when, pinned=pinned, selected=1
+        )
+        history.add(kept.StoredConversation(about, (asked, said)))
+    history.close()
+
+
+def look_at_history(driver: InputDriver, picture: Picture, name: str, after: str = "") -> None:
+    """The conversation in the chat has a question with versions."""
+    driver.wait("the list", lambda s: len(s.history.rows) > len(TALKS), LIMIT)
+    _show_versions(driver)
+    picture(f"{name}-versions{after}")
+    row = driver.state.history.rows[3].id
+    driver.point(f"history.row.{row}")
+    driver.click(f"history.row.{row}.more")
+    picture(f"{name}{after}")
+    driver.click("history.menu.rename")
+    driver.leave()
+    picture(f"{name}-rename{after}")
+    driver.program.do(BeginRename(None))
+    driver.program.do(SearchHistory(WORDS))
+    driver.wait("the search", lambda s: s.history.found_for == WORDS, LIMIT)
+    driver.point("history.found.0")
+    picture(f"{name}-search{after}")
+    driver.program.do(SearchHistory(""))
+    driver.leave()
+
+
+def open_first(driver: InputDriver) -> None:
+    """Bring back the conversation in which a question was edited."""
+    rows = driver.state.history.rows
+    for row in [row for row in rows if not row.pinned]:
+        driver.program.do(OpenConversation(row.id))
+        driver.wait("the conversation", lambda s: s.history.opening is None, LIMIT)
+        if _edited(driver.state) is not None:
+            return
+
+
+def _edited(state: AppState) -> int | None:
+    edited = (i for i, m in enumerate(state.messages) if m.role == "user" and m.versions)
+    return next(edited, None)
+
+
+def _show_versions(driver: InputDriver) -> None:
+    index = _edited(driver.state)
+    if index is not None:
+        driver.program.do(Reveal(driver.state.messages[index].key))
+        driver.frames(4)
+        driver.point(f"message.{index}")

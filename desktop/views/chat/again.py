@@ -1,0 +1,110 @@
+"""An answer's writer, and the same answer once more; a message that a search has found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.core.messages import ACTIVATIONS, MODES
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.chatting import EditMessage, Regenerate
+from llm_lite.desktop.actions.history import Reveal
+from llm_lite.desktop.actions.program import OpenModel, SetOptions
+from llm_lite.desktop.state.history_state import Written
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.views.chat.places import MEASURING
+from llm_lite.desktop.widgets.icons import ICON_DICE, ICON_EDIT, ICON_REGENERATE
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button, popover, primary_button, wrapped
+
+PANEL = "chat.again"
+REGENERATE = "Answer again; a new seed gives another answer"
+EXACTLY = "Answer exactly so again: the same seed, sampling and gains"
+EDIT = "Edit the answer; what the model said stays beside it"
+
+
+def writer(state: AppState, message: Message) -> str:
+    """Who is named at the head of an answer."""
+    known = message.written.model if message.written else ""
+    name = known or (state.model.name if state.model else "Assistant")
+    return f"{name}  ·  edited by you" if message.edited else name
+
+
+def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]:
+    """Buttons behind others on their line: answer again, exactly so, or in a person's words."""
+    actions: list[Action] = []
+    message, last = state.messages[index], index == len(state.messages) - 1
+    name = f"message.{index}"
+    imgui.same_line(0, ui.u(1))
+    regenerate = "chat.regenerate" if last else f"{name}.regenerate"
+    if icon_button(ui, regenerate, ICON_REGENERATE, REGENERATE, side=side, style="small"):
+        actions.append(Regenerate(None if last else index))
+    if message.written is not None and message.sampling is not None and not message.edited:
+        imgui.same_line(0, ui.u(1))
+        if icon_button(ui, f"{name}.exactly", ICON_DICE, EXACTLY, side=side, style="small"):
+            actions += _again(state, ui, index, message.written)
+    imgui.same_line(0, ui.u(1))
+    if icon_button(ui, f"{name}.edit", ICON_EDIT, EDIT, side=side, style="small"):
+        actions.append(EditMessage(index))
+    return actions
+
+
+def _again(state: AppState, ui: Ui, index: int, written: Written) -> list[Action]:
+    if written.is_like(Written.by(state.model, state.executor)):
+        return [Regenerate(index, exactly=True)]
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    ui.memory[PANEL] = (written, (low.x, high.y + ui.u(1)))
+    ui.opened = PANEL
+    return []
+
+
+def draw_other_writer(state: AppState, ui: Ui) -> list[Action]:
+    """Another model, or another mode of it, is loaded: which one wrote the answer, and the way to
+    it."""
+    written: Written | None
+    written, at = ui.memory.get(PANEL, (None, (0.0, 0.0)))
+    if written is None:
+        return []
+    with popover(ui, PANEL, "Another model wrote this", ImVec2(*at), ui.u(84)) as shown:
+        if not shown:
+            return []
+        wrapped(ui, other_writer(state, written))
+        if primary_button(ui, f"{PANEL}.load", "Load it", enabled=state.load is None):
+            imgui.close_current_popup()
+            return _load(state, written)
+    return []
+
+
+def other_writer(state: AppState, written: Written) -> str:
+    how = " with ".join(filter(None, (written.mode, written.activations)))
+    now = Written.by(state.model, state.executor)
+    there = "No model is loaded."
+    if now is not None:
+        same = "It" if now.path == written.path else now.model
+        there = f"{same} is loaded in {now.mode} with {now.activations}."
+    return f"{written.model} wrote it in {how}. {there} Load what wrote it, then ask again."
+
+
+def _load(state: AppState, written: Written) -> list[Action]:
+    if state.model is None or state.model.path != written.path:
+        return [OpenModel(written.path)]
+    options = state.options
+    mode = next((m for m in MODES if m == written.mode), options.mode)
+    activations = next((a for a in ACTIVATIONS if a == written.activations), options.activations)
+    return [SetOptions(replace(options, mode=mode, activations=activations))]
+
+
+def show_found(state: AppState, ui: Ui) -> list[Action]:
+    """Bring the message that a search has found into sight, once its place is known."""
+    key = state.history.reveal
+    if key is None:
+        return []
+    if ui.memory.get("chat.revealing") != key or ui.memory.get(MEASURING):
+        ui.memory["chat.revealing"] = key
+        ui.redraw_in(0.0)
+        return []
+    ui.memory.pop("chat.revealing")
+    shown = (index for index, message in enumerate(state.messages) if message.key == key)
+    ui.memory["chat.show"] = next(shown, None)
+    return [Reveal(None)]

@@ -1,0 +1,192 @@
+"""The folded groups of the sampling panel: filters, penalties, where an answer ends, its form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.desktop.state.sampling.texts import (
+    bias_lines,
+    biases_of,
+    stop_lines,
+    stops_of,
+)
+from llm_lite.desktop.views.chat.sampler_hints import HINTS
+from llm_lite.desktop.widgets.controls import chooser, slider
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import fit, labelled, wrapped
+
+LONGEST = 1 << 16  # characters of a schema or grammar that is typed
+# Label, field, range, the value that is off, digits.
+Row = tuple[str, str, tuple[float, float], float, int]
+FILTERS: tuple[Row, ...] = (
+    ("Top-k", "top_k", (0, 200), 0, 0),
+    ("Top-p", "top_p", (0.05, 1.0), 1.0, 2),
+    ("Min-p", "min_p", (0.0, 0.5), 0.0, 2),
+    ("Typical-p", "typical_p", (0.05, 1.0), 1.0, 2),
+    ("XTC probability", "xtc_probability", (0.0, 1.0), 0.0, 2),
+    ("XTC threshold", "xtc_threshold", (0.01, 0.5), -1, 2),
+    ("Mirostat surprise", "mirostat_tau", (0.0, 10.0), 0.0, 1),
+    ("Mirostat rate", "mirostat_eta", (0.01, 1.0), -1, 2),
+)
+PENALTIES: tuple[Row, ...] = (
+    ("Repetition penalty", "repetition_penalty", (1.0, 1.5), 1.0, 2),
+    ("Presence penalty", "presence_penalty", (0.0, 2.0), 0.0, 2),
+    ("Frequency penalty", "frequency_penalty", (0.0, 2.0), 0.0, 2),
+    ("Last tokens", "penalty_window", (1, 1024), -1, 0),
+    ("DRY", "dry_multiplier", (0.0, 2.0), 0.0, 2),
+    ("DRY base", "dry_base", (1.0, 3.0), -1, 2),
+    ("DRY allowed length", "dry_allowed_length", (1, 20), -1, 0),
+)
+NEEDS = {  # a row is shown only where one of these is on
+    "xtc_threshold": ("xtc_probability",),
+    "mirostat_eta": ("mirostat_tau",),
+    "penalty_window": ("repetition_penalty", "presence_penalty", "frequency_penalty"),
+    "dry_base": ("dry_multiplier",),
+    "dry_allowed_length": ("dry_multiplier",),
+}
+REPLACED = ("top_k", "top_p", "min_p", "typical_p", "xtc_probability")  # by Mirostat
+
+
+def draw_groups(ui: Ui, options: SamplingOptions) -> SamplingOptions:
+    greedy = options.temperature == 0
+    note = "greedy: off" if greedy else _told(options, FILTERS)
+    if _opened(ui, "filters", "Filters", note):
+        imgui.begin_disabled(greedy)
+        options = _draw_rows(ui, options, FILTERS)
+        imgui.end_disabled()
+    if _opened(ui, "penalties", "Penalties", _told(options, PENALTIES)):
+        options = _draw_rows(ui, options, PENALTIES)
+    if _opened(ui, "stop", "Stop and bias", _told_stops(options)):
+        options = _draw_stops(ui, options)
+    form = "JSON" if options.json_schema else "grammar" if options.grammar else "free"
+    if _opened(ui, "form", "Answer's form", form):
+        options = _draw_form(ui, options)
+    return options
+
+
+def _opened(ui: Ui, name: str, label: str, note: str) -> bool:
+    """A line that folds a group, and what of it is on."""
+    edge = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
+    with (
+        ui.colored(header="-", header_hovered="hover", header_active="pressed"),
+        ui.styled(frame_padding=(ui.u(0.75), ui.u(1))),
+    ):
+        opened = imgui.collapsing_header(f"{label}###sampler.{name}")
+    ui.mark(f"sampler.{name}")
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    small = ui.theme.size("small")
+    with ui.font(style="small"):
+        room = edge - low.x - imgui.calc_text_size(label).x - ui.u(14)
+        shown = fit(note, room)
+        width = imgui.calc_text_size(shown).x
+    at = ImVec2(edge - width, round((low.y + high.y - small) / 2))
+    draw = imgui.get_window_draw_list()
+    draw.add_text(ui.fonts["regular"], small, at, ui.color("muted"), shown)
+    return opened
+
+
+def _on(options: SamplingOptions, field: str, rows: tuple[Row, ...]) -> bool:
+    off = next(row[3] for row in rows if row[1] == field)
+    return bool(getattr(options, field) != off)
+
+
+def _told(options: SamplingOptions, rows: tuple[Row, ...]) -> str:
+    """What of a group is on."""
+    if rows is FILTERS and options.mirostat_tau:
+        return f"mirostat {options.mirostat_tau:g}"
+    words = [
+        f"{label.lower().removesuffix(' penalty')} {getattr(options, field):g}"
+        for label, field, _, off, _ in rows
+        if off >= 0 and getattr(options, field) != off
+    ]
+    return ", ".join(words) or "off"
+
+
+def _draw_rows(ui: Ui, options: SamplingOptions, rows: tuple[Row, ...]) -> SamplingOptions:
+    for label, field, bounds, off, digits in rows:
+        if field in NEEDS and not any(_on(options, need, rows) for need in NEEDS[field]):
+            continue
+        value = getattr(options, field)
+        is_replaced = options.mirostat_tau > 0 and field in REPLACED
+        shown = "off" if value == off else "replaced" if is_replaced else f"{value:.{digits}f}"
+        new = slider(
+            ui, f"sampler.{field}", label, value, bounds,
+            whole=digits == 0, hint=HINTS[field], shown=shown,
+        )  # fmt: skip
+        rounded: Any = int(new) if digits == 0 else round(new, digits)
+        options = replace(options, **{field: rounded})
+    return options
+
+
+def _told_stops(options: SamplingOptions) -> str:
+    stops, biases = len(options.stop), len(options.logit_bias)
+    words = [f"{stops} stop{'s' * (stops > 1)}"] if stops else []
+    words += [f"{biases} bias{'es' * (biases > 1)}"] if biases else []
+    return ", ".join(words) or "none"
+
+
+def _draw_stops(ui: Ui, options: SamplingOptions) -> SamplingOptions:
+    stop = _draw_lines(ui, "stop_strings", "Stop strings", options.stop, stop_lines, stops_of)
+    bias = _draw_lines(ui, "logit_bias", "Logit bias", options.logit_bias, bias_lines, biases_of)
+    return replace(options, stop=stop, logit_bias=bias)
+
+
+def _draw_lines(
+    ui: Ui,
+    name: str,
+    label: str,
+    value: Any,
+    written: Callable[[Any], str],
+    read: Callable[[str], tuple[Any, str]],
+) -> Any:
+    """A list in lines. What is typed stays as it is while it means the same."""
+    key = f"sampler.{name}"
+    labelled(ui, label, f"{len(value)}" if value else "none", HINTS[name])
+    typed = ui.memory.get(key, "")
+    if read(typed)[0] != value:
+        typed = written(value)
+    changed, words = _input(ui, key, typed, 3)
+    if changed:
+        typed = words
+    ui.memory[key] = typed
+    new, problem = read(typed)
+    if problem:
+        wrapped(ui, problem, "warning")
+    return new
+
+
+def _draw_form(ui: Ui, options: SamplingOptions) -> SamplingOptions:
+    key = "sampler.form.kind"
+    present = "grammar" if options.grammar else "schema" if options.json_schema else ""
+    kinds = (("free", "Free"), ("schema", "JSON schema"), ("grammar", "Grammar"))
+    shown = present or ui.memory.get(key, "free")
+    kind = chooser(ui, "sampler.form", kinds, shown)
+    if kind != shown:
+        options = replace(options, json_schema="", grammar="")
+    ui.memory[key] = kind
+    if kind == "free":
+        wrapped(ui, HINTS["form"])
+        return options
+    is_schema = kind == "schema"
+    wrapped(ui, HINTS["json_schema" if is_schema else "grammar"])
+    typed = options.json_schema if is_schema else options.grammar
+    changed, words = _input(ui, "sampler.form.text", typed, 7)
+    if not changed:
+        return options
+    words = words[:LONGEST]
+    return replace(options, json_schema=words) if is_schema else replace(options, grammar=words)
+
+
+def _input(ui: Ui, name: str, typed: str, lines: int) -> tuple[bool, str]:
+    width = imgui.get_content_region_avail().x
+    with ui.styled(frame_padding=(ui.u(2), ui.u(1.5))), ui.font("mono", "small"):
+        size = ImVec2(width, ui.theme.size("small") * (1.3 * lines + 0.8))
+        changed, words = imgui.input_text_multiline(f"##{name}", typed, size)
+    ui.mark(name)
+    # Escape closes the panel; it must not restore the text.
+    return changed and not imgui.is_key_pressed(imgui.Key.escape, False), words

@@ -1,0 +1,1 @@
+"""The conversations that are kept: the list of them, searches, and what is done with one."""

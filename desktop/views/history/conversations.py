@@ -1,0 +1,111 @@
+"""The list of conversations: a search on top, rows by day below it; or what a search has found."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.history import (
+    BeginRename,
+    SearchHistory,
+    ShowShelf,
+)
+from llm_lite.desktop.state.history_state import HistoryState, Shelf
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.history import found, menu, rows
+from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CLOSE, ICON_MORE, ICON_SEARCH
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import icon_button, text
+
+FOCUS = "history.focus"  # in the memory of the surroundings: the search is to have the keyboard
+SHELVES: dict[Shelf, str] = {"all": "", "archived": "Archived", "deleted": "Deleted"}
+NOTES: dict[Shelf, str] = {
+    "all": "Your conversations will be here. Each is saved on this machine while it is written.",
+    "archived": "Nothing is archived. What you archive leaves the list, and is found by searches.",
+    "deleted": "Nothing is deleted. What you delete can be restored from here.",
+}
+
+
+def draw(state: AppState, ui: Ui) -> list[Action]:
+    history = state.history
+    with ui.styled(item_spacing=(ui.u(1), ui.u(1))):
+        actions = _draw_head(history, ui)
+        if history.shelf != "all" and not history.searching:
+            actions += _draw_shelf(history, ui)
+        flags = imgui.WindowFlags_.no_saved_settings
+        with ui.styled(window_padding=(0.0, 0.0), scrollbar_size=ui.u(2)):
+            imgui.begin_child("history.rows", ImVec2(0, 0), 0, flags)
+        if history.searching:
+            actions += found.draw(state, ui)
+        elif history.rows:
+            actions += rows.draw(state, ui)
+        elif history.read:
+            imgui.dummy(ImVec2(0, ui.u(1)))
+            rows.note(ui, NOTES[history.shelf])
+        imgui.end_child()
+    actions += menu.draw(state, ui)
+    if history.renaming is not None and imgui.is_key_pressed(imgui.Key.escape, False):
+        actions.append(BeginRename(None))
+    return actions
+
+
+def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
+    """The search, and what is done with the list as a whole."""
+    actions: list[Action] = []
+    side = ui.u(8)
+    at, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
+    width = room - side - ui.u(1)
+    draw = imgui.get_window_draw_list()
+    low, high = at, ImVec2(at.x + width, at.y + side)
+    draw.add_rect_filled(low, high, ui.color("sunken"), ui.u(2))
+    edge = "accent" if ui.memory.get("history.searches") else "border"
+    draw.add_rect(low, high, ui.color(edge), ui.u(2), ui.u(0.25))
+    small = ui.theme.size("small")
+    spot = ImVec2(at.x + ui.u(2), at.y + (side - small) / 2)
+    font = ui.fonts["regular"]
+    draw.add_text(font, small, spot, ui.color("muted"), ICON_SEARCH)
+    clear = ui.u(6) if history.query else 0.0
+    left = ui.u(2) + small + ui.u(0.5)
+    imgui.set_cursor_screen_pos(ImVec2(at.x + left, at.y))
+    imgui.set_next_item_width(width - left - clear)
+    if ui.memory.pop(FOCUS, False):
+        imgui.set_keyboard_focus_here()
+    escaped = imgui.is_key_pressed(imgui.Key.escape, False)
+    with (
+        ui.colored(frame_bg="-", frame_bg_hovered="-", frame_bg_active="-", nav_cursor="-"),
+        ui.font(style="small"),
+        ui.styled(frame_padding=(ui.u(1), (side - small) / 2), frame_border_size=0.0),
+    ):
+        _, query = imgui.input_text("##history.search", history.query)
+        ui.mark("history.search")
+    if not query and not history.query:
+        hint = ImVec2(at.x + left + ui.u(1), spot.y)
+        draw.add_text(font, small, hint, ui.color("faint"), "Search")
+    was, ui.memory["history.searches"] = (
+        ui.memory.get("history.searches"),
+        imgui.is_item_active(),
+    )
+    if clear:
+        imgui.set_cursor_screen_pos(ImVec2(high.x - clear - ui.u(0.5), at.y + ui.u(1)))
+        if icon_button(ui, "history.clear", ICON_CLOSE, "Clear", side=clear, style="small"):
+            query = ""
+    if escaped and was:
+        query = ""
+    if query != history.query:
+        actions.append(SearchHistory(query))
+    imgui.set_cursor_screen_pos(ImVec2(high.x + ui.u(1), at.y))
+    if icon_button(ui, "history.more", ICON_MORE, "Archived, deleted, import", side=side):
+        ui.opened = menu.LIST
+    return actions
+
+
+def _draw_shelf(history: HistoryState, ui: Ui) -> list[Action]:
+    """Which other conversations these are, and the way back."""
+    side = ui.u(7)
+    back = icon_button(
+        ui, "history.back", ICON_CHEVRON_LEFT, "Back to the list", side=side, style="small"
+    )
+    imgui.same_line(0, ui.u(1))
+    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + (side - ui.theme.size("small")) / 2)
+    text(ui, SHELVES[history.shelf], style="small", bold=True)
+    return [ShowShelf("all")] if back else []

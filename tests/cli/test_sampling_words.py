@@ -1,0 +1,136 @@
+"""The words that say how an answer is chosen, and where it ends."""
+
+import json
+
+import pytest
+
+from llm_lite.cli.conversation.commands import COMMANDS, run_command
+from llm_lite.cli.conversation.conversation import Conversation
+from llm_lite.cli.main import _parser, main
+from llm_lite.cli.sampling_words import sampling_options
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import EngineOptions, SamplingOptions
+from tests.cli.terminal_runs import GREEDY, NUMPY, sentence
+
+
+def parsed(*words):
+    return sampling_options(_parser().parse_args(["chat", *words]))
+
+
+def test_nothing_said_is_the_defaults():
+    assert parsed() == SamplingOptions()
+
+
+def test_every_number_has_a_word_and_a_command():
+    numbers = [
+        name
+        for name in SamplingOptions.__dataclass_fields__
+        if isinstance(getattr(SamplingOptions(), name), int | float)
+    ]
+    for name in numbers:
+        word = name.replace("_", "-")
+        assert getattr(parsed(f"--{word}", "1"), name) == 1
+        assert word in COMMANDS
+
+
+def test_words_that_may_come_again():
+    options = parsed(
+        *("--stop", "a", "--stop", "\n\n", "--logit-bias", "5=-100", "--logit-bias", "7=1.5"),
+        *("--dry-breaker", ";"),
+    )
+    assert options.stop == ("a", "\n\n")
+    assert options.logit_bias == ((5, -100.0), (7, 1.5))
+    assert options.dry_breakers == (";",)
+
+
+def test_a_schema_is_a_text_or_a_file(tmp_path):
+    path = tmp_path / "schema.json"
+    path.write_text('{"type": "integer"}')
+    assert parsed("--json-schema", str(path)) == parsed("--json-schema", '{"type": "integer"}')
+    (tmp_path / "yes.gbnf").write_text('root ::= "yes"')
+    assert parsed("--grammar", str(tmp_path / "yes.gbnf")).grammar == 'root ::= "yes"'
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--stop", ""], "stop strings: expected 1 to 1000 characters"),
+        (["--typical-p", "2"], "typical-p: expected 0.0 to 1.0, found 2.0"),
+        (["--json-schema", "{\n1}"], "the JSON schema is broken in line 2"),
+        (["--json-schema", "/no/such.json"], "/no/such.json: no such file"),
+        (["--grammar", "/no/such.gbnf"], "/no/such.gbnf: no such file"),
+        (["--logit-bias", "300000=1"], "logit bias: token 300000 is not in 0..299"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(tiny_llama, capsys, words, expected):
+    assert main(["chat", str(tiny_llama), *NUMPY, "-p", "Hello", *words]) == 1
+    assert expected in sentence(capsys)
+
+
+@pytest.mark.parametrize("word", ["5", "a=1", "-1=2", "5=b", "=1", "٥=1"])
+def test_a_bias_is_a_pair(word, capsys):
+    with pytest.raises(SystemExit):
+        parsed(f"--logit-bias={word}")
+    assert "expected a token id, = and a number" in capsys.readouterr().err
+
+
+def test_an_answer_ends_before_its_stop_string(tiny_llama, capsys):
+    words = [
+        "chat",
+        str(tiny_llama),
+        *NUMPY,
+        *GREEDY,
+        "--max-new-tokens",
+        "8",
+        "-p",
+        "Hi",
+        "--json",
+    ]
+    assert main(words) == 0
+    whole = json.loads(capsys.readouterr().out)["text"]
+    assert main([*words, "--stop", whole[2:4]]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["stop_reason"] == "stop string"
+    assert answer["text"] == whole[: whole.find(whole[2:4])]
+
+
+@pytest.fixture
+def talk():
+    return Conversation(None, None, None, EngineOptions(), SamplingOptions())
+
+
+def test_commands_set_and_tell_them(talk, capsys, tmp_path):
+    run_command(talk, "/stop User:")
+    run_command(talk, "/stop \\n\\n")
+    assert talk.sampling.stop == ("User:", "\n\n")
+    run_command(talk, "/logit-bias 5=-100 7=2")
+    assert talk.sampling.logit_bias == ((5, -100.0), (7, 2.0))
+    run_command(talk, '/json-schema {"type": "integer"}')
+    (tmp_path / "a.gbnf").write_text('root ::= "a"')
+    run_command(talk, f"/grammar {tmp_path / 'a.gbnf'}")
+    assert (talk.sampling.json_schema, talk.sampling.grammar) == ("", 'root ::= "a"')
+    for name in ("stop", "logit-bias", "json-schema", "grammar"):
+        run_command(talk, f"/{name} off")
+        assert capsys.readouterr().err.splitlines()[-1].endswith(f"{name}: off")
+    assert talk.sampling == SamplingOptions()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("/logit-bias 5", "/logit-bias: expected a token id, = and a number, found '5'"),
+        ("/json-schema {", "the JSON schema is broken in line 1"),
+        ("/dry-base 0", "DRY base: expected 1.0 to 100.0, found 0.0"),
+        ("/grammar /no/such", "no such file"),
+    ],
+)
+def test_commands_refuse_with_a_sentence(talk, line, expected):
+    with pytest.raises(Exception, match=r"expected|broken|no such") as error:
+        run_command(talk, line)
+    assert expected in str(error.value)
+    assert talk.sampling == SamplingOptions()
+
+
+def test_a_refusal_is_the_program_s_own(talk):
+    with pytest.raises(RequestError):
+        run_command(talk, "/typical-p 7")

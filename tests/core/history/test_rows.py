@@ -1,0 +1,59 @@
+"""Options of a sampler come back from the file as they were; what is none is left out."""
+
+import json
+from dataclasses import asdict, fields
+
+import pytest
+
+from llm_lite.core.history.database.rows import from_mapping
+from llm_lite.core.messages import GenerationStats, SamplingOptions
+
+OTHER = {
+    "float": 0.375,
+    "int": 7,
+    "int | None": 8,
+    "str": "root ::= [a-z]+",
+    "tuple[str, ...]": ("END", "\n\n"),
+    "tuple[tuple[int, float], ...]": ((5, -1.5), (6, 2.0)),
+}
+
+
+def test_every_option_comes_back():
+    changed = replace(
+        SamplingOptions(),
+        **{place.name: OTHER[str(place.type)] for place in fields(SamplingOptions)},
+    )
+    assert from_mapping(SamplingOptions, json.loads(json.dumps(asdict(changed)))) == changed
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", "warm"),
+        ("temperature", True),
+        ("temperature", 10**400),
+        ("top_k", 1.5),
+        ("seed", 1 << 64),
+        ("grammar", 3),
+        ("stop", "END"),
+        ("stop", [1]),
+        ("logit_bias", [[1, 2, 3]]),
+        ("logit_bias", [[1.5, 2.0]]),
+        ("logit_bias", {"5": 1}),
+        ("unknown", 1),
+    ],
+)
+def test_what_is_no_option_is_left_out(name, value):
+    assert from_mapping(SamplingOptions, {name: value, "top_k": 3}) in (
+        SamplingOptions(top_k=3),
+        SamplingOptions(),  # where top_k itself was wrong
+    )
+
+
+def test_figures_come_back():
+    names = [place.name for place in fields(GenerationStats)]
+    whole = {
+        place.name: 3 if "int" in str(place.type) else 1.5 for place in fields(GenerationStats)
+    }
+    assert asdict(from_mapping(GenerationStats, whole)) == whole
+    assert len(names) > 3

@@ -1,0 +1,361 @@
+"""What is said in the window is kept, and comes back as it was."""
+
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from llm_lite.core.history import (
+    AnswerEnd,
+    ConversationSummary,
+    ConversationTree,
+    History,
+    StoredConversation,
+    StoredMessage,
+    history_path,
+)
+from llm_lite.core.messages import LoadModel
+from llm_lite.desktop.actions.chatting import (
+    ContinueAnswer,
+    EditMessage,
+    NewChat,
+    Regenerate,
+    Send,
+    SetSystemPrompt,
+    StopAnswer,
+)
+from llm_lite.desktop.actions.history import (
+    ArchiveConversation,
+    DeleteAll,
+    DeleteConversation,
+    ExportConversation,
+    ImportConversations,
+    OpenConversation,
+    PinConversation,
+    RedoHistory,
+    RenameConversation,
+    SearchHistory,
+    ShowShelf,
+    UndoHistory,
+)
+from llm_lite.desktop.actions.inspecting import ContinueFrom, SwitchVersion
+from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+from llm_lite.desktop.app.keeping.opening import in_chat
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.app.settings import history_file
+from llm_lite.desktop.state.state import AppState
+from tests.desktop.fake_engine import ANSWER, OTHER_ID, FakeEngine
+
+LIMIT = 30.0  # seconds
+
+
+class Chat:
+    """The program without its interface: an engine that answers, and a history in a file."""
+
+    def __init__(self, path, delay=0.0):
+        self.path = path
+        self.program = Program(AppState(system_prompt="Be brief."), interface=None)
+        self.program.keeper = HistoryKeeper(path, lambda: None)
+        self.engine = FakeEngine(delay)
+        self.program.start(self.engine)
+        self.engine.send(LoadModel(None))
+        self.wait(lambda s: s.model is not None and s.history.read)
+
+    @property
+    def state(self):
+        return self.program.state
+
+    @property
+    def history(self):
+        return self.program.keeper.history
+
+    def wait(self, until):
+        end = time.monotonic() + LIMIT
+        while not until(self.state):
+            assert time.monotonic() < end, self.state.history
+            self.program.update()
+            time.sleep(0.001)
+
+    def do(self, *actions):
+        for action in actions:
+            self.program.do(action)
+            self.wait(lambda s: not s.busy and s.draining is None)
+        return self.state
+
+    def open(self, number, message=None):
+        self.program.do(OpenConversation(number, message))
+        self.wait(lambda s: s.history.opening is None)
+        return self.state
+
+    def rows(self, until):
+        self.wait(lambda s: until([row.title for row in s.history.rows]))
+        return self.state.history.rows
+
+    def stored(self):
+        return ConversationTree.of(self.history.conversation(self.state.history.open))
+
+    def close(self):
+        self.engine.close()
+        self.program.keeper.end()
+        assert self.program.keeper.close(LIMIT)
+
+
+@pytest.fixture
+def chat(tmp_path):
+    """chat() begins the program; again, it ends and begins it again."""
+    made = []
+
+    def make(**options):
+        if made:
+            made.pop().close()
+        made.append(Chat(tmp_path / "history.db", **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def shape(messages):
+    """What is told, and what else was said, without keys."""
+    return [
+        (m.role, m.text, len(m.tokens), m.stop_reason, m.place, [shape(v) for v in m.versions])
+        for m in messages
+    ]
+
+
+def test_a_conversation_is_found_again_as_it_was(chat):
+    one = chat()
+    one.do(Send("Why is the sky blue?"), Send("And at night?"))
+    before, number = one.state, one.state.history.open
+    one = chat()
+    assert one.state.messages == ()
+    (row,) = one.rows(bool)
+    assert (row.id, row.title) == (number, "Why is the sky blue?")
+    one.do(SetSystemPrompt("Another."))
+    state = one.open(number)
+    assert shape(state.messages) == shape(before.messages)
+    assert state.system_prompt == "Be brief."
+    last, told = before.messages[-1], state.messages[-1]
+    assert (told.written, told.sampling, told.stats) == (last.written, last.sampling, last.stats)
+    assert told.as_chat() == last.as_chat()
+    one.do(Send("Go on."))
+    assert len(one.stored().path()) == 6
+    assert [m.run.model.name for m in one.stored().path()[1::2]] == [last.written.model] * 3
+    one.do(NewChat())
+    assert one.state.system_prompt == "Another."
+    assert one.state.history.open is None
+
+
+def test_nothing_that_was_said_is_lost_by_edits_and_other_answers(chat):
+    one = chat()
+    one.do(Send("First"), Send("Second"))
+    one.do(EditMessage(0), Send("First, again"), Send("Third"))
+    assert [m.text for m in one.state.messages][::2] == ["First, again", "Third"]
+    one.do(SwitchVersion(0, 0))
+    assert [m.text for m in one.state.messages][::2] == ["First", "Second"]
+    one.do(Regenerate(1))
+    assert len(one.state.messages) == 2
+    one.do(EditMessage(1), Send("What I make of it."))
+    assert one.state.messages[1].edited and one.state.messages[1].place == 2
+    one.do(SwitchVersion(1, 0), Regenerate(3), Send("Fourth"))
+    before, number = one.state.messages, one.state.history.open
+    one = chat()
+    assert shape(one.open(number).messages) == shape(before)
+    one.do(SwitchVersion(1, 2))
+    assert one.state.messages[1].text == "What I make of it."
+    one.do(SwitchVersion(0, 1))
+    assert [m.text for m in one.state.messages][::2] == ["First, again", "Third"]
+    before = one.state.messages
+    one = chat()
+    assert shape(one.open(number).messages) == shape(before)
+
+
+def test_a_fork_from_a_token_says_where_it_came_from(chat):
+    one = chat()
+    one.do(Send("Why?"))
+    choice = one.state.messages[1].tokens[3].alternatives[1]
+    one.do(ContinueFrom(1, 3, choice))
+    fork = one.stored().path()[-1]
+    other = one.stored().versions(fork)[0]
+    assert (fork.based_on, fork.kept_tokens) == (other.id, 3)
+    assert fork.tokens[:4] == (*other.tokens[:3], OTHER_ID)
+
+
+def test_an_answer_is_stopped_and_continued(chat):
+    one = chat(delay=0.002)
+    one.program.do(Send("Why?"))
+    one.wait(lambda s: len(s.messages[-1].tokens) > 5)
+    one.do(StopAnswer())
+    said = one.state.messages[-1].text
+    number = one.state.history.open
+    one = chat()
+    assert one.open(number).messages[-1].text == said
+    assert one.state.messages[-1].stop_reason == "stopped"
+    one.do(ContinueAnswer())
+    assert one.state.messages[-1].text.startswith(said)
+    assert len(one.state.messages[-1].text) > len(said)
+    (_, answer) = one.stored().path()
+    assert (answer.text, answer.finished) == (one.state.messages[-1].text, True)
+
+
+def test_what_an_answer_says_so_far_is_saved_while_it_is_written(chat):
+    one = chat(delay=0.02)
+    one.program.do(Send("Why?"))
+    one.wait(lambda s: len(s.messages[-1].tokens) > 5)
+    other = History(one.path)
+    assert other.wait_until_open()
+    end = time.monotonic() + LIMIT
+    while not (found := other.conversation(one.state.history.open)) or not found.messages[-1].text:
+        assert time.monotonic() < end
+        one.program.update()
+        time.sleep(0.01)
+    assert ANSWER.startswith(found.messages[-1].text)
+    assert not found.messages[-1].finished
+    other.close()
+
+
+def test_another_conversation_ends_the_answer_and_keeps_what_it_said(chat):
+    one = chat(delay=0.002)
+    one.do(Send("First"))
+    first = one.state.history.open
+    one.do(NewChat())
+    one.program.do(Send("Second"))
+    one.wait(lambda s: s.messages and len(s.messages[-1].tokens) > 5)
+    second, said = one.state.history.open, one.state.messages[-1].text
+    assert one.open(first).messages[0].text == "First"
+    assert not one.state.busy
+    answer = one.open(second).messages[-1]
+    assert answer.text.startswith(said) and answer.stop_reason == "stopped"
+
+
+def test_a_message_that_was_found_is_shown_with_its_version(chat):
+    one = chat()
+    one.do(Send("about sparrows"), EditMessage(0), Send("about eagles"), NewChat())
+    one.history.flush()
+    one.program.do(SearchHistory("sparrows"))
+    one.wait(lambda s: s.history.found_for == "sparrows")
+    hits = [found for found in one.state.history.found if found.message is not None]
+    assert hits and any(f.snippet[a:b] == "sparrows" for f in hits for a, b in f.marks)
+    state = one.open(hits[0].conversation, hits[0].message)
+    assert state.messages[0].text == "about sparrows"
+    assert state.history.reveal == state.messages[0].key
+    one.program.do(SearchHistory(""))
+    assert one.state.history.found == ()
+
+
+def test_the_list_follows_what_is_done_and_taken_back(chat):
+    one = chat()
+    for words in ("One", "Two", "Three"):
+        one.do(NewChat(), Send(words))
+    assert one.rows(lambda t: len(t) == 3)[0].title == "Three"
+    third, second, first = (row.id for row in one.state.history.rows)
+    one.do(PinConversation(first, True))
+    one.rows(lambda t: t == ["One", "Three", "Two"])
+    one.do(RenameConversation(second, "  Another\nname "))
+    one.rows(lambda t: t == ["One", "Three", "Another name"])
+    one.do(UndoHistory())
+    one.rows(lambda t: t == ["One", "Three", "Two"])
+    one.do(RedoHistory(), DeleteConversation(third))
+    assert one.state.messages == ()
+    one.rows(lambda t: t == ["One", "Another name"])
+    assert one.state.notices[-1].undo
+    one.do(ArchiveConversation(second, True))
+    one.rows(lambda t: t == ["One"])
+    one.do(ShowShelf("archived"))
+    one.rows(lambda t: t == ["Another name"])
+    one.do(ShowShelf("deleted"))
+    one.rows(lambda t: t == ["Three"])
+    one.do(ShowShelf("all"), DeleteAll())
+    one.wait(lambda s: s.history.read and not s.history.rows)
+    one.do(UndoHistory())
+    one.rows(lambda t: t == ["One"])
+
+
+def test_a_conversation_leaves_and_comes_back_as_a_file(chat, tmp_path):
+    one = chat()
+    one.do(Send("Keep this."))
+    path = tmp_path / "out" / "kept.json"
+    one.do(ExportConversation(one.state.history.open, "json", str(path)))
+    one.wait(lambda s: path.exists())
+    one.do(ImportConversations(str(path)))
+    one.rows(lambda t: t == ["Keep this", "Keep this"] or t == ["Keep this."] * 2)
+    one.do(ImportConversations(str(tmp_path / "none.json")))
+    one.wait(lambda s: any("none.json" in n.text for n in s.notices))
+
+
+def test_the_file_is_where_the_history_says():
+    assert history_file() == history_path()
+
+
+def test_messages_that_did_not_change_cost_the_history_nothing(chat, monkeypatch):
+    one = chat()
+    one.do(Send("Why?"))
+    calls = []
+    monkeypatch.setattr(one.history, "submit", calls.append)
+    for _ in range(20):
+        one.program.update()
+    assert calls == []
+
+
+def conversation_of(parents, chosen):
+    """A tree: message i + 1 stands behind message `parents[i]`, 0 being none of them."""
+    children = {}
+    for number, parent in enumerate(parents, 1):
+        children.setdefault(parent, []).append(number)
+    picked = {p: c[k % len(c)] for (p, c), k in zip(sorted(children.items()), chosen, strict=False)}
+    messages = tuple(
+        StoredMessage(
+            number,
+            1,
+            parent or None,
+            "user" if number % 2 else "assistant",
+            f"said {number}",
+            selected=picked.get(number),
+            end=None if number % 2 else AnswerEnd("end"),
+        )
+        for number, parent in enumerate(parents, 1)
+    )
+    return StoredConversation(ConversationSummary(1, selected=picked.get(0)), messages)
+
+
+def all_of(messages):
+    """Every message once, without recursion."""
+    found, waiting = [], [messages]
+    while waiting:
+        for message in waiting.pop():
+            found.append(message)
+            waiting += message.versions
+    return found
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_every_message_of_any_tree_is_in_the_chat_once(data):
+    count = data.draw(st.integers(1, 25))
+    parents = [data.draw(st.integers(0, number)) for number in range(count)]
+    chosen = data.draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))
+    stored = conversation_of(parents, chosen)
+    messages, opened = in_chat(stored)
+    numbers = [opened.kept[m.key].stored.id for m in messages]
+    assert numbers == [m.id for m in ConversationTree.of(stored).path()]
+    everything = [opened.kept[m.key].stored.id for m in all_of(messages)]
+    assert sorted(everything) == [m.id for m in stored.messages]
+    for message in all_of(messages):
+        known = opened.kept[message.key].stored
+        beside = [m.id for m in stored.messages if m.parent == known.parent]
+        if message.versions:
+            assert beside[message.place] == known.id
+            assert len(beside) == len(message.versions) + 1
+
+
+@pytest.mark.parametrize("branching", [False, True])
+def test_a_long_or_deep_tree_is_opened_without_recursion(branching):
+    count = 4000
+    parents = list(range(count))
+    if branching:  # two messages beside each other, the second with all that follows
+        parents = [max(0, number - 1 - number % 2) for number in range(count)]
+    stored = conversation_of(parents, [0] * count)
+    messages, _ = in_chat(stored)
+    assert len(all_of(messages)) == count

@@ -1,0 +1,373 @@
+"""The list of conversations: what it shows, and what a person does there."""
+
+import time
+from dataclasses import replace
+from datetime import date, datetime
+
+import pytest
+from imgui_bundle import imgui
+
+from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Regenerate
+from llm_lite.desktop.actions.history import (
+    ArchiveConversation,
+    BeginRename,
+    DeleteAll,
+    DeleteConversation,
+    ExportConversation,
+    ImportConversations,
+    OpenConversation,
+    PinConversation,
+    RedoHistory,
+    RenameConversation,
+    RestoreConversation,
+    Reveal,
+    RowsChanged,
+    RowsRead,
+    SearchAnswered,
+    SearchHistory,
+    ShowHistory,
+    ShowShelf,
+    UndoHistory,
+    WantMoreRows,
+)
+from llm_lite.desktop.actions.inspecting import SwitchVersion
+from llm_lite.desktop.actions.program import OpenModel, SetOptions
+from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, HistoryState, Written
+from llm_lite.desktop.state.state import Message
+from llm_lite.desktop.views.history.found import cut
+from llm_lite.desktop.views.history.rows import grouped
+from tests.desktop.fake_engine import EXECUTOR, MODEL
+from tests.desktop.headless import READY
+
+KEY = imgui.Key
+NOW = time.time()
+WROTE = Written.by(MODEL, EXECUTOR)
+
+
+def rows(count, **changes):
+    return tuple(
+        ConversationRow(1000 - n, f"Talk number {n}", NOW - n * 60.0, **changes)
+        for n in range(count)
+    )
+
+
+@pytest.fixture
+def listed(headless):
+    """listed(rows) -> the interface with these in the list."""
+
+    def make(shown=None, **options):
+        one = headless(READY, **options)
+        shown = rows(5) if shown is None else shown
+        one.program.do(RowsRead("all", shown, more=False))
+        one.driver.frames(3)
+        one.done.clear()
+        return one
+
+    return make
+
+
+def row(number=0):
+    return f"history.row.{1000 - number}"
+
+
+def right_click(one, name):
+    one.driver.point(name)
+    for down in (True, False):
+        imgui.get_io().add_mouse_button_event(1, down)
+        one.driver.frames(2)
+    one.driver.frames(2)
+
+
+def test_a_click_opens_a_conversation(listed):
+    one = listed()
+    one.driver.click(row(2))
+    assert one.did(OpenConversation) == [OpenConversation(998)]
+
+
+def test_a_double_click_renames_in_place(listed):
+    one = listed()
+    one.driver.point(row(1))
+    for down in (True, False, True, False):
+        imgui.get_io().add_mouse_button_event(0, down)
+        one.driver.frames()
+    one.driver.frames(2)
+    assert one.did(BeginRename) == [BeginRename(999)]
+    one.driver.type("Other words")
+    one.driver.press(KEY.enter)
+    assert one.did(RenameConversation) == [RenameConversation(999, "Other words")]
+    assert one.state.history.rows[1].title == "Other words"
+    assert one.state.history.renaming is None
+
+
+def test_escape_leaves_the_title_as_it_was(listed):
+    one = listed()
+    one.program.do(BeginRename(999))
+    one.driver.frames(3)
+    one.driver.type("Other words")
+    one.driver.press(KEY.escape)
+    assert not one.did(RenameConversation)
+    assert one.state.history.renaming is None
+
+
+def test_f2_renames_the_conversation_that_is_open(listed):
+    one = listed()
+    one.program.state = replace(one.state, history=replace(one.state.history, open=1000))
+    one.driver.press(KEY.f2)
+    assert one.state.history.renaming == 1000
+
+
+@pytest.mark.parametrize(
+    ("item", "action"),
+    [
+        ("open", OpenConversation(1000)),
+        ("rename", BeginRename(1000)),
+        ("pin", PinConversation(1000, True)),
+        ("archive", ArchiveConversation(1000, True)),
+        ("delete", DeleteConversation(1000)),
+    ],
+)
+def test_the_menu_of_a_row(listed, item, action):
+    one = listed()
+    right_click(one, row())
+    one.driver.click(f"history.menu.{item}")
+    assert action in one.done
+    assert not one.driver.shows("history.menu")
+
+
+def test_the_button_of_a_row_opens_its_menu_and_not_the_conversation(listed):
+    one = listed()
+    one.driver.point(row())
+    one.driver.click(f"{row()}.more")
+    assert one.driver.shows("history.menu")
+    one.driver.press(KEY.escape)
+    one.driver.frames(2)
+    assert not one.driver.shows("history.menu")
+    right_click(one, row())
+    one.driver.click("chat.input")
+    one.driver.frames(2)
+    assert not one.driver.shows("history.menu")
+    assert not one.did(OpenConversation)
+
+
+def test_a_conversation_is_exported_to_the_path_that_is_said(listed):
+    one = listed()
+    right_click(one, row())
+    one.driver.click("history.menu.export")
+    one.driver.click("history.export.html")
+    (action,) = one.did(ExportConversation)
+    assert (action.id, action.kind) == (1000, "html")
+    assert action.path.endswith("Talk number 0.html")
+
+
+def test_the_list_as_a_whole(listed):
+    one = listed()
+    one.driver.click("history.more")
+    one.driver.click("history.list.delete_all")
+    assert not one.did(DeleteAll)
+    one.driver.click("history.sure.yes")
+    assert one.did(DeleteAll)
+    one.driver.click("history.more")
+    one.driver.click("history.list.import")
+    one.driver.click("history.import.path")
+    one.driver.type("talks.json")
+    one.driver.click("history.import.go")
+    assert one.did(ImportConversations) == [ImportConversations("talks.json")]
+    one.driver.click("history.more")
+    one.driver.click("history.list.deleted")
+    assert one.state.history.shelf == "deleted"
+    one.program.do(RowsRead("deleted", rows(2, shelf="deleted"), more=False))
+    one.driver.frames(3)
+    one.driver.click(row())
+    one.driver.click("history.menu.restore")
+    assert one.did(RestoreConversation) == [RestoreConversation(1000)]
+    one.driver.click("history.back")
+    assert one.did(ShowShelf)[-1] == ShowShelf("all")
+
+
+def test_only_rows_in_sight_are_drawn_and_more_are_asked_for(listed):
+    one = listed(rows(3000))
+    shown = [name for name in one.ui.rects if name.startswith("history.row.")]
+    assert 10 < len(shown) < 40
+    history = replace(one.state.history, more=True)
+    one.program.state = replace(one.state, history=history)
+    one.driver.frames(2)
+    assert not one.did(WantMoreRows)
+    one.driver.point(shown and "view.conversations")
+    one.driver.wheel(-5000)
+    one.driver.frames(4)
+    assert one.did(WantMoreRows)
+
+
+def test_a_search_marks_its_words_and_opens_the_message(listed):
+    one = listed()
+    one.driver.press(KEY.mod_ctrl, KEY.mod_shift, KEY.f)
+    one.driver.type("blue")
+    assert one.did(SearchHistory)[-1] == SearchHistory("blue")
+    found = FoundRow(998, "Colours", 7, NOW, "the sky is blue here", ((11, 15),))
+    one.program.do(SearchAnswered("blue", (found,), True))
+    one.driver.frames(3)
+    one.driver.click("history.found.0")
+    assert one.did(OpenConversation) == [OpenConversation(998, 7)]
+    one.driver.click("history.clear")
+    assert one.state.history.query == ""
+    one.driver.frames(2)
+    assert one.driver.shows(row())
+
+
+def test_an_answer_to_an_older_search_is_not_shown(listed):
+    one = listed()
+    one.program.do(SearchHistory("new"))
+    one.program.do(SearchAnswered("old", (FoundRow(1, "", None, NOW, ""),), True))
+    assert one.state.history.found == ()
+
+
+def test_a_snippet_begins_a_little_before_its_first_mark(headless):
+    one = headless()
+    said = "word " * 40 + "needle and more words that follow it on and on"
+    at = said.index("needle")
+    imgui.new_frame()
+    with one.ui.font(style="small"):
+        (first, marks), *_ = cut(FoundRow(1, "", 2, NOW, said, ((at, at + 6),)), 180.0, 13.0)
+    imgui.end_frame()
+    assert first.startswith("…")
+    assert [first[a:b] for a, b in marks] == ["needle"]
+
+
+def test_keys_take_back_and_do_again_where_no_text_is_written(listed):
+    one = listed()
+    one.driver.click("chat.input")
+    one.driver.press(KEY.mod_ctrl, KEY.z)  # the input has the focus, and its own undo
+    assert not one.did(UndoHistory)
+    one.driver.click("history.more")
+    one.driver.press(KEY.escape)
+    one.driver.frames(3)
+    one.driver.press(KEY.mod_ctrl, KEY.z)
+    one.driver.press(KEY.mod_ctrl, KEY.mod_shift, KEY.z)
+    assert one.did(UndoHistory) and one.did(RedoHistory)
+
+
+def test_the_rail_hides_and_shows_the_list(listed):
+    one = listed()
+    one.driver.click("rail.conversations")
+    assert one.did(ShowHistory) == [ShowHistory(False)]
+    assert not one.driver.shows("history.search")
+    one.driver.press(KEY.mod_ctrl, KEY.mod_shift, KEY.f)
+    assert one.driver.shows("history.search")
+
+
+def test_rows_stand_under_their_day_or_month():
+    today = date(2026, 3, 12)
+
+    def at(*day):
+        return datetime(*day).timestamp()
+
+    moments = [
+        (at(2025, 1, 1), True),
+        (at(2026, 3, 12, 9), False),
+        (at(2026, 3, 12, 0), False),
+        (at(2026, 3, 11, 23), False),
+        (at(2026, 3, 6), False),
+        (at(2026, 3, 5), False),
+        (at(2026, 3, 4, 23), False),
+        (at(2026, 2, 1), False),
+        (at(2025, 12, 31), False),
+    ]
+    listing = [ConversationRow(n, "", *moment) for n, moment in enumerate(moments)]
+    labels = [entry.label for entry in grouped(listing, today) if entry.row is None]
+    assert labels == [
+        "Pinned",
+        "Today",
+        "Yesterday",
+        "Previous 7 days",
+        "March",
+        "February",
+        "December 2025",
+    ]
+
+
+def test_rows_that_change_move_to_their_place_or_leave():
+    state = HistoryState(rows=rows(4), read=True)
+    (first, second, third, last) = state.rows
+    assert state.with_rows([second]) is state
+    pinned = replace(last, pinned=True)
+    assert state.with_rows([pinned]).rows == (pinned, first, second, third)
+    gone = replace(first, shelf="archived")
+    assert state.with_rows([gone]).rows == (second, third, last)
+    older = ConversationRow(1, "Of another page", NOW - 1e6)
+    assert state.with_rows([older]).rows[-1] == older
+    assert older not in replace(state, more=True).with_rows([older]).rows
+    assert state.without([first.id]).rows == (second, third, last)
+
+
+def test_a_page_joins_rows_that_changed_since_it_was_asked_for(listed):
+    one = listed(rows(3))
+    more = (ConversationRow(5, "Old", 1.0),)
+    one.program.do(RowsRead("archived", more, False, after=998))
+    assert len(one.state.history.rows) == 3
+    one.program.do(RowsRead("all", more, False, after=77))
+    assert [row.id for row in one.state.history.rows] == [1000, 999, 998, 5]
+    one.program.do(RowsChanged((), (5,)))
+    assert len(one.state.history.rows) == 3
+
+
+TALK = (
+    Message("user", "Second", versions=((Message("user", "First"),),), place=1),
+    Message("assistant", "Said.", stop_reason="end", written=WROTE, sampling=READY.sampling),
+    Message("user", "More"),
+    Message("assistant", "More said.", stop_reason="end", written=WROTE),
+)
+
+
+def test_a_question_has_versions_and_an_answer_can_be_asked_for_again(headless):
+    one = headless(replace(READY, messages=TALK))
+    one.driver.click("message.0.before")
+    assert one.did(SwitchVersion) == [SwitchVersion(0, 0)]
+    assert [m.text for m in one.state.messages] == ["First"]
+    one.program.do(SwitchVersion(0, 1))
+    one.driver.frames(2)
+    one.driver.point("message.1")
+    one.driver.click("message.1.edit")
+    assert one.did(EditMessage) == [EditMessage(1)]
+    assert one.state.draft == "Said."
+    one.driver.point("message.1")
+    one.driver.click("message.1.exactly")
+    assert one.did(Regenerate) == [Regenerate(1, exactly=True)]
+
+
+def test_an_answer_of_another_model_says_which_and_offers_it(headless):
+    other = replace(WROTE, model="Another", path="/models/another.gguf")
+    talk = (TALK[0], replace(TALK[1], written=other))
+    one = headless(replace(READY, messages=talk))
+    one.driver.click("message.1.exactly")
+    assert not one.did(Regenerate)
+    one.driver.click("chat.again.load")
+    assert one.did(OpenModel) == [OpenModel("/models/another.gguf")]
+    one = headless(
+        replace(READY, messages=(TALK[0], replace(TALK[1], written=replace(WROTE, mode="int4"))))
+    )
+    one.driver.click("message.1.exactly")
+    one.driver.click("chat.again.load")
+    assert one.did(SetOptions)[0].options.mode == "int4"
+
+
+def test_a_message_that_was_found_is_scrolled_to(headless):
+    talk = tuple(
+        Message("user" if n % 2 == 0 else "assistant", f"{n} " * 300, stop_reason="end")
+        for n in range(20)
+    )
+    one = headless(replace(READY, messages=talk))
+    assert not one.driver.shows("message.3")
+    one.program.do(Reveal(talk[3].key))
+    one.driver.frames(5)
+    assert one.driver.shows("message.3")
+    assert one.state.history.reveal is None
+
+
+def test_new_chat_ends_what_was_open(listed):
+    one = listed()
+    one.program.state = replace(
+        one.state, messages=TALK, history=replace(one.state.history, open=1000)
+    )
+    one.driver.press(KEY.mod_ctrl, KEY.n)
+    assert one.did(NewChat)
+    assert one.state.history.open is None

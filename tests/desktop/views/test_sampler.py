@@ -1,0 +1,111 @@
+"""The sampling panel: its folded groups, and presets."""
+
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui
+
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.desktop.actions.presets import ChoosePreset, ImportPreset, SavePreset
+from llm_lite.desktop.state.sampling.texts import bias_lines, biases_of, stop_lines, stops_of
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.chat.sampler_groups import FILTERS, PENALTIES
+from llm_lite.desktop.views.chat.sampler_hints import HINTS
+
+SIZE = (1280, 1500)
+
+
+@pytest.fixture
+def panel(headless):
+    def opened(state=None):
+        one = headless(state or AppState(), size=SIZE)
+        one.driver.click("rail.sampler")
+        return one
+
+    return opened
+
+
+def test_groups_are_folded_and_open_by_a_click(panel):
+    one = panel()
+    for group, inside in (
+        ("filters", "top_k"),
+        ("penalties", "presence_penalty"),
+        ("stop", "stop_strings"),
+        ("form", "form.schema"),
+    ):
+        assert not one.driver.shows(f"sampler.{inside}")
+        one.driver.click(f"sampler.{group}")
+        assert one.driver.shows(f"sampler.{inside}")
+        one.driver.click(f"sampler.{group}")
+
+
+def test_what_depends_on_something_off_is_not_there(panel):
+    one = panel()
+    one.driver.click("sampler.filters")
+    assert not one.driver.shows("sampler.xtc_threshold")
+    one.driver.click("sampler.xtc_probability")
+    assert one.state.sampling.xtc_probability > 0
+    assert one.driver.shows("sampler.xtc_threshold")
+    assert one.state.sampling.xtc_threshold == SamplingOptions().xtc_threshold
+
+
+def test_stop_strings_and_biases_are_typed_in_lines(panel):
+    one = panel()
+    one.driver.click("sampler.stop")
+    one.driver.click("sampler.stop_strings")
+    one.driver.type("User:")
+    one.driver.press(imgui.Key.enter)
+    one.driver.type("a\\n")
+    assert one.state.sampling.stop == ("User:", "a\n")
+    one.driver.click("sampler.logit_bias")
+    one.driver.type("198=-100")
+    assert one.state.sampling.logit_bias == ((198, -100.0),)
+
+
+def test_a_schema_is_typed_and_goes_with_its_form(panel):
+    one = panel()
+    one.driver.click("sampler.form")
+    one.driver.click("sampler.form.schema")
+    one.driver.click("sampler.form.text")
+    one.driver.type('{"type": "integer"}')
+    assert one.state.sampling.json_schema == '{"type": "integer"}'
+    one.driver.click("sampler.form.free")
+    assert one.state.sampling.json_schema == ""
+
+
+def test_presets_are_asked_for(panel):
+    one = panel(replace(AppState(), presets=("calm", "wild")))
+    one.driver.click("presets.list")
+    one.driver.click("presets.list.wild")
+    assert one.did(ChoosePreset) == [ChoosePreset("wild")]
+    one.driver.click("presets.more")
+    one.driver.click("presets.name")
+    one.driver.type("mine")
+    one.driver.click("presets.save")
+    assert one.did(SavePreset) == [SavePreset("mine")]
+    one.driver.click("presets.path")
+    one.driver.type("/some/preset.json")
+    one.driver.click("presets.import")
+    assert one.did(ImportPreset) == [ImportPreset("/some/preset.json")]
+
+
+def test_every_control_says_what_it_does():
+    for _, field, bounds, off, _ in (*FILTERS, *PENALTIES):
+        assert HINTS[field].endswith(".")
+        assert off == -1 or bounds[0] <= off <= bounds[1]
+
+
+@pytest.mark.parametrize(
+    "stop", [(), ("a",), ("\n\nUser:", "\t"), ("\\n", "\\", "a\\\\nb", "\\\n")]
+)
+def test_stop_strings_come_back_from_their_lines(stop):
+    assert stops_of(stop_lines(stop)) == (stop, "")
+
+
+def test_what_is_no_bias_is_named_by_its_line():
+    assert biases_of(bias_lines(((1, -100.0), (7, 0.5)))) == (((1, -100.0), (7, 0.5)), "")
+    assert biases_of("1=2\n\nx=1")[0] == ((1, 2.0),)
+    assert biases_of("1=2\n\nx=1")[1].startswith("Line 3: expected a token id")
+    for line in ("5", "5=nan", "5=101", "-5=1", "٥=1", "9999999999=1"):
+        assert biases_of(line)[1]
+    assert stops_of("a\n" * 40)[1].startswith("At most 32")
