@@ -29,6 +29,7 @@ from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.program import rail, status_bar
+from llm_lite.desktop.views.selection.selecting import copy
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
 from llm_lite.desktop.widgets.theme import apply_theme, make_theme
@@ -177,7 +178,7 @@ class Interface:
             self.ui.memory["input"].focus = True
         if pressed(key.t):
             return _turn_last_thought(state)
-        if pressed(shift | int(key.c)):
+        if pressed(shift | int(key.c)) and not copy(state, self.ui, markdown=True):
             _copy_last_answer(state)
         return []
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from imgui_bundle import imgui
+
 from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
@@ -63,8 +65,20 @@ def look_at_thoughts(driver: InputDriver, picture: Callable[[str], None], name: 
     driver.program.do(UnfoldThought(1, True))
     driver.leave()
     picture(f"{name}-unfolded")
+    _select_all(driver)
+    picture(f"{name}-selected")
+    driver.press(imgui.Key.escape)
     driver.program.state = replace(kept, next_request=request + 1)
     driver.frames(2)
+
+
+def _select_all(driver: InputDriver) -> None:
+    """Both messages, with the keys that a person has after a click on a text."""
+    driver.click("message.1.thoughts")
+    driver.point("message.1.thoughts")
+    for _ in range(2):
+        driver.press(imgui.Key.mod_ctrl, imgui.Key.a)
+    driver.leave()
 
 
 def _heard(state: AppState, pieces: list[str]) -> AppState:

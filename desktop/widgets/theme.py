@@ -40,11 +40,12 @@ class Palette:
     accent_hover: int
     on_accent: int
     accent_soft: int  # accent as a background
+    selection: int  # behind text: `text`, `muted`, `link` and code have at least 4.5:1 on it
     good: int
     warning: int
     error: int
     link: int
-    syntax: dict[str, int]  # classes of code: at least 4.5:1 on `code`
+    syntax: dict[str, int]  # classes of code: at least 4.5:1 on `code` and `selection`
     series: tuple[int, ...]  # plots, in this order
 
 
@@ -65,6 +66,7 @@ DARK = Palette(
     accent_hover=0x6C89F2,
     on_accent=0xFFFFFF,
     accent_soft=0x252D45,
+    selection=0x192B74,
     good=0x4CC38A,
     warning=0xF0B34A,
     error=0xF2766B,
@@ -73,7 +75,7 @@ DARK = Palette(
         "keyword": 0xD58BEA,
         "string": 0x7FCB9A,
         "number": 0xF0B34A,
-        "comment": 0x8B96A5,
+        "comment": 0x909BAA,
         "function": 0x7D9BFF,
         "type": 0x5CC8DE,
         "deleted": 0xF2766B,
@@ -97,6 +99,7 @@ LIGHT = Palette(
     accent_hover=0x3457CC,
     on_accent=0xFFFFFF,
     accent_soft=0xE6ECFE,
+    selection=0xCDF0FF,
     good=0x18794E,
     warning=0x9A5B00,
     error=0xC62A2F,

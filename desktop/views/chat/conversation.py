@@ -20,6 +20,8 @@ from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
 from llm_lite.desktop.views.chat.places import find_places, hold_in_place, in_sight
 from llm_lite.desktop.views.chat.thoughts import ThoughtFold
 from llm_lite.desktop.views.chat.unseen import Unseen
+from llm_lite.desktop.views.selection.selecting import draw_page, follow_selecting
+from llm_lite.desktop.views.selection.selection import SAID
 from llm_lite.desktop.views.tokens.tokens import (
     TokenItem,
     draw_choice,
@@ -48,7 +50,6 @@ ENDINGS = {
     "stopped": "Stopped.",
     "error": "The answer could not be finished.",
 }
-
 
 REUSE = "So much of what the model had to read was in the cache already and was not read again."
 
@@ -94,6 +95,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
             imgui.pop_id()
         imgui.set_cursor_pos(ImVec2(0, (ends[-1] if ends else 0.0) + ui.u(4)))
         imgui.dummy(ImVec2(1, ui.u(2)))
+        follow_selecting(state, ui, scroll)
         if scroll.follow:
             imgui.set_scroll_here_y(1.0)
         if state.xray.shown:
@@ -242,7 +244,8 @@ class _Item:
             draw.add_rect(low, high, ui.color("accent"), ui.u(3), ui.u(0.5))
         draw_highlight(self.state, ui, self.index, page, low.x + pad_x, low.y + pad_y)
         name = f"user.{self.index}"
-        rich_text(ui).draw(ui, page, low.x + pad_x, low.y + pad_y, page.width, name)
+        spot = (low.x + pad_x, low.y + pad_y)
+        draw_page(self.state, ui, (self.index, SAID), page, spot, page.width, name)
         side, actions = ui.u(6), list[Action]()
         if self.message.versions:
             left = high.x - versions_width(self.message, ui)
@@ -264,10 +267,11 @@ class _Item:
         ui = self.ui
         self.left = at.x
         self._draw_label(at)
-        folded = self.fold.draw(ImVec2(at.x, at.y + self.label))
+        folded = self.fold.draw(self.state, ImVec2(at.x, at.y + self.label))
         y = at.y + self.label + self.fold.height
         draw_highlight(self.state, ui, self.index, self.page, at.x, y)
-        rich_text(ui).draw(ui, self.page, at.x, y, self.width, f"answer.{self.index}")
+        spot, name = (at.x, y), f"answer.{self.index}"
+        draw_page(self.state, ui, (self.index, SAID), self.page, spot, self.width, name)
         if self.writing:
             if not self.fold.live:
                 self._draw_writing(at.x, y)

@@ -9,8 +9,11 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import UnfoldThought
+from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.units import tokens
+from llm_lite.desktop.views.selection.selecting import draw_page
+from llm_lite.desktop.views.selection.selection import THOUGHT
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.ui import Ui
@@ -53,13 +56,13 @@ class ThoughtFold:
         most = LIVE_LINES * self.ui.theme.line
         return self.page.height if self.thought.unfolded else min(self.page.height, most)
 
-    def draw(self, at: ImVec2) -> list[Action]:
+    def draw(self, state: AppState, at: ImVec2) -> list[Action]:
         """With its corner at a place on the screen."""
         if self.thought is None or not self.thought.text:
             return []
         turned = self._draw_line(at, self.thought)
         if self.page is not None:
-            self._draw_text(self.page, at.x, at.y + self.row + self.ui.u(0.5))
+            self._draw_text(state, self.page, at.x, at.y + self.row + self.ui.u(0.5))
         return [UnfoldThought(self.index, not self.thought.unfolded)] if turned else []
 
     def _draw_line(self, at: ImVec2, thought: Thought) -> bool:
@@ -85,14 +88,17 @@ class ThoughtFold:
         draw.add_text(font, small, ImVec2(at.x + small + ui.u(1.5), y), color, words)
         return clicked
 
-    def _draw_text(self, page: Page, x: float, y: float) -> None:
+    def _draw_text(self, state: AppState, page: Page, x: float, y: float) -> None:
         height = self._shown_height()
         hidden = page.height - height  # above what is shown
         draw = imgui.get_window_draw_list()
         low, high = ImVec2(x, y), ImVec2(x + self.width, y + height)
         draw.push_clip_rect(low, ImVec2(high.x + self.ui.u(4), high.y), True)
-        rich = rich_text(self.ui, "thoughts")
-        rich.draw(self.ui, page, x, y - hidden, self.width, f"thought.{self.index}")
+        name, corner = f"thought.{self.index}", (x, y - hidden)
+        if self.thought is not None and self.thought.unfolded:
+            draw_page(state, self.ui, (self.index, THOUGHT), page, corner, self.width, name)
+        else:
+            rich_text(self.ui, "thoughts").draw(self.ui, page, *corner, self.width, name)
         if self.live:
             self._draw_caret(page, x, y - hidden)
         draw.pop_clip_rect()

@@ -16,7 +16,7 @@ KEYS = (
     ("New chat", "Ctrl+N"),
     ("Open a model", "Ctrl+O"),
     ("Write, stop", "Ctrl+L  Esc"),
-    ("Copy the last answer", "Ctrl+Shift+C"),
+    ("Copy, as Markdown", "Ctrl+C  Ctrl+Shift+C"),
     ("Unfold or fold thoughts", "Ctrl+T"),
     ("Larger, smaller text", "Ctrl++  Ctrl+-"),
 )

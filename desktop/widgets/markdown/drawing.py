@@ -8,7 +8,9 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.widgets.icons import ICON_CHECK
 from llm_lite.desktop.widgets.markdown.blocks import BULLET, DONE_TASK, OPEN_TASK, QUOTE
+from llm_lite.desktop.widgets.markdown.characters import Span, block_spans
 from llm_lite.desktop.widgets.markdown.code_frame import draw_code_run, draw_frame, draw_numbers
+from llm_lite.desktop.widgets.markdown.geometry import block_rects
 from llm_lite.desktop.widgets.markdown.layout import LaidText, indent
 from llm_lite.desktop.widgets.markdown.slant import draw_italic
 from llm_lite.desktop.widgets.markdown.wrapping import CODE_SCALE, Run, ascent
@@ -21,8 +23,12 @@ LINK = "answer.link"  # in the memory of the interface: an address that a person
 class PageDrawing:
     """One page at a place on the screen."""
 
-    def __init__(self, ui: Ui, colors: CodeColors, name: str, live: bool) -> None:
+    def __init__(
+        self, ui: Ui, colors: CodeColors, name: str, live: bool, selected: Span | None = None
+    ) -> None:
         self.ui, self.colors, self.name, self.live = ui, colors, name, live
+        self._selected = selected  # characters of the page
+        self._within: Span | None = None  # of the block that is being drawn
         self.draw: Any = imgui.get_window_draw_list()
         self.low, self.high = self.draw.get_clip_rect_min().y, self.draw.get_clip_rect_max().y
         self._hovers = imgui.is_window_hovered()
@@ -32,9 +38,11 @@ class PageDrawing:
         self, blocks: tuple[tuple[float, LaidText], ...], x: float, y: float, width: float
     ) -> None:
         last = len(blocks) - 1
+        spans = block_spans(laid.block for _, laid in blocks) if self._selected else None
         for number, (top, laid) in enumerate(blocks):
             if y + top + laid.height < self.low or y + top > self.high:
                 continue
+            self._within = self._chosen(spans[number]) if spans else None
             above = 0.0
             if number and laid.block.joined:
                 before, placed = blocks[number - 1]
@@ -44,6 +52,25 @@ class PageDrawing:
             place = f"{self.name}.{number}"
             self._block(laid, x, y + top, width, place, self.live and number == last)
 
+    def _chosen(self, span: Span) -> Span | None:
+        """What is selected of a block that lies at `span`."""
+        assert self._selected is not None
+        low, high = (at - span[0] for at in self._selected)
+        return (max(low, 0), high) if low <= span[1] - span[0] and high > 0 else None
+
+    def _selection(self, laid: LaidText, x: float, y: float) -> None:
+        """Behind the text, but before what marks code in a line."""
+        if self._within is None:
+            return
+        for run in laid.runs if laid.block.kind != "code" else ():
+            if run.kind != "text" and run.picture is None:
+                self._behind_code(run, x + run.x, y + run.y, laid.size)
+        color = self.ui.color("selection")
+        for left, top, right, bottom in block_rects(self.ui, laid, *self._within):
+            if y + bottom >= self.low and y + top <= self.high:
+                low = ImVec2(round(x + left), round(y + top))
+                self.draw.add_rect_filled(low, ImVec2(round(x + right), round(y + bottom)), color)
+
     def _block(
         self, laid: LaidText, x: float, y: float, width: float, name: str, live: bool
     ) -> None:
@@ -51,6 +78,7 @@ class PageDrawing:
         if kind == "code":
             draw_frame(ui, self.draw, laid, left, y, width - laid.left, name)
             draw_numbers(ui, self.draw, laid, left, y, self.low, self.high)
+            self._selection(laid, x, y)
             self._code(laid, x, y, live)
             return
         if kind == "rule":
@@ -59,6 +87,7 @@ class PageDrawing:
             self.draw.add_line(ImVec2(left, middle), end, color, ui.u(0.375))
         elif kind == "table":
             self._grid(laid, left, y)
+        self._selection(laid, x, y)
         for run in laid.runs:
             if run.picture is None and not self._in_sight(y + run.y):
                 continue
@@ -145,7 +174,8 @@ class PageDrawing:
             return
         if run.kind != "text":
             size = round(size * CODE_SCALE)
-            self._behind_code(run, x, y, laid.size)
+            if self._within is None:
+                self._behind_code(run, x, y, laid.size)
             y += (laid.size - size) / 2
         font, top = ui.fonts[run.style], round(y)
         if run.style in ("italic", "bold_italic"):

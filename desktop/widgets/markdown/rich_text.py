@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from llm_lite.desktop.widgets.markdown.blocks import QUOTE, Block, StyledSpan
+from llm_lite.desktop.widgets.markdown.characters import Span
 from llm_lite.desktop.widgets.markdown.code_frame import NUMBERS
 from llm_lite.desktop.widgets.markdown.drawing import PageDrawing
 from llm_lite.desktop.widgets.markdown.growing import GrowingText
@@ -23,6 +24,7 @@ from llm_lite.desktop.widgets.markup.formulas import Formulas
 from llm_lite.desktop.widgets.ui import Ui
 
 CACHE_PAGES, CACHE_BLOCKS = 512, 4096
+ASKED = 8  # texts whose blocks are kept, without a layout
 GROWING = 4  # texts that are written at the same time
 POLL = 0.03  # seconds until what is waited for may be there
 T = TypeVar("T")
@@ -46,6 +48,7 @@ class RichText:
         self._blocks: dict[Any, LaidText] = {}
         self._pages: dict[Any, Page] = {}
         self._live: dict[Any, Page] = {}
+        self._asked: dict[Any, tuple[Block, ...]] = {}  # blocks without a layout
         self._wrapping = Wrapping()
         self._reader = Reader()
         self._texts: list[GrowingText] = []
@@ -84,9 +87,23 @@ class RichText:
             _keep(cache, key, page, 1 if live else CACHE_PAGES)
         return page
 
-    def draw(self, ui: Ui, page: Page, x: float, y: float, width: float, name: str) -> None:
-        """The blocks of `page` that can be seen, with its corner at (x, y) on the screen."""
-        PageDrawing(ui, self.colors, name, page.live).blocks(page.blocks, x, y, width)
+    def draw(
+        self, ui: Ui, page: Page, x: float, y: float, width: float, name: str,
+        selected: Span | None = None,
+    ) -> None:  # fmt: skip
+        """The blocks of `page` that can be seen, with its corner at (x, y) on the screen, and what
+        is selected of its characters."""
+        drawing = PageDrawing(ui, self.colors, name, page.live, selected)
+        drawing.blocks(page.blocks, x, y, width)
+
+    def blocks(self, text: str, *, plain: bool = False, quoted: bool = False) -> tuple[Block, ...]:
+        """What is shown of `text`, as for `page`."""
+        key = (text, plain, quoted)
+        found = self._asked.get(key)
+        if found is None:
+            found = self._read(text, plain, quoted, False)
+            _keep(self._asked, key, found, ASKED)
+        return found
 
     def _read(self, text: str, plain: bool, quoted: bool, live: bool) -> tuple[Block, ...]:
         if quoted:

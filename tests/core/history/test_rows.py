@@ -1,7 +1,7 @@
 """Options of a sampler come back from the file as they were; what is none is left out."""
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 
 import pytest
 

@@ -1,0 +1,251 @@
+"""How a person selects text in the conversation: with the mouse, with keys, by a menu."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from imgui_bundle import imgui
+
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.selection.selection import (
+    SAID,
+    Place,
+    Range,
+    Unit,
+    clear,
+    moved,
+    select,
+    selected_text,
+    selection,
+    unit_at,
+    whole,
+)
+from llm_lite.desktop.widgets.markdown.drawing import LINK
+from llm_lite.desktop.widgets.markdown.geometry import caret, character_at
+from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
+from llm_lite.desktop.widgets.ui import Ui
+
+SHOWN, DRAG, MENU = "selection.shown", "selection.drag", "selection.menu"
+UNITS: dict[int, Unit] = {1: "letter", 2: "word"}  # by clicks
+SPEED = 12.0  # text heights a second and text height that the pointer is outside
+MOST_SPEED = 160.0
+TICK = 1 / 60  # seconds, while the text scrolls under the pointer
+JUMP = "/jump_"  # in the name of the window of the button that scrolls to the end
+KEY = imgui.Key
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A text that this frame shows, and the corner of its page on the screen."""
+
+    index: int  # of the message
+    text: int
+    page: Page
+    x: float
+    y: float
+    width: float
+
+
+def draw_page(
+    state: AppState, ui: Ui, at: tuple[int, int], page: Page,
+    corner: tuple[float, float], width: float, name: str,
+) -> None:  # fmt: skip
+    """The page of a message's text, with what is selected of it; `at`: message and text."""
+    x, y = corner
+    ui.memory.setdefault(SHOWN, []).append(Shown(*at, page, x, y, width))
+    held = selection(state, ui)
+    rich = rich_text(ui) if at[1] == SAID else rich_text(ui, "thoughts")
+    rich.draw(ui, page, x, y, width, name, held.of(*at) if held else None)
+
+
+def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> None:
+    """At the end of the conversation's window: what a person did there."""
+    shown: list[Shown] = ui.memory.pop(SHOWN, [])
+    if not shown or state.xray.shown:
+        return
+    if ui.memory.get(DRAG):
+        _drag(state, ui, shown, scroll)
+    elif imgui.is_mouse_clicked(0) or imgui.is_mouse_clicked(1):
+        _click(state, ui, shown)
+    elif imgui.is_window_hovered() and _under(ui, shown) is not None:
+        _point()
+    if not imgui.get_io().want_text_input:
+        _keys(state, ui, shown)
+    _draw_menu(state, ui)
+
+
+def _point() -> None:
+    if imgui.get_mouse_cursor() == imgui.MouseCursor_.arrow and not imgui.is_any_item_hovered():
+        imgui.set_mouse_cursor(imgui.MouseCursor_.text_input)
+
+
+def _under(ui: Ui, shown: list[Shown]) -> Shown | None:
+    """The text that the pointer is over."""
+    for one in shown:
+        if ui.at_pointer((one.x, one.y, one.x + one.width, one.y + one.page.height)):
+            return one
+    return None
+
+
+def _place(ui: Ui, shown: list[Shown], x: float, y: float, unit: Unit = "letter") -> Place:
+    """The nearest one to a point of the screen; of a word or paragraph one in it."""
+    one = min(shown, key=lambda one: max(one.y - y, y - one.y - one.page.height, 0.0))
+    at = character_at(ui, one.page.blocks, x - one.x, y - one.y, unit != "letter")
+    return one.index, one.text, at
+
+
+def _click(state: AppState, ui: Ui, shown: list[Shown]) -> None:
+    if imgui.is_popup_open("", imgui.PopupFlags_.any_popup) or LINK in ui.memory:
+        return
+    if not imgui.is_window_hovered():
+        if imgui.is_mouse_clicked(0) and not _jumps():
+            clear(ui)
+        return
+    if imgui.is_any_item_hovered():
+        return
+    place = _place(ui, shown, *ui.pointer)
+    if imgui.is_mouse_clicked(1):
+        _ask_menu(state, ui, place)
+        return
+    held, shift = selection(state, ui), imgui.get_io().key_shift
+    if held is not None and shift:
+        select(state, ui, held.anchor, (place, place))
+    else:
+        unit = UNITS.get(imgui.get_mouse_clicked_count(0), "paragraph")
+        begun = unit_at(state, ui, _place(ui, shown, *ui.pointer, unit), unit)
+        select(state, ui, begun, begun, unit)
+    ui.memory[DRAG] = True
+
+
+def _jumps() -> bool:
+    """Whether the pointer is over the button that scrolls to the end."""
+    context: Any = imgui.get_current_context()
+    window = context.hovered_window
+    return window is not None and JUMP in window.name
+
+
+def _drag(state: AppState, ui: Ui, shown: list[Shown], scroll: Any) -> None:
+    """The selection goes on to the pointer; above and below the window the text scrolls."""
+    held = selection(state, ui)
+    if held is None or not imgui.is_mouse_down(0):
+        ui.memory.pop(DRAG)
+        return
+    if not imgui.is_mouse_dragging(0):
+        return
+    scroll.follow = False
+    corner, size = imgui.get_window_pos(), imgui.get_window_size()
+    x, y = ui.pointer
+    inside = min(max(y, corner.y), corner.y + size.y - 1)
+    if y != inside:
+        _scroll_by(ui, y - inside)
+    place = _place(ui, shown, x, inside, held.unit)
+    if place != held.caret:
+        select(state, ui, held.anchor, unit_at(state, ui, place, held.unit), held.unit)
+
+
+def _scroll_by(ui: Ui, outside: float) -> None:
+    """The faster, the further the pointer is outside."""
+    most = MOST_SPEED * ui.theme.text
+    speed = min(max(outside * SPEED, -most), most)
+    passed = min(imgui.get_io().delta_time, 0.1)
+    wanted = imgui.get_scroll_y() + speed * passed
+    imgui.set_scroll_y(min(max(wanted, 0.0), imgui.get_scroll_max_y()))
+    ui.redraw_in(TICK)
+
+
+def _keys(state: AppState, ui: Ui, shown: list[Shown]) -> None:
+    ctrl, shift = int(KEY.mod_ctrl), int(KEY.mod_shift)
+    if imgui.is_key_chord_pressed(ctrl | int(KEY.a)):
+        _select_all(state, ui, shown)
+    held = selection(state, ui)
+    if held is None or ui.memory.get(DRAG):
+        return
+    if imgui.is_key_pressed(KEY.escape, False):
+        if not imgui.is_popup_open("", imgui.PopupFlags_.any_popup):
+            clear(ui)
+    elif imgui.is_key_chord_pressed(ctrl | int(KEY.c)):
+        copy(state, ui)
+    for key, forward in ((KEY.left_arrow, False), (KEY.right_arrow, True)):
+        for by_word in (False, True):
+            if imgui.is_key_chord_pressed((ctrl if by_word else 0) | shift | int(key)):
+                there = moved(state, ui, held.caret, forward, by_word)
+                select(state, ui, held.anchor, (there, there))
+    for key, lines in ((KEY.up_arrow, -1), (KEY.down_arrow, 1)):
+        if imgui.is_key_chord_pressed(shift | int(key)):
+            found = _other_line(ui, shown, held.caret, lines)
+            select(state, ui, held.anchor, (found, found))
+
+
+def _select_all(state: AppState, ui: Ui, shown: list[Shown]) -> None:
+    """The message under the pointer, and from the second time on all of them."""
+    one = _under(ui, shown) if imgui.is_window_hovered() else None
+    focused = imgui.is_window_focused()
+    everything = whole(state, ui, 0, len(state.messages) - 1)
+    if one is None:
+        if focused:
+            select(state, ui, everything, everything)
+        return
+    message, held = whole(state, ui, one.index, one.index), selection(state, ui)
+    again = held is not None and (held.low, held.high) == message
+    wanted = everything if again else message
+    select(state, ui, wanted, wanted)
+
+
+def _other_line(ui: Ui, shown: list[Shown], place: Place, lines: int) -> Place:
+    """Above or below, as far as it is in sight."""
+    for one in shown:
+        if (one.index, one.text) != place[:2]:
+            continue
+        spot = caret(ui, one.page.blocks, place[2])
+        if spot is None:
+            continue
+        x, top, bottom = spot
+        half = (bottom - top) / 2
+        y = bottom + half if lines > 0 else top - half
+        return _place(ui, shown, one.x + x, one.y + y)
+    return place
+
+
+def copy(state: AppState, ui: Ui, markdown: bool = False) -> bool:
+    """Whether there was something to copy."""
+    if state.xray.shown:
+        return False
+    words = selected_text(state, ui, markdown)
+    if words:
+        imgui.set_clipboard_text(words)
+    return bool(words)
+
+
+def _ask_menu(state: AppState, ui: Ui, place: Place) -> None:
+    ui.memory[MENU] = whole(state, ui, place[0], place[0])
+    imgui.open_popup(MENU)
+
+
+def _draw_menu(state: AppState, ui: Ui) -> None:
+    message: Range | None = ui.memory.get(MENU)
+    if message is None:
+        return
+    spacing = (ui.u(3), ui.u(1.5))
+    with ui.styled(window_padding=(ui.u(2), ui.u(2)), item_spacing=spacing):
+        if not imgui.begin_popup(MENU):
+            del ui.memory[MENU]
+            return
+        held = selection(state, ui)
+        some = held is not None and not held.empty
+        if _item(ui, "copy", "Copy", "Ctrl+C", some):
+            copy(state, ui)
+        if _item(ui, "markdown", "Copy as Markdown", "Ctrl+Shift+C", some):
+            copy(state, ui, markdown=True)
+        known = message[1][0] < len(state.messages)
+        if _item(ui, "all", "Select all of the message", "Ctrl+A", known):
+            select(state, ui, message, message)
+        if imgui.is_key_pressed(KEY.escape, False):
+            imgui.close_current_popup()
+        imgui.end_popup()
+
+
+def _item(ui: Ui, name: str, label: str, keys: str, enabled: bool) -> bool:
+    clicked = bool(imgui.menu_item(label, keys, False, enabled)[0])
+    ui.mark(f"{MENU}.{name}")
+    return clicked
