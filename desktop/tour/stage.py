@@ -261,8 +261,7 @@ class Stage:
             self.program.do(DismissNotice(notice.id))
 
     def _choose(self, **changes: Any) -> None:
-        choice = replace(self.program.state.attention, **changes)
-        self.program.do(SetAttention(choice))
+        self.program.do(SetAttention(replace(self.program.state.attention, **changes)))
         self.driver.frames(2)
         self._complete()
 
