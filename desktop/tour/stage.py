@@ -329,8 +329,7 @@ class Stage:
     def _draw(self) -> None:
         took = self._backstage.draw()
         running = self.program.state.running
-        phase = running.phase if running else self._phase
-        if phase in self.measured.frames:
+        if (phase := running.phase if running else self._phase) in self.measured.frames:
             self.measured.frames[phase].append(took)
 
     def _picture(self, name: str) -> None:
