@@ -22,6 +22,11 @@ EXCEPTIONS = {
     ("desktop/app/interface.py", "self._turns.open"): "no file, but a view",
     ("core/history/database/connection.py", "os.open"): "an empty file for its owner alone, which "
     "SQLite then writes",
+    ("desktop/app/keeping/keeper.py", "journal.rename"): "no file, but a conversation",
+    (
+        "desktop/app/presets/files.py",
+        "self._path(name).unlink",
+    ): "a preset that a person deletes",
     ("core/files/regular.py", "os.open"): "to read, without waiting",
     ("core/files/regular.py", "os.fdopen"): "to read",
     ("core/files/places.py", "tempfile.mkdtemp"): "a folder of its own, for a user who has none",
