@@ -30,7 +30,7 @@ from llm_lite.core.history.records import (
     TitleSource,
 )
 from llm_lite.core.history.titles import title_of
-from llm_lite.core.history.tree import ConversationTree, as_chat
+from llm_lite.core.history.tree import ConversationTree
 
 __all__ = [
     "AnswerEnd",
@@ -60,7 +60,6 @@ __all__ = [
     "StoredMessage",
     "StoredRole",
     "TitleSource",
-    "as_chat",
     "history_path",
     "title_of",
 ]

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from llm_lite.core.messages import (
-    ExecutorInfo,
     Gains,
     GenerationStats,
-    ModelInfo,
     SamplingOptions,
     StopReason,
 )
@@ -50,34 +48,6 @@ class AnswerRun:
     sampling: SamplingOptions | None = None  # its seed included
     gains: Gains | None = None  # None: all are 1
     thinking: bool = True  # what the template's switch was set to
-
-    @classmethod
-    def of(
-        cls,
-        model: ModelInfo,
-        executor: ExecutorInfo,
-        sampling: SamplingOptions,
-        *,
-        gains: Gains | None = None,
-        thinking: bool = True,
-        modified: float = 0.0,
-        fingerprint: str = "",
-    ) -> AnswerRun:
-        """Of the model in use."""
-        identity = ModelIdentity(model.name, model.path, model.file_bytes, modified, fingerprint)
-        return cls(
-            identity,
-            executor.mode,
-            executor.activations,
-            executor.keys,
-            executor.values,
-            executor.backend,
-            executor.device,
-            executor.threads,
-            sampling,
-            gains,
-            thinking,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from llm_lite.core.history.records import StoredConversation, StoredMessage
-from llm_lite.core.messages import ChatMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +55,3 @@ class ConversationTree:
     def _child(self, parent: int | None, selected: int | None) -> StoredMessage | None:
         child = self.by_id.get(selected) if selected is not None else None
         return child if child is not None and child.parent == parent else None
-
-
-def as_chat(path: tuple[StoredMessage, ...], system_prompt: str = "") -> tuple[ChatMessage, ...]:
-    """What the engine is told of a path. What tools said is left out: no template of ours has a
-    place for it."""
-    told = [ChatMessage("system", system_prompt)] if system_prompt else []
-    for message in path:
-        if message.role != "tool":
-            told.append(
-                ChatMessage(message.role, message.text, message.tokens, message.thought)
-                if message.role == "assistant"
-                else ChatMessage(message.role, message.text)
-            )
-    return tuple(told)

@@ -134,10 +134,10 @@ class App:
         """The first frame; the engine with its model follows while the window answers."""
         for problem in self._store.problems:
             self.program.warn(problem)
-        if self.program.presets is not None:
-            self.program.do(ListPresets(self.program.presets.names(), ""))
         open_first_model(self.program, source)
         self._draw()
+        if self.program.presets is not None:  # a folder is read: not before the first frame
+            self.program.do(ListPresets(self.program.presets.names(), ""))
         self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
 

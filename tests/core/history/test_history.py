@@ -10,19 +10,15 @@ import pytest
 
 from llm_lite.core.history import (
     AnswerEnd,
-    AnswerRun,
     Attachment,
     ConversationTree,
     History,
     HistoryRefused,
     HistorySaved,
-    ModelIdentity,
-    as_chat,
     history_path,
 )
 from llm_lite.core.history.database.changes import AddMessage
 from llm_lite.core.history.ids import new_id
-from llm_lite.core.messages import ExecutorInfo, ModelInfo, SamplingOptions
 from tests.core.history.talks import END, RUN, add_talk, told
 
 
@@ -288,12 +284,10 @@ def test_a_token_that_is_none_is_refused_and_the_next_change_saved(history):
     assert history.summary(talk).title == "After"
 
 
-def test_what_the_engine_is_told(history):
+def test_what_was_said_comes_back_with_its_tokens(history):
     talk = add_talk(history, "One?", "1")
     path = ConversationTree.of(history.conversation(talk)).path()
-    chat = as_chat(path, "Be brief.")
-    assert [(m.role, m.content, m.tokens) for m in chat] == [
-        ("system", "Be brief.", ()),
+    assert [(m.role, m.text, m.tokens) for m in path] == [
         ("user", "One?", ()),
         ("assistant", "1", (1, 2, 3)),
     ]
@@ -349,19 +343,6 @@ def test_readings_see_one_state_while_it_is_saved(history):
             assert all(message.finished for message in whole.messages)
             assert history.summary(talk).title == "Mine"
             assert history.page().conversations[0] == whole.summary
-
-
-def test_a_run_is_made_of_what_the_engine_says():
-    model = ModelInfo(
-        *("tiny", "/models/tiny.gguf", "llama", 10, 1234, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, True)
-    )
-    executor = ExecutorInfo("cpu", "a processor", "", "int4", "a8", "fp16", "int8", 4)
-    sampling = SamplingOptions(seed=3)
-    run = AnswerRun.of(model, executor, sampling, thinking=False, modified=5.0, fingerprint="x")
-    assert run.model == ModelIdentity("tiny", "/models/tiny.gguf", 1234, 5.0, "x")
-    assert (run.mode, run.activations, run.keys, run.values) == ("int4", "a8", "fp16", "int8")
-    assert (run.backend, run.device, run.threads) == ("cpu", "a processor", 4)
-    assert (run.sampling, run.gains, run.thinking) == (sampling, None, False)
 
 
 def test_it_lies_with_the_data_of_its_user(monkeypatch, tmp_path):
