@@ -1,0 +1,1 @@
+"""The languages of the window: what the program says, from gettext's catalogues."""

@@ -1,0 +1,35 @@
+"""The words of the window in the language that is in use; English stands in the code.
+
+`tr("Save")` where text is drawn or a notice is made. Text with values in it is a format string, so
+that a translation can put them in another order: `tr("{used} of {whole}").format(used=1, whole=2)`.
+A constant of a module is made before a language is chosen: `mark("Save")` there, and `tr(CONSTANT)`
+where it is drawn. What comes from outside (names of models, what a file says, text of a
+conversation) is never translated.
+"""
+
+from __future__ import annotations
+
+import gettext
+
+_catalogue = gettext.NullTranslations()
+
+
+def use(catalogue: gettext.NullTranslations) -> None:
+    """Everything is said from `catalogue` on, from the next frame."""
+    global _catalogue
+    _catalogue = catalogue
+
+
+def tr(text: str) -> str:
+    """`text` in the language in use; itself where that has no such text."""
+    return _catalogue.gettext(text)
+
+
+def trn(one: str, many: str, count: int) -> str:
+    """The form that `count` takes: `trn("{n} token", "{n} tokens", n).format(n=n)`."""
+    return _catalogue.ngettext(one, many, count)
+
+
+def mark(text: str) -> str:
+    """A text that is to be translated where it is drawn; unchanged here."""
+    return text
