@@ -10,8 +10,11 @@ conversation) is never translated.
 from __future__ import annotations
 
 import gettext
+from collections.abc import Iterable
+from typing import TypeVar
 
 _catalogue = gettext.NullTranslations()
+T = TypeVar("T", bound=str)
 
 
 def use(catalogue: gettext.NullTranslations) -> None:
@@ -28,6 +31,11 @@ def tr(text: str) -> str:
 def trn(one: str, many: str, count: int) -> str:
     """The form that `count` takes: `trn("{n} token", "{n} tokens", n).format(n=n)`."""
     return _catalogue.ngettext(one, many, count)
+
+
+def tr_labels(options: Iterable[tuple[T, str]]) -> list[tuple[T, str]]:
+    """Choices with their marked labels: the values stay, the labels are translated."""
+    return [(value, tr(label)) for value, label in options]
 
 
 def mark(text: str) -> str:
