@@ -146,7 +146,7 @@ def _draw_tokens(ui: Ui, field: _Field, count: int) -> None:
     """Numbers of tokens below the bars, and what they are."""
     draw, small, color = imgui.get_window_draw_list(), ui.theme.size("small"), ui.color("muted")
     with ui.font(style="small"):
-        name = "token"
+        name = tr("token")
         end = field.left + field.width - imgui.calc_text_size(name).x
         draw.add_text(ImVec2(round(end), field.floor), ui.color("faint"), name)
         for number in numbers(count, ui.u(10) / field.pitch):
