@@ -25,6 +25,7 @@ from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
+from llm_lite.desktop.language.translate import number, tr
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
@@ -224,10 +225,12 @@ class Interface:
         return actions
 
     def _relies_on(self) -> tuple[object, ...]:
-        """What changes every view's picture: theme, room, layout, textures that may be gone."""
+        """What changes every view's picture: theme, language, room, layout, textures that may be
+        gone."""
         size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
         textures = (atlas and atlas.unique_id, maps, maps and maps.vanished)
-        return (self._applied, self._build_layout, self._lists, size.x, size.y, *textures)
+        drawn = (self._applied, number(), self._build_layout, self._lists)
+        return (*drawn, size.x, size.y, *textures)
 
     def _mark_tab(self, name: str) -> None:
         window: Any = imgui.internal.get_current_window()
@@ -266,10 +269,10 @@ class Interface:
         imgui.text_unformatted(notice.text)
         imgui.pop_text_wrap_pos()
         name = f"notice.{notice.id}"
-        if notice.undo and button(ui, f"{name}.undo", "Undo"):
+        if notice.undo and button(ui, f"{name}.undo", tr("Undo")):
             actions += [UndoHistory(), DismissNotice(notice.id)]
         imgui.set_cursor_pos(ImVec2(right, top - ui.u(1)))
-        if icon_button(ui, f"{name}.close", ICON_CLOSE, "Dismiss", side=side, style="small"):
+        if icon_button(ui, f"{name}.close", ICON_CLOSE, tr("Dismiss"), side=side, style="small"):
             actions.append(DismissNotice(notice.id))
         height = imgui.get_window_height()
         imgui.end()

@@ -14,13 +14,20 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 _catalogue = gettext.NullTranslations()
+_number = 0
 T = TypeVar("T", bound=str)
 
 
 def use(catalogue: gettext.NullTranslations) -> None:
     """Everything is said from `catalogue` on, from the next frame."""
-    global _catalogue
-    _catalogue = catalogue
+    global _catalogue, _number
+    _catalogue, _number = catalogue, _number + 1
+
+
+def number() -> int:
+    """Another one for each language that was used: what is kept from frame to frame with texts in
+    it depends on this."""
+    return _number
 
 
 def tr(text: str) -> str:

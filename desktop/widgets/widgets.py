@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -250,7 +251,9 @@ def popover(
     right = ui.right(side)
     text(ui, title, style="title", bold=True)
     imgui.same_line(right)
-    closed = icon_button(ui, f"{name}.close", ICON_CLOSE, "Close (Esc)", side=side, style="small")
+    closed = icon_button(
+        ui, f"{name}.close", ICON_CLOSE, tr("Close (Esc)"), side=side, style="small"
+    )
     if closed or imgui.is_key_pressed(imgui.Key.escape, False):
         imgui.close_current_popup()
     try:

@@ -10,6 +10,7 @@ from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, Mode
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.quant_state import Page
 from llm_lite.desktop.state.state import AppState
@@ -232,7 +233,7 @@ def _draw_switching(state: AppState, ui: Ui) -> None:
     """The change under way, while the answer goes on; the header has the way to cancel it."""
     if state.load is None:
         return
-    words = f"{capital(tr(state.load.stage))}  ·  {state.options.mode}"
+    words = f"{capital(said(state.load.stage))}  ·  {state.options.mode}"
     progress(ui, words, state.load.fraction)
     ui.mark("quantization.switching")
 

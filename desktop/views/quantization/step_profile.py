@@ -25,6 +25,7 @@ from llm_lite.desktop.widgets.step_flame import (
     path_of,
     shared_parts,
 )
+from llm_lite.desktop.widgets.step_flame import shown as shown_words
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, heading, text, wrapped
 
@@ -128,7 +129,7 @@ def _draw_span(ui: Ui, span: FlameSpan, low: ImVec2, high: ImVec2, pointed: bool
     if high.x - low.x < ui.u(8):
         return
     with ui.font(style="small"):
-        shown = fit(span.words, high.x - low.x - ui.u(2))
+        shown = fit(shown_words(span.words), high.x - low.x - ui.u(2))
         below = (high.y - low.y - imgui.calc_text_size(shown).y) / 2
         ink = "on_accent" if span.series >= 0 or pointed else "text"
         draw.add_text(ImVec2(low.x + ui.u(1), low.y + below), ui.color(ink), shown)
@@ -155,7 +156,7 @@ def _draw_kinds(ui: Ui, laid: LaidSpan) -> None:
     """Of each kind: how often, time, share of the whole step, what it reads a second."""
     flags = imgui.TableFlags_.sizing_stretch_prop
     whole, busy = laid.profile.seconds, laid.busy
-    rows = [*laid.kinds, KindTime(tr("waiting"), 0, whole - busy, 0)]
+    rows = [*laid.kinds, KindTime(mark("waiting"), 0, whole - busy, 0)]
     with ui.font(style="small"):
         if not imgui.begin_table("step.kinds", 4, flags):
             return
@@ -168,7 +169,7 @@ def _draw_kinds(ui: Ui, laid: LaidSpan) -> None:
             imgui.table_next_row()
             imgui.table_next_column()
             _draw_swatch(ui, number if kind.count else -1)
-            imgui.text_unformatted(f"{count}{kind.words}")
+            imgui.text_unformatted(f"{count}{shown_words(kind.words)}")
             for words in (milliseconds(kind.seconds), share, rate):
                 imgui.table_next_column()
                 imgui.text_unformatted(words)
