@@ -45,6 +45,13 @@ class SetTheme:
 
 
 @dataclass(frozen=True, slots=True)
+class SetLanguage:
+    """A code of the catalogues, or "system"."""
+
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetFontSize:
     size: float
 
@@ -104,6 +111,7 @@ ProgramAction = (
     | OpenModel
     | CancelLoading
     | SetTheme
+    | SetLanguage
     | SetFontSize
     | DismissNotice
     | ClearLog
@@ -150,6 +158,10 @@ def _set_theme(action: SetTheme, state: AppState, now: float) -> Result:
     return replace(state, theme=action.theme), ()
 
 
+def _set_language(action: SetLanguage, state: AppState, now: float) -> Result:
+    return replace(state, language=action.language), ()
+
+
 def _set_font_size(action: SetFontSize, state: AppState, now: float) -> Result:
     return replace(state, font_size=min(MAX_FONT, max(MIN_FONT, action.size))), ()
 
@@ -189,6 +201,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     OpenModel: _open_model,
     CancelLoading: _cancel_loading,
     SetTheme: _set_theme,
+    SetLanguage: _set_language,
     SetFontSize: _set_font_size,
     DismissNotice: _dismiss_notice,
     ClearLog: _clear_log,

@@ -25,7 +25,8 @@ from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
-from llm_lite.desktop.language.translate import number, tr
+from llm_lite.desktop.language.catalogues import catalogue
+from llm_lite.desktop.language.translate import number, tr, use
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
@@ -83,6 +84,7 @@ class Interface:
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
         self.maps: AttentionMaps | None = None
         self._applied: tuple[ThemeName, float, float] | None = None
+        self._spoken: str | None = None  # the language that was chosen last
         self._turns = Turns(VIEWS)
         self._guard = Guard()
         self._lists = False  # conversations, at the left
@@ -103,6 +105,7 @@ class Interface:
         """Draw `state`; what the person did. `following`: the frame follows the engine or input,
         and views may keep their pictures until it is their turn."""
         self._use_theme(state)
+        self._use_language(state)
         ui = self.ui
         at = ("attention",) if state.attention.large else ()
         wide = imgui.get_io().display_size.x / ui.theme.text
@@ -141,6 +144,11 @@ class Interface:
             self._applied = wanted
             self.ui.theme = make_theme(*wanted)
             apply_theme(self.ui.theme)
+
+    def _use_language(self, state: AppState) -> None:
+        if state.language != self._spoken:
+            self._spoken = state.language
+            use(catalogue(state.language))
 
     def _shortcuts(self, state: AppState) -> list[Action]:
         """Keys that work wherever the focus is."""

@@ -28,12 +28,6 @@ WORDS = (
     mark("measuring a step"),
     mark("run A"),
     mark("run B"),
-    # numbers that tell what a head does
-    mark("Entropy"),
-    mark("Previous token"),
-    mark("Duplicate token"),
-    mark("Induction"),
-    mark("First token"),
     # what is undone and done again
     mark("Rename"),
     mark("Pin"),
@@ -50,5 +44,5 @@ _ENDS = re.compile(r"(, |: )")
 
 def said(words: str) -> str:
     """`words` of core in the language in use; parts that are none of these stay: names, modes."""
-    whole = tr(words) if words else ""
+    whole = tr(words)
     return whole if whole != words else "".join(tr(part) for part in _ENDS.split(words) if part)

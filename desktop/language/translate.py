@@ -32,7 +32,7 @@ def number() -> int:
 
 def tr(text: str) -> str:
     """`text` in the language in use; itself where that has no such text."""
-    return _catalogue.gettext(text)
+    return _catalogue.gettext(text) if text else ""  # gettext: the catalogue's head
 
 
 def trn(one: str, many: str, count: int) -> str:

@@ -240,7 +240,7 @@ def popover(
         lowest = bottom - ui.memory.get(f"{name}.height", 0.0)
         at = ImVec2(max(edge, min(at.x, size.x - edge - width)), max(edge, min(at.y, lowest)))
     imgui.set_next_window_pos(at, imgui.Cond_.always, ImVec2(*pivot))
-    room = bottom - edge
+    room = (at.y if pivot[1] else bottom) - edge
     imgui.set_next_window_size_constraints(ImVec2(width, 0), ImVec2(width, room))
     with ui.styled(window_padding=(ui.u(4), ui.u(4)), item_spacing=(ui.u(2), ui.u(2))):
         shown = imgui.begin_popup(name, imgui.WindowFlags_.no_move)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetTheme
+from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetLanguage, SetTheme
+from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState, ThemeName
-from llm_lite.desktop.widgets.controls import chooser, slider
+from llm_lite.desktop.widgets.controls import chooser, picker, slider
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, text
 
@@ -29,6 +30,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     theme = chooser(ui, "settings.theme", tr_labels(THEMES), state.theme)
     if theme != state.theme:
         actions.append(SetTheme(theme))
+    actions += _draw_language(state, ui)
     actions += _draw_font_size(state, ui)
     imgui.separator()
     facts(ui, "keys", [(tr(what), key, "") for what, key in KEYS])
@@ -37,6 +39,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if button(ui, "settings.reset_layout", tr("Reset the layout"), hint=hint):
         actions.append(ResetLayout())
     return actions
+
+
+def _draw_language(state: AppState, ui: Ui) -> list[Action]:
+    """Each by the name that it gives itself, so that a way back is found from any of them."""
+    text(ui, tr("Language"), style="small")
+    options = [(SYSTEM, tr("As the system")), *((code, own_name(code)) for code in languages())]
+    width = imgui.get_content_region_avail().x
+    language = picker(ui, "settings.language", options, state.language, width)
+    return [SetLanguage(language)] if language != state.language else []
 
 
 def _draw_font_size(state: AppState, ui: Ui) -> list[Action]:
