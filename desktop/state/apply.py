@@ -29,6 +29,7 @@ from llm_lite.core.messages import (
     PrefillProgress,
     TokenDecoded,
 )
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, quant_apply, turns
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.incoming import fit_to_show
@@ -114,7 +115,7 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
 def _load_failed(event: LoadFailed, state: AppState, now: float) -> AppState:
     state = replace(state, load=None)
     if event.cancelled:
-        return notify(state, "info", "Loading was cancelled.", now)
+        return notify(state, "info", tr("Loading was cancelled."), now)
     return notify(state, "error", event.message, now)
 
 
@@ -255,7 +256,7 @@ def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppSta
 def _maps_exported(event: MapsExported, state: AppState, now: float) -> AppState:
     if event.message:
         return notify(state, "warning", event.message, now)
-    return notify(state, "info", f"Saved {event.path}", now)
+    return notify(state, "info", tr("Saved {path}").format(path=event.path), now)
 
 
 def _lens_result(event: LensResult, state: AppState, now: float) -> AppState:

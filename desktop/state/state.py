@@ -247,6 +247,7 @@ class AppState:
     thinking: bool = True  # what the switch of a template is set to, where it has one
     options: EngineOptions = field(default_factory=EngineOptions)
     theme: ThemeName = "dark"
+    language: str = "en"  # a code, or "system"
     font_size: float = 15.0  # logical pixels
     recent: tuple[str, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()

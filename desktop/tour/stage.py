@@ -58,7 +58,11 @@ class Stage:
     """The program on an offscreen surface, and what is noted while the tour goes on."""
 
     def __init__(
-        self, options: EngineOptions, sampling: SamplingOptions, process_start: float
+        self,
+        options: EngineOptions,
+        sampling: SamplingOptions,
+        process_start: float,
+        language: str = "en",
     ) -> None:
         self._start = process_start
         self._pictures: dict[str, Any] = {}
@@ -67,7 +71,8 @@ class Stage:
         self.measured = MeasuredStage()
         self.answer: Message | None = None
         settings = parse(json.loads(DEFAULTS.read_text("utf-8")), Settings(), [])
-        state = replace(restore(settings, AppState()), options=options, sampling=sampling)
+        state = restore(replace(settings, language=language), AppState())
+        state = replace(state, options=options, sampling=sampling)
         self._backstage = OffscreenApp(state, settings, device=options.device)
         self.program, self.device = self._backstage.program, self._backstage.device
         self._screen = self._backstage.screen

@@ -7,6 +7,7 @@ from typing import Any
 
 from imgui_bundle import imgui
 
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.selection.selection import (
     SAID,
@@ -233,12 +234,12 @@ def _draw_menu(state: AppState, ui: Ui) -> None:
             return
         held = selection(state, ui)
         some = held is not None and not held.empty
-        if _item(ui, "copy", "Copy", "Ctrl+C", some):
+        if _item(ui, "copy", tr("Copy"), "Ctrl+C", some):
             copy(state, ui)
-        if _item(ui, "markdown", "Copy as Markdown", "Ctrl+Shift+C", some):
+        if _item(ui, "markdown", tr("Copy as Markdown"), "Ctrl+Shift+C", some):
             copy(state, ui, markdown=True)
         known = message[1][0] < len(state.messages)
-        if _item(ui, "all", "Select all of the message", "Ctrl+A", known):
+        if _item(ui, "all", tr("Select all of the message"), "Ctrl+A", known):
             select(state, ui, message, message)
         if imgui.is_key_pressed(KEY.escape, False):
             imgui.close_current_popup()
