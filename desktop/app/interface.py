@@ -23,6 +23,8 @@ from llm_lite.desktop.actions.history import (
 from llm_lite.desktop.actions.program import ChooseFile, DismissNotice, ResetLayout, SetFontSize
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
+from llm_lite.desktop.app.input_method.messages import NOTHING
+from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
@@ -81,6 +83,7 @@ class Interface:
         self.scale = scale
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
         self.maps: AttentionMaps | None = None
+        self.composition = NOTHING  # of an input method, at the caret
         self._applied: tuple[ThemeName, float, float] | None = None
         self._turns = Turns(VIEWS)
         self._guard = Guard()
@@ -114,6 +117,7 @@ class Interface:
         ui.rects.clear()
         size = imgui.get_main_viewport().size
         width, height = ui.rail_width, ui.status_height
+        ui.memory["composing"] = bool(self.composition.text)
         actions = self._shortcuts(state)
         with _pane("rail", 0, 0, width, size.y - height, ui):
             actions += self._guard.draw("rail", rail.draw, state, ui)
@@ -124,6 +128,10 @@ class Interface:
             actions += self._guard.draw("status bar", status_bar.draw, state, ui)
             _edge(ui, (0, 0, 1, 0))
         actions += self._guard.draw("notices", partial(self._draw_notices, height), state, ui)
+        composing = self.composition
+        actions += self._guard.draw(
+            "composition", lambda _, ui: draw_composition(composing, ui), state, ui
+        )
         if any(isinstance(action, ResetLayout) for action in actions):
             self.reset_layout()
         return actions
