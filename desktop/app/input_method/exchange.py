@@ -29,6 +29,7 @@ LIMIT = 0.1  # seconds that a key waits for its answer
 MOST_HANGS = 5  # keys in a row that were not answered in time: then no more are asked
 PRESS, RELEASE, REPEAT = 1, 0, 2  # GLFW's actions
 RELEASED = 1 << 30  # IBus's mask in the state of a key
+BARRIER = (0xFFFFFF, 0, RELEASED)  # XK_VoidSymbol goes up: no input method takes that
 Rect = tuple[int, int, int, int]  # x, y, width, height in pixels
 
 
@@ -78,10 +79,11 @@ class Exchange:
         self._field = target
         self._service: Service | None = None
         self._held: deque[_Held] = deque()
-        self._asked: deque[int] = deque()  # numbers of calls without an answer yet, in order
+        self._asked: dict[int, None] = {}  # numbers of keys without an answer yet, in order
         self._late: set[int] = set()  # those of them whose answer no longer counts
         self._hung = False
         self._hangs = 0
+        self._heard_at = 0.0  # seconds; when an answer came last
         self._number = 0
         self._down: set[int] = set()  # scancodes whose press was taken
         self._inside = False
@@ -117,7 +119,7 @@ class Exchange:
             return False
         held = _Held(key, at=now)
         if asked and question is not None:
-            held.number, held.keycode = self._call("ProcessKeyEvent", "uuu", question), question[1]
+            held.number, held.keycode = self._ask(question), question[1]
         self._held.append(held)
         self._flush()
         return True
@@ -166,15 +168,23 @@ class Exchange:
             self._field.text(self._composition.text)
             self._field.separate()
         self._composition = NOTHING
-        if self._service is not None:
-            self._late.add(self._call("Reset"))  # it may still speak of what was composed
+        self._reset()
 
-    def hear(self, news: Heard) -> None:
+    def _reset(self) -> None:
+        """What is said from now on until the input method has begun again is not listened to: it
+        may still speak of what was composed. The answer to Reset itself comes from the daemon, at
+        once; that to a key comes from the input method behind it, after all else."""
+        if self._service is not None:
+            self._service.call("Reset")
+            self._late.update((*self._asked, self._ask(BARRIER)))
+
+    def hear(self, news: Heard, now: float) -> None:
         if isinstance(news, Answered):
+            self._heard_at = now
             self._hear_answer(news)
         elif isinstance(news, Lost):
             self.end()
-        elif isinstance(news, Connected) or (self._asked and self._asked[0] in self._late):
+        elif isinstance(news, Connected) or next(iter(self._asked), 0) in self._late:
             return
         elif isinstance(news, Committed):
             self._field.text(news.text)
@@ -186,13 +196,12 @@ class Exchange:
             self._forward(news)
 
     def _hear_answer(self, news: Answered) -> None:
-        while self._asked and self._asked[0] <= news.number:
-            self._asked.popleft()
+        self._asked.pop(news.number, None)
         if news.number in self._late:
-            self._late = {number for number in self._late if number > news.number}
+            self._late.discard(news.number)
             self._hung = self._hung and bool(self._late)
-            return
-        self._hangs = 0
+        else:
+            self._hangs = 0
         for held in self._held:
             if held.number == news.number:
                 held.taken = news.taken
@@ -215,14 +224,15 @@ class Exchange:
             return
         self._hangs += 1
         self._hung = True
-        self._late.update(self._asked)
         self._keep_composition()
-        self._late.add(self._call("Reset"))
+        self._reset()
         self._release_all()
 
     def wait(self, now: float) -> float:
         """Seconds until `check` is to be called."""
-        return self._held[0].at + LIMIT - now if self._held else float("inf")
+        if not self._held:
+            return float("inf")
+        return max(self._held[0].at, self._heard_at) + LIMIT - now
 
     def end(self) -> None:
         """There is no input method any more; nothing of what was typed is lost."""
@@ -240,12 +250,12 @@ class Exchange:
             self._field.text(self._composition.text)
         self._composition = NOTHING
 
-    def _call(self, member: str, signature: str = "", body: tuple[Any, ...] = ()) -> int:
-        """Its number; its answer is waited for."""
+    def _ask(self, question: tuple[int, int, int]) -> int:
+        """Whether the input method takes a key: the number that the answer will have."""
         self._number += 1
         if self._service is not None:
-            self._asked.append(self._number)
-            self._service.call(member, signature, body, self._number)
+            self._asked[self._number] = None
+            self._service.call("ProcessKeyEvent", "uuu", question, self._number)
         return self._number
 
     def _release_all(self) -> None:

@@ -84,6 +84,7 @@ class InputMethod:
         self._losses = 0
         self._field = 0  # Dear ImGui's id of what takes text
         self._address = 0
+        self._callbacks: list[Any] = []
         self._focused = True  # the window; it is told of changes
 
     @property
@@ -91,14 +92,22 @@ class InputMethod:
         return self._exchange.composition
 
     def attach(self) -> None:
-        """After Dear ImGui's own callbacks, which are called by ours."""
+        """After Dear ImGui's own callbacks, which are called by ours. By GLFW's own functions: the
+        package would free the callback that was there before, which Dear ImGui calls."""
         handle = self._window.handle
         self._address = ctypes.cast(handle, ctypes.c_void_p).value or 0
         glfw.set_input_mode(handle, glfw.LOCK_KEY_MODS, glfw.TRUE)
-        glfw.set_key_callback(handle, self._on_key)
-        glfw.set_char_callback(handle, self._on_character)
-        glfw.set_mouse_button_callback(handle, self._on_button)
-        glfw.set_window_focus_callback(handle, self._on_focus)
+        package: Any = glfw
+        library = package._glfw
+        for kind, install, act in (
+            (package._GLFWkeyfun, library.glfwSetKeyCallback, self._on_key),
+            (package._GLFWcharfun, library.glfwSetCharCallback, self._on_character),
+            (package._GLFWmousebuttonfun, library.glfwSetMouseButtonCallback, self._on_button),
+            (package._GLFWwindowfocusfun, library.glfwSetWindowFocusCallback, self._on_focus),
+        ):
+            callback = kind(act)
+            self._callbacks.append(callback)  # held as long as GLFW may call it
+            install(handle, callback)
 
     def _on_key(self, _window: Any, key: int, scancode: int, action: int, mods: int) -> None:
         question = None
@@ -134,7 +143,7 @@ class InputMethod:
                 self._exchange.connect(self._daemon)
             elif isinstance(news, Lost):
                 self._lose(news.reason, now)
-            self._exchange.hear(news)
+            self._exchange.hear(news, now)
         self._exchange.check(now)
         if self._exchange.gives_up:
             self._lose(tr("it did not answer in time"), now + REST_SECONDS)
