@@ -117,7 +117,6 @@ class Interface:
         ui.rects.clear()
         size = imgui.get_main_viewport().size
         width, height = ui.rail_width, ui.status_height
-        ui.memory["composing"] = bool(self.composition.text)
         actions = self._shortcuts(state)
         with _pane("rail", 0, 0, width, size.y - height, ui):
             actions += self._guard.draw("rail", rail.draw, state, ui)

@@ -25,7 +25,7 @@ from llm_lite.desktop.app.input_method.messages import (
     ShowsComposition,
 )
 
-LIMIT = 0.1  # seconds that a key waits for its answer
+LIMIT = 0.5  # seconds that a key waits for an answer, while nothing else waits for it
 MOST_HANGS = 5  # keys in a row that were not answered in time: then no more are asked
 PRESS, RELEASE, REPEAT = 1, 0, 2  # GLFW's actions
 RELEASED = 1 << 30  # IBus's mask in the state of a key

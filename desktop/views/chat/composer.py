@@ -122,7 +122,7 @@ def _draw_field(
         )
     ui.mark("chat.input")
     was_active, ui.memory["input.active"] = ui.memory.get("input.active"), imgui.is_item_active()
-    if not held.text and not words and not ui.memory.get("composing"):
+    if not held.text and not words:
         draw = imgui.get_window_draw_list()
         hint = ImVec2(spot.x + ui.u(1.5), spot.y + ui.u(1.5))
         draw.add_text(hint, ui.color("muted"), "Ask something")
