@@ -116,7 +116,7 @@ class App:
         self._listening = True  # to the engine: what it says ends the sleep
         with instead_of_xim() as ours:
             self.window = Window(TITLE, _geometry(store.settings.window))
-        self._input_method = InputMethod(self.window, lambda text: self.program.warn(text))
+        self._input_method = InputMethod(self.window, lambda text: self.program.note(text))
         try:
             self.device = self._begun_with = self._open_device()
             self._context = create_context()

@@ -81,7 +81,7 @@ class Daemon:
             if where is not None:
                 _Talk(where, self).run()
         except Exception as error:  # whatever the daemon sent; the window goes on without it
-            reason = f"{type(error).__name__}: {error}"[:200]
+            reason = (str(error) or type(error).__name__)[:200]
         self._awake.close()
         self._waker.close()
         if not self._closing:

@@ -196,7 +196,9 @@ class Exchange:
             self._forward(news)
 
     def _hear_answer(self, news: Answered) -> None:
-        self._asked.pop(news.number, None)
+        if news.number not in self._asked:
+            return
+        del self._asked[news.number]
         if news.number in self._late:
             self._late.discard(news.number)
             self._hung = self._hung and bool(self._late)

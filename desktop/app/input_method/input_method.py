@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from imgui_bundle import imgui
 
@@ -15,11 +15,13 @@ from imgui_bundle import imgui
 import glfw
 
 from llm_lite.desktop.app.input_method.address import is_wanted
-from llm_lite.desktop.app.input_method.daemon import Daemon, look
 from llm_lite.desktop.app.input_method.exchange import Exchange, Key
 from llm_lite.desktop.app.input_method.messages import Composition, Connected, Lost
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Window, end_frame_of_input
+
+if TYPE_CHECKING:
+    from llm_lite.desktop.app.input_method.daemon import Daemon
 
 AGAIN_SECONDS = 3.0  # between two looks for a daemon
 REST_SECONDS = 60.0  # after one that did not answer
@@ -73,10 +75,10 @@ class ImguiField:
 
 class InputMethod:
     """`attach` it to a window that feeds Dear ImGui; then `look` before each frame and `follow`
-    after it. All on the main thread. `warn` is told once of a daemon that fails."""
+    after it. All on the main thread. `note` is told of a daemon that fails."""
 
-    def __init__(self, window: Window, warn: Callable[[str], None]) -> None:
-        self._window, self._warn = window, warn
+    def __init__(self, window: Window, note: Callable[[str], None]) -> None:
+        self._window, self._note = window, note
         self._exchange = Exchange(ImguiField())
         self._daemon: Daemon | None = None
         self._keyboard: Any = None
@@ -155,8 +157,8 @@ class InputMethod:
         self._look_at = now + AGAIN_SECONDS
         if reason:
             self._losses += 1
-            words = tr("The input method (IBus) is not used for now: {reason}.")
-            self._warn(words.format(reason=reason))
+            words = tr("The input method (IBus) stopped: {reason}. Keys are typed as they are.")
+            self._note(words.format(reason=reason))
 
     def wait(self, now: float, longest: float) -> float:
         """At most how long to sleep."""
@@ -192,10 +194,11 @@ class InputMethod:
         if now < self._look_at or self._losses >= MOST_LOSSES:
             return
         self._look_at = now + AGAIN_SECONDS
-        if self._keyboard is None:
-            from llm_lite.desktop.app.input_method.keysyms import Keyboard
+        # Here, not above: no part of the first frame
+        from llm_lite.desktop.app.input_method.daemon import Daemon, look
+        from llm_lite.desktop.app.input_method.keysyms import Keyboard
 
-            self._keyboard = Keyboard()
+        self._keyboard = self._keyboard or Keyboard()
         self._daemon = Daemon(look, self._window.wake)
 
     def close(self) -> None:
