@@ -62,15 +62,17 @@ class Desk:
         for name in ("config/glib-2.0/settings", "data", "cache"):
             (folder / name).mkdir(parents=True)
         (folder / "run").mkdir(mode=0o700)
-        (folder / "config/glib-2.0/settings/keyfile").write_text(
-            "[org/freedesktop/ibus/engine/hangul]\ninitial-input-mode='hangul'\n"
-        )
         self._errors = (folder / "stderr").open("wb")
         self._children: list[subprocess.Popen[bytes]] = []
         self.daemon: subprocess.Popen[bytes] | None = None
         self.window = 0
 
     def begin(self, engine: str) -> None:
+        (self.folder / "config/glib-2.0/settings/keyfile").write_text(
+            "[org/freedesktop/ibus/engine/hangul]\ninitial-input-mode='hangul'\n"
+            f"[desktop/ibus/general]\npreload-engines=['{engine}']\n"
+            f"engines-order=['{engine}']\n"
+        )
         bus = self._start("dbus-daemon", "--session", "--nofork", "--print-address=1", told=True)
         assert bus.stdout is not None
         self.environment["DBUS_SESSION_BUS_ADDRESS"] = bus.stdout.readline().decode().strip()
@@ -90,7 +92,7 @@ class Desk:
         time.sleep(1.0)
 
     def begin_ibus(self, engine: str) -> None:
-        self.daemon = self._start("ibus-daemon", "--panel=disable", "--emoji-extension=disable")
+        self.daemon = self._start("ibus-daemon", "--emoji-extension=disable")
         self.wait_for(lambda: self._is_chosen(engine))
 
     def _is_chosen(self, engine: str) -> bool:
@@ -134,6 +136,10 @@ class Desk:
     def press(self, *keys: str) -> None:
         self._do("xdotool", "key", "--delay", str(SLOWLY), *keys)
         time.sleep(SETTLING)
+
+    def lay_out(self, *names: str) -> bool:
+        """Another keyboard."""
+        return self._do("setxkbmap", *names) == 0
 
     def click(self, at: tuple[int, int]) -> None:
         self._do("xdotool", "mousemove", str(at[0]), str(at[1]), "click", "1")
@@ -247,6 +253,14 @@ def hangul_with_a_daemon_that_hangs(desk: Desk) -> None:
     assert (found := desk.text()) == "안녕abc한", found
 
 
+def accents_of_the_keyboard(desk: Desk) -> None:
+    """Dead keys go on to make accents: X's own composing, or that of an IBus keyboard."""
+    assert desk.lay_out("us", "intl")
+    desk.press("shift+space")  # Hangul's own Latin mode
+    desk.press("dead_acute", "e", "a")
+    assert (found := desk.text()) == "éa", found
+
+
 def pinyin_in_the_composer(desk: Desk) -> None:
     desk.type("nihao")
     desk.picture("pinyin-composer")
@@ -270,7 +284,7 @@ def pinyin_in_the_search_field(desk: Desk) -> None:
 CASES = {
     "hangul": (
         hangul_in_the_composer, hangul_between_letters, hangul_and_a_click, hangul_is_sent_whole,
-        hangul_without_its_daemon, hangul_with_a_daemon_that_hangs,
+        hangul_without_its_daemon, accents_of_the_keyboard, hangul_with_a_daemon_that_hangs,
     ),
     "libpinyin": (pinyin_in_the_composer, pinyin_in_the_search_field),
 }  # fmt: skip

@@ -184,7 +184,8 @@ class InputMethod:
 
     def _place(self, caret: Any) -> None:
         x, y = round(caret.input_pos.x), round(caret.input_pos.y)
-        corner, height = self._window.position, round(caret.input_line_height)
+        corner = self._window.position
+        height = round(caret.input_line_height * 1.3)  # candidates do not touch the underline
         if corner is None:
             self._exchange.place((x, y, 1, height), "SetCursorLocationRelative")
         else:

@@ -18,7 +18,7 @@ LONGEST_REST = 300  # characters of a line
 
 
 @dataclass(slots=True)
-class _Line:
+class _Place:
     """Where the composition lies, in pixels."""
 
     left: float
@@ -52,7 +52,7 @@ def draw_composition(composition: Composition, ui: Ui) -> list[Action]:
     return []
 
 
-def _place(composition: Composition, caret: Any, window: Any, ui: Ui) -> _Line:
+def _place(composition: Composition, caret: Any, window: Any, ui: Ui) -> _Place:
     text = composition.text.replace("\n", " ")
     marks = {0, len(text), composition.caret}
     for span in composition.selected:
@@ -61,10 +61,10 @@ def _place(composition: Composition, caret: Any, window: Any, ui: Ui) -> _Line:
     left = caret.input_pos.x + 1
     if window is not None:  # one that is longer than the line goes on to the left
         left = max(ui.u(0.5), min(left, window.inner_rect.max.x - width[len(text)] - ui.u(1)))
-    return _Line(left, caret.input_pos.y, caret.input_line_height, text, width)
+    return _Place(left, caret.input_pos.y, caret.input_line_height, text, width)
 
 
-def _move_rest(line: _Line, ui: Ui) -> None:
+def _move_rest(line: _Place, ui: Ui) -> None:
     """What stands behind the caret in its line, or the words of an empty field."""
     state = imgui.internal.get_input_text_state(imgui.internal.get_active_id())
     found = [(rect, ground) for name, ground in GROUNDS.items()
@@ -84,7 +84,7 @@ def _move_rest(line: _Line, ui: Ui) -> None:
     draw.pop_clip_rect()
 
 
-def _holds(rect: Rect, line: _Line) -> bool:
+def _holds(rect: Rect, line: _Place) -> bool:
     return rect[0] <= line.left <= rect[2] and rect[1] <= line.top + line.size / 2 <= rect[3]
 
 
@@ -96,7 +96,7 @@ def _in_line(text: str, room: float) -> str:
     return text
 
 
-def _draw(composition: Composition, line: _Line, ui: Ui) -> None:
+def _draw(composition: Composition, line: _Place, ui: Ui) -> None:
     draw, thin, text = imgui.get_foreground_draw_list(), max(1.0, ui.u(0.25)), line.text
     low, high = ImVec2(line.left - 1, line.top), ImVec2(line.right, line.bottom + 2 * thin)
     draw.add_rect_filled(low, high, ui.color("accent_soft"))
