@@ -33,7 +33,12 @@ FOLDERS = (Path("/usr/libexec"), Path("/usr/lib/ibus"), Path("/usr/lib/ibus-libp
 SECONDS = 40.0  # for anything to begin
 SETTLING = 0.4  # seconds for a frame after a key
 SLOWLY = 30  # ms between two keys
-COMPOSER, SEARCH = (560, 913), (140, 24)  # pixels, in a window of 1600 x 1000
+COMPOSER, SEARCH, SYSTEM_PROMPT, POPOVER = (
+    (560, 913),
+    (140, 24),
+    (26, 220),
+    (220, 330),
+)  # pixels, in a window of 1600 x 1000
 
 
 def missing() -> str:
@@ -212,6 +217,27 @@ def hangul_and_a_click(desk: Desk) -> None:
     assert (found := desk.text()) == "안녕", found
 
 
+def hangul_in_the_system_prompt(desk: Desk) -> None:
+    """A field of several lines in a popover."""
+    desk.click(SYSTEM_PROMPT)
+    desk.click(POPOVER)
+    desk.press("ctrl+Home", "Down", "Home")
+    desk.type("dkssud")
+    desk.picture("hangul-popover")
+    assert desk.text().count("안녕") == 1
+
+
+def hangul_in_the_find_field(desk: Desk) -> None:
+    """It says something of itself while it is empty."""
+    desk.type("gksrmf")
+    desk.press("Return")
+    time.sleep(2.0)
+    desk.press("ctrl+f")
+    desk.type("gks")
+    desk.picture("hangul-find")
+    assert (found := desk.text()) == "한", found
+
+
 def hangul_is_sent_whole(desk: Desk) -> None:
     desk.type("dkssud")
     desk.press("Return")
@@ -283,7 +309,8 @@ def pinyin_in_the_search_field(desk: Desk) -> None:
 
 CASES = {
     "hangul": (
-        hangul_in_the_composer, hangul_between_letters, hangul_and_a_click, hangul_is_sent_whole,
+        hangul_in_the_composer, hangul_between_letters, hangul_and_a_click,
+        hangul_in_the_system_prompt, hangul_in_the_find_field, hangul_is_sent_whole,
         hangul_without_its_daemon, accents_of_the_keyboard, hangul_with_a_daemon_that_hangs,
     ),
     "libpinyin": (pinyin_in_the_composer, pinyin_in_the_search_field),

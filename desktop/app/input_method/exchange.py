@@ -159,12 +159,12 @@ class Exchange:
         if self._service is not None and self._place is not None:
             self._service.call(self._place_by, "iiii", self._place)
 
-    def leave(self, *, gone: bool = False) -> None:
+    def leave(self) -> None:
         """The caret goes elsewhere: what is composed is committed where the input method wants
-        that, and it begins again. `gone`: the field is no longer there."""
+        that, else dropped, and it begins again."""
         if not self._composition.text:
             return
-        if self._composition.kept and not gone:
+        if self._composition.kept:
             self._field.text(self._composition.text)
             self._field.separate()
         self._composition = NOTHING

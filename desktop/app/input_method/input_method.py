@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 AGAIN_SECONDS = 3.0  # between two looks for a daemon
 REST_SECONDS = 60.0  # after one that did not answer
+MOVING = 3  # frames without a field, after which there is none
 MOST_LOSSES = 5  # daemons that were there and ended; after these no other is looked for
 
 
@@ -84,7 +85,7 @@ class InputMethod:
         self._keyboard: Any = None
         self._look_at = 0.0
         self._losses = 0
-        self._field = 0  # Dear ImGui's id of what takes text
+        self._without = MOVING  # frames in a row in which no field took text
         self._address = 0
         self._callbacks: list[Any] = []
         self._focused = True  # the window; it is told of changes
@@ -170,16 +171,15 @@ class InputMethod:
             return
         context: Any = imgui.get_current_context()
         data = context.platform_ime_data
-        inside = bool(imgui.get_io().want_text_input) and self._focused
-        field = imgui.internal.get_active_id() if inside else 0
-        if field != self._field:
-            if self._field and inside:
-                self._exchange.leave(gone=True)
-            self._field = field
+        takes = bool(imgui.get_io().want_text_input)
+        self._without = 0 if takes else self._without + 1
+        # A shortcut that opens a field takes the focus from one a frame before the other has it.
+        # What is composed meanwhile was typed after the shortcut, and goes on in the new field.
+        inside = self._without < MOVING and self._focused
         self._exchange.focus(inside)
         if inside and self._daemon is None:
             self._connect(now)
-        if inside and data.want_visible:
+        if takes and inside and data.want_visible:
             self._place(data)
 
     def _place(self, caret: Any) -> None:

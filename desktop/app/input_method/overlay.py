@@ -1,6 +1,5 @@
 """What is being composed, drawn at the caret: on a ground of its own, underlined, with the clause
-that is selected and the input method's caret. In fields whose ground is known, the rest of the line
-is drawn again behind it; elsewhere it is covered meanwhile."""
+that is selected and the input method's caret; the rest of the line is drawn again behind it."""
 
 from __future__ import annotations
 
@@ -13,7 +12,12 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.app.input_method.messages import Composition
 from llm_lite.desktop.widgets.ui import Rect, Ui
 
-GROUNDS = {"chat.input": "raised", "history.search": "sunken", "history.rename": "raised"}
+# Fields with another ground or padding (in spacing units) than Dear ImGui gives them by the theme
+GROUNDS = {
+    "chat.input": ("raised", 1.5), "history.search": ("sunken", 0.0),
+    "history.rename": ("raised", 2.0),
+}  # fmt: skip
+USUAL = ("hover", 2.5)
 LONGEST_REST = 300  # characters of a line
 
 
@@ -67,12 +71,12 @@ def _place(composition: Composition, caret: Any, window: Any, ui: Ui) -> _Place:
 def _move_rest(line: _Place, ui: Ui) -> None:
     """What stands behind the caret in its line, or the words of an empty field."""
     state = imgui.internal.get_input_text_state(imgui.internal.get_active_id())
-    found = [(rect, ground) for name, ground in GROUNDS.items()
-             if (rect := ui.rects.get(name)) and _holds(rect, line)]  # fmt: skip
-    if not found or state is None:
+    field = _field(line, ui)
+    if field is None or state is None:
         return
-    (left, top, right, bottom), ground = found[0]
-    edge = left + ui.u(1.5) + state.wrap_width if state.wrap_width else 1e6
+    name, (left, top, right, bottom) = field
+    ground, padding = GROUNDS.get(name, USUAL)
+    edge = left + ui.u(padding) + state.wrap_width if state.wrap_width else 1e6
     behind = state.text_src.encode()[state.get_cursor_pos() :].decode("utf-8", "replace")
     rest = _in_line(behind.partition("\n")[0][:LONGEST_REST], edge - line.left)
     draw = imgui.get_foreground_draw_list()
@@ -84,8 +88,16 @@ def _move_rest(line: _Place, ui: Ui) -> None:
     draw.pop_clip_rect()
 
 
-def _holds(rect: Rect, line: _Place) -> bool:
-    return rect[0] <= line.left <= rect[2] and rect[1] <= line.top + line.size / 2 <= rect[3]
+def _field(line: _Place, ui: Ui) -> tuple[str, Rect] | None:
+    """The smallest of what is named at the caret: fields name themselves."""
+    x, y = line.left, line.top + line.size / 2
+    found = [
+        ((rect[2] - rect[0]) * (rect[3] - rect[1]), name)
+        for name, rect in ui.rects.items()
+        if rect[0] <= x <= rect[2] and rect[1] <= y <= rect[3] and not name.startswith("view.")
+    ]
+    name = min(found, default=(0.0, ""))[1]
+    return (name, ui.rects[name]) if name else None
 
 
 def _in_line(text: str, room: float) -> str:

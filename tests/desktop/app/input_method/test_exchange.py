@@ -224,12 +224,6 @@ def test_a_click_drops_what_it_wants_dropped(desk):
     assert desk.field.told == [] and desk.exchange.composition == NOTHING
 
 
-def test_a_field_that_is_gone_takes_nothing(desk):
-    desk.hear(Composed(Composition("녕", 1, (), True)))
-    desk.exchange.leave(gone=True)
-    assert desk.field.told == []
-
-
 def test_a_click_waits_for_the_keys_before_it(desk):
     clicks = []
     desk.exchange.after_keys(lambda: clicks.append(desk.field.words))

@@ -11,11 +11,13 @@ if sys.platform != "linux":
     pytest.skip("input methods by D-Bus are Linux's", allow_module_level=True)
 
 from llm_lite.desktop.actions.chatting import SetDraft
+from llm_lite.desktop.actions.history import ShowHistory
 from llm_lite.desktop.app.input_method.exchange import LIMIT
 from llm_lite.desktop.app.input_method.input_method import instead_of_xim
 from llm_lite.desktop.app.input_method.messages import NOTHING, Composition, Span
 from llm_lite.desktop.app.input_method.overlay import _in_line
 from llm_lite.desktop.state.defects import ReportDefect
+from llm_lite.desktop.views.history.conversations import FOCUS
 from tests.desktop import x11
 from tests.desktop.app.input_method.fake_ibus import FakeIbus, commit, compose
 from tests.desktop.app.test_app import app, ready, turn  # noqa: F401
@@ -67,6 +69,23 @@ def test_keys_are_composed_and_committed(app, ibus, display):  # noqa: F811
     assert ibus.members().count("FocusIn") == 1 and "SetCursorLocation" in ibus.members()
     typist.press("BackSpace")
     typist.until(lambda: typist.draft == "아")
+
+
+@pytest.mark.vulkan
+def test_a_composition_goes_on_in_the_field_that_a_shortcut_opens(app, ibus, display):  # noqa: F811
+    """Both come in one slow frame."""
+    said = {ord("d"): ([compose("ㅇ", 1)], True), ord("k"): ([compose("", 0), commit("아")], True)}
+    ibus.answer = lambda keyval, state: said.get(keyval, ([], False)) if state == 0 else ([], False)
+    typist = Typist(app(), display)
+    program = typist.program.program
+    program.do(ShowHistory(True))
+    typist.press("d")
+    program.interface.ui.memory[FOCUS] = True  # as Ctrl+Shift+F
+    typist.until(lambda: typist.program._input_method.composition.text == "ㅇ")
+    typist.until(lambda: bool(program.interface.ui.memory.get("history.searches")))
+    typist.press("k")
+    typist.until(lambda: program.state.history.query == "아")
+    assert typist.draft == ""
 
 
 @pytest.mark.vulkan
