@@ -27,6 +27,7 @@ from llm_lite.desktop.app.input_method.messages import (
 
 LIMIT = 0.5  # seconds that a key waits for an answer, while nothing else waits for it
 MOST_HANGS = 5  # keys in a row that were not answered in time: then no more are asked
+PATIENCE = 10.0  # seconds that a daemon may be silent; keys go their normal way meanwhile
 PRESS, RELEASE, REPEAT = 1, 0, 2  # GLFW's actions
 RELEASED = 1 << 30  # IBus's mask in the state of a key
 BARRIER = (0xFFFFFF, 0, RELEASED)  # XK_VoidSymbol goes up: no input method takes that
@@ -82,6 +83,7 @@ class Exchange:
         self._asked: dict[int, None] = {}  # numbers of keys without an answer yet, in order
         self._late: set[int] = set()  # those of them whose answer no longer counts
         self._hung = False
+        self._hung_at = 0.0  # seconds
         self._hangs = 0
         self._heard_at = 0.0  # seconds; when an answer came last
         self._number = 0
@@ -101,9 +103,9 @@ class Exchange:
         """Whether a key would be asked about now."""
         return self._service is not None and self._inside and not self._hung
 
-    @property
-    def gives_up(self) -> bool:
-        return self._hangs >= MOST_HANGS
+    def gives_up(self, now: float) -> bool:
+        """Whether the daemon is not to be waited for any longer."""
+        return self._hangs >= MOST_HANGS or (self._hung and now > self._hung_at + PATIENCE)
 
     def connect(self, service: Service) -> None:
         self._service = service
@@ -225,7 +227,7 @@ class Exchange:
         if self.wait(now) > 0:
             return
         self._hangs += 1
-        self._hung = True
+        self._hung, self._hung_at = True, now
         self._keep_composition()
         self._reset()
         self._release_all()

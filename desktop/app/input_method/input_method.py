@@ -148,7 +148,7 @@ class InputMethod:
                 self._lose(news.reason, now)
             self._exchange.hear(news, now)
         self._exchange.check(now)
-        if self._exchange.gives_up:
+        if self._exchange.gives_up(now):
             self._lose(tr("it did not answer in time"), now + REST_SECONDS)
             self._exchange.end()
         return self.composition != before

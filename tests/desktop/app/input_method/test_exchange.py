@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from llm_lite.desktop.app.input_method.exchange import LIMIT, MOST_HANGS, Exchange, Key
+from llm_lite.desktop.app.input_method.exchange import LIMIT, MOST_HANGS, PATIENCE, Exchange, Key
 from llm_lite.desktop.app.input_method.messages import (
     NOTHING,
     Answered,
@@ -186,18 +186,25 @@ def test_a_long_queue_that_moves_is_no_hang(desk):
         now = number * LIMIT * 0.9
         desk.exchange.check(now)
         desk.hear(Answered(number, True), now=now)
-    assert desk.field.told == [] and not desk.exchange.gives_up
+    assert desk.field.told == [] and not desk.exchange.gives_up(now)
 
 
 def test_it_gives_up_after_some_hangs_in_a_row(desk):
     for hang in range(MOST_HANGS):
-        assert not desk.exchange.gives_up
         now = hang * 10.0
+        assert not desk.exchange.gives_up(now)
         desk.press("a", now=now)
         desk.exchange.check(now + LIMIT * 1.01)
         for number in desk.daemon.asked:
             desk.hear(Answered(number, False), now=now + 1)
-    assert desk.exchange.gives_up and desk.field.words == "a" * MOST_HANGS
+    assert desk.exchange.gives_up(now) and desk.field.words == "a" * MOST_HANGS
+
+
+def test_it_gives_up_where_nothing_is_said_any_more(desk):
+    desk.press("a", now=1.0)
+    desk.exchange.check(2.0)
+    assert not desk.exchange.gives_up(2.0 + PATIENCE * 0.9)
+    assert desk.exchange.gives_up(2.0 + PATIENCE * 1.1)
 
 
 def test_a_daemon_that_dies_leaves_what_was_composed_and_typed(desk):
