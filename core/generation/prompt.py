@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import ChatMessage, Overflow, Thinking
+from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.messages import ChatMessage, Overflow, SpellTokens, Thinking, TokensSpelled
 from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
 from llm_lite.core.text.thinking import begun_by, written_out
-from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
 class ChatFile(Protocol):
@@ -247,6 +247,26 @@ def _open_tail(tokenizer: Tokenizer, last: ChatMessage, thinking: Thinking | Non
     if thinking is None:
         return tokenizer.encode(last.content, parse_special=False)
     return tokenizer.encode_segments(written_out(thinking, last.thought, last.content))
+
+
+def spelled(tokenizer: Tokenizer, command: SpellTokens) -> TokensSpelled:
+    """What tokens of an answer stand for, cut as they were when it was written."""
+    decoder, texts = StreamDecoder(tokenizer), list[str]()
+    try:
+        for token in command.tokens:
+            ends = token in tokenizer.end_ids
+            texts.append(decoder.flush() if ends else decoder.feed(token))
+    except LlmLiteError:  # of another vocabulary
+        texts = []
+    return TokensSpelled(command.key, command.tokens, tuple(texts))
+
+
+def begun_with(tokenizer: Tokenizer, begin: ChatMessage, thinking: Thinking | None) -> list[int]:
+    """The tokens of an answer's beginning, which another model or a person may have written."""
+    if thinking is None or not begin.thought:
+        return tokenizer.encode(begin.content, parse_special=False)
+    segments = written_out(thinking, begin.thought, begin.content, thinks_on=not begin.content)
+    return tokenizer.encode_segments(segments)
 
 
 def _without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:

@@ -25,11 +25,13 @@ from llm_lite.core.messages.answers import (
     PromptToken,
     Read,
     Role,
+    SpellTokens,
     Stop,
     StopReason,
     Thinking,
     ThinkingStyle,
     TokenDecoded,
+    TokensSpelled,
 )
 from llm_lite.core.messages.cache import (
     CacheMeasured,
@@ -134,6 +136,7 @@ Command = (
     | Reconfigure
     | Generate
     | Read
+    | SpellTokens
     | StepRequest
     | SaveCache
     | OpenCache
@@ -161,6 +164,7 @@ Event = (
     | ConversationRead
     | PrefillProgress
     | TokenDecoded
+    | TokensSpelled
     | GenerationFinished
     | LensResult
     | GainsEffect
@@ -264,6 +268,7 @@ __all__ = [
     "SaveCache",
     "SetGains",
     "Shutdown",
+    "SpellTokens",
     "StepProfile",
     "StepProfiled",
     "StepRequest",
@@ -277,6 +282,7 @@ __all__ = [
     "Thinking",
     "ThinkingStyle",
     "TokenDecoded",
+    "TokensSpelled",
     "VariantDropped",
     "VariantKept",
 ]

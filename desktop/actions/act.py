@@ -9,6 +9,7 @@ from typing import Any
 from llm_lite.desktop.actions import (
     caching,
     chatting,
+    forking,
     history,
     inspecting,
     presets,
@@ -17,6 +18,7 @@ from llm_lite.desktop.actions import (
 )
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
+from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.presets import PresetAction
@@ -32,6 +34,7 @@ Action = (
     | HistoryAction
     | ProgramAction
     | InsideAction
+    | ForkAction
     | CacheAction
     | QuantAction
     | PresetAction
@@ -58,6 +61,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **chatting.HANDLERS,
     **program.HANDLERS,
     **inspecting.HANDLERS,
+    **forking.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,

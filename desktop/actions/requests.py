@@ -38,7 +38,15 @@ def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMe
     """What the engine is given: the system prompt, where there is one, and the messages."""
     prompt = state.system_prompt.strip()
     system = (ChatMessage("system", prompt),) if prompt else ()
-    return (*system, *(message.as_chat() for message in messages))
+    return (*system, *(message.as_chat(own_tokens(state, message)) for message in messages))
+
+
+def own_tokens(state: AppState, message: Message) -> bool:
+    """Whether the tokens of an answer are the loaded model's; those of another are told as text."""
+    if not message.tokens:
+        return False
+    written, model = message.written, state.model
+    return written is None or model is None or written.path in ("", model.path)
 
 
 def ask(
@@ -62,13 +70,16 @@ def ask_again(
     sampling: SamplingOptions | None = None,
     gains: Gains | None = None,
     forced: tuple[Token, ...] = (),
+    begin: ChatMessage | None = None,
 ) -> Result:
     """Another version of the answer at `index`; those that are there are kept beside it."""
     sampling = sampling or _seeded(state.sampling, state.next_request, now)
     before, kept = state.messages[:index], versions(state, index)
     fresh = replace(_answer(state, sampling, gains), versions=kept, place=len(kept))
     ids = tuple(token.id for token in forced)
-    command = Generate(0, conversation(state, before), sampling, gains=gains, forced=ids)
+    command = Generate(
+        0, conversation(state, before), sampling, gains=gains, forced=ids, begin=begin
+    )
     return _send(state, (*before, fresh), now, command, forced)
 
 

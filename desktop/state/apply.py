@@ -28,11 +28,13 @@ from llm_lite.core.messages import (
     ModelLoaded,
     PrefillProgress,
     TokenDecoded,
+    TokensSpelled,
 )
 from llm_lite.desktop.state import cache_state, quant_apply, turns
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
+from llm_lite.desktop.state.spelling import spelled
 from llm_lite.desktop.state.state import (
     RATE_PERIOD,
     RATE_SAMPLES,
@@ -244,6 +246,16 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
     return state
 
 
+def _tokens_spelled(event: TokensSpelled, state: AppState, now: float) -> AppState:
+    """What the tokens of an answer stand for that was read from the history."""
+    known = (i for i, m in enumerate(state.messages) if m.key == event.key and m.restored)
+    index = next(known, None)
+    if index is None:
+        return state
+    message = spelled(state.messages[index], event.tokens, event.texts)
+    return replace(state, messages=(*state.messages[:index], message, *state.messages[index + 1 :]))
+
+
 def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppState:
     return (
         replace(state, rows_request=0, attention_rows=event)
@@ -321,6 +333,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     ConversationRead: _conversation_read,
     TokenDecoded: _token_decoded,
     GenerationFinished: _generation_finished,
+    TokensSpelled: _tokens_spelled,
     AttentionRows: _attention_rows,
     MapsExported: _maps_exported,
     LensResult: _lens_result,

@@ -78,6 +78,7 @@ class Message:
     written: Written | None = None  # what wrote an answer; None: that is not known
     edited: bool = False  # an answer whose text a person wrote
     restored: bool = False  # read from the history, which knows its first tokens by their ids only
+    likelihoods: tuple[float, ...] = ()  # of those; nan: not judged
     key: int = field(default_factory=next_key, compare=False)  # the same whatever is replaced
 
     @property
@@ -90,8 +91,8 @@ class Message:
         """The text of each token; none where that is not known."""
         return [] if self.restored else [token.text for token in self.tokens]
 
-    def as_chat(self) -> ChatMessage:
-        ids = tuple(token.id for token in self.tokens)
+    def as_chat(self, with_tokens: bool = True) -> ChatMessage:
+        ids = tuple(token.id for token in self.tokens) if with_tokens else ()
         return ChatMessage(self.role, self.text, ids, self.thought.text if self.thought else "")
 
 

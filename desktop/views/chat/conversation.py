@@ -22,9 +22,9 @@ from llm_lite.desktop.views.chat.thoughts import ThoughtFold
 from llm_lite.desktop.views.chat.unseen import Unseen
 from llm_lite.desktop.views.selection.selecting import draw_page, follow_selecting
 from llm_lite.desktop.views.selection.selection import SAID
+from llm_lite.desktop.views.tokens.choice import draw_choice
 from llm_lite.desktop.views.tokens.tokens import (
     TokenItem,
-    draw_choice,
     draw_pointed,
     draw_versions,
     place_of,

@@ -25,6 +25,7 @@ from llm_lite.desktop.actions.chatting import (
     SetSystemPrompt,
     StopAnswer,
 )
+from llm_lite.desktop.actions.forking import ContinueFrom
 from llm_lite.desktop.actions.history import (
     ArchiveConversation,
     DeleteAll,
@@ -39,7 +40,7 @@ from llm_lite.desktop.actions.history import (
     ShowShelf,
     UndoHistory,
 )
-from llm_lite.desktop.actions.inspecting import ContinueFrom, SwitchVersion
+from llm_lite.desktop.actions.inspecting import SwitchVersion
 from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.program import Program
