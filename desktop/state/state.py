@@ -34,6 +34,7 @@ from llm_lite.desktop.state.history_state import HistoryState, Written
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.state.undoing import Undoing
 
 LOG_LINES = 1000
 NOTICES = 4
@@ -257,6 +258,7 @@ class AppState:
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
+    undoing: Undoing = field(default_factory=Undoing)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

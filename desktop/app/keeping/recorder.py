@@ -76,6 +76,11 @@ class Recorder:
         known = ((m.key, self._kept.get(m.key)) for m in self._seen)
         return next((key for key, kept in known if kept and kept.stored.id == message), None)
 
+    def number_of(self, key: int) -> int | None:
+        """Of a message of the chat, in the history."""
+        kept = self._kept.get(key)
+        return kept.stored.id if kept is not None else None
+
     def end(self) -> None:
         """No more will come: an answer that is being written stays as it is."""
         for kept in self._unfinished():
@@ -140,7 +145,7 @@ class Recorder:
         assert self.conversation is not None
         base = beside.stored if beside is not None and beside.stored.parent == parent else None
         if message.role == "assistant" and not message.edited:
-            kept = self._begin(message, parent, base, state, now)
+            kept = self._begin(message, parent, beside if base else None, state, now)
         else:
             stored = self._history.add_message(
                 self.conversation, parent, message.text, role=message.role, based_on=base
@@ -154,18 +159,21 @@ class Recorder:
         self,
         message: Message,
         parent: int | None,
-        base: StoredMessage | None,
+        beside: Kept | None,
         state: AppState,
         now: float,
     ) -> Kept:
         assert self.conversation is not None
         running = state.running
-        forced = running.forced[:-1] if running is not None and base is not None else ()
+        forced = running.forced if running is not None and beside is not None else ()
+        same = zip(forced, beside.shown.tokens if beside else (), strict=False)
+        kept_tokens = next((n for n, (a, b) in enumerate(same) if a.id != b.id), len(forced))
+        forced = forced[:kept_tokens]
         stored = self._history.begin_answer(
             self.conversation,
             parent,
             run_of(message),
-            fork_of=base if forced else None,
+            fork_of=beside.stored if beside and forced else None,
             text="".join(token.text for token in forced),
             tokens=tuple(token.id for token in forced),
         )
