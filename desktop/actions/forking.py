@@ -16,10 +16,10 @@ from llm_lite.desktop.actions.requests import (
     switch,
 )
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.branches import Way, way_to
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState, Message, Token
 from llm_lite.desktop.state.token_state import tokens_until
+from llm_lite.desktop.state.tree.branches import Way, way_to
 
 
 @dataclass(frozen=True, slots=True)

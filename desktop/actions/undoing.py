@@ -27,10 +27,10 @@ from llm_lite.desktop.actions.presets import UsePreset
 from llm_lite.desktop.actions.program import SetOptions, set_options
 from llm_lite.desktop.actions.requests import Result, end_reading
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.branches import places_of
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.undoing import ChatStep, ListStep, Shown, typed_on
+from llm_lite.desktop.state.tree.branches import places_of
+from llm_lite.desktop.state.undo.steps import ChatStep, ConversationLook, ListStep, typed_on
 
 LABELS: Mapping[type[Any], str] = {
     Send: mark("edit of a question"),
@@ -112,9 +112,9 @@ def noted(action: object, before: AppState, after: AppState, now: float) -> AppS
     return replace(done_since(after), undoing=journal.with_step(step))
 
 
-def _shown(state: AppState) -> Shown:
+def _shown(state: AppState) -> ConversationLook:
     way, gains = places_of(state.messages), state.steering.gains
-    return Shown(way, state.system_prompt, state.sampling, state.options, gains)
+    return ConversationLook(way, state.system_prompt, state.sampling, state.options, gains)
 
 
 def is_for_keeper(action: object, state: AppState) -> bool:
@@ -175,10 +175,14 @@ def leave_answer(state: AppState) -> Result:
     return state, (Stop(),) if sent else ()
 
 
-def _show(state: AppState, before: Shown, after: Shown, now: float) -> Result:
+def _show(state: AppState, before: ConversationLook, after: ConversationLook, now: float) -> Result:
     """Of what differs between both, what it is to be."""
     commands: tuple[Command, ...] = ()
-    differs = {f.name for f in fields(Shown) if getattr(before, f.name) != getattr(after, f.name)}
+    differs = {
+        f.name
+        for f in fields(ConversationLook)
+        if getattr(before, f.name) != getattr(after, f.name)
+    }
     if "way" in differs:
         # Where nothing had to be chosen then, the first version was the only one.
         first = {index: 0 for index, _ in before.way}

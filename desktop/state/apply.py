@@ -34,7 +34,6 @@ from llm_lite.desktop.state import cache_state, quant_apply, turns
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
-from llm_lite.desktop.state.spelling import spelled
 from llm_lite.desktop.state.state import (
     RATE_PERIOD,
     RATE_SAMPLES,
@@ -52,6 +51,7 @@ from llm_lite.desktop.state.state import (
 )
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
+from llm_lite.desktop.state.tree.spelling import spelled
 
 
 def apply(event: Event, state: AppState, now: float) -> AppState:

@@ -34,7 +34,7 @@ from llm_lite.desktop.state.history_state import HistoryState, Written
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
-from llm_lite.desktop.state.undoing import Undoing
+from llm_lite.desktop.state.undo.steps import Undoing
 
 LOG_LINES = 1000
 NOTICES = 4

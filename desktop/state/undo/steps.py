@@ -21,7 +21,7 @@ TYPING = 5.0  # seconds without a key after which a text is changed anew
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ConversationLook:
     """What a step of a conversation may change."""
 
     way: Way
@@ -39,8 +39,8 @@ class ChatStep:
     at: float  # on the clock of notices
     chat: int
     conversation: int | None  # its number in the history
-    before: Shown
-    after: Shown
+    before: ConversationLook
+    after: ConversationLook
 
 
 @dataclass(frozen=True, slots=True)
