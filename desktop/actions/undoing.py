@@ -30,7 +30,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tree.branches import places_of
-from llm_lite.desktop.state.undo.steps import ChatStep, ConversationLook, ListStep, typed_on
+from llm_lite.desktop.state.undo.steps import ChatStep, ConversationLook, ListStep, Step, typed_on
 
 LABELS: Mapping[type[Any], str] = {
     Send: mark("edit of a question"),
@@ -117,17 +117,21 @@ def _shown(state: AppState) -> ConversationLook:
     return ConversationLook(way, state.system_prompt, state.sampling, state.options, gains)
 
 
+def _newest(state: AppState, back: bool) -> Step | None:
+    return state.undoing.newest(state.chat, state.history.open, back)
+
+
 def is_for_keeper(action: object, state: AppState) -> bool:
     """Whether the history has to do it: an undo may be of the conversation in the chat."""
     if not isinstance(action, UndoHistory | RedoHistory):
         return True
-    step = state.undoing.newest(state, isinstance(action, UndoHistory))
+    step = _newest(state, isinstance(action, UndoHistory))
     return isinstance(step, ListStep)
 
 
 def undo_label(state: AppState, back: bool = True) -> str:
     """What would be undone, or done again; "" for nothing."""
-    step = state.undoing.newest(state, back)
+    step = _newest(state, back)
     return tr(step.label) if step is not None else ""
 
 
@@ -140,7 +144,7 @@ def _redo(action: RedoHistory, state: AppState, now: float) -> Result:
 
 
 def _move(state: AppState, now: float, *, back: bool) -> Result:
-    state, step = done_since(state), state.undoing.newest(state, back)
+    state, step = done_since(state), _newest(state, back)
     if step is None:
         words = tr("There is nothing to undo.") if back else tr("There is nothing to redo.")
         return notify(state, "info", words, now), ()

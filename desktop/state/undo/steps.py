@@ -8,12 +8,8 @@ carried out by the history's keeper; here they only have their place in the orde
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from llm_lite.core.messages import EngineOptions, Gains, SamplingOptions
-
-if TYPE_CHECKING:
-    from llm_lite.desktop.state.state import AppState
 
 Way = tuple[tuple[int, int], ...]  # as in `branches`
 MOST = 200  # steps
@@ -92,10 +88,10 @@ class Undoing:
         done, undone = known(self.done), known(self.undone)
         return replace(self, done=done, undone=undone, waiting=self.waiting[1:])
 
-    def newest(self, state: AppState, back: bool) -> Step | None:
+    def newest(self, chat: int, conversation: int | None, back: bool) -> Step | None:
         """What comes next: of the list, or of the conversation that is in the chat."""
         steps = self.done if back else self.undone
-        return next((step for step in reversed(steps) if _is_here(step, state)), None)
+        return next((step for step in reversed(steps) if _is_here(step, chat, conversation)), None)
 
     def moved(self, step: Step, back: bool) -> Undoing:
         if back:
@@ -125,10 +121,10 @@ def _without(steps: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
     return tuple(other for other in steps if other is not step)
 
 
-def _is_here(step: Step, state: AppState) -> bool:
-    if isinstance(step, ListStep) or step.chat == state.chat:
+def _is_here(step: Step, chat: int, conversation: int | None) -> bool:
+    if isinstance(step, ListStep) or step.chat == chat:
         return True
-    return step.conversation is not None and step.conversation == state.history.open
+    return step.conversation is not None and step.conversation == conversation
 
 
 def _same_place(step: Step, other: Step) -> bool:
