@@ -111,11 +111,10 @@ def _nodes(messages: tuple[Message, ...]) -> list[_Node]:
 def _place(nodes: list[_Node], children: dict[int, list[int]]) -> int:
     """Give each node its column; how many there are. A branch that leaves deeper comes first, so
     that no line crosses another."""
-    taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # rows, by column
+    taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # half rows, by column
     most = 0
     roots = children.get(-1, [])
     waiting = [(number, 0) for number in reversed(roots)]
-    last_root = -1
     beside: dict[int, int] = {}  # column of the version before, by parent
     while waiting:
         start, least = waiting.pop()
@@ -123,12 +122,17 @@ def _place(nodes: list[_Node], children: dict[int, list[int]]) -> int:
         while children.get(number):
             number = children[number][0]
             chain.append(number)
-        low, high = nodes[start].index - 1, nodes[chain[-1]].index
+        low, high = 2 * nodes[start].index - 2, 2 * nodes[chain[-1]].index
         parent = nodes[start].parent
-        column = max(least, beside.get(parent, last_root if parent < 0 else -1) + 1)
+        before = beside.get(parent, least - 1)
+        column = max(least, before + 1)
         while _is_taken(taken[column], low, high):
             column += 1
         insort(taken[column], (low, high))
+        across = 2 * nodes[start].index - 1  # where the line runs that leads there
+        for passed in range(before + 1, column):
+            if not _is_taken(taken[passed], across, across):
+                insort(taken[passed], (across, across))
         beside[parent] = column
         most = max(most, column + 1)
         for number in chain:
