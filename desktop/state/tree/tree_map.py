@@ -22,7 +22,7 @@ LEAST = 4  # messages behind each other that are drawn as one
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MapCell:
     """A message, or a run of messages without branches; `key` and `index` are the first one's."""
 
     key: int
@@ -34,30 +34,30 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    cells: tuple[Cell, ...]  # from the left
+class MapRow:
+    cells: tuple[MapCell, ...]  # from the left
     forks: tuple[tuple[int, int], ...]  # columns: from what is above to the last that follows it
 
-    def between(self, first: float, last: float) -> tuple[Cell, ...]:
+    def between(self, first: float, last: float) -> tuple[MapCell, ...]:
         low = bisect_left(self.cells, first, key=_column)
         return self.cells[low : bisect_right(self.cells, last, key=_column)]
 
 
 @dataclass(frozen=True, slots=True)
 class TreeMap:
-    rows: tuple[Row, ...]
+    rows: tuple[MapRow, ...]
     columns: int
     places: dict[int, tuple[int, int]]  # by key: row, and which of its cells
     messages: dict[int, Message]  # by key
     beside: int  # messages that are not shown
 
-    def cell(self, key: int) -> Cell | None:
+    def cell(self, key: int) -> MapCell | None:
         place = self.places.get(key)
         return self.rows[place[0]].cells[place[1]] if place is not None else None
 
 
 @dataclass(slots=True)
-class _Node:
+class _MapNode:
     message: Message
     index: int
     place: int
@@ -88,9 +88,9 @@ def tree_map(messages: tuple[Message, ...], unfolded: Collection[int] = ()) -> T
     return TreeMap(found, columns, places, by_key, len(nodes) - len(messages))
 
 
-def _nodes(messages: tuple[Message, ...]) -> list[_Node]:
+def _nodes(messages: tuple[Message, ...]) -> list[_MapNode]:
     found = branches(messages)
-    nodes: list[_Node] = []
+    nodes: list[_MapNode] = []
     starts: list[int] = []  # number of the first node of each branch
     for branch in found:
         parent = -1
@@ -103,12 +103,12 @@ def _nodes(messages: tuple[Message, ...]) -> list[_Node]:
         for at, message in enumerate(branch.messages):
             first = at == 0 and branch.parent >= 0
             place = branch.place if first else message.place
-            nodes.append(_Node(message, branch.index + at, place, parent))
+            nodes.append(_MapNode(message, branch.index + at, place, parent))
             parent = len(nodes) - 1
     return nodes
 
 
-def _place(nodes: list[_Node], children: dict[int, list[int]]) -> int:
+def _place(nodes: list[_MapNode], children: dict[int, list[int]]) -> int:
     """Give each node its column; how many there are. A branch that leaves deeper comes first, so
     that no line crosses another."""
     taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # half rows, by column
@@ -149,7 +149,7 @@ def _is_taken(rows: list[tuple[int, int]], low: int, high: int) -> bool:
 
 
 def _rows_by_index(
-    nodes: list[_Node], children: dict[int, list[int]], depth: int, unfolded: Collection[int]
+    nodes: list[_MapNode], children: dict[int, list[int]], depth: int, unfolded: Collection[int]
 ) -> list[tuple[int, int]]:
     """First and last index of each row."""
     busy = bytearray(depth + 2)
@@ -178,9 +178,9 @@ def _rows_by_index(
     return rows
 
 
-def _fill(nodes: list[_Node], rows: list[tuple[int, int]]) -> tuple[Row, ...]:
+def _fill(nodes: list[_MapNode], rows: list[tuple[int, int]]) -> tuple[MapRow, ...]:
     row_of = {first: number for number, (first, _) in enumerate(rows)}
-    cells: list[list[Cell]] = [[] for _ in rows]
+    cells: list[list[MapCell]] = [[] for _ in rows]
     for node in nodes:
         row = row_of.get(node.index)
         if row is None:  # within a run
@@ -188,7 +188,7 @@ def _fill(nodes: list[_Node], rows: list[tuple[int, int]]) -> tuple[Row, ...]:
         first, last = rows[row]
         above = nodes[node.parent].column if node.parent >= 0 else -1
         count, message = last - first + 1, node.message
-        cells[row].append(Cell(message.key, node.index, count, node.column, above, message.role))
+        cells[row].append(MapCell(message.key, node.index, count, node.column, above, message.role))
     found = []
     for beside in cells:
         beside.sort(key=_column)
@@ -196,9 +196,9 @@ def _fill(nodes: list[_Node], rows: list[tuple[int, int]]) -> tuple[Row, ...]:
         for cell in beside:
             ends[cell.above] = max(cell.column, ends.get(cell.above, 0))
         forks = tuple((max(a, 0), b) for a, b in ends.items() if b > max(a, 0))
-        found.append(Row(tuple(beside), forks))
+        found.append(MapRow(tuple(beside), forks))
     return tuple(found)
 
 
-def _column(cell: Cell) -> int:
+def _column(cell: MapCell) -> int:
     return cell.column

@@ -9,12 +9,13 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import ACTIVATIONS, MODES
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import EditMessage, Regenerate
-from llm_lite.desktop.actions.history import Reveal
+from llm_lite.desktop.actions.history import ForkConversation, Reveal
 from llm_lite.desktop.actions.program import OpenModel, SetOptions
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.views.chat.places import MEASURING
-from llm_lite.desktop.widgets.icons import ICON_DICE, ICON_EDIT, ICON_REGENERATE
+from llm_lite.desktop.widgets.icons import ICON_BRANCH, ICON_DICE, ICON_EDIT, ICON_REGENERATE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, popover, primary_button, wrapped
 
@@ -22,6 +23,8 @@ PANEL = "chat.again"
 REGENERATE = "Answer again; a new seed gives another answer"
 EXACTLY = "Answer exactly so again: the same seed, sampling and gains"
 EDIT = "Edit the answer; what the model said stays beside it"
+
+FORK = mark("Fork to a new conversation: a copy of this one up to here")
 
 
 def writer(state: AppState, message: Message) -> str:
@@ -47,6 +50,10 @@ def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]
     imgui.same_line(0, ui.u(1))
     if icon_button(ui, f"{name}.edit", ICON_EDIT, EDIT, side=side, style="small"):
         actions.append(EditMessage(index))
+    if state.history.open is not None:
+        imgui.same_line(0, ui.u(1))
+        if icon_button(ui, f"{name}.fork", ICON_BRANCH, tr(FORK), side=side, style="small"):
+            actions.append(ForkConversation(message.key))
     return actions
 
 

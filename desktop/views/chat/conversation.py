@@ -95,7 +95,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
             imgui.pop_id()
         imgui.set_cursor_pos(ImVec2(0, (ends[-1] if ends else 0.0) + ui.u(4)))
         imgui.dummy(ImVec2(1, ui.u(2)))
-        follow_selecting(state, ui, scroll)
+        actions += follow_selecting(state, ui, scroll)
         if scroll.follow:
             imgui.set_scroll_here_y(1.0)
         if state.xray.shown:

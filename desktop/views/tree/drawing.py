@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.state.tree.tree_map import Cell
+from llm_lite.desktop.state.tree.tree_map import MapCell
 from llm_lite.desktop.widgets.ui import Ui
 
 
@@ -36,7 +36,7 @@ def draw_forks(pen: Pen, row: int, forks: tuple[tuple[int, int], ...]) -> None:
         draw.add_line(ImVec2(x0, y), ImVec2(x1, y), color, thick)
 
 
-def draw_link(pen: Pen, row: int, cell: Cell, *, lit: bool) -> None:
+def draw_link(pen: Pen, row: int, cell: MapCell, *, lit: bool) -> None:
     """From a message to the one that it follows."""
     if row == 0 and cell.column == 0:
         return
@@ -57,7 +57,7 @@ def draw_link(pen: Pen, row: int, cell: Cell, *, lit: bool) -> None:
         draw.add_line(ImVec2(x0, y - half), ImVec2(x, y - half), color, thick)
 
 
-def draw_cell(pen: Pen, row: int, cell: Cell, *, lit: bool, hovered: bool, held: bool) -> None:
+def draw_cell(pen: Pen, row: int, cell: MapCell, *, lit: bool, hovered: bool, held: bool) -> None:
     ui, draw = pen.ui, imgui.get_window_draw_list()
     x, y = pen.spot(row, cell.column)
     size = ui.u(1.6)

@@ -12,7 +12,7 @@ from llm_lite.desktop.actions.history import RedoHistory, UndoHistory
 from llm_lite.desktop.actions.undoing import undo_label
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.state.tree.tree_map import Cell, TreeMap, tree_map
+from llm_lite.desktop.state.tree.tree_map import MapCell, TreeMap, tree_map
 from llm_lite.desktop.views.tree.drawing import Pen, draw_cell, draw_forks, draw_link
 from llm_lite.desktop.widgets.icons import ICON_BRANCH, ICON_UNDO
 from llm_lite.desktop.widgets.ui import Ui
@@ -32,7 +32,7 @@ KEY = imgui.Key
 
 
 @dataclass(slots=True)
-class Held:
+class HeldMap:
     """What is kept between frames, while the conversation stays as it is."""
 
     made: object = None  # what the map was made of
@@ -87,12 +87,12 @@ def draw_map(state: AppState, ui: Ui) -> list[Action]:
         return actions + _draw_undo(state, ui, found)
 
 
-def _held(ui: Ui) -> Held:
-    held: Held = ui.memory.setdefault(MAP, Held())
+def _held(ui: Ui) -> HeldMap:
+    held: HeldMap = ui.memory.setdefault(MAP, HeldMap())
     return held
 
 
-def _update(state: AppState, ui: Ui) -> Held:
+def _update(state: AppState, ui: Ui) -> HeldMap:
     """Made again when messages come or go: while one grows, the map stays as it is."""
     held = _held(ui)
     if held.chat != state.chat:
@@ -117,7 +117,7 @@ def _same_answer(made: object, before: object) -> bool:
     return short and made == before
 
 
-def _draw_tree(state: AppState, ui: Ui, held: Held, found: TreeMap) -> list[Action]:
+def _draw_tree(state: AppState, ui: Ui, held: HeldMap, found: TreeMap) -> list[Action]:
     step = ui.u(6.5)
     height = min(len(found.rows) * step + ui.u(3), ui.u(TALLEST))
     size = imgui.get_main_viewport().size
@@ -152,7 +152,7 @@ def _draw_tree(state: AppState, ui: Ui, held: Held, found: TreeMap) -> list[Acti
     return actions
 
 
-def _scroll_to(held: Held, found: TreeMap, step: float, room: ImVec2) -> None:
+def _scroll_to(held: HeldMap, found: TreeMap, step: float, room: ImVec2) -> None:
     """The cell that the keyboard is on."""
     held.seek = False
     place = found.places.get(held.at) if held.at is not None else None
@@ -168,7 +168,7 @@ def _scroll_to(held: Held, found: TreeMap, step: float, room: ImVec2) -> None:
 
 
 def _draw_lines(
-    pen: Pen, held: Held, found: TreeMap, rows: tuple[int, int], columns: tuple[float, float]
+    pen: Pen, held: HeldMap, found: TreeMap, rows: tuple[int, int], columns: tuple[float, float]
 ) -> None:
     """First what is not shown, then the way that is, over it."""
     first, last = rows
@@ -186,7 +186,7 @@ def _draw_lines(
 
 
 def _draw_cell(
-    state: AppState, ui: Ui, pen: Pen, held: Held, found: TreeMap, number: int, cell: Cell
+    state: AppState, ui: Ui, pen: Pen, held: HeldMap, found: TreeMap, number: int, cell: MapCell
 ) -> list[Action]:
     x, y = pen.spot(number, cell.column)
     half = pen.step / 2
@@ -203,7 +203,7 @@ def _draw_cell(
     return _go(held, cell)
 
 
-def _go(held: Held, cell: Cell) -> list[Action]:
+def _go(held: HeldMap, cell: MapCell) -> list[Action]:
     if cell.count == 1:
         return [ShowMessage(cell.key)]
     held.unfolded.add(cell.index)
@@ -212,7 +212,7 @@ def _go(held: Held, cell: Cell) -> list[Action]:
 
 
 def _draw_words(
-    ui: Ui, pen: Pen, held: Held, found: TreeMap, number: int, left: float, room: float
+    ui: Ui, pen: Pen, held: HeldMap, found: TreeMap, number: int, left: float, room: float
 ) -> None:
     """What the message of the way that is shown says, beside the row."""
     row = found.rows[number]
@@ -245,7 +245,7 @@ def first_words(message: Message) -> str:
     return (words + "…" if len(said) > WORDS else words) or tr("nothing yet")
 
 
-def _draw_tip(state: AppState, ui: Ui, found: TreeMap, cell: Cell) -> None:
+def _draw_tip(state: AppState, ui: Ui, found: TreeMap, cell: MapCell) -> None:
     with ui.styled(window_padding=(ui.u(3), ui.u(2)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
             return
@@ -270,7 +270,7 @@ def _title(message: Message) -> str:
     return {"user": tr("You"), "system": tr("System"), "tool": tr("Tool")}[message.role]
 
 
-def _keys(held: Held, found: TreeMap) -> list[Action]:
+def _keys(held: HeldMap, found: TreeMap) -> list[Action]:
     """Arrows move over the map, Enter goes there."""
     place = found.places.get(held.at) if held.at is not None else None
     if place is None:
@@ -279,7 +279,7 @@ def _keys(held: Held, found: TreeMap) -> list[Action]:
     row, cell = found.rows[number], found.rows[number].cells[which]
     if imgui.is_key_pressed(KEY.enter, False) or imgui.is_key_pressed(KEY.keypad_enter, False):
         return _go(held, cell)
-    wanted: Cell | None = None
+    wanted: MapCell | None = None
     if imgui.is_key_pressed(KEY.left_arrow) and which:
         wanted = row.cells[which - 1]
     elif imgui.is_key_pressed(KEY.right_arrow) and which + 1 < len(row.cells):
