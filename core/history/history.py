@@ -180,10 +180,16 @@ class History:
         return message
 
     def write_answer(
-        self, answer: StoredMessage, text: str, thought: str = "", tokens: tuple[int, ...] = ()
+        self,
+        answer: StoredMessage,
+        text: str,
+        thought: str = "",
+        tokens: tuple[int, ...] = (),
+        likelihoods: tuple[float, ...] = (),
     ) -> None:
         """All that it says so far. As often as one likes: the newest counts."""
-        self.submit(change.WriteAnswer(answer.conversation, answer.id, text, thought, tokens))
+        said = (text, thought, tokens, likelihoods)
+        self.submit(change.WriteAnswer(answer.conversation, answer.id, *said))
 
     def finish_answer(
         self,
@@ -192,9 +198,11 @@ class History:
         thought: str = "",
         tokens: tuple[int, ...] = (),
         end: AnswerEnd = AnswerEnd(),  # noqa: B008 - frozen
+        likelihoods: tuple[float, ...] = (),
     ) -> None:
         """All that it says, and how it ended."""
-        written = change.WriteAnswer(answer.conversation, answer.id, text, thought, tokens)
+        said = (text, thought, tokens, likelihoods)
+        written = change.WriteAnswer(answer.conversation, answer.id, *said)
         self.submit(change.FinishAnswer(written, end, time.time()))
 
     def continue_answer(self, answer: StoredMessage) -> None:
@@ -350,7 +358,7 @@ class History:
                 self._readers.remove(known)
                 known.close()
         opened = self._writer.opened.is_set() and self.path.is_file()
-        fresh = connections.connect_reader(self.path) if opened else connections.connect_memory()
+        fresh = connections.connect_older(self.path) if opened else connections.connect_memory()
         with self._lock:
             self._readers.append(fresh)
         self._local.connection = fresh

@@ -67,11 +67,7 @@ def _continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
             return state, ()
         said = "".join(token.text for token in kept) + (choice.text if choice else "")
         return _begin_with(state, action.index, _parts(message, said), now)
-    odds = message.likelihoods
-    known = tuple(
-        replace(token, probability=odds[at]) if at < len(odds) else token
-        for at, token in enumerate(kept)
-    )
+    known = tuple(replace(t, probability=message.likelihood(at)) for at, t in enumerate(kept))
     if choice is not None:
         known = (*known, Token(choice.token, choice.text, choice.probability))
     return _ask(state, action.index, now, forced=known)

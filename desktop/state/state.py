@@ -5,6 +5,7 @@ Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
@@ -79,7 +80,7 @@ class Message:
     written: Written | None = None  # what wrote an answer; None: that is not known
     edited: bool = False  # an answer whose text a person wrote
     restored: bool = False  # read from the history, which knows its first tokens by their ids only
-    likelihoods: tuple[float, ...] = ()  # of those; nan: not judged
+    likelihoods: tuple[float, ...] = ()  # of those; -1: not judged
     key: int = field(default_factory=next_key, compare=False)  # the same whatever is replaced
 
     @property
@@ -91,6 +92,12 @@ class Message:
     def pieces(self) -> list[str]:
         """The text of each token; none where that is not known."""
         return [] if self.restored else [token.text for token in self.tokens]
+
+    def likelihood(self, at: int) -> float:
+        """Of a token: how likely the model found it; nan where nobody asked."""
+        if 0 <= at < len(self.likelihoods):
+            return self.likelihoods[at] if self.likelihoods[at] >= 0 else math.nan
+        return self.tokens[at].probability if 0 <= at < len(self.tokens) else math.nan
 
     def as_chat(self, with_tokens: bool = True) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens) if with_tokens else ()

@@ -81,6 +81,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         written=_written(stored.run) if stored.run else None,
         edited=stored.run is None and stored.based_on is not None,
         restored=bool(spelled),
+        likelihoods=stored.likelihoods[: len(spelled)],
     )
 
 

@@ -202,7 +202,8 @@ class Recorder:
     def _write(self, kept: Kept, now: float) -> None:
         self._late, self._due = None, now + PERIOD
         if not kept.finished:
-            self._history.write_answer(kept.stored, *said(kept.shown))
+            odds = likelihoods_of(kept.shown)
+            self._history.write_answer(kept.stored, *said(kept.shown), odds)
 
     def _finish(self, kept: Kept, message: Message, now: float) -> None:
         kept.finished = True
@@ -214,13 +215,20 @@ class Recorder:
             message.problem,
             max(0.0, now - kept.began),
         )
-        self._history.finish_answer(kept.stored, *said(message), end)
+        self._history.finish_answer(kept.stored, *said(message), end, likelihoods_of(message))
 
 
 def said(message: Message) -> tuple[str, str, tuple[int, ...]]:
     """Text, thoughts and tokens, as the history keeps them."""
     thought = message.thought.text if message.thought else ""
     return message.text, thought, tuple(token.id for token in message.tokens)
+
+
+def likelihoods_of(message: Message) -> tuple[float, ...]:
+    """Of its tokens, -1 for what was not judged."""
+    kept = message.likelihoods
+    later = (token.probability for token in message.tokens[len(kept) :])
+    return (*kept, *(p if p == p else -1.0 for p in later))
 
 
 def run_of(message: Message) -> AnswerRun:

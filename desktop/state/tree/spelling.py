@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from llm_lite.desktop.state.state import Message, Token
@@ -20,7 +19,7 @@ def spelled(message: Message, ids: tuple[int, ...], texts: tuple[str, ...]) -> M
     thought = message.thought.text if message.thought else ""
     if thought not in raw or message.text.strip()[-SURE:] not in raw:
         return message
-    odds = (*message.likelihoods, *([math.nan] * (len(ids) - len(message.likelihoods))))
+    odds = map(message.likelihood, range(len(ids)))
     tokens = tuple(map(Token, ids, texts, odds))
     later = message.tokens[len(ids) :]
     raw += "".join(token.text for token in later)

@@ -107,18 +107,10 @@ def paint_of(state: AppState, ui: Ui, message: Message, cut: Passage) -> Paint:
             return 0, color
         if state.xray.probabilities:
             at = cut.token(token)
-            return likely(ui, math.nan if at is None else probability(message, at)), color
+            return likely(ui, math.nan if at is None else message.likelihood(at)), color
         return chips[token % 2], color
 
     return paint
-
-
-def probability(message: Message, token: int) -> float:
-    """nan where nobody asked how likely it was."""
-    tokens, kept = message.tokens, message.likelihoods
-    if 0 <= token < len(kept):
-        return kept[token]
-    return tokens[token].probability if 0 <= token < len(tokens) else math.nan
 
 
 def likely(ui: Ui, value: float) -> int:

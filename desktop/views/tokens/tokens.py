@@ -20,7 +20,7 @@ from llm_lite.desktop.actions.requests import own_tokens
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import SYSTEM, Passage, Place, passage, places
 from llm_lite.desktop.views.tokens.choice import CHOICE, Choice
-from llm_lite.desktop.views.tokens.colors import paint_of, probability, shown_weights, weights_of
+from llm_lite.desktop.views.tokens.colors import paint_of, shown_weights, weights_of
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
@@ -210,7 +210,7 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed) -> None:
         facts.append("the chat template's own")
     elif token is not None and token < len(message.tokens):
         facts.insert(0, f"token {message.tokens[token].id:,}")
-    likely = math.nan if token is None else probability(message, token)
+    likely = math.nan if token is None else message.likelihood(token)
     if not math.isnan(likely):
         facts.append(f"{likely:.1%} likely")
     text(ui, "  ·  ".join(facts) or "not in the cache now", "muted", "small")

@@ -295,3 +295,20 @@ def test_a_frame_of_a_large_map_draws_what_is_in_sight(talk, monkeypatch):
     assert 0 < len(drawn) < 300 and len(made) == 1
     one.program.keeper = keeper
     assert time.monotonic() > 0
+
+
+def test_the_colours_of_a_reopened_answer_are_those_it_had(talk):
+    one = talk()
+    one.do(Send("First"))
+    ids = one.state.messages[1].tokens
+    one.do(ContinueText(1, 20))
+    forked = one.state.messages[1]
+    odds = [forked.likelihood(n) for n in range(len(forked.tokens))]
+    assert odds[0] == ids[0].probability == 0.5
+    one.reopened()
+    there = one.state.messages[1]
+    assert there.restored and [there.likelihood(n) for n in range(len(there.tokens))] == odds
+    xray(one)
+    one.driver.wait("spelling", lambda s: not s.messages[1].restored, LIMIT, 0.001)
+    there = one.state.messages[1]
+    assert [token.probability for token in there.tokens] == odds
