@@ -44,7 +44,7 @@ from llm_lite.desktop.actions.undoing import (
 )
 from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.keeping.recorder import Recorder
-from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.defects import ReportDefect, defect_of
 from llm_lite.desktop.state.history_state import ROWS, ConversationRow, FoundRow, Shelf
 from llm_lite.desktop.state.state import AppState
@@ -235,18 +235,20 @@ class HistoryKeeper:
                 return self._rows_of([number])
             case does.ArchiveConversation(number, archived):
                 journal.archive(number, archived)
-                words = "Archived the conversation." if archived else "It is in the list again."
+                words = tr("Archived the conversation.")
+                words = words if archived else tr("It is in the list again.")
                 return [*self._rows_of([number]), does.TellHistory("info", words, undo=True)]
             case does.DeleteConversation(number):
                 journal.delete([number])
-                words = "Deleted the conversation."
+                words = tr("Deleted the conversation.")
                 return [*self._rows_of([number]), does.TellHistory("info", words, undo=True)]
             case does.RestoreConversation(number):
                 journal.restore([number])
                 return self._rows_of([number])
             case does.DeleteAll():
                 count = journal.delete_all()
-                words = f"Deleted {count:,} conversations."
+                words = trn("Deleted {n:,} conversation.", "Deleted {n:,} conversations.", count)
+                words = words.format(n=count)
                 return [*self._first_rows(), does.TellHistory("info", words, undo=True)]
             case does.EmptyTrash():
                 gone = [summary.id for summary in self.history.deleted()]
@@ -305,7 +307,7 @@ class HistoryKeeper:
         wanted = expanded(path)
         make_folder(wanted.parent)
         export_file([stored], kind, wanted)
-        return [does.TellHistory("info", f"Saved {wanted}")]
+        return [does.TellHistory("info", tr("Saved {path}").format(path=wanted))]
 
     def _import(self, path: str) -> Iterable[Act]:
         from llm_lite.core.history.exchange.importing import read_conversations
@@ -314,7 +316,8 @@ class HistoryKeeper:
         self._journal.add(imported.conversations)
         level: Level = "warning" if imported.notes else "info"
         count = len(imported.conversations)
-        words = f"Imported {count:,} conversation{'s' if count != 1 else ''}."
+        words = trn("Imported {n:,} conversation.", "Imported {n:,} conversations.", count)
+        words = words.format(n=count)
         if imported.notes:
             words += f" {imported.notes[0]}"
         return [*self._first_rows(), does.TellHistory(level, words, undo=True)]
