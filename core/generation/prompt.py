@@ -95,10 +95,13 @@ def encode_chat(
     An assistant's message that knows its tokens enters as these, so that the cache still fits; one
     with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
     last message is an assistant's, and stays open. `thinking`: as in `Generate`.
+
+    What a tool said, and a system's message after the first, are told as such where the template
+    writes them; else as a person's, as many templates refuse these roles or leave them out.
     """
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
-    turns = messages[:-1] if continue_last else messages
+    turns = _told_roles(template, messages[:-1] if continue_last else messages, thinking)
     try:
         spoken, segments = _rendered(tokenizer, template, turns, thinking)
     except RequestError:
@@ -127,6 +130,24 @@ def encode_chat(
         opened = _open_tail(tokenizer, messages[-1], encoded.thinking)
         encoded.add(opened, len(messages) - 1)
     return encoded
+
+
+def _told_roles(
+    template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
+) -> Sequence[ChatMessage]:
+    """The messages, those of a role that the template does not write as a person's."""
+    rare = [m for n, m in enumerate(turns) if m.role == "tool" or (n and m.role == "system")]
+    if not rare:
+        return turns
+    try:
+        text = template.render(
+            [{"role": m.role, "content": m.content} for m in turns], thinking=thinking
+        )
+        if all(m.content.strip() in text for m in rare):
+            return turns
+    except RequestError:
+        pass
+    return [replace(m, role="user") if m in rare else m for m in turns]
 
 
 def _rendered(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from llm_lite.core.messages.options import SamplingOptions
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 StopReason = Literal["end", "stop string", "length", "stopped", "context", "error"]
 Overflow = Literal["stop", "forget-middle", "rolling"]
 OVERFLOWS: tuple[Overflow, ...] = ("stop", "forget-middle", "rolling")

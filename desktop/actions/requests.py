@@ -150,7 +150,10 @@ def _send(
     forced: tuple[Token, ...] = (),
 ) -> Result:
     state, stop = end_reading(state)
-    request, lead = state.next_request, int(command.messages[0].role == "system")
+    request, lead = (
+        state.next_request,
+        len(command.messages) - len(shown) + (not command.continue_last),
+    )
     state = replace(
         show(state, shown),
         running=Running(request, now, lead=lead, forced=forced),

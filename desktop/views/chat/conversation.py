@@ -32,6 +32,7 @@ from llm_lite.desktop.views.tokens.tokens import (
     place_of,
     versions_width,
 )
+from llm_lite.desktop.views.tree.roles import draw_role
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_DOWN,
     ICON_CONTINUE,
@@ -186,7 +187,7 @@ class _Item:
 
     def __init__(self, state: AppState, ui: Ui, index: int, message: Message, width: float) -> None:
         self.state, self.ui, self.index, self.message = state, ui, index, message
-        self.width, self.user = width, message.role == "user"
+        self.width, self.user = width, message.role != "assistant"
         self.last = index == len(state.messages) - 1
         self.writing = self.last and state.answering is message
         self.row, self.left, self.tools = ui.u(7), 0.0, False
@@ -195,13 +196,14 @@ class _Item:
         self.page: Page = rich_text(ui).page(
             ui, message.markdown, float(round(room)), plain=self.user, live=self.writing
         )
-        self.label = 0.0 if self.user else ui.theme.size("small") + ui.u(2)
+        self.label = 0.0 if message.role == "user" else ui.theme.size("small") + ui.u(2)
         self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)
         self.height = self._height()
 
     def _height(self) -> float:
         if self.user:
-            return self.page.height + self.ui.u(4) + (self.row if self.message.versions else 0.0)
+            tools = self.row if self.message.versions else 0.0
+            return self.label + self.page.height + self.ui.u(4) + tools
         text = self.page.height
         if self.writing:
             text = max(text, self.ui.theme.line) + (0 if self.message.text else self.ui.u(4))
@@ -238,6 +240,9 @@ class _Item:
 
     def _draw_user(self, at: ImVec2, hovered: bool) -> list[Action]:
         ui, page = self.ui, self.page
+        if self.label:
+            draw_role(ui, self.message.role, at.x + self.width, at.y)
+            at = ImVec2(at.x, at.y + self.label)
         pad_x, pad_y = ui.u(3.5), ui.u(2)
         width = page.width + pad_x * 2
         low = ImVec2(at.x + self.width - width, at.y)

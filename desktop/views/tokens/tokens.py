@@ -22,6 +22,7 @@ from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import SYSTEM, Passage, Place, passage, places
 from llm_lite.desktop.views.tokens.choice import CHOICE, Choice
 from llm_lite.desktop.views.tokens.colors import paint_of, shown_weights, weights_of
+from llm_lite.desktop.views.tree.roles import speaker
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
@@ -75,7 +76,7 @@ class TokenItem:
 
     def _title(self) -> str:
         yours = self.message.role == "user"
-        words = tr("You") if yours else tr("Answer")
+        words = speaker(self.message.role)
         first, own = self.passage.first, self.passage.own
         if first is not None and SYSTEM in self.state.owners[first : first + own]:
             words = tr("System prompt, then you") if yours else tr("System prompt, then answer")

@@ -14,6 +14,7 @@ from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.tree.tree_map import MapCell, TreeMap, tree_map
 from llm_lite.desktop.views.tree.drawing import Pen, draw_cell, draw_forks, draw_link
+from llm_lite.desktop.views.tree.roles import speaker
 from llm_lite.desktop.widgets.icons import ICON_BRANCH, ICON_UNDO
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, popover, text, tip, wrapped
@@ -267,7 +268,7 @@ def _title(message: Message) -> str:
     if message.role == "assistant":
         writer = message.written.model if message.written else tr("Assistant")
         return tr("{writer}, edited by you").format(writer=writer) if message.edited else writer
-    return {"user": tr("You"), "system": tr("System"), "tool": tr("Tool")}[message.role]
+    return speaker(message.role)
 
 
 def _keys(held: HeldMap, found: TreeMap) -> list[Action]:

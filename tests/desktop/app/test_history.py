@@ -46,6 +46,7 @@ from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.settings import history_file
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import SYSTEM
 from tests.desktop.fake_engine import ANSWER, OTHER_ID, FakeEngine
 
 LIMIT = 30.0  # seconds
@@ -360,3 +361,22 @@ def test_a_long_or_deep_tree_is_opened_without_recursion(branching):
     stored = conversation_of(parents, [0] * count)
     messages, _ = in_chat(stored)
     assert len(all_of(messages)) == count
+
+
+def test_what_a_tool_or_a_system_said_keeps_its_role(chat):
+    one = chat()
+    talk = one.history.begin(title="Imported")
+    said = [("system", "Use tools."), ("user", "How warm?"), ("tool", "42 degrees")]
+    parent = None
+    for role, text in said:
+        parent = one.history.add_message(talk.id, parent, text, role=role).id
+    state = one.open(talk.id)
+    assert [(m.role, m.text) for m in state.messages] == said
+    one.do(SetSystemPrompt(""), EditMessage(2), Send("43 degrees"))
+    assert [(m.role, m.text) for m in one.stored().path()[:3]] == [
+        *said[:2],
+        ("tool", "43 degrees"),
+    ]
+    told = one.engine.commands[-1].messages
+    assert [m.role for m in told] == ["system", "user", "tool"]
+    assert 0 in one.state.owners and SYSTEM not in one.state.owners  # it is a message, no prompt
