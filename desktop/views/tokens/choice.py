@@ -45,10 +45,11 @@ def draw_choice(state: AppState, ui: Ui) -> list[Action]:
     with popover(ui, CHOICE, title, ImVec2(*choice.at), ui.u(84)) as shown:
         if not shown:
             return []
-        actions = _draw_on(state, ui, choice, message)
-        at = choice.token
-        if at is not None and at < len(message.tokens):
-            actions += _draw_others(ui, choice, message, at)
+        with ui.styled(item_spacing=(ui.u(2), ui.u(1.5))):
+            actions = _draw_on(state, ui, choice, message)
+            at = choice.token
+            if at is not None and at < len(message.tokens):
+                actions += _draw_others(ui, choice, message, at)
         if actions:
             imgui.close_current_popup()
         return actions
@@ -74,7 +75,7 @@ def _draw_on(state: AppState, ui: Ui, choice: Choice, message: Message) -> list[
 def _draw_others(ui: Ui, choice: Choice, message: Message, count: int) -> list[Action]:
     """In its place."""
     token = message.tokens[count]
-    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    imgui.dummy(ImVec2(0, ui.u(1.5)))
     if not token.alternatives:
         wrapped(ui, tr(UNKNOWN))
         return []

@@ -21,12 +21,11 @@ from llm_lite.desktop.widgets.widgets import button, fit, popover, text, tip, wr
 
 MAP = "tree.map"
 HINT = mark("A map of this conversation: every version of every message, and the way you are on")
-TEACH = mark(
-    "Every version that was ever said. Click one to go there; arrow keys and Enter do too."
-)
+TEACH = mark("Click a version to go there, or use the arrow keys and Enter.")
 LINEAR = mark("Edit a question, or answer again, and a branch appears here.")
 TOO_MANY = mark("There are too many messages for a map.")
 WIDTH, TALLEST = 108.0, 96.0  # units of the popover, and of the map in it
+WORDED = 6  # columns beside which a row has room for words
 WORDS = 160  # characters of a message that are looked at
 MARKS = str.maketrans("", "", "*_`#")
 KEY = imgui.Key
@@ -130,8 +129,8 @@ def _draw_tree(state: AppState, ui: Ui, held: HeldMap, found: TreeMap) -> list[A
     ):
         imgui.begin_child("tree", ImVec2(0, height), 0, flags)
     corner, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail()
-    words = (found.columns + 0.5) * step + ui.u(2)
-    wide = max(words + ui.u(40) if found.columns > 9 else room.x, room.x)
+    words = (min(found.columns, WORDED) + 0.5) * step + ui.u(2)
+    wide = max((found.columns + 0.5) * step + ui.u(3), room.x)
     pen = Pen(ui, corner.x + ui.u(1.5), corner.y + ui.u(1.5), step)
     if held.seek:
         _scroll_to(held, found, step, room)
@@ -218,7 +217,7 @@ def _draw_words(
     """What the message of the way that is shown says, beside the row."""
     row = found.rows[number]
     index = row.cells[0].index
-    if index >= len(held.by_index) or found.columns > 9:
+    if index >= len(held.by_index) or row.cells[-1].column >= WORDED:
         return
     key, count = held.by_index[index], row.cells[0].count
     width = room - left - ui.u(3)
@@ -317,9 +316,8 @@ def _draw_undo(state: AppState, ui: Ui, found: TreeMap) -> list[Action]:
                 actions.append(action)
         imgui.same_line(0, ui.u(2))
     with ui.font(style="small"):
-        words = trn("{n} version", "{n} versions", found.beside).format(n=f"{found.beside:,}")
+        count = found.beside
+        words = trn("{n} message on other ways", "{n} messages on other ways", count)
         imgui.align_text_to_frame_padding()
-        text(
-            ui, tr("{messages} beside the way you are on").format(messages=words), "muted", "small"
-        )
+        text(ui, words.format(n=f"{count:,}"), "muted", "small")
     return actions
