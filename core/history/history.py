@@ -21,7 +21,6 @@ from llm_lite.core.history.events import HistoryEvent
 from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import (
     AnswerEnd,
-    AnswerRun,
     Attachment,
     ConversationPage,
     ConversationSummary,
@@ -34,6 +33,7 @@ from llm_lite.core.history.records import (
     TitleSource,
 )
 from llm_lite.core.history.titles import title_of
+from llm_lite.core.messages import AnswerRun
 
 _PURGED_AT_ONCE = 5  # conversations of one transaction
 _CLOSING = 10.0  # seconds; a full disk is not waited for

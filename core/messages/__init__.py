@@ -109,6 +109,7 @@ from llm_lite.core.messages.options import (
     SamplingOptions,
 )
 from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
+from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 
 Level = Literal["info", "warning", "error"]
 
@@ -199,6 +200,7 @@ __all__ = [
     "AllowedTokens",
     "Alternative",
     "AnalyzeTensors",
+    "AnswerRun",
     "AttentionRows",
     "AttentionRowsMode",
     "Backend",
@@ -248,6 +250,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
     "ModesMeasured",

@@ -112,10 +112,10 @@ def _begin_with(state: AppState, index: int, begin: ChatMessage, now: float) -> 
     state, commands = _ask(state, index, now, begin=begin)
     if not commands and state.queued is None:
         return state, commands
-    if written is not None and state.model is not None and written.path != state.model.path:
+    if written is not None and state.model is not None and written.model.path != state.model.path:
         words = tr(
             "{writer} wrote the beginning. {reader} reads it as text, cut into tokens of its own."
-        ).format(writer=written.model, reader=state.model.name)
+        ).format(writer=written.model.name, reader=state.model.name)
         state = notify(state, "info", words, now)
     return state, commands
 

@@ -6,6 +6,7 @@ import zlib
 from dataclasses import replace
 
 from llm_lite.core.messages import (
+    AnswerRun,
     ChatMessage,
     Command,
     Gains,
@@ -15,7 +16,6 @@ from llm_lite.core.messages import (
     Stop,
 )
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.state.token_state import cut
 
@@ -47,7 +47,7 @@ def own_tokens(state: AppState, message: Message) -> bool:
     if not message.tokens:
         return False
     written, model = message.written, state.model
-    return written is None or model is None or written.path in ("", model.path)
+    return written is None or model is None or written.model.path in ("", model.path)
 
 
 def ask(
@@ -86,7 +86,7 @@ def ask_again(
 
 def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = None) -> Message:
     """One without words yet, by the model that is loaded."""
-    written = Written.by(state.model, state.executor, gains, state.thinking)
+    written = AnswerRun.by(state.model, state.executor, gains, state.thinking)
     return Message("assistant", "", sampling=sampling, written=written)
 
 

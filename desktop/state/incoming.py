@@ -45,7 +45,7 @@ _PATHS = {
     ("LoadFailed", "source"),
     ("VariantKept", "path"),
     ("MapsExported", "path"),
-    ("Written", "path"),
+    ("ModelIdentity", "path"),
     ("CatalogueEntry", "path"),
     ("CatalogueEntry", "source"),
 }

@@ -13,6 +13,7 @@ from typing import Literal
 from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
+    AnswerRun,
     AttentionRows,
     ChatMessage,
     EngineOptions,
@@ -32,7 +33,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
-from llm_lite.desktop.state.history_state import HistoryState, Written
+from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
@@ -79,7 +80,7 @@ class Message:
     versions: tuple[tuple[Message, ...], ...] = ()
     place: int = 0
     thought: Thought | None = None  # None: the model marks no thoughts; `text` is without them
-    written: Written | None = None  # what wrote an answer; None: that is not known
+    written: AnswerRun | None = None  # what wrote an answer; None: that is not known
     edited: bool = False  # an answer whose text a person wrote
     restored: bool = False  # read from the history, which knows its first tokens by their ids only
     likelihoods: tuple[float, ...] = ()  # of those; -1: not judged

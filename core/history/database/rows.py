@@ -19,14 +19,19 @@ from llm_lite.core.history.records import (
     STORED_ROLES,
     TITLE_SOURCES,
     AnswerEnd,
-    AnswerRun,
     ConversationSummary,
-    ModelIdentity,
     StoredMessage,
     StoredRole,
     TitleSource,
 )
-from llm_lite.core.messages import Gains, GenerationStats, SamplingOptions, StopReason
+from llm_lite.core.messages import (
+    AnswerRun,
+    Gains,
+    GenerationStats,
+    ModelIdentity,
+    SamplingOptions,
+    StopReason,
+)
 
 SUMMARY = (
     "id, title, title_source, created, updated, pinned, archived, deleted, system_prompt, selected"

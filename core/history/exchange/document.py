@@ -29,14 +29,12 @@ from llm_lite.core.history.records import (
     STORED_ROLES,
     TITLE_SOURCES,
     AnswerEnd,
-    AnswerRun,
     Attachment,
     ConversationSummary,
-    ModelIdentity,
     StoredConversation,
     StoredMessage,
 )
-from llm_lite.core.messages import GenerationStats
+from llm_lite.core.messages import AnswerRun, GenerationStats, ModelIdentity
 
 FORMAT = "llm-lite-conversations"
 VERSION = 1

@@ -7,13 +7,12 @@ changed it costs nothing. It asks the history for nothing, and waits for nothing
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llm_lite.core.history import (
     AnswerEnd,
     AnswerRun,
     History,
-    ModelIdentity,
     StoredMessage,
 )
 from llm_lite.desktop.state.state import AppState, Message
@@ -232,19 +231,4 @@ def likelihoods_of(message: Message) -> tuple[float, ...]:
 
 
 def run_of(message: Message) -> AnswerRun:
-    written = message.written
-    if written is None:
-        return AnswerRun(sampling=message.sampling)
-    return AnswerRun(
-        ModelIdentity(written.model, written.path, written.bytes),
-        written.mode,
-        written.activations,
-        written.keys,
-        written.values,
-        written.backend,
-        written.device,
-        written.threads,
-        message.sampling,
-        written.gains,
-        written.thinking,
-    )
+    return replace(message.written or AnswerRun(), sampling=message.sampling)

@@ -58,10 +58,10 @@ def draw_choice(state: AppState, ui: Ui) -> list[Action]:
 def _draw_on(state: AppState, ui: Ui, choice: Choice, message: Message) -> list[Action]:
     """Behind the token."""
     own, model, written = own_tokens(state, message), state.model, message.written
-    if own or written is None or model is None or written.path == model.path:
+    if own or written is None or model is None or written.model.path == model.path:
         wrapped(ui, tr(KEEPS))
     else:
-        wrapped(ui, tr(AGAIN).format(writer=written.model, reader=model.name))
+        wrapped(ui, tr(AGAIN).format(writer=written.model.name, reader=model.name))
     problem, label = obstacle(state), f"{ICON_BRANCH}  {tr('Continue from here')}"
     clicked = primary_button(ui, f"{CHOICE}.on", label, problem, enabled=not problem)
     wrapped(ui, tr(BESIDE))

@@ -265,7 +265,7 @@ def _draw_tip(state: AppState, ui: Ui, found: TreeMap, cell: MapCell) -> None:
 
 def _title(message: Message) -> str:
     if message.role == "assistant":
-        writer = message.written.model if message.written else tr("Assistant")
+        writer = message.written.model.name if message.written else tr("Assistant")
         return tr("{writer}, edited by you").format(writer=writer) if message.edited else writer
     return speaker(message.role)
 

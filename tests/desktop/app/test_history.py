@@ -144,7 +144,7 @@ def test_a_conversation_is_found_again_as_it_was(chat):
     assert told.as_chat() == last.as_chat()
     one.do(Send("Go on."))
     assert len(one.stored().path()) == 6
-    assert [m.run.model.name for m in one.stored().path()[1::2]] == [last.written.model] * 3
+    assert [m.run.model.name for m in one.stored().path()[1::2]] == [last.written.model.name] * 3
     one.do(NewChat())
     assert one.state.system_prompt == "Another."
     assert one.state.history.open is None

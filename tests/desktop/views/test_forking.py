@@ -155,7 +155,7 @@ def test_another_models_answer_is_told_as_text_and_that_is_said(talk):
     command = one.last()
     assert command.forced == () and command.begin.content == text[:20]
     assert one.state.messages[1].text == text[:20] + MORE
-    assert one.state.messages[1].written.model == "Other"
+    assert one.state.messages[1].written.model.name == "Other"
     words = "SmolLM2-135M-Instruct wrote the beginning. Other reads it as text"
     assert any(n.text.startswith(words) for n in one.state.notices)
     one.do(Send("Third"))
