@@ -184,13 +184,8 @@ def test_a_fork_within_thoughts_leaves_them_open(talk, where):
 
 
 def right_click(one, x, y):
-    io = imgui.get_io()
-    io.add_mouse_pos_event(x, y)
-    one.driver.frames(2)
-    for down in (True, False):
-        io.add_mouse_button_event(1, down)
-        one.driver.frames()
-    one.driver.frames(2)
+    one.driver.point_at(x, y)
+    one.driver.press_button(1)
 
 
 def test_the_menu_of_a_text_continues_behind_the_word_and_forks(talk):
