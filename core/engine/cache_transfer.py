@@ -42,13 +42,13 @@ def save(runner: Runner, path: Path) -> int:
     return on_disk.save(path, runner.session.take_out(), identity(runner))
 
 
-def open_saved(runner: Runner, path: Path) -> int:
+def open_saved(runner: Runner, path: Path, known: on_disk.Identity | None = None) -> int:
     """How many positions came back; FileError where the file is not this model's or damaged."""
     session = runner.session
     vocabulary = runner.model_info.vocabulary
-    prefix = on_disk.load(path, identity(runner), session.cache, vocabulary)
+    prefix = on_disk.load(path, known or identity(runner), session.cache, vocabulary)
     if len(prefix.held.tokens) > session.context:
-        raise FileError(
+        raise on_disk.OtherCacheError(
             path,
             f"expected at most {session.context} tokens, as many as the context holds, "
             f"found {len(prefix.held.tokens)}",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core import system_errors
+from llm_lite.core.engine.kept_conversations import KeptConversations
 from llm_lite.core.engine.loop import run_steps
 from llm_lite.core.engine.model_host import ModelHost
 from llm_lite.core.engine.priority import let_the_window_go_first
@@ -36,12 +37,14 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     CancelLoad,
+    CheckKept,
     Command,
     ConversationRead,
     Event,
     Generate,
     GenerationFinished,
     GenerationStats,
+    KeepConversation,
     Level,
     LoadFailed,
     LoadModel,
@@ -49,6 +52,7 @@ from llm_lite.core.messages import (
     OpenCache,
     Read,
     Reconfigure,
+    ResumeKept,
     SaveCache,
     Shutdown,
     StepRequest,
@@ -95,6 +99,7 @@ class Engine:
         self._host = self._make_host(device)
         self._switching = Switching(self._host.prepare)
         self._step_requests = StepRequestServer(self._emit, self._log)
+        self._kept = KeptConversations(self._emit)
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
 
@@ -216,9 +221,10 @@ class Engine:
         while worker == self._worker:
             number, command = self._next()
             if isinstance(command, Shutdown):
+                self._attempt(self._kept.finish)
                 self._attempt(self._host.unload)
                 return
-            if not self._closing:
+            if not self._closing or isinstance(command, KeepConversation):
                 self._carry_out(worker, number, command)
 
     def _next(self) -> tuple[int, Command]:
@@ -276,6 +282,12 @@ class Engine:
             self._read(number, command)
         elif isinstance(command, SaveCache | OpenCache):
             self._host.file_away(command)
+        elif isinstance(command, KeepConversation):
+            self._kept.keep(self._host.runner, command)
+        elif isinstance(command, CheckKept):
+            self._kept.check(self._host.runner, command)
+        elif isinstance(command, ResumeKept):
+            self._kept.resume(self._host.runner, command)
         elif isinstance(command, Task):
             self._task(number, command)
 

@@ -78,6 +78,16 @@ from llm_lite.core.messages.inside import (
     ReadAttentionRows,
     SetGains,
 )
+from llm_lite.core.messages.keeping import (
+    CacheKept,
+    CheckKept,
+    KeepConversation,
+    KeptChecked,
+    KeptResumed,
+    MakeTitle,
+    ResumeKept,
+    TitleMade,
+)
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -137,6 +147,10 @@ Command = (
     | StepRequest
     | SaveCache
     | OpenCache
+    | KeepConversation
+    | CheckKept
+    | ResumeKept
+    | MakeTitle
     | Task
     | Stop
     | Shutdown
@@ -168,6 +182,10 @@ Event = (
     | CacheRewritten
     | CacheStatus
     | CacheMeasured
+    | CacheKept
+    | KeptChecked
+    | KeptResumed
+    | TitleMade
     | MapsExported
     | RunReady
     | RunToken
@@ -196,6 +214,7 @@ __all__ = [
     "AttentionRows",
     "AttentionRowsMode",
     "Backend",
+    "CacheKept",
     "CacheLayerInfo",
     "CacheLayout",
     "CacheMeasured",
@@ -203,6 +222,7 @@ __all__ = [
     "CacheStatus",
     "CancelLoad",
     "ChatMessage",
+    "CheckKept",
     "Command",
     "CompareGains",
     "CompareRuns",
@@ -225,7 +245,10 @@ __all__ = [
     "GenerationStarted",
     "GenerationStats",
     "Inspect",
+    "KeepConversation",
     "KeepVariant",
+    "KeptChecked",
+    "KeptResumed",
     "KvType",
     "LensResult",
     "LensRow",
@@ -235,6 +258,7 @@ __all__ = [
     "LoadProgress",
     "LoadStarted",
     "Logged",
+    "MakeTitle",
     "MapsExported",
     "Measure",
     "MeasureCache",
@@ -255,6 +279,7 @@ __all__ = [
     "Read",
     "ReadAttentionRows",
     "Reconfigure",
+    "ResumeKept",
     "Role",
     "RunFinished",
     "RunReady",
@@ -276,6 +301,7 @@ __all__ = [
     "TensorRow",
     "Thinking",
     "ThinkingStyle",
+    "TitleMade",
     "TokenDecoded",
     "VariantDropped",
     "VariantKept",
