@@ -52,6 +52,7 @@ def open_saved(runner: Runner, path: Path, known: on_disk.Identity | None = None
             path,
             f"expected at most {session.context} tokens, as many as the context holds, "
             f"found {len(prefix.held.tokens)}",
+            "context",
         )
     count = session.take_in(prefix)
     try:

@@ -30,13 +30,11 @@ from llm_lite.core.messages import (
     KeptChecked,
     KeptResumed,
     ResumeKept,
+    Unfit,
 )
 
 SHARE = 0.5  # of the memory that is free, which a copy may take
 CLOSING_SECONDS = 0.7  # for a file that is being written when the program ends
-OTHER_BEGINNING = (
-    "The conversation begins otherwise than what was kept: with another system prompt or template."
-)
 
 
 @dataclass(slots=True)
@@ -84,46 +82,49 @@ class KeptConversations:
 
     def check(self, runner: Runner | None, command: CheckKept) -> None:
         """Say how much of the conversation the file has, or why it is of no use."""
-        size, damaged, tokens, total, reason = 0, False, 0, 0, ""
         if runner is None:
             return
+        said = partial(KeptChecked, command.conversation, command.path)
         try:
-            size = _size(command.path)
-            identity, path = self._identity_of(runner), Path(command.path)
-            vocabulary, cache = runner.model_info.vocabulary, runner.session.cache
-            prefix = on_disk.load(path, identity, cache, vocabulary, summed=False)
-            encoded = _encoded(runner, command.messages, command.thinking)
-            total = len(encoded.ids)
-            tokens = min(common(prefix.held.tokens, encoded.ids, total), runner.session.context)
-            if tokens < LEAST or prefix.held.gaps:
-                tokens, reason = 0, OTHER_BEGINNING
+            self._emit(said(*self._worth(runner, command)))
         except LlmLiteError as error:
-            reason, damaged = why(error), _is_damage(error, command.path)
-        self._emit(
-            KeptChecked(command.conversation, command.path, tokens, total, size, reason, damaged)
-        )
+            self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
+
+    def _worth(self, runner: Runner, command: CheckKept) -> tuple[int, int, int, Unfit]:
+        """Tokens, those of the conversation, bytes. LlmLiteError."""
+        size, path = _size(command.path), Path(command.path)
+        identity, vocabulary = self._identity_of(runner), runner.model_info.vocabulary
+        prefix = on_disk.load(path, identity, runner.session.cache, vocabulary, summed=False)
+        encoded = _encoded(runner, command.messages, command.thinking)
+        total = len(encoded.ids)
+        tokens = common(prefix.held.tokens, encoded.ids, total)
+        if tokens < LEAST or prefix.held.gaps:
+            return 0, total, size, "beginning"
+        if len(prefix.held.tokens) > runner.session.context:
+            return 0, total, size, "context"
+        return tokens, total, size, ""
 
     def resume(self, runner: Runner | None, command: ResumeKept) -> None:
         """Bring the file's rows into the cache."""
         said = partial(KeptResumed, command.request, command.conversation, command.path)
         if runner is None:
-            self._emit(said(reason="No model is loaded."))
+            self._emit(said(unfit="failed", problem="no model is loaded"))
             return
         begun = time.perf_counter()
         session, path = runner.session, Path(command.path)
         try:
             encoded = _encoded(runner, command.messages, command.thinking)
             cache_transfer.open_saved(runner, path, self._identity_of(runner))
-            self._known[command.path] = session.tokens()
-            session.forget_after(common(session.tokens(), encoded.ids, len(encoded.ids)))
         except LlmLiteError as error:
-            self._emit(said(reason=why(error), damaged=_is_damage(error, command.path)))
+            self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
             return
+        self._known[command.path] = session.tokens()
+        session.forget_after(common(session.tokens(), encoded.ids, len(encoded.ids)))
         if session.tokens() != tuple(encoded.ids[: session.context_used]):
             session.clear()  # what was forgotten within, or a window that can not go back
         labels = labelled(runner.model_file.tokenizer, encoded)[: session.context_used]
-        seconds = time.perf_counter() - begun
-        self._emit(said(labels, len(encoded.ids), seconds, "" if labels else OTHER_BEGINNING))
+        seconds, total = time.perf_counter() - begun, len(encoded.ids)
+        self._emit(said(labels, total, seconds, "" if labels else "beginning"))
         self._emit(cache_status(session, session.context_used))
 
     def finish(self) -> None:
@@ -182,15 +183,16 @@ def _encoded(runner: Runner, messages: tuple[ChatMessage, ...], thinking: bool) 
     return encode(runner.model_file, messages, spoken, thinking)
 
 
-def why(error: LlmLiteError) -> str:
+def _problem(error: LlmLiteError) -> str:
     """What the error says, without the path, which tells a person nothing."""
     return error.problem if isinstance(error, FileError) else str(error)
 
 
-def _is_damage(error: LlmLiteError, path: str) -> bool:
-    """Of the kept file, not of the model's; whose file it is."""
-    other = isinstance(error, on_disk.OtherCacheError)
-    return isinstance(error, FileError) and error.path == path and not other
+def _unfit(error: LlmLiteError, path: str) -> Unfit:
+    """Damage is of the kept file, not of the model's."""
+    if isinstance(error, on_disk.OtherCacheError):
+        return error.what
+    return "damaged" if isinstance(error, FileError) and error.path == path else "failed"
 
 
 def _size(path: str) -> int:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,16 @@ VERSION = 1
 _START = struct.Struct("<8sQ")
 
 
+Unlike = Literal["model", "weights", "heads", "types", "context"]
+
+
 class OtherCacheError(FileError):
-    """A whole file, but not of what runs now: it may be of use another time."""
+    """A whole file, but not of what runs now, which differs in `what`: it may be of use another
+    time."""
+
+    def __init__(self, path: object, problem: str, what: Unlike) -> None:
+        super().__init__(path, problem)
+        self.what = what
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +170,13 @@ def _read_header(path: Path, mapping: MappedFile) -> tuple[dict[str, Any], int]:
 
 def _check_identity(path: Path, header: Mapping[str, Any], identity: Identity) -> None:
     if header.get("model") != identity.model:
-        raise OtherCacheError(path, "was saved with another model or tokenizer")
+        raise OtherCacheError(path, "was saved with another model or tokenizer", "model")
     if header.get("weights") != identity.weights:
         other = found(header.get("weights"))
-        raise OtherCacheError(path, f"weights: expected {found(identity.weights)}, found {other}")
+        problem = f"weights: expected {found(identity.weights)}, found {other}"
+        raise OtherCacheError(path, problem, "weights")
     if header.get("gains") != [list(row) for row in identity.gains]:
-        raise OtherCacheError(path, "was saved with other weights of heads")
+        raise OtherCacheError(path, "was saved with other weights of heads", "heads")
 
 
 def _held(
@@ -220,10 +229,10 @@ def _rows(
         row = tensor_row_bytes(tensor)
         expected = [name, tensor.dtype, first, count - first, row]
         if entry != expected:
+            problem = f"rows: expected {_shown(expected)}, found {_shown(entry)}"
             if isinstance(entry, list) and len(entry) == 5 and entry[1] != tensor.dtype:
-                kinds = f"expected {found(tensor.dtype)}, found {found(entry[1])}"
-                raise OtherCacheError(path, f"{name}: {kinds}")
-            raise FileError(path, f"rows: expected {_shown(expected)}, found {_shown(entry)}")
+                raise OtherCacheError(path, problem, "types")
+            raise FileError(path, problem)
         size = (count - first) * row
         if at + size + 4 > len(memory):
             raise FileError(path, f"is truncated: {name} ends behind its {len(memory)} bytes")

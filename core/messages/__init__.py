@@ -87,6 +87,7 @@ from llm_lite.core.messages.keeping import (
     MakeTitle,
     ResumeKept,
     TitleMade,
+    Unfit,
 )
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
@@ -303,6 +304,7 @@ __all__ = [
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "Unfit",
     "VariantDropped",
     "VariantKept",
 ]

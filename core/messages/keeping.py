@@ -6,8 +6,15 @@ Paths name files that the history knows; conversations are numbers of the histor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from llm_lite.core.messages.answers import ChatMessage, PromptToken
+
+# Why a kept file is of no use: what it was made with differs, the conversation begins otherwise, or
+# it will never be of use again.
+Unfit = Literal[
+    "", "model", "weights", "heads", "types", "context", "beginning", "damaged", "failed"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +74,15 @@ class CacheKept:
 
 @dataclass(frozen=True, slots=True)
 class KeptChecked:
-    """`reason` is a sentence where the file is of no use now."""
+    """`problem` says more where the file is of no use now."""
 
     conversation: int
     path: str
     tokens: int = 0  # that the cache will hold
     total: int = 0  # of the conversation
     bytes: int = 0
-    reason: str = ""
-    damaged: bool = False  # it will never be of use
+    unfit: Unfit = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +93,8 @@ class KeptResumed:
     prompt: tuple[PromptToken, ...] = ()  # all that the cache holds now, by position
     total: int = 0  # tokens of the conversation
     seconds: float = 0.0
-    reason: str = ""  # a sentence where it could not be
-    damaged: bool = False
+    unfit: Unfit = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
