@@ -26,6 +26,7 @@ from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
 from llm_lite.core.engine.switching import Switching
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.engine.tasks import run_task
+from llm_lite.core.engine.titling import entitle
 from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
@@ -49,6 +50,7 @@ from llm_lite.core.messages import (
     LoadFailed,
     LoadModel,
     Logged,
+    MakeTitle,
     OpenCache,
     Read,
     Reconfigure,
@@ -99,7 +101,7 @@ class Engine:
         self._host = self._make_host(device)
         self._switching = Switching(self._host.prepare)
         self._step_requests = StepRequestServer(self._emit, self._log)
-        self._kept = KeptConversations(self._emit)
+        self._kept = KeptConversations(self._emit, self._log)
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
 
@@ -288,6 +290,9 @@ class Engine:
             self._kept.check(self._host.runner, command)
         elif isinstance(command, ResumeKept):
             self._kept.resume(self._host.runner, command)
+        elif isinstance(command, MakeTitle):
+            is_over = lambda: self._stopped(number) or not self._commands.empty()  # noqa: E731
+            entitle(self._host, command, self._emit, is_over)
         elif isinstance(command, Task):
             self._task(number, command)
 

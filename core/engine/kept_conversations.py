@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from llm_lite.core.engine import cache_transfer
-from llm_lite.core.errors import CancelledError, FileError, LlmLiteError
+from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder
 from llm_lite.core.generation.answer import Emit, cache_status, encode, labelled
 from llm_lite.core.generation.prompt import Encoded, check_size
@@ -29,6 +30,7 @@ from llm_lite.core.messages import (
     KeepConversation,
     KeptChecked,
     KeptResumed,
+    Level,
     ResumeKept,
     Unfit,
 )
@@ -49,8 +51,9 @@ class _Copy:
 class KeptConversations:
     """`finish` is for when the program ends; all is for the engine's thread."""
 
-    def __init__(self, emit: Emit) -> None:
+    def __init__(self, emit: Emit, log: Callable[[Level, str], None]) -> None:
         self._emit = emit
+        self._log = log
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._known: dict[str, tuple[int, ...]] = {}  # tokens that are in a file
@@ -65,7 +68,7 @@ class KeptConversations:
             return
         problem = self._obstacle(runner, command)
         if problem:
-            self._emit(CacheKept(command.conversation, command.path, problem=problem))
+            self._log("info", f"the cache was not kept: {problem}")
             return
         begun = time.perf_counter()
         try:
@@ -134,17 +137,17 @@ class KeptConversations:
             self._stop.set()
 
     def _obstacle(self, runner: Runner, command: KeepConversation) -> str:
-        """Why nothing can be kept now, as a sentence."""
+        """Why nothing can be kept now; "" where it can."""
         if runner.session.cache.gaps:
-            return "What was forgotten of the conversation can not be kept."
+            return "something of the conversation was forgotten"
         size = runner.session.cache.position_bytes * runner.session.context_used
         if size > command.most_bytes:
-            return f"The cache takes {size >> 20} MiB, more than may be kept on disk."
+            return f"it takes {size >> 20} MiB, more than all of them may"
         free = available_bytes()
         if free is not None and size > SHARE * free:
-            return "There is not enough memory free to copy the cache."
+            return "too little memory is free to copy it"
         if self._thread is not None and self._thread.is_alive():
-            return "Another cache is still being written."
+            return "another one is still being written"
         return ""
 
     def _identity_of(self, runner: Runner) -> on_disk.Identity:
@@ -162,8 +165,10 @@ class KeptConversations:
         try:
             make_folder(path.parent)
             size = on_disk.save(path, copy.prefix, copy.identity, self._stop.is_set)
-        except CancelledError as error:
-            problem = str(error)
+        except (CancelledError, RequestError) as error:
+            self._log("info", f"the cache was not kept: {error}")
+            self._known.pop(command.path, None)
+            return
         except LlmLiteError as error:
             problem = f"The conversation's cache could not be kept: {error}"
         except Exception as error:

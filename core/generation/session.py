@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 
 import numpy as np
@@ -226,6 +227,25 @@ class Session:
     def decode(self, token: int, should_stop: StopCheck | None = None) -> NDArray[np.float32]:
         """Append one token; logits float32 [V] of what follows."""
         return self._run([token], 1, should_stop)[0]
+
+    @contextmanager
+    def beside(self, start: int, count: int) -> Iterator[None]:
+        """Within, `run_beside` may write positions start..start+count-1; afterwards all is as it
+        was. Who reads the cache meanwhile is told of none of the rows that are written over."""
+        first = self._rows.first
+        least = self._rows.first_after(start + count)
+        with self.cache.beside(start, start + count):
+            self._rows.commit(start, min(max(first, least), start), self.cache.oldest_rows())
+            yield
+        self._commit(first)
+
+    def run_beside(
+        self, tokens: Sequence[int], start: int, should_stop: StopCheck | None = None
+    ) -> NDArray[np.float32]:
+        """A step that the cache does not know of; logits float32 [V] of what follows."""
+        with self.files.unchanged():
+            logits = self.executor.run(Step(np.asarray(tokens, np.int32), start, 1), should_stop)
+        return self.checked(logits[0], f"the logits of token {start + len(tokens) - 1}")
 
     def forget_after(self, kept: int) -> None:
         """Drop positions from `kept` on, where the cache can go back as far."""

@@ -29,7 +29,7 @@ from llm_lite.core.history.records import (
     StoredRole,
     TitleSource,
 )
-from llm_lite.core.history.titles import title_of
+from llm_lite.core.history.titles import title_of, title_of_model
 from llm_lite.core.history.tree import ConversationTree
 
 __all__ = [
@@ -62,4 +62,5 @@ __all__ = [
     "TitleSource",
     "history_path",
     "title_of",
+    "title_of_model",
 ]

@@ -14,6 +14,7 @@ from llm_lite.desktop.actions import (
     presets,
     program,
     quantizing,
+    resuming,
 )
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
@@ -23,6 +24,7 @@ from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.actions.resuming import ResumeAction
 from llm_lite.desktop.state import defects
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
@@ -35,6 +37,7 @@ Action = (
     | CacheAction
     | QuantAction
     | PresetAction
+    | ResumeAction
     | ReportDefect
 )
 
@@ -43,12 +46,14 @@ def act(action: Action, state: AppState, now: float) -> Result:
     """The state after `action`, and what the engine must be told."""
     if type(action) not in _HANDLERS:
         raise TypeError(f"not an action: {action!r}")
-    return _HANDLERS[type(action)](action, state, now)
+    return resuming.leaving(action, state, _HANDLERS[type(action)](action, state, now))
 
 
 def due(state: AppState) -> Result:
     """What had to wait for the engine and can be sent now; after every batch of events."""
     state, commands = inspecting.compare_gains(state)
+    state, asked = resuming.due(state)
+    commands = (*commands, *asked)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)
@@ -62,5 +67,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **quantizing.HANDLERS,
     **history.HANDLERS,
     **presets.HANDLERS,
+    **resuming.HANDLERS,
     **defects.HANDLERS,
 }

@@ -30,9 +30,11 @@ from llm_lite.desktop.actions.program import (
     OpenModel,
     SaveText,
 )
+from llm_lite.desktop.actions.resuming import NeedsCaches, keeping
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
+from llm_lite.desktop.app.keeping.idle import IdleWork
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
@@ -44,7 +46,7 @@ from llm_lite.desktop.widgets.figure import Figure
 if TYPE_CHECKING:
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 
-_NEEDS_HISTORY = get_args(NeedsHistory)
+_NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches))
 
 
 class EngineLike(Protocol):
@@ -68,6 +70,7 @@ class Program:
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
+        self.idle = IdleWork()
         self._waiting: list[Command] = []
 
     def start(self, engine: EngineLike) -> None:
@@ -84,11 +87,15 @@ class Program:
         self._fold(events, now)
         for event in events:
             self.on_event(event, now)
+            if self.keeper is not None:
+                self.keeper.hear(event, self.state.resume.budget)
         for action in self.keeper.poll() if self.keeper else ():
             self.do(action)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
+        for action in self.idle.look(self.state, now) if self.keeper else ():
+            self.do(action)
         self._note()
         return self.state is not before
 
@@ -115,6 +122,16 @@ class Program:
     def drawn(self, render: Callable[[Figure], NDArray[np.uint8]]) -> None:
         """The frame that was painted has been submitted: pictures to be saved can be rendered."""
         self._say(self.exporter.write(render, self.interface.ui))
+
+    def keep(self) -> None:
+        """The program ends: the cache of the conversation in the chat is kept, if it can be."""
+        self._send(keeping(self.state))
+
+    def hear_last(self) -> None:
+        """The engine has ended: what it kept is listed."""
+        for event in self.engine.poll() if self.engine and self.keeper else ():
+            assert self.keeper is not None
+            self.keeper.hear(event, self.state.resume.budget)
 
     def _say(self, outcome: Outcome | None) -> None:
         if outcome is None:

@@ -36,6 +36,7 @@ _LINES = {  # text of several lines, and how much of it
     ("TokenDecoded", "text"): TOKEN,
     ("RunToken", "text"): TOKEN,
     ("Logged", "text"): LOG_LINE,
+    ("TitleMade", "text"): SENTENCE,
 }
 _PATHS = {
     ("ModelInfo", "path"),
@@ -43,6 +44,9 @@ _PATHS = {
     ("LoadStarted", "source"),
     ("LoadFailed", "source"),
     ("VariantKept", "path"),
+    ("CacheKept", "path"),
+    ("KeptChecked", "path"),
+    ("KeptResumed", "path"),
     ("MapsExported", "path"),
     ("Written", "path"),
     ("CatalogueEntry", "path"),

@@ -32,6 +32,7 @@ from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.history_state import HistoryState, Written
 from llm_lite.desktop.state.quant_state import Quantization
+from llm_lite.desktop.state.resume_state import ResumeState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 
@@ -256,6 +257,7 @@ class AppState:
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
+    resume: ResumeState = field(default_factory=ResumeState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()
