@@ -74,7 +74,7 @@ class Session:
         self.cache = KvCache(executor, weights)
         self.made_by = made_by
         self._model = model
-        self._name = ""  # of the conversation in the cache
+        self._name, self._conversation = "", 0  # of the conversation in the cache
         ring = ring_tensor(executor.program)
         self._rows = CommittedRows(ring.shape[0] if ring else 0)
         self._gains = HeadGains(executor)
@@ -145,7 +145,8 @@ class Session:
         self._take_from_pool(prompt, reading)
         way = self._prefill_plan(prompt, reading)
         self._keep_copy(way.keep)
-        self._name = reading.name or self._name
+        if reading.name:
+            self._name, self._conversation = reading.name, reading.conversation
         if way.keep < len(self.cache) and self._stale(way.keep):
             self._rows.begin_epoch()
         self._truncate(way.keep)
@@ -272,7 +273,7 @@ class Session:
 
     def take_out(self, name: str = "") -> Prefix:
         """A copy of all that the cache holds, for another executor or a file."""
-        return self.cache.copy_out(name or self._name)
+        return self.cache.copy_out(name or self._name, self._conversation)
 
     def take_in(self, prefix: Prefix) -> int:
         """Hold what the prefix holds, as far as it fits; how many positions that are.
@@ -283,7 +284,7 @@ class Session:
         if not usable(prefix, self.cache.layers, length):
             length = 0
         self._keep_copy(self.cache.same_as(prefix))
-        self._name = prefix.name
+        self._name, self._conversation = prefix.name, prefix.conversation
         self.cache.copy_in(prefix, length)
         self._forget_queries()
         return length
@@ -321,7 +322,7 @@ class Session:
         """Before all but the first `kept` positions go: a copy for the pool, if it is worth it."""
         worth = len(self.cache) - kept >= LEAST and self.pool.budget > 0
         if worth and not self.pool.covers(self.cache.held):
-            self.pool.put(self.cache.copy_out(self._name))
+            self.pool.put(self.cache.copy_out(self._name, self._conversation))
 
     def _stale(self, kept: int) -> bool:
         """Whether positions from `kept` on go because of their provenance, not of their tokens."""

@@ -6,6 +6,7 @@ than the context: a ring, in which position p lies in row p mod rows.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ class Prefix:
     name: str
     held: CacheContents
     rows: Mapping[str, CacheRows] = field(repr=False)
+    conversation: int = 0  # its number in the history
+    kept: float = 0.0  # when it was copied, seconds since the epoch
 
     @property
     def nbytes(self) -> int:
@@ -137,7 +140,7 @@ class KvCache:
         self._made[:] = held.made
         self._gaps = held.gaps
 
-    def copy_out(self, name: str) -> Prefix:
+    def copy_out(self, name: str, conversation: int = 0) -> Prefix:
         """All that is held."""
         rows = {}
         for layer in self.layers:
@@ -149,7 +152,7 @@ class KvCache:
                 ]
                 data = np.concatenate(parts) if parts else _nothing(tensor)
                 rows[tensor.name] = CacheRows(first, data, tensor.dtype, tensor.block)
-        return Prefix(name, self.held, rows)
+        return Prefix(name, self.held, rows, conversation, time.time())
 
     @contextmanager
     def beside(self, start: int, stop: int) -> Iterator[None]:

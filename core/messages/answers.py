@@ -48,6 +48,7 @@ class Generate:
     forced: tuple[int, ...] = ()
     overflow: Overflow = "stop"
     thinking: bool = True
+    conversation: int = 0  # its number in the history; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Read:
     request: int
     messages: tuple[ChatMessage, ...]
     thinking: bool = True
+    conversation: int = 0  # as in `Generate`
 
 
 @dataclass(frozen=True, slots=True)

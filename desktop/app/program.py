@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import FileError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
-from llm_lite.core.messages import Command, Event
+from llm_lite.core.messages import Command, Event, Generate, Read
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
@@ -166,8 +166,8 @@ class Program:
         except Exception as error:
             action = defect_of(f"{type(action).__name__} could not be done", error)
             self.state, commands = act(action, self.state, time.monotonic())
-        self._send(commands)
         self._note()
+        self._send(commands)
 
     def _do_preset(self, action: PresetFileAction) -> None:
         assert self.presets is not None
@@ -196,11 +196,13 @@ class Program:
         self.state = add_log(self.state, LogLine("warning", text, time.time()))
 
     def _send(self, commands: tuple[Command, ...]) -> None:
-        if self.engine is None:
-            self._waiting += commands
-            return
         for command in commands:
-            self.engine.send(command)
+            if isinstance(command, Generate | Read) and self.state.history.open is not None:
+                command = replace(command, conversation=self.state.history.open)
+            if self.engine is None:
+                self._waiting.append(command)
+            else:
+                self.engine.send(command)
 
 
 @dataclass(frozen=True, slots=True)

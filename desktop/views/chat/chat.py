@@ -13,6 +13,7 @@ from llm_lite.desktop.state.units import short_name
 from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
+from llm_lite.desktop.views.chat.resume import draw_strip, strip_height
 from llm_lite.desktop.views.quantization import comparison
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
@@ -40,13 +41,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_header(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
-    room = imgui.get_content_region_avail().y - composer_height(state, ui)
+    below = composer_height(state, ui) + strip_height(state, ui)
+    room = imgui.get_content_region_avail().y - below
     with ui.styled(item_spacing=(0.0, 0.0)):
         if state.messages:
             actions += show_found(state, ui)
             actions += draw_conversation(state, ui, max(room, ui.u(10)))
         else:
             actions += _draw_empty(state, ui, max(room, ui.u(10)))
+        actions += draw_strip(state, ui)
     return actions + draw_composer(state, ui)
 
 

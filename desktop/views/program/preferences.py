@@ -6,12 +6,18 @@ from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetTheme
+from llm_lite.desktop.actions.resuming import SetTitles
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, ThemeName
-from llm_lite.desktop.widgets.controls import chooser, slider
+from llm_lite.desktop.widgets.controls import chooser, slider, toggle
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, text
 
 THEMES: tuple[tuple[ThemeName, str], ...] = (("dark", "Dark"), ("light", "Light"))
+TITLES_HINT = mark(
+    "When it has nothing to do after the first answer, the model names the conversation. A title "
+    "that you gave is never replaced."
+)
 KEYS = (
     ("New chat", "Ctrl+N"),
     ("Open a model", "Ctrl+O"),
@@ -29,6 +35,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if theme != state.theme:
         actions.append(SetTheme(theme))
     actions += _draw_font_size(state, ui)
+    hint = tr(TITLES_HINT)
+    titles = toggle(ui, "settings.titles", tr("Titles by the model"), state.history.titles, hint)
+    if titles != state.history.titles:
+        actions.append(SetTitles(titles))
     imgui.separator()
     facts(ui, "keys", [(what, key, "") for what, key in KEYS])
     imgui.separator()
