@@ -16,7 +16,7 @@ from llm_lite.desktop.state.units import size
 from llm_lite.desktop.widgets.controls import chooser, slider
 from llm_lite.desktop.widgets.icons import ICON_TRASH
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import button, fit, meter, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, text, tip, wrapped
 
 MODES: tuple[tuple[ResumeMode, str], ...] = (
     ("off", mark("Off")),
@@ -32,7 +32,7 @@ HINTS: dict[ResumeMode, str] = {
 }
 BUDGETS = (*(n << 28 for n in (1, 2)), *(n << 30 for n in (1, 2, 4, 8, 16, 32, 64)))
 BUDGET_HINT = mark("Those that were not opened for longest make room.")
-ROWS = 5  # conversations in the list of the popover
+ROWS = 3  # conversations in the list of the popover
 
 
 def draw_kept(state: AppState, ui: Ui) -> list[Action]:
@@ -64,28 +64,31 @@ def _draw_used(ui: Ui, resume: ResumeState) -> list[Action]:
     if not resume.kept:
         wrapped(ui, tr("Nothing is kept yet."), "faint")
         return []
-    count = len(resume.kept)
+    count, side = len(resume.kept), ui.u(6)
     words = trn("{used} for {n} conversation", "{used} for {n} conversations", count)
-    share, side = resume.used / max(resume.budget, 1), imgui.get_cursor_pos_x()
+    top, right = imgui.get_cursor_pos_y(), ui.right(side)
+    imgui.set_cursor_pos_y(top + (side - ui.theme.size("small")) / 2)
     text(ui, words.format(used=size(resume.used), n=count), "muted", "small")
     ui.mark("kept.used")
-    meter(ui, share, imgui.get_content_region_avail().x, ui.u(1.25))
-    imgui.set_cursor_pos_x(side)
-    actions = [*draw_list(ui, "kept", resume.kept[:ROWS])]
-    hint = tr("Conversations stay; they are read again when they are opened.")
-    if button(ui, "kept.clear", tr("Clear all"), ICON_TRASH, hint):
+    imgui.same_line(right)
+    imgui.set_cursor_pos_y(top)
+    hint = tr("Remove all of them. Conversations stay, and are read again when they are opened.")
+    actions: list[Action] = []
+    if icon_button(ui, "kept.clear", ICON_TRASH, hint, side=side, style="small"):
         actions.append(ClearKept())
-    return actions
+    meter(ui, resume.used / max(resume.budget, 1), imgui.get_content_region_avail().x, ui.u(1.25))
+    return actions + draw_list(ui, "kept", resume.kept[:ROWS])
 
 
 def draw_list(ui: Ui, name: str, caches: tuple[KeptCache, ...]) -> list[Action]:
     """A line for each: title, day, size. A click opens the conversation."""
     actions: list[Action] = []
-    for number, cache in enumerate(caches):
-        note = f"{day(cache.created)}  ·  {size(cache.bytes)}"
-        title = cache.title or tr("A conversation")
-        if draw_line(ui, f"{name}.{number}", title, note, tr("Open the conversation")):
-            actions.append(OpenConversation(cache.conversation))
+    with ui.styled(item_spacing=(0.0, 0.0)):
+        for number, cache in enumerate(caches):
+            note = f"{day(cache.created)}  ·  {size(cache.bytes)}"
+            title = cache.title or tr("A conversation")
+            if draw_line(ui, f"{name}.{number}", title, note, tr("Open the conversation")):
+                actions.append(OpenConversation(cache.conversation))
     return actions
 
 
