@@ -19,6 +19,10 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SENTENCE = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s|$))|(?:[。！？｡]+[」』”’）]*)")
 _LABEL = re.compile(r"^(?:(?:short |conversation )?title|topic)\s*[:：]\s*", re.IGNORECASE)
 _QUOTES = "\"'`*_“”‘’«»「」『』"
+_CHAT = re.compile(r"(?:i|i['’]m|here|here['’]s|sure|sorry|certainly|of course)\b", re.IGNORECASE)
+_COMMON = frozenset(
+    "about from have help here more that their them they this what with your".split()
+)
 _NO_TITLE = '"“”{}<>|\ufffd'
 _COMPARED = 20_000  # characters of a conversation
 _SHORTEST = 4  # characters: "1." and "e.g." begin a sentence, they are none
@@ -42,6 +46,8 @@ def title_of_model(said: str, conversation: str) -> str:
     words = line.casefold().split()
     if not 2 <= len(line) <= WIDTH or any(char in line for char in _NO_TITLE) or _repeats(words):
         return ""
+    if _CHAT.match(line):
+        return ""
     return line if _is_about(words, conversation[:_COMPARED].casefold()) else ""
 
 
@@ -53,7 +59,7 @@ def _is_about(words: list[str], conversation: str) -> bool:
 
 
 def _tells(word: str) -> bool:
-    return len(word) >= (4 if word.isascii() else 2)
+    return len(word) >= (4 if word.isascii() else 2) and word not in _COMMON
 
 
 def _repeats(words: list[str]) -> bool:

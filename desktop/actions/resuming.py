@@ -200,13 +200,14 @@ def _listed(action: KeptListed, state: AppState, now: float) -> Result:
     return _with(state, kept=newest_first(action.kept), folder=action.folder), ()
 
 
-def _leave_to_the_keeper(action: AskTitle, state: AppState, now: float) -> Result:
-    return state, ()
+def _ask_title(action: AskTitle, state: AppState, now: float) -> Result:
+    """Its keeper knows whether it has one."""
+    return replace(state, history=replace(state.history, title_asked=action.conversation)), ()
 
 
 def _title(action: TitleWanted, state: AppState, now: float) -> Result:
     if action.conversation != state.history.open or not idle(state):
-        return state, ()
+        return replace(state, history=replace(state.history, title_asked=None)), ()
     told = conversation(state, state.messages)
     return state, (MakeTitle(action.conversation, told, state.thinking),)
 
@@ -235,6 +236,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ClearKept: _clear,
     KeptListed: _listed,
     KeptFound: _found,
-    AskTitle: _leave_to_the_keeper,
+    AskTitle: _ask_title,
     TitleWanted: _title,
 }

@@ -63,10 +63,10 @@ def _resumed(event: KeptResumed, state: AppState, now: float) -> AppState:
 
 
 def _titled(event: TitleMade, state: AppState, now: float) -> AppState:
-    """Not asked again, unless it was interrupted; its keeper judges it."""
-    if event.text is None:
+    """Asked again only where it was interrupted; its keeper judges it."""
+    if event.text is not None or state.history.title_asked != event.conversation:
         return state
-    return replace(state, history=replace(state.history, titled=event.conversation))
+    return replace(state, history=replace(state.history, title_asked=None))
 
 
 def _offer(state: AppState, conversation: int) -> Offer | None:

@@ -34,7 +34,7 @@ class IdleWork:
         number, first = state.history.open, _is_first(state.messages)
         if number is None or not first or not state.history.titles or self._tries >= TRIES:
             return []
-        if number == state.history.titled:
+        if number == state.history.title_asked:
             return []
         if now - self._since < TITLE_SECONDS * (1 + self._tries):
             return []
