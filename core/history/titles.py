@@ -21,7 +21,7 @@ _LABEL = re.compile(r"^(?:(?:short |conversation )?title|topic)\s*[:：]\s*", re
 _QUOTES = "\"'`*_“”‘’«»「」『』"
 _CHAT = re.compile(r"(?:i|i['’]m|here|here['’]s|sure|sorry|certainly|of course)\b", re.IGNORECASE)
 _COMMON = frozenset(
-    "about from have help here more that their them they this what with your".split()
+    ("about", "from", "have", "help", "more", "that", "their", "they", "this", "what", "your")
 )
 _NO_TITLE = '"“”{}<>|\ufffd'
 _COMPARED = 20_000  # characters of a conversation

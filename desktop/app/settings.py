@@ -36,7 +36,7 @@ from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.history_state import Panel
 from llm_lite.desktop.state.incoming import TYPED
-from llm_lite.desktop.state.resume_state import BUDGET, ResumeMode
+from llm_lite.desktop.state.resuming.offer import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_lists
 from llm_lite.desktop.state.state import RECENT_FILES, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy

@@ -29,10 +29,11 @@ from llm_lite.core.messages import (
     PrefillProgress,
     TokenDecoded,
 )
-from llm_lite.desktop.state import cache_state, quant_apply, resume_apply, turns
+from llm_lite.desktop.state import cache_state, quant_apply, turns
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
+from llm_lite.desktop.state.resuming import fold as resuming
 from llm_lite.desktop.state.state import (
     RATE_PERIOD,
     RATE_SAMPLES,
@@ -330,7 +331,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     CacheMeasured: _cache_measured,
     FileDamaged: _file_damaged,
     Logged: _logged,
-    **resume_apply.EVENTS,
+    **resuming.EVENTS,
     **dict.fromkeys(quant_apply.EVENTS, quant_apply.fold),
 }
 

@@ -34,7 +34,6 @@ from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.inspect import look_inside
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
-from llm_lite.desktop.tour.resume import look_at_resume
 from llm_lite.desktop.tour.sampling import look_at_sampling
 from llm_lite.desktop.tour.thoughts import look_at_thoughts
 from llm_lite.desktop.views import VIEWS
@@ -175,7 +174,6 @@ class Stage:
         look_inside(driver, self._picture, lambda: self._figure("text"))
         look_at_cache(driver, self._picture)
         look_at_history(driver, self._picture, "05-conversations")
-        look_at_resume(driver, self._picture)
         look_at_modes(driver, self._picture)
         leave(driver)
         driver.click("tab.attention")
@@ -191,7 +189,6 @@ class Stage:
         open_first(driver)
         look_at_history(driver, self._picture, "06-conversations", "-light")
         look_at_thoughts(driver, self._picture, "06-thoughts-light")
-        look_at_resume(driver, self._picture, "-light")
         driver.click("rail.new_chat")
         for notice in driver.state.notices:
             driver.click(f"notice.{notice.id}.close")

@@ -10,10 +10,10 @@ from llm_lite.desktop.actions.program import CancelLoading, OpenModel
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import short_name
+from llm_lite.desktop.views.cache.resume import draw_strip, strip_height
 from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
-from llm_lite.desktop.views.chat.resume import draw_strip, strip_height
 from llm_lite.desktop.views.quantization import comparison
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
@@ -49,7 +49,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions += draw_conversation(state, ui, max(room, ui.u(10)))
         else:
             actions += _draw_empty(state, ui, max(room, ui.u(10)))
-        actions += draw_strip(state, ui)
+        actions += draw_strip(state, ui, *column(ui))
     return actions + draw_composer(state, ui)
 
 

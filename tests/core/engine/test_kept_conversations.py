@@ -6,6 +6,7 @@ import pytest
 from llm_lite.core.engine import kept_conversations
 from llm_lite.core.errors import FileError
 from llm_lite.core.kv_cache import on_disk
+from llm_lite.core.messages import AttentionRows as Rows
 from llm_lite.core.messages import (
     CacheKept,
     CacheStatus,
@@ -20,7 +21,6 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     ResumeKept,
 )
-from llm_lite.core.messages import AttentionRows as Rows
 from tests.core.engine_client import PATIENCE, Client
 from tests.make_gguf import write_tiny_llama
 from tests.runners import exact

@@ -100,8 +100,7 @@ def test_another_command_ends_it_and_the_cache_is_as_it_was(client, tiny_llama, 
     def slow(session, tokenizer, prompt, start, should_stop):
         client.engine._commands.put((0, None))  # something else is wanted
         waiting.append(should_stop())
-        text = real(session, tokenizer, prompt, start, should_stop)
-        return text
+        return real(session, tokenizer, prompt, start, should_stop)
 
     monkeypatch.setattr(titles, "_said", slow)
     assert titled(client, messages).text is None

@@ -9,10 +9,9 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.resuming import DismissOffer, Resume
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.history_state import Written
-from llm_lite.desktop.state.resume_state import Offer
+from llm_lite.desktop.state.resuming.offer import Offer
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, size
-from llm_lite.desktop.views.chat.conversation import column
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOCK, ICON_CLOSE, ICON_INFO
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, primary_button, tip
@@ -39,12 +38,11 @@ def strip_height(state: AppState, ui: Ui) -> float:
     return ui.u(11) if _shown(state) is not None else 0.0
 
 
-def draw_strip(state: AppState, ui: Ui) -> list[Action]:
-    """Nothing where there is nothing to say."""
+def draw_strip(state: AppState, ui: Ui, offset: float, width: float) -> list[Action]:
+    """In the column of the text. Nothing where there is nothing to say."""
     offer = _shown(state)
     if offer is None:
         return []
-    offset, width = column(ui)
     at, height = imgui.get_cursor_screen_pos(), ui.u(9)
     x, draw = at.x + offset, imgui.get_window_draw_list()
     end = ImVec2(x + width, at.y + height)
