@@ -18,14 +18,14 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.actions.history import DeleteAll, DeleteConversation
 from llm_lite.desktop.actions.requests import Result, conversation, obstacle
-from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.resuming.offer import (
+from llm_lite.desktop.state.history_state import (
     KeptCache,
     Offer,
     ResumeMode,
     Running,
     newest_first,
 )
+from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
 
 

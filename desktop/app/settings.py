@@ -33,10 +33,10 @@ from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.layout_text import is_layout
 from llm_lite.desktop.attention.colors import NAMES
+from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.history_state import Panel
+from llm_lite.desktop.state.history_state import BUDGET, Panel, ResumeMode
 from llm_lite.desktop.state.incoming import TYPED
-from llm_lite.desktop.state.resuming.offer import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_lists
 from llm_lite.desktop.state.state import RECENT_FILES, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
@@ -49,6 +49,7 @@ MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
+    "language": (SYSTEM, *languages()),
     "conversations": get_args(Panel),
     "backend": BACKENDS,
     "mode": MODES,
@@ -131,6 +132,7 @@ class Looks:
 @dataclass(frozen=True, slots=True)
 class Settings:
     theme: ThemeName = "dark"
+    language: str = SYSTEM
     font_size: float = 15.0
     window: WindowPlace = field(default_factory=WindowPlace)
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
@@ -240,6 +242,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
     return replace(
         settings,
         theme=state.theme,
+        language=state.language,
         font_size=state.font_size,
         sampling=state.sampling,
         options=state.options,
@@ -263,6 +266,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
     return replace(
         state,
         theme=settings.theme,
+        language=settings.language,
         font_size=settings.font_size,
         sampling=settings.sampling,
         options=settings.options,

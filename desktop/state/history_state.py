@@ -1,5 +1,5 @@
-"""What is shown of the conversations that are kept: the list, a search, which one is open, and what
-wrote an answer.
+"""What is shown of the conversations that are kept: the list, a search, which one is open, what
+wrote an answer, and caches of them on disk.
 
 Times are in seconds since the epoch.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from llm_lite.core.messages import ExecutorInfo, Gains, ModelInfo
+from llm_lite.core.messages import ExecutorInfo, Gains, ModelInfo, Unfit
 
 Shelf = Literal["all", "archived", "deleted"]
 Panel = Literal["auto", "shown", "hidden"]  # the list; auto: where the window has room for it
@@ -149,3 +149,62 @@ class Written:
             other.mode,
             other.activations,
         )
+
+
+# Caches that are kept on disk: which there are, and what is offered to the conversation in the chat.
+
+ResumeMode = Literal["off", "ask", "always"]
+Phase = Literal["waiting", "checking", "ready", "unfit", "resuming", "resumed"]
+BUDGET = 2 << 30
+Running = tuple[str, str, str, str, str]  # model, mode, activations, types of keys and values
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCache:
+    """Of a conversation; its title as it was when the list was read."""
+
+    conversation: int
+    title: str
+    bytes: int
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a file has for the conversation in the chat."""
+
+    conversation: int
+    path: str
+    phase: Phase = "waiting"  # for a model
+    tokens: int = 0  # that need not be read again
+    total: int = 0  # tokens of the conversation
+    bytes: int = 0
+    unfit: Unfit = ""
+    problem: str = ""
+    seconds: float = 0.0  # that it took to resume
+    request: int = 0
+    lead: int = 0  # messages told before those of the conversation
+    asked: Running | None = None  # what it was checked for
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeState:
+    mode: ResumeMode = "ask"
+    budget: int = BUDGET
+    folder: str = ""  # of the files; "": conversations are not kept at all
+    kept: tuple[KeptCache, ...] = ()  # the newest first
+    offer: Offer | None = None
+    kept_tokens: int = 0  # that were in the cache when it was written last
+    dismissed: bool = False  # the strip, for this conversation
+
+    @property
+    def used(self) -> int:
+        return sum(cache.bytes for cache in self.kept)
+
+    @property
+    def keeps(self) -> bool:
+        return self.mode != "off" and bool(self.folder) and self.budget > 0
+
+
+def newest_first(caches: Iterable[KeptCache]) -> tuple[KeptCache, ...]:
+    return tuple(sorted(caches, key=lambda cache: cache.created, reverse=True))

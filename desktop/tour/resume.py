@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.actions.history import OpenConversation
-from llm_lite.desktop.state.resuming.offer import KeptCache
+from llm_lite.desktop.state.history_state import KeptCache
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 Picture = Callable[[str], None]

@@ -16,7 +16,7 @@ from llm_lite.core.history.caches import CacheCatalogue
 from llm_lite.core.messages import CacheKept
 from llm_lite.desktop.actions.history import fit_title
 from llm_lite.desktop.actions.resuming import KeptFound, KeptListed
-from llm_lite.desktop.state.resuming.offer import BUDGET, KeptCache
+from llm_lite.desktop.state.history_state import BUDGET, KeptCache
 
 FOLDER = "caches"  # beside the history
 STRAY = 3600.0  # seconds; a younger file may be another window's, whose row is not there yet

@@ -1,1 +1,1 @@
-"""Caches of conversations that are kept on disk, and what is offered of them."""
+"""What the engine says of caches that are kept on disk, folded into the state."""

@@ -9,8 +9,8 @@ from typing import Any
 from llm_lite.core.messages import CacheKept, KeptChecked, KeptResumed, TitleMade
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
+from llm_lite.desktop.state.history_state import Offer
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.resuming.offer import Offer
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
 

@@ -10,7 +10,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.history import OpenConversation
 from llm_lite.desktop.actions.resuming import ClearKept, SetResume
 from llm_lite.desktop.language.translate import mark, tr, trn
-from llm_lite.desktop.state.resuming.offer import KeptCache, ResumeMode, ResumeState
+from llm_lite.desktop.state.history_state import KeptCache, ResumeMode, ResumeState
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.widgets.controls import chooser, slider

@@ -8,8 +8,7 @@ from llm_lite.core.messages import Unfit
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.resuming import DismissOffer, Resume
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.history_state import Written
-from llm_lite.desktop.state.resuming.offer import Offer
+from llm_lite.desktop.state.history_state import Offer, Written
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, size
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOCK, ICON_CLOSE, ICON_INFO

@@ -32,7 +32,7 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
-SAVED = "Rows of keys and values that were there already and were not computed again."
+SAVED = mark("Rows of keys and values that were there already and were not computed again.")
 POOL = mark(
     "What recent conversations left behind. Going back to one of them needs no reading again; the "
     "oldest makes room."
@@ -45,12 +45,13 @@ def draw_headline(state: AppState, ui: Ui) -> None:
     assert state.model is not None
     side = ui.u(7)
     top, right = imgui.get_cursor_pos_y(), ui.right(side)
-    shown = f"{state.context_used:,} of {state.model.context:,} tokens"
+    shown = tr("{n:,} of {whole:,} tokens")
+    shown = shown.format(n=state.context_used, whole=state.model.context)
     text(ui, shown, bold=True)
     ui.mark("kv_cache.used")
     words, color = headroom(state)
     end = imgui.get_item_rect_max().x - imgui.get_window_pos().x
-    hint = "Size, precision, and what happens when it is full"
+    hint = tr("Size, precision, and what happens when it is full")
     imgui.same_line(right)
     imgui.set_cursor_pos_y(top - ui.u(1.5))
     if icon_button(ui, "kv_cache.settings", ICON_SETTINGS, hint, side=side):
@@ -73,7 +74,8 @@ def _draw_forecast(
     ui.mark("kv_cache.forecast")
     found = forecast(state)
     if found is not None:
-        tip(ui, f"A turn took {tokens(found.typical)} so far, in the median.")
+        words = tr("A turn took {tokens} so far, in the median.")
+        tip(ui, words.format(tokens=tokens(found.typical)))
     if beside:
         imgui.set_cursor_pos(below)
 
@@ -83,24 +85,36 @@ def draw_totals(state: AppState, ui: Ui) -> None:
     layout, length = state.model.cache, state.context_used
     reserved = layout.reserved_bytes or reserved_bytes(layout.layers)
     used = used_bytes(layout, length)
-    heading(ui, "Memory")
+    heading(ui, tr("Memory"))
     meter(ui, used / max(reserved, 1), imgui.get_content_region_avail().x, ui.u(1.5))
     ui.mark("kv_cache.meter")
     keys, values = _parts(layout, length)
     rows = [
-        ("Used", f"{size(used)} of {size(reserved)} reserved", ""),
         (
-            "Keys",
-            f"{size(keys)} in {layout.keys}",
-            "A key says what a token offers to be found by.",
+            tr("Used"),
+            tr("{used} of {reserved} reserved").format(used=size(used), reserved=size(reserved)),
+            "",
         ),
-        ("Values", f"{size(values)} in {layout.values}", "A value says what a token passes on."),
-        ("A token takes", size(sum(map(layer_bytes, layout.layers))), "In all layers together."),
+        (
+            tr("Keys"),
+            tr("{size} in {kind}").format(size=size(keys), kind=layout.keys),
+            tr("A key says what a token offers to be found by."),
+        ),
+        (
+            tr("Values"),
+            tr("{size} in {kind}").format(size=size(values), kind=layout.values),
+            tr("A value says what a token passes on."),
+        ),
+        (
+            tr("A token takes"),
+            size(sum(map(layer_bytes, layout.layers))),
+            tr("In all layers together."),
+        ),
     ]
     status = state.cache.status
     if status is not None:
         whose = f"{size(status.saved_bytes)}, {tokens(status.reused)}"
-        rows.insert(1, ("Saved by reuse", whose, SAVED))
+        rows.insert(1, (tr("Saved by reuse"), whose, tr(SAVED)))
     facts(ui, "kv", rows)
     _draw_layers(state, ui, layout)
 
@@ -115,13 +129,13 @@ def _draw_layers(state: AppState, ui: Ui, layout: CacheLayout) -> None:
     """A line for each layer; those that follow each other and are alike are told once."""
     length = state.context_used
     with ui.font(style="small"), ui.colored(header="-", header_hovered="hover", text="muted"):
-        opened = imgui.collapsing_header("By layer###kv.layers")
+        opened = imgui.collapsing_header(f"{tr('By layer')}###kv.layers")
     ui.mark("kv_cache.layers")
     if not opened or not imgui.begin_table("kv.layers", 4):
         return
     for weight in (0.32, 0.24, 0.22, 0.22):
         imgui.table_setup_column("", imgui.TableColumnFlags_.width_stretch, weight)
-    _line(ui, ("Layers", "Positions", "Used", "Reserved"), "faint")
+    _line(ui, (tr("Layers"), tr("Positions"), tr("Used"), tr("Reserved")), "faint")
     for group in alike(layout.layers):
         one, count = group[0], len(group)
         each = layer_bytes(one)
@@ -129,7 +143,7 @@ def _draw_layers(state: AppState, ui: Ui, layout: CacheLayout) -> None:
         shared = sum(len(layer.shared_with) for layer in group)
         name = f"{owners}  +{shared}" if shared else owners
         place = (
-            f"{one.rows:,} ring"
+            tr("{n:,} ring").format(n=one.rows)
             if one.rows < (state.model.context if state.model else 0)
             else f"{one.rows:,}"
         )

@@ -37,7 +37,7 @@ from llm_lite.desktop.actions.resuming import (
 )
 from llm_lite.desktop.app.keeping import idle
 from llm_lite.desktop.app.keeping.idle import IdleWork
-from llm_lite.desktop.state.resuming.offer import BUDGET
+from llm_lite.desktop.state.history_state import BUDGET
 from tests.desktop.app.test_history import Chat, chat  # noqa: F401
 from tests.desktop.headless import sent
 

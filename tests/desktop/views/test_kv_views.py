@@ -24,8 +24,7 @@ from llm_lite.desktop.state.cache_state import (
     reused_positions,
     used_bytes,
 )
-from llm_lite.desktop.state.history_state import ConversationRow
-from llm_lite.desktop.state.resuming.offer import KeptCache
+from llm_lite.desktop.state.history_state import ConversationRow, KeptCache
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.cache.colors import kind_colors, kinds, pack

@@ -14,8 +14,7 @@ from llm_lite.desktop.actions.resuming import (
     SetTitles,
     running,
 )
-from llm_lite.desktop.state.history_state import Written
-from llm_lite.desktop.state.resuming.offer import KeptCache, Offer, ResumeState
+from llm_lite.desktop.state.history_state import KeptCache, Offer, ResumeState, Written
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.cache.resume import WHY, said, seconds_to_read
 from tests.desktop.headless import READY
