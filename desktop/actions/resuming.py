@@ -22,7 +22,7 @@ from llm_lite.desktop.state.history_state import (
     KeptCache,
     Offer,
     ResumeMode,
-    Running,
+    RunWith,
     newest_first,
 )
 from llm_lite.desktop.state.notices import notify
@@ -152,7 +152,7 @@ def due(state: AppState) -> Result:
     return state, ()
 
 
-def running(state: AppState) -> Running | None:
+def running(state: AppState) -> RunWith | None:
     if state.model is None or state.executor is None:
         return None
     how = state.executor

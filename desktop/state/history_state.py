@@ -151,12 +151,12 @@ class Written:
         )
 
 
-# Caches that are kept on disk: which there are, and what is offered to the conversation in the chat.
+# Caches that are kept on disk, and what is offered to the conversation in the chat.
 
 ResumeMode = Literal["off", "ask", "always"]
-Phase = Literal["waiting", "checking", "ready", "unfit", "resuming", "resumed"]
+OfferPhase = Literal["waiting", "checking", "ready", "unfit", "resuming", "resumed"]
 BUDGET = 2 << 30
-Running = tuple[str, str, str, str, str]  # model, mode, activations, types of keys and values
+RunWith = tuple[str, str, str, str, str]  # model, mode, activations, types of keys and values
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Offer:
 
     conversation: int
     path: str
-    phase: Phase = "waiting"  # for a model
+    phase: OfferPhase = "waiting"  # for a model
     tokens: int = 0  # that need not be read again
     total: int = 0  # tokens of the conversation
     bytes: int = 0
@@ -184,7 +184,7 @@ class Offer:
     seconds: float = 0.0  # that it took to resume
     request: int = 0
     lead: int = 0  # messages told before those of the conversation
-    asked: Running | None = None  # what it was checked for
+    asked: RunWith | None = None  # what it was checked for
 
 
 @dataclass(frozen=True, slots=True)
