@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.errors import DeviceError, FileError, OutOfDeviceMemoryError, OutOfMemoryError
@@ -42,7 +43,9 @@ def save(runner: Runner, path: Path) -> int:
     return on_disk.save(path, runner.session.take_out(), identity(runner))
 
 
-def open_saved(runner: Runner, path: Path, known: on_disk.Identity | None = None) -> int:
+def open_saved(
+    runner: Runner, path: Path, known: on_disk.Identity | None = None, conversation: int = 0
+) -> int:
     """How many positions came back; FileError where the file is not this model's or damaged."""
     session = runner.session
     vocabulary = runner.model_info.vocabulary
@@ -54,7 +57,7 @@ def open_saved(runner: Runner, path: Path, known: on_disk.Identity | None = None
             f"found {len(prefix.held.tokens)}",
             "context",
         )
-    count = session.take_in(prefix)
+    count = session.take_in(replace(prefix, conversation=conversation))
     try:
         on_disk.files_of(prefix).check()
     except FileError:

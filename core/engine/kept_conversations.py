@@ -117,7 +117,8 @@ class KeptConversations:
         session, path = runner.session, Path(command.path)
         try:
             encoded = _encoded(runner, command.messages, command.thinking)
-            cache_transfer.open_saved(runner, path, self._identity_of(runner))
+            identity = self._identity_of(runner)
+            cache_transfer.open_saved(runner, path, identity, command.conversation)
         except LlmLiteError as error:
             self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
             return

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.actions.history import OpenConversation
-from llm_lite.desktop.state.history_state import KeptCache
+from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
 
 Picture = Callable[[str], None]
 LIMIT = 120.0  # seconds
+KEEP_LIMIT = 20.0
 QUESTION = "What would a sailor a thousand years ago have said about it?"
 
 
@@ -23,7 +25,10 @@ def look_at_resume(driver: InputDriver, picture: Picture, after: str = "") -> No
     driver.wait("an answer", lambda s: not s.busy, LIMIT)
     driver.frames(2)
     driver.program.do(NewChat())
-    driver.wait("the file", lambda s: _has_file(s.resume.kept, row.id), LIMIT)
+    end = time.monotonic() + KEEP_LIMIT
+    driver.wait("the file", lambda s: _kept(s, row.id) or time.monotonic() > end, LIMIT)
+    if not _kept(driver.state, row.id):  # a tiny context, of which there is nothing to keep
+        return
     driver.program.do(OpenConversation(row.id))
     driver.wait("the offer", lambda s: driver.shows("chat.resume"), LIMIT)
     driver.point("chat.resume")
@@ -38,5 +43,5 @@ def look_at_resume(driver: InputDriver, picture: Picture, after: str = "") -> No
     driver.click("memory.close")
 
 
-def _has_file(kept: tuple[KeptCache, ...], conversation: int) -> bool:
-    return any(cache.conversation == conversation for cache in kept)
+def _kept(state: AppState, conversation: int) -> bool:
+    return any(cache.conversation == conversation for cache in state.resume.kept)

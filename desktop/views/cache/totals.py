@@ -182,8 +182,9 @@ def draw_prefixes(state: AppState, ui: Ui) -> list[Action]:
         used, whole = size(status.pool_used), size(status.pool_budget)
         text(ui, shown.format(used=used, whole=whole), "muted", "small")
         ui.mark("kv_cache.pool")
-        for number, prefix in enumerate(status.prefixes):
-            actions += _draw_prefix(state, ui, number, prefix)
+        with ui.styled(item_spacing=(0.0, 0.0)):
+            for number, prefix in enumerate(status.prefixes):
+                actions += _draw_prefix(state, ui, number, prefix)
         if not status.prefixes:
             words = tr("Nothing is kept.")
             if not status.pool_budget:
@@ -218,6 +219,7 @@ def _draw_on_disk(state: AppState, ui: Ui) -> list[Action]:
     text(ui, words if resume.mode != "off" else tr("On disk: off"), "muted", "small")
     ui.mark("kv_cache.disk")
     actions = draw_list(ui, "kv_cache.kept", resume.kept[:SHOWN])
+    imgui.dummy(ImVec2(0, 0))  # as far from the list as from the next part
     hint = tr("Write it to disk now, and not only when the conversation is left.")
     ready = bool(state.owners) and not state.busy and resume.keeps
     if button(ui, "kv_cache.keep", tr("Keep now"), ICON_SAVE, hint, ready):

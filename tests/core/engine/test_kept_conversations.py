@@ -60,7 +60,8 @@ class Kept:
 
     def next(self):
         """The answer to one more question, and how much of it was in the cache."""
-        finished, tokens = self.client.ask(2, (*self.messages, ChatMessage("user", "And then?")))
+        more = (*self.messages, ChatMessage("user", "And then?"))
+        finished, tokens = self.client.ask(2, more, conversation=7)
         return tokens, finished.stats
 
     def close(self):
@@ -87,6 +88,7 @@ def test_what_was_kept_is_not_read_again(kept):
     assert kept.client.until(CacheStatus).length == checked.tokens
     tokens, stats = kept.next()
     assert tokens == expected and stats.reused_tokens == checked.tokens == before.reused_tokens
+    assert kept.client.engine._host.runner.session.take_out().conversation == 7
 
 
 def test_the_lens_sees_what_was_resumed_and_maps_say_what_is_missing(kept):
