@@ -27,7 +27,7 @@ from llm_lite.core.history.records import (
     StoredRole,
     TitleSource,
 )
-from llm_lite.core.history.titles import title_of
+from llm_lite.core.history.titles import title_of, title_of_model
 from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import AnswerRun, ModelIdentity
 
@@ -61,4 +61,5 @@ __all__ = [
     "TitleSource",
     "history_path",
     "title_of",
+    "title_of_model",
 ]

@@ -81,6 +81,17 @@ from llm_lite.core.messages.inside import (
     ReadAttentionRows,
     SetGains,
 )
+from llm_lite.core.messages.keeping import (
+    CacheKept,
+    CheckKept,
+    KeepConversation,
+    KeptChecked,
+    KeptResumed,
+    MakeTitle,
+    ResumeKept,
+    TitleMade,
+    Unfit,
+)
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
     CacheLayout,
@@ -142,6 +153,10 @@ Command = (
     | StepRequest
     | SaveCache
     | OpenCache
+    | KeepConversation
+    | CheckKept
+    | ResumeKept
+    | MakeTitle
     | Task
     | Stop
     | Shutdown
@@ -174,6 +189,10 @@ Event = (
     | CacheRewritten
     | CacheStatus
     | CacheMeasured
+    | CacheKept
+    | KeptChecked
+    | KeptResumed
+    | TitleMade
     | MapsExported
     | RunReady
     | RunToken
@@ -204,6 +223,7 @@ __all__ = [
     "AttentionRows",
     "AttentionRowsMode",
     "Backend",
+    "CacheKept",
     "CacheLayerInfo",
     "CacheLayout",
     "CacheMeasured",
@@ -211,6 +231,7 @@ __all__ = [
     "CacheStatus",
     "CancelLoad",
     "ChatMessage",
+    "CheckKept",
     "Command",
     "CompareGains",
     "CompareRuns",
@@ -233,7 +254,10 @@ __all__ = [
     "GenerationStarted",
     "GenerationStats",
     "Inspect",
+    "KeepConversation",
     "KeepVariant",
+    "KeptChecked",
+    "KeptResumed",
     "KvType",
     "LensResult",
     "LensRow",
@@ -243,6 +267,7 @@ __all__ = [
     "LoadProgress",
     "LoadStarted",
     "Logged",
+    "MakeTitle",
     "MapsExported",
     "Measure",
     "MeasureCache",
@@ -264,6 +289,7 @@ __all__ = [
     "Read",
     "ReadAttentionRows",
     "Reconfigure",
+    "ResumeKept",
     "Role",
     "RunFinished",
     "RunReady",
@@ -286,8 +312,10 @@ __all__ = [
     "TensorRow",
     "Thinking",
     "ThinkingStyle",
+    "TitleMade",
     "TokenDecoded",
     "TokensSpelled",
+    "Unfit",
     "VariantDropped",
     "VariantKept",
 ]

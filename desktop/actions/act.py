@@ -15,6 +15,7 @@ from llm_lite.desktop.actions import (
     presets,
     program,
     quantizing,
+    resuming,
     undoing,
 )
 from llm_lite.desktop.actions.caching import CacheAction
@@ -26,6 +27,7 @@ from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.actions.resuming import ResumeAction
 from llm_lite.desktop.actions.undoing import UndoAction
 from llm_lite.desktop.state import defects
 from llm_lite.desktop.state.defects import ReportDefect
@@ -41,6 +43,7 @@ Action = (
     | QuantAction
     | PresetAction
     | UndoAction
+    | ResumeAction
     | ReportDefect
 )
 
@@ -50,12 +53,15 @@ def act(action: Action, state: AppState, now: float) -> Result:
     if type(action) not in _HANDLERS:
         raise TypeError(f"not an action: {action!r}")
     after, commands = _HANDLERS[type(action)](action, state, now)
-    return undoing.noted(action, state, after, now), commands
+    after = undoing.noted(action, state, after, now)
+    return resuming.leaving(action, state, (after, commands))
 
 
 def due(state: AppState) -> Result:
     """What had to wait for the engine and can be sent now; after every batch of events."""
     state, commands = inspecting.compare_gains(state)
+    state, asked = resuming.due(state)
+    commands = (*commands, *asked)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)
@@ -71,5 +77,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **history.HANDLERS,
     **presets.HANDLERS,
     **undoing.HANDLERS,
+    **resuming.HANDLERS,
     **defects.HANDLERS,
 }

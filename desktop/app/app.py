@@ -336,7 +336,9 @@ class App:
             keeper = self._starter.take_keeper()
         if keeper is not None:
             keeper.end()
+            self.program.keep()
         ended = self._end_engine(end)
+        self.program.hear_last()
         if keeper is not None and not keeper.close(max(LEAST_SAVING, end - time.monotonic())):
             self._complain_outside(tr("The last of the conversation could not be saved."))
         return ended

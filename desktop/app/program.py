@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import FileError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
-from llm_lite.core.messages import Command, Event
+from llm_lite.core.messages import Command, Event, Generate, Read
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
@@ -30,10 +30,12 @@ from llm_lite.desktop.actions.program import (
     OpenModel,
     SaveText,
 )
+from llm_lite.desktop.actions.resuming import NeedsCaches, keeping
 from llm_lite.desktop.actions.undoing import is_for_keeper
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
+from llm_lite.desktop.app.keeping.idle import IdleWork
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
@@ -45,7 +47,7 @@ from llm_lite.desktop.widgets.figure import Figure
 if TYPE_CHECKING:
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 
-_NEEDS_HISTORY = get_args(NeedsHistory)
+_NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches))
 
 
 class EngineLike(Protocol):
@@ -69,6 +71,7 @@ class Program:
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
+        self.idle = IdleWork()
         self._waiting: list[Command] = []
 
     def start(self, engine: EngineLike) -> None:
@@ -85,11 +88,15 @@ class Program:
         self._fold(events, now)
         for event in events:
             self.on_event(event, now)
+            if self.keeper is not None:
+                self.keeper.hear(event, self.state.resume.budget)
         for action in self.keeper.poll() if self.keeper else ():
             self.do(action)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
+        for action in self.idle.look(self.state, now) if self.keeper else ():
+            self.do(action)
         self._note()
         return self.state is not before
 
@@ -116,6 +123,16 @@ class Program:
     def drawn(self, render: Callable[[Figure], NDArray[np.uint8]]) -> None:
         """The frame that was painted has been submitted: pictures to be saved can be rendered."""
         self._say(self.exporter.write(render, self.interface.ui))
+
+    def keep(self) -> None:
+        """The program ends: the cache of the conversation in the chat is kept, if it can be."""
+        self._send(keeping(self.state))
+
+    def hear_last(self) -> None:
+        """The engine has ended: what it kept is listed."""
+        for event in self.engine.poll() if self.engine and self.keeper else ():
+            assert self.keeper is not None
+            self.keeper.hear(event, self.state.resume.budget)
 
     def _say(self, outcome: Outcome | None) -> None:
         if outcome is None:
@@ -151,8 +168,8 @@ class Program:
         except Exception as error:
             action = defect_of(f"{type(action).__name__} could not be done", error)
             self.state, commands = act(action, self.state, time.monotonic())
-        self._send(commands)
         self._note()
+        self._send(commands)
 
     def _do_preset(self, action: PresetFileAction) -> None:
         assert self.presets is not None
@@ -185,11 +202,13 @@ class Program:
         self.state = add_log(self.state, LogLine("warning", text, time.time()))
 
     def _send(self, commands: tuple[Command, ...]) -> None:
-        if self.engine is None:
-            self._waiting += commands
-            return
         for command in commands:
-            self.engine.send(command)
+            if isinstance(command, Generate | Read) and self.state.history.open is not None:
+                command = replace(command, conversation=self.state.history.open)
+            if self.engine is None:
+                self._waiting.append(command)
+            else:
+                self.engine.send(command)
 
 
 @dataclass(frozen=True, slots=True)

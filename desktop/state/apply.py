@@ -31,8 +31,9 @@ from llm_lite.core.messages import (
     TokensSpelled,
 )
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state import cache_state, quant_apply, turns
+from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.cache_state import CacheState
+from llm_lite.desktop.state.folding import quantizing, resuming
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.state import (
@@ -92,7 +93,7 @@ def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState
 
 def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
     if state.model is None or state.model.path != event.model.path:
-        state = quant_apply.forget(state)
+        state = quantizing.forget(state)
     recent = (event.model.path, *(p for p in state.recent if p != event.model.path))
     return replace(
         state,
@@ -344,7 +345,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     CacheMeasured: _cache_measured,
     FileDamaged: _file_damaged,
     Logged: _logged,
-    **dict.fromkeys(quant_apply.EVENTS, quant_apply.fold),
+    **resuming.EVENTS,
+    **dict.fromkeys(quantizing.EVENTS, quantizing.fold),
 }
 
 

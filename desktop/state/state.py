@@ -35,6 +35,7 @@ from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.quant_state import Quantization
+from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.state.undo.steps import Undoing
@@ -278,6 +279,7 @@ class AppState:
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
     undoing: Undoing = field(default_factory=Undoing)
+    resume: ResumeState = field(default_factory=ResumeState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()
