@@ -178,6 +178,10 @@ class Program:
     def warn(self, text: str) -> None:
         """A problem of the program itself: a toast, and a line in the log."""
         self.state = notify(self.state, "warning", text, time.monotonic())
+        self.note(text)
+
+    def note(self, text: str) -> None:
+        """A line in the log."""
         self.state = add_log(self.state, LogLine("warning", text, time.time()))
 
     def _send(self, commands: tuple[Command, ...]) -> None:
