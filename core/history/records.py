@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from llm_lite.core.attached_text import Attachment
 from llm_lite.core.messages import (
     Gains,
     GenerationStats,
@@ -58,15 +59,6 @@ class AnswerEnd:
     stats: GenerationStats | None = None
     problem: str = ""  # a sentence, where it ended early
     seconds: float = 0.0  # from the request to the last token
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """A text that came with a message."""
-
-    name: str
-    text: str = ""
-    tokens: int = 0  # 0: not counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ from llm_lite.core.messages.comparing import (
     VariantDropped,
     VariantKept,
 )
+from llm_lite.core.messages.counting import CountTokens, TokensCounted
 from llm_lite.core.messages.inside import (
     AttentionRows,
     AttentionRowsMode,
@@ -116,7 +117,7 @@ class Shutdown:
 
 
 StepRequest = (
-    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache
+    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache | CountTokens
 )  # between steps
 Task = (  # ends with TaskFinished
     CompareRuns
@@ -169,6 +170,7 @@ Event = (
     | CacheStatus
     | CacheMeasured
     | MapsExported
+    | TokensCounted
     | RunReady
     | RunToken
     | RunFinished
@@ -207,6 +209,7 @@ __all__ = [
     "CompareGains",
     "CompareRuns",
     "ConversationRead",
+    "CountTokens",
     "Direction",
     "DivergenceMeasured",
     "DivergenceReport",
@@ -277,6 +280,7 @@ __all__ = [
     "Thinking",
     "ThinkingStyle",
     "TokenDecoded",
+    "TokensCounted",
     "VariantDropped",
     "VariantKept",
 ]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from llm_lite.desktop.actions import (
+    attaching,
     caching,
     chatting,
     history,
@@ -15,6 +16,7 @@ from llm_lite.desktop.actions import (
     program,
     quantizing,
 )
+from llm_lite.desktop.actions.attaching import AttachingAction
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
 from llm_lite.desktop.actions.history import HistoryAction
@@ -35,6 +37,7 @@ Action = (
     | CacheAction
     | QuantAction
     | PresetAction
+    | AttachingAction
     | ReportDefect
 )
 
@@ -49,6 +52,8 @@ def act(action: Action, state: AppState, now: float) -> Result:
 def due(state: AppState) -> Result:
     """What had to wait for the engine and can be sent now; after every batch of events."""
     state, commands = inspecting.compare_gains(state)
+    state, counts = attaching.count_due(state)
+    commands = (*commands, *counts)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)
@@ -62,5 +67,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **quantizing.HANDLERS,
     **history.HANDLERS,
     **presets.HANDLERS,
+    **attaching.HANDLERS,
     **defects.HANDLERS,
 }

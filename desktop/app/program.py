@@ -20,6 +20,7 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event
 from llm_lite.desktop.actions.act import Action, act, due
+from llm_lite.desktop.actions.attaching import ChooseAttachments
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.actions.presets import PresetFileAction
@@ -30,6 +31,7 @@ from llm_lite.desktop.actions.program import (
     OpenModel,
     SaveText,
 )
+from llm_lite.desktop.app.composing.reader import FileReader
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
@@ -64,7 +66,9 @@ class Program:
         self.engine: EngineLike | None = None
         self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
         self.presets: PresetFiles | None = None
+        self.files = FileReader()  # of what goes with the draft
         self.on_choose_file: Callable[[], None] = lambda: None
+        self.on_choose_attachments: Callable[[], None] = lambda: None
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
@@ -86,6 +90,9 @@ class Program:
             self.on_event(event, now)
         for action in self.keeper.poll() if self.keeper else ():
             self.do(action)
+        self.files.follow(self.state.files)
+        for found in self.files.poll():
+            self.do(found)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
@@ -129,6 +136,8 @@ class Program:
     def do(self, action: Action) -> None:
         if isinstance(action, ChooseFile):
             self.on_choose_file()
+        elif isinstance(action, ChooseAttachments):
+            self.on_choose_attachments()
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
+from llm_lite.core.attached_text import Attachment, told
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
@@ -30,6 +31,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
+from llm_lite.desktop.state.composing.draft_files import DraftFiles
 from llm_lite.desktop.state.history_state import HistoryState, Written
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
@@ -78,6 +80,8 @@ class Message:
     written: Written | None = None  # what wrote an answer; None: that is not known
     edited: bool = False  # an answer whose text a person wrote
     restored: bool = False  # read from the history, which knows its first tokens by their ids only
+    attachments: tuple[Attachment, ...] = ()
+    unfolded: int = -1  # the attachment whose text is shown
     key: int = field(default_factory=next_key, compare=False)  # the same whatever is replaced
 
     @property
@@ -92,7 +96,8 @@ class Message:
 
     def as_chat(self) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens)
-        return ChatMessage(self.role, self.text, ids, self.thought.text if self.thought else "")
+        text = told(self.text, self.attachments) if self.attachments else self.text
+        return ChatMessage(self.role, text, ids, self.thought.text if self.thought else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +219,7 @@ class AppState:
     messages: tuple[Message, ...] = ()
     draft: str = ""
     editing: int | None = None  # index of the message whose text is in the draft
+    files: DraftFiles = field(default_factory=DraftFiles)  # that go with the draft
     running: Running | None = None
     reading: Reading | None = None
     next_request: int = 1

@@ -84,7 +84,13 @@ CREATE INDEX caches_conversation ON caches (conversation);
 CREATE INDEX caches_message ON caches (message);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+# What kind of file an attachment was, and how many characters it had where only a part is kept.
+_ATTACHED = """
+ALTER TABLE attachments ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE attachments ADD COLUMN whole INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _ATTACHED)
 
 # The index of words follows what is finished: an answer that is being written would be indexed
 # once for every save. It reads texts from a view, so that they are not in the file twice.

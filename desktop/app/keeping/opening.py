@@ -10,8 +10,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from llm_lite.core.attached_text import LONGEST_NAME, Attachment
 from llm_lite.core.history import AnswerRun, ConversationTree, StoredConversation, StoredMessage
 from llm_lite.core.messages import Gains
+from llm_lite.core.plain_text import lines
 from llm_lite.desktop.app.keeping.recorder import Kept, Opened
 from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show, typed
@@ -65,7 +67,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
     """Its tokens are known by their ids; `tokens` are those that there are already."""
     text = typed(stored.text)
     if stored.role != "assistant":
-        return Message("user", text)
+        return Message("user", text, attachments=tuple(map(_attachment, stored.attachments)))
     thought = typed(stored.thought)
     spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
     end = stored.end
@@ -82,6 +84,11 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         edited=stored.run is None and stored.based_on is not None,
         restored=bool(spelled),
     )
+
+
+def _attachment(stored: Attachment) -> Attachment:
+    """What a file of conversations says may be anything."""
+    return replace(stored, name=fit_line(stored.name, LONGEST_NAME), text=lines(stored.text))
 
 
 def _written(run: AnswerRun) -> Written:
