@@ -84,7 +84,7 @@ AttachingAction = (
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class DraftBudget:
     """Tokens."""
 
     before: int  # the conversation up to the draft
@@ -101,7 +101,7 @@ class Budget:
         return self.used + LEAST_ANSWER <= self.context
 
 
-def budget(state: AppState) -> Budget | None:
+def budget(state: AppState) -> DraftBudget | None:
     """Of a draft with files; None where there are none, or no model."""
     files = state.files
     if not files.files or state.model is None:
@@ -111,7 +111,7 @@ def budget(state: AppState) -> Budget | None:
     counted = [max(0, file.tokens) for file in files.files]
     is_counted = all(file.tokens >= 0 for file in files.files) and files.request == 0
     draft = sum(counted) + files.draft[1] + TEMPLATE
-    return Budget(before, draft, state.model.context, is_counted)
+    return DraftBudget(before, draft, state.model.context, is_counted)
 
 
 def files_obstacle(state: AppState) -> str:

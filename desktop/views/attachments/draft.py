@@ -7,8 +7,8 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.attaching import (
     AttachWhole,
-    Budget,
     ChooseAttachments,
+    DraftBudget,
     FitFiles,
     RemoveFile,
     RemoveFiles,
@@ -109,7 +109,9 @@ def _draw_file(ui: Ui, file: DraftFile, words: str, at: ImVec2, width: float) ->
     return [RemoveFile(file.key)] if crossed else []
 
 
-def _draw_budget(state: AppState, ui: Ui, known: Budget, at: ImVec2, width: float) -> list[Action]:
+def _draw_budget(
+    state: AppState, ui: Ui, known: DraftBudget, at: ImVec2, width: float
+) -> list[Action]:
     """A bar of the context: the conversation, the draft, what is free; what to do where it is too
     much."""
     small, draw = ui.theme.size("small"), imgui.get_window_draw_list()
@@ -135,7 +137,7 @@ def _draw_budget(state: AppState, ui: Ui, known: Budget, at: ImVec2, width: floa
     return actions
 
 
-def _draw_bar(ui: Ui, known: Budget, at: ImVec2, width: float) -> None:
+def _draw_bar(ui: Ui, known: DraftBudget, at: ImVec2, width: float) -> None:
     draw, height = imgui.get_window_draw_list(), ui.u(1.5)
     radius = height / 2
     end = ImVec2(at.x + width, at.y + height)
@@ -152,7 +154,9 @@ def _draw_bar(ui: Ui, known: Budget, at: ImVec2, width: float) -> None:
         draw.add_rect_filled(low, high, ui.color("text"))
 
 
-def _draw_ways_out(ui: Ui, known: Budget, right: float, y: float) -> tuple[list[Action], float]:
+def _draw_ways_out(
+    ui: Ui, known: DraftBudget, right: float, y: float
+) -> tuple[list[Action], float]:
     """Buttons at the right end of the line, and where they begin."""
     label = tr("Attach what fits")
     with ui.font(style="small"), ui.styled(frame_padding=(ui.u(2), ui.u(1))):
