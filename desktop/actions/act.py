@@ -14,6 +14,7 @@ from llm_lite.desktop.actions import (
     inspecting,
     presets,
     program,
+    prompts,
     quantizing,
 )
 from llm_lite.desktop.actions.attaching import AttachingAction
@@ -23,6 +24,7 @@ from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
+from llm_lite.desktop.actions.prompts import PromptAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state import defects
@@ -38,6 +40,7 @@ Action = (
     | QuantAction
     | PresetAction
     | AttachingAction
+    | PromptAction
     | ReportDefect
 )
 
@@ -68,5 +71,6 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **history.HANDLERS,
     **presets.HANDLERS,
     **attaching.HANDLERS,
+    **prompts.HANDLERS,
     **defects.HANDLERS,
 }

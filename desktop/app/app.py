@@ -24,6 +24,8 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.attaching import AttachFiles
 from llm_lite.desktop.actions.presets import ListPresets
 from llm_lite.desktop.actions.program import OpenModel
+from llm_lite.desktop.actions.prompts import ImportPrompts
+from llm_lite.desktop.app.composing.prompt_files import PromptFiles, prompts_folder
 from llm_lite.desktop.app.dialogs import ATTACHMENTS, MODEL, FileDialog, Wish
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
@@ -42,6 +44,7 @@ from llm_lite.desktop.app.starter import Starter
 from llm_lite.desktop.render.window import Geometry, Window, has_input
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.prompts.library import PROMPTS_SHOWN
 from llm_lite.desktop.widgets.fonts import load_fonts
 
 TITLE = "llm-lite"
@@ -128,6 +131,8 @@ class App:
             raise
         self.program = Program(state, interface)
         self.program.presets = PresetFiles(presets_folder())
+        self.program.prompts = PromptFiles(prompts_folder())
+        self.program.prompts.wake = self._heard
         self.program.on_choose_file = self._choose_file
         self.program.on_choose_attachments = self._choose_attachments
         self.program.files.wake = self._heard
@@ -283,7 +288,10 @@ class App:
         self._choose_file(ATTACHMENTS)
 
     def _drop(self, paths: list[Path]) -> None:
-        """A model is opened; anything else goes with the draft."""
+        """A model is opened; anything else goes with the draft, or to the prompts that are open."""
+        if self.program.interface.ui.memory.get(PROMPTS_SHOWN):
+            self.program.do(ImportPrompts(tuple(map(str, paths))))
+            return
         models = [path for path in paths if path.suffix.lower() in MODEL_ENDINGS]
         if models:
             self._open(models[0])

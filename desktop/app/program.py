@@ -31,6 +31,8 @@ from llm_lite.desktop.actions.program import (
     OpenModel,
     SaveText,
 )
+from llm_lite.desktop.actions.prompts import PromptFileAction
+from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.app.composing.reader import FileReader
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
@@ -66,6 +68,7 @@ class Program:
         self.engine: EngineLike | None = None
         self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
         self.presets: PresetFiles | None = None
+        self.prompts: PromptFiles | None = None
         self.files = FileReader()  # of what goes with the draft
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_choose_attachments: Callable[[], None] = lambda: None
@@ -91,7 +94,7 @@ class Program:
         for action in self.keeper.poll() if self.keeper else ():
             self.do(action)
         self.files.follow(self.state.files)
-        for found in self.files.poll():
+        for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
             self.do(found)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
@@ -151,6 +154,8 @@ class Program:
             return
         elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
             self.keeper.do(action)
+        elif isinstance(action, PromptFileAction) and self.prompts is not None:
+            self.prompts.do(action)
         elif isinstance(action, PresetFileAction) and self.presets is not None:
             self._do_preset(action)
         try:

@@ -32,6 +32,7 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
+from llm_lite.desktop.state.composing.prompts import PromptLibrary
 from llm_lite.desktop.state.history_state import HistoryState, Written
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
@@ -238,6 +239,7 @@ class AppState:
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     presets: tuple[str, ...] = ()  # names of those that are kept
     preset: str = ""  # the one that was chosen or saved last
+    prompts: PromptLibrary = field(default_factory=PromptLibrary)
     system_prompt: str = ""
     overflow: Overflow = "stop"
     thinking: bool = True  # what the switch of a template is set to, where it has one

@@ -15,6 +15,8 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
 from llm_lite.desktop.views.chat.conversation import column
+from llm_lite.desktop.views.prompts.library import draw_prompts
+from llm_lite.desktop.views.prompts.slash import Slash
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, text, tip
@@ -83,7 +85,7 @@ def _held(state: AppState, ui: Ui) -> Input:
 
 
 def _inner_width(ui: Ui, width: float) -> float:
-    return width - ui.u(2) - ui.u(12) - ui.u(8)
+    return width - ui.u(2) - ui.u(12) - ui.u(16)
 
 
 def _field_height(state: AppState, ui: Ui, width: float) -> float:
@@ -111,6 +113,7 @@ def _draw_field(
         imgui.set_keyboard_focus_here()
         held.focus = False
     escaped = imgui.is_key_pressed(imgui.Key.escape, False)
+    slash = Slash(state, ui)
     with (
         ui.colored(frame_bg="-", frame_bg_hovered="-", frame_bg_active="-", nav_cursor="-"),
         ui.styled(frame_padding=(ui.u(1.5), ui.u(1.5)), window_padding=(0.0, 0.0)),
@@ -133,8 +136,11 @@ def _draw_field(
         draw.add_text(hint, ui.color("muted"), "Ask something")
     if escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)
-        return _escape(state)
-    actions: list[Action] = []
+        return [] if slash.dismiss() else _escape(state)
+    actions = slash.draw(at, width, active=was_active or ui.memory["input.active"])
+    if sent and slash.is_open:
+        held.focus = True
+        return actions + slash.choose()
     if words != held.text:
         held.text = words
         actions.append(SetDraft(words))
@@ -154,6 +160,7 @@ def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[A
     side = ui.u(8)
     clip = ImVec2(corner.x - side * 2 - ui.u(2.5), corner.y - side - ui.u(1))
     actions = draw_paperclip(ui, clip, side)
+    actions += draw_prompts(state, ui, ImVec2(clip.x - side, clip.y), side)
     imgui.set_cursor_screen_pos(ImVec2(corner.x - side - ui.u(1.5), corner.y - side - ui.u(1)))
     if state.running:
         return actions + _draw_stop(state, ui, side)
