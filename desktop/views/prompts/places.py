@@ -63,4 +63,4 @@ def _draw_fields(ui: Ui, values: dict[str, str]) -> bool:
         ui.mark(f"{PANEL}.{number}")
         values[name] = said[:TYPED]
         on = done  # Enter leads to the next one
-    return on
+    return bool(on)
