@@ -82,8 +82,10 @@ class _Helper:
         program = next(filter(None, map(shutil.which, LINUX_HELPERS)), None)
         if program is None:
             raise DeviceError(
-                "No file dialog is installed (zenity or kdialog). Drop the file on the window, "
-                "or type its path under Models."
+                tr(
+                    "No file dialog is installed (zenity or kdialog). Drop the file on the window, "
+                    "or type its path under Models."
+                )
             )
         self._many = wish.many
         asks = _kdialog if Path(program).name == "kdialog" else _zenity
@@ -95,8 +97,8 @@ class _Helper:
                 stderr=subprocess.DEVNULL,
             )
         except OSError as error:
-            problem = f"The file dialog {program} cannot be started: {error.strerror}"
-            raise DeviceError(problem) from None
+            problem = tr("The file dialog {program} cannot be started: {reason}")
+            raise DeviceError(problem.format(program=program, reason=error.strerror)) from None
 
     def ready(self) -> bool:
         return self._process.poll() is not None
@@ -149,8 +151,10 @@ class _Library:
             names = self._dialog.result()
         except UnicodeDecodeError as error:
             raise RequestError(
-                "The name of the chosen file is not UTF-8, which the file dialog cannot say. Drop "
-                "the file on the window, or name it on the command line."
+                tr(
+                    "The name of the chosen file is not UTF-8, which the file dialog cannot say. "
+                    "Drop the file on the window, or name it on the command line."
+                )
             ) from error
         return tuple(map(Path, names))
 
