@@ -26,6 +26,7 @@ from llm_lite.core.plain_text import one_line
 AttachmentKind = Literal["text", "markdown", "code", "pdf", "picture"]
 ATTACHMENT_KINDS: tuple[AttachmentKind, ...] = ("text", "markdown", "code", "pdf", "picture")
 LONGEST_NAME = 120  # characters that are told
+LONGEST_TEXT = 4 << 20  # characters of one file
 _BACKTICKS = re.compile("`{3,}")
 _SAME = (  # endings that are the language's name
     *("go", "java", "swift", "php", "lua", "sql", "css", "scss", "json", "toml", "xml", "svg"),

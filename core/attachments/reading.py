@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from llm_lite.core.attached_text import LONGEST_NAME, Attachment, kind_of_text
+from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment, kind_of_text
 from llm_lite.core.attachments import kinds
 from llm_lite.core.attachments.decoding import decode
 from llm_lite.core.attachments.pdf import pdf_text
@@ -15,7 +15,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.regular import open_regular, unreadable
 from llm_lite.core.plain_text import one_line
 
-LARGEST_TEXT = 4 << 20  # bytes: some million tokens, more than models read
+LARGEST_TEXT = LONGEST_TEXT  # bytes: some million tokens, more than models read
 LARGEST_PDF = 64 << 20
 _HEAD = 1 << 12
 

@@ -211,6 +211,9 @@ def _read(action: FileRead, state: AppState, now: float) -> Result:
         words = words.format(name=file.name, other=same.name)
         state = notify(state, "info", words, now)
         return replace(state, files=state.files.without(action.key)), ()
+    if attached.kind == "picture":
+        words = tr("{name}: the model sees no pictures, and is told the name only.")
+        state = notify(state, "info", words.format(name=file.name), now)
     return replace(state, files=state.files.changed(action.key, attached)), ()
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from llm_lite.core.attached_text import LONGEST_NAME, Attachment
+from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment
 from llm_lite.core.history import AnswerRun, ConversationTree, StoredConversation, StoredMessage
 from llm_lite.core.messages import Gains
 from llm_lite.core.plain_text import lines
@@ -88,7 +88,9 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
 
 def _attachment(stored: Attachment) -> Attachment:
     """What a file of conversations says may be anything."""
-    return replace(stored, name=fit_line(stored.name, LONGEST_NAME), text=lines(stored.text))
+    return replace(
+        stored, name=fit_line(stored.name, LONGEST_NAME), text=lines(stored.text[:LONGEST_TEXT])
+    )
 
 
 def _written(run: AnswerRun) -> Written:
