@@ -181,7 +181,7 @@ def _attach(action: AttachFiles, state: AppState, now: float) -> Result:
     for path in action.paths:
         name = fit_line(PurePath(path).name or path, NAME)
         if path in known or path in fresh:
-            words = tr("{name} is attached already.").format(name=name)
+            words = tr("“{name}” is attached already.").format(name=name)
             state = notify(state, "info", words, now)
         else:
             fresh[path] = name
@@ -202,17 +202,17 @@ def _read(action: FileRead, state: AppState, now: float) -> Result:
         return state, ()
     if action.attached is None:
         state = replace(state, files=state.files.without(action.key))
-        words = f"{file.name}: {action.problem}"
+        words = f"“{file.name}”: {action.problem}"  # a name stays as it is written
         return (notify(state, "warning", words, now) if action.problem else state), ()
     attached = replace(action.attached, name=file.name)
     same = next((f for f in state.files.files if _is_same(f.attached, attached)), None)
     if same is not None:
-        words = tr("{name} holds the same text as {other}, which is attached already.")
+        words = tr("“{name}” holds the same text as “{other}”, which is attached already.")
         words = words.format(name=file.name, other=same.name)
         state = notify(state, "info", words, now)
         return replace(state, files=state.files.without(action.key)), ()
     if attached.kind == "picture":
-        words = tr("{name}: the model sees no pictures, and is told the name only.")
+        words = tr("The model sees no pictures: it is told only the name “{name}”.")
         state = notify(state, "info", words.format(name=file.name), now)
     return replace(state, files=state.files.changed(action.key, attached)), ()
 

@@ -1,4 +1,4 @@
-"""The tour's way through what goes into a draft: files with their budget, the library of prompts."""
+"""The tour's way through what goes into a draft: files with their budget, prompts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from llm_lite.desktop.tour.input_driver import InputDriver
 Picture = Callable[[str], None]
 LIMIT = 60.0  # seconds
 QUESTION = "What do these have in common?"
+DAYS = range(30)
 NOTES = "# Tide tables\n\nHigh water at the bridge:\n\n" + "\n".join(
-    f"- day {day}: {5 + day // 2:02}:{day * 7 % 60:02}, {3 + day % 4 / 4:.2f} m"
-    for day in range(30)
+    f"- day {day}: {5 + day // 2:02}:{day * 7 % 60:02}, {3 + day % 4 / 4:.2f} m" for day in DAYS
 )
 CODE = '''def height(hours: float) -> float:
     """Of the water in metres, so long after high water."""
     return 3.2 * cos(2 * pi * hours / 12.42)
 '''
-LINE = "{n:>6}  The gauge was read again, and the water stood a little higher than before.\n"
+LINE = b"%6d  The gauge was read again, and the water stood a little higher than before.\n"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -37,9 +37,7 @@ def fill_folder(folder: Path) -> list[str]:
         "tide tables.md": NOTES.encode(),
         "height.py": CODE.encode(),
         "the bridge.png": PNG,
-        "gauge log of the whole year.txt": "".join(
-            LINE.format(n=n) for n in range(12_000)
-        ).encode(),
+        "gauge log of the whole year.txt": b"".join(LINE % n for n in range(12_000)),
     }
     for name, content in files.items():
         write_file(folder / name, content)

@@ -88,9 +88,8 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
 
 def _attachment(stored: Attachment) -> Attachment:
     """What a file of conversations says may be anything."""
-    return replace(
-        stored, name=fit_line(stored.name, LONGEST_NAME), text=lines(stored.text[:LONGEST_TEXT])
-    )
+    name, text = fit_line(stored.name, LONGEST_NAME), lines(stored.text[:LONGEST_TEXT])
+    return replace(stored, name=name, text=text)
 
 
 def _written(run: AnswerRun) -> Written:

@@ -67,7 +67,7 @@ def test_what_is_attached_in_the_window_comes_with_its_text(headless, tmp_path):
     one.program.do(AttachFiles((str(tmp_path / "a.txt"), str(tmp_path / "gone.txt"))))
     one.driver.wait("the files", lambda s: s.files.are_read)
     assert [f.attached.text for f in one.state.files.files] == ["some words"]
-    assert one.state.notices[-1].text == "gone.txt: no such file."
+    assert one.state.notices[-1].text == "“gone.txt”: no such file."
 
 
 class Library:
