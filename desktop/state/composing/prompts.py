@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 LONGEST_NAME = 60  # characters
 LONGEST_PROMPT = 1 << 16
@@ -38,15 +39,21 @@ class PromptLibrary:
 
     def found(self, query: str) -> tuple[SavedPrompt, ...]:
         """Those with all words of the query in their names, then those with them in their texts."""
-        words = query.casefold().split()
-        in_names, in_texts = [], []
-        for prompt in self.prompts:
-            name = prompt.name.casefold()
-            if all(word in name for word in words):
-                in_names.append(prompt)
-            elif all(word in name or word in prompt.text.casefold() for word in words):
-                in_texts.append(prompt)
-        return (*in_names, *in_texts)
+        return _found(self.prompts, query)
+
+
+@lru_cache(maxsize=4)
+def _found(prompts: tuple[SavedPrompt, ...], query: str) -> tuple[SavedPrompt, ...]:
+    """Asked in every frame, and looked for once."""
+    words = query.casefold().split()
+    in_names, in_texts = [], []
+    for prompt in prompts:
+        name = prompt.name.casefold()
+        if all(word in name for word in words):
+            in_names.append(prompt)
+        elif all(word in name or word in prompt.text.casefold() for word in words):
+            in_texts.append(prompt)
+    return (*in_names, *in_texts)
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:

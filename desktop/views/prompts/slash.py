@@ -66,6 +66,7 @@ class Slash:
             self.ui.memory[_ASKED] = True
             actions.append(WantPrompts())
         if not self.found:
+            self._draw_none(at)
             return actions
         if active:
             self._move()
@@ -73,6 +74,21 @@ class Slash:
         actions += self._draw_list(at, width)
         imgui.set_cursor_screen_pos(back)
         return actions
+
+    def _draw_none(self, at: ImVec2) -> None:
+        """Who types a slash for the first time is told what it is for."""
+        ui, library = self.ui, self.state.prompts
+        if self.state.draft != "/" or not library.read or library.prompts:
+            return
+        words, size = tr("There are no prompts yet: the book at the right begins some."), ui.u(7)
+        low, draw = ImVec2(at.x, at.y - size - ui.u(1.5)), imgui.get_window_draw_list()
+        with ui.font(style="small"):
+            wide = imgui.calc_text_size(words)
+            high = ImVec2(low.x + wide.x + ui.u(6), low.y + size)
+            draw.add_rect_filled(low, high, ui.color("raised"), ui.u(2))
+            draw.add_rect(low, high, ui.color("border"), ui.u(2), ui.u(0.25))
+            spot = ImVec2(low.x + ui.u(3), round(low.y + (size - wide.y) / 2))
+            draw.add_text(spot, ui.color("muted"), words)
 
     def _move(self) -> None:
         step = imgui.is_key_pressed(imgui.Key.down_arrow) - imgui.is_key_pressed(imgui.Key.up_arrow)
