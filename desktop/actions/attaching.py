@@ -202,7 +202,7 @@ def _read(action: FileRead, state: AppState, now: float) -> Result:
         return state, ()
     if action.attached is None:
         state = replace(state, files=state.files.without(action.key))
-        words = f"“{file.name}”: {action.problem}"  # a name stays as it is written
+        words = _about(file.name, action.problem)
         return (notify(state, "warning", words, now) if action.problem else state), ()
     attached = replace(action.attached, name=file.name)
     same = next((f for f in state.files.files if _is_same(f.attached, attached)), None)
@@ -215,6 +215,12 @@ def _read(action: FileRead, state: AppState, now: float) -> Result:
         words = tr("The model sees no pictures: it is told only the name “{name}”.")
         state = notify(state, "info", words.format(name=file.name), now)
     return replace(state, files=state.files.changed(action.key, attached)), ()
+
+
+def _about(name: str, problem: str) -> str:
+    """In quotation marks a name stays as it is written."""
+    verb = problem.partition(" ")[0] in ("has", "is", "holds", "cannot")
+    return f"“{name}”{'' if verb else ':'} {problem}"
 
 
 def _is_same(one: Attachment | None, other: Attachment) -> bool:

@@ -88,7 +88,7 @@ def test_the_same_file_twice_is_said():
 
 def test_what_cannot_be_read_goes_with_a_sentence():
     state = doing(READY, AttachFiles(("/x/a.bin",)), FileRead(1, None, "is empty"))
-    assert state.files.files == () and state.notices[-1].text == "“a.bin”: is empty."
+    assert state.files.files == () and state.notices[-1].text == "“a.bin” is empty."
     state = doing(READY, AttachFiles(("/x/m.gguf",)), FileRead(1, None))
     assert state.files.files == () and state.notices == (), "a model is opened instead"
 
