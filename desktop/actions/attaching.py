@@ -238,7 +238,7 @@ def _remove(action: RemoveFile, state: AppState, now: float) -> Result:
 
 
 def _remove_all(action: RemoveFiles, state: AppState, now: float) -> Result:
-    return replace(state, files=state.files.emptied()), ()
+    return replace(state, files=replace(state.files, files=())), ()
 
 
 def _fit(action: FitFiles, state: AppState, now: float) -> Result:

@@ -205,7 +205,7 @@ def _edit_message(action: EditMessage, state: AppState, now: float) -> Result:
     if state.running or not 0 <= action.index < len(state.messages):
         return state, ()
     message = state.messages[action.index]
-    files = state.files.with_attachments(message.attachments)
+    files = state.files.with_attachments(message.attachments, aside=state.editing is None)
     return replace(state, draft=message.text, editing=action.index, files=files), ()
 
 

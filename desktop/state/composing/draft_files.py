@@ -35,6 +35,7 @@ class DraftFiles:
     asked: tuple[Part, ...] = ()
     fitting: bool = False  # the request asks how much fits
     failures: int = 0  # to count, one after the other
+    aside: tuple[DraftFile, ...] = ()  # of the draft before a message was edited
 
     @property
     def are_read(self) -> bool:
@@ -50,7 +51,8 @@ class DraftFiles:
         )
 
     def emptied(self) -> DraftFiles:
-        return DraftFiles(next_key=self.next_key)
+        """Sent or given up: those of a draft that an edit has put aside come back."""
+        return DraftFiles(self.aside, self.next_key)
 
     def with_paths(self, named: tuple[tuple[str, str], ...]) -> DraftFiles:
         """With files that are to be read: their paths and names."""
@@ -58,11 +60,14 @@ class DraftFiles:
         more = tuple(DraftFile(first + n, path, name) for n, (path, name) in enumerate(named))
         return replace(self, files=(*self.files, *more), next_key=first + len(more), failures=0)
 
-    def with_attachments(self, attachments: tuple[Attachment, ...]) -> DraftFiles:
-        """Those of a message that is edited, in the place of all others."""
+    def with_attachments(
+        self, attachments: tuple[Attachment, ...], *, aside: bool = True
+    ) -> DraftFiles:
+        """Those of a message that is edited; with `aside` the draft's own wait for its end."""
         first = self.next_key
         files = tuple(DraftFile(first + n, "", one.name, one) for n, one in enumerate(attachments))
-        return DraftFiles(files, first + len(files))
+        kept = self.files if aside else self.aside
+        return DraftFiles(files, first + len(files), aside=kept)
 
     def without(self, key: int) -> DraftFiles:
         return replace(self, files=tuple(file for file in self.files if file.key != key))
@@ -78,7 +83,7 @@ class DraftFiles:
     def uncounted(self, model: str) -> DraftFiles:
         """Another model counts otherwise."""
         files = tuple(replace(file, tokens=UNKNOWN) for file in self.files)
-        return DraftFiles(files, self.next_key, model)
+        return DraftFiles(files, self.next_key, model, aside=self.aside)
 
     def counted(self, event: TokensCounted) -> DraftFiles:
         if event.request != self.request:

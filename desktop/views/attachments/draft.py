@@ -55,11 +55,13 @@ def draw_files(state: AppState, ui: Ui, at: ImVec2, width: float) -> list[Action
     actions: list[Action] = []
     corner = imgui.get_cursor_screen_pos()
     for number, row in enumerate(rows):
-        x = corner.x
+        x, low = corner.x, ImVec2(corner.x, corner.y + number * _row(ui))
+        if not imgui.is_rect_visible(low, ImVec2(low.x + width, low.y + _row(ui))):
+            continue
         for file, words, wide in row:
-            spot = ImVec2(x, corner.y + number * _row(ui))
-            actions += _draw_file(ui, file, words, spot, wide)
+            actions += _draw_file(ui, file, words, ImVec2(x, low.y), wide)
             x += wide + ui.u(1.5)
+    imgui.set_cursor_screen_pos(ImVec2(corner.x, corner.y + len(rows) * _row(ui)))
     imgui.dummy(ImVec2(0, 0))
     imgui.end_child()
     known = budget(state)
@@ -115,7 +117,7 @@ def _draw_budget(
     """A bar of the context: the conversation, the draft, what is free; what to do where it is too
     much."""
     small, draw = ui.theme.size("small"), imgui.get_window_draw_list()
-    x, y, bar = at.x + ui.u(2), at.y + ui.u(1), ui.u(30)
+    x, y, bar = at.x + ui.u(2), at.y + ui.u(1), min(ui.u(30), width * 0.22)
     middle = y + ui.u(3.5)
     _draw_bar(ui, known, ImVec2(x, middle - ui.u(0.75)), bar)
     x += bar + ui.u(2)
@@ -182,7 +184,7 @@ def _draw_preview(state: AppState, ui: Ui) -> list[Action]:
         text = file.attached.text
         wrapped(ui, about(file.attached, "").strip().replace("\n", ".  "))
         if text:
-            height = min(box_height(ui, text, PREVIEW_LINES), max(at[1] - ui.u(50), ui.u(30)))
+            height = min(box_height(ui, text, PREVIEW_LINES), max(at[1] - ui.u(58), ui.u(26)))
             draw_text_box(ui, f"{PREVIEW}.text", text, ImVec2(-1, height))
             if words := preview(ui, text).note:
                 wrapped(ui, words)

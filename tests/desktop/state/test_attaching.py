@@ -172,6 +172,17 @@ def test_an_edit_brings_the_files_back_and_a_version_keeps_them():
     assert again.messages[0].versions[0][0].attachments == first
 
 
+def test_the_draft_s_own_files_wait_while_a_message_is_edited():
+    said = (Message("user", "a", attachments=(Attachment("n.md", "t"),)), Message("assistant", "b"))
+    state = with_file(state=replace(READY, messages=said))
+    edited = doing(state, EditMessage(0), EditMessage(1), EditMessage(0))
+    assert [f.name for f in edited.files.files] == ["n.md"]
+    assert doing(edited, CancelEdit()).files.files == state.files.files
+    sent = doing(settled(edited), Send("another"))
+    assert [f.name for f in sent.files.files] == ["a.txt"]
+    assert [a.name for a in sent.messages[0].attachments] == ["n.md"]
+
+
 def test_running_again_tells_the_kept_text():
     state = replace(doing(settled(with_file("kept words")), Send("What?")), running=None)
     state = replace(state, messages=(state.messages[0], Message("assistant", "This.")))
