@@ -26,11 +26,13 @@ from llm_lite.core.messages.answers import (
     PromptToken,
     Read,
     Role,
+    SpellTokens,
     Stop,
     StopReason,
     Thinking,
     ThinkingStyle,
     TokenDecoded,
+    TokensSpelled,
 )
 from llm_lite.core.messages.cache import (
     CacheMeasured,
@@ -108,6 +110,7 @@ from llm_lite.core.messages.options import (
     SamplingOptions,
 )
 from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
+from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 
 Level = Literal["info", "warning", "error"]
 
@@ -136,6 +139,7 @@ Command = (
     | Reconfigure
     | Generate
     | Read
+    | SpellTokens
     | StepRequest
     | SaveCache
     | OpenCache
@@ -163,6 +167,7 @@ Event = (
     | ConversationRead
     | PrefillProgress
     | TokenDecoded
+    | TokensSpelled
     | GenerationFinished
     | LensResult
     | GainsEffect
@@ -197,6 +202,7 @@ __all__ = [
     "AllowedTokens",
     "Alternative",
     "AnalyzeTensors",
+    "AnswerRun",
     "AttentionRows",
     "AttentionRowsMode",
     "Backend",
@@ -247,6 +253,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
     "ModesMeasured",
@@ -269,6 +276,7 @@ __all__ = [
     "SaveCache",
     "SetGains",
     "Shutdown",
+    "SpellTokens",
     "StepProfile",
     "StepProfiled",
     "StepRequest",
@@ -283,6 +291,7 @@ __all__ = [
     "ThinkingStyle",
     "TokenDecoded",
     "TokensCounted",
+    "TokensSpelled",
     "VariantDropped",
     "VariantKept",
 ]

@@ -32,6 +32,7 @@ from llm_lite.desktop.actions.program import (
     SaveText,
 )
 from llm_lite.desktop.actions.prompts import PromptFileAction
+from llm_lite.desktop.actions.undoing import is_for_keeper
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.app.composing.reader import FileReader
 from llm_lite.desktop.app.errands import open_link, save_text
@@ -153,7 +154,8 @@ class Program:
             self.warn(action.text)
             return
         elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
-            self.keeper.do(action)
+            if is_for_keeper(action, self.state):
+                self.keeper.do(action)
         elif isinstance(action, PromptFileAction) and self.prompts is not None:
             self.prompts.do(action)
         elif isinstance(action, PresetFileAction) and self.presets is not None:
@@ -190,6 +192,10 @@ class Program:
     def warn(self, text: str) -> None:
         """A problem of the program itself: a toast, and a line in the log."""
         self.state = notify(self.state, "warning", text, time.monotonic())
+        self.note(text)
+
+    def note(self, text: str) -> None:
+        """A line in the log."""
         self.state = add_log(self.state, LogLine("warning", text, time.time()))
 
     def _send(self, commands: tuple[Command, ...]) -> None:

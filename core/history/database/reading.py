@@ -11,13 +11,13 @@ from llm_lite.core.attached_text import Attachment
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.records import (
     AnswerEnd,
-    AnswerRun,
     ConversationSummary,
     PageCursor,
     SavedCache,
     StoredConversation,
     StoredMessage,
 )
+from llm_lite.core.messages import AnswerRun
 
 _AT_ONCE = 500
 _NEWEST = "ORDER BY pinned DESC, updated DESC, id DESC"

@@ -18,13 +18,11 @@ from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import (
     STORED_ROLES,
     AnswerEnd,
-    AnswerRun,
     ConversationSummary,
-    ModelIdentity,
     StoredConversation,
     StoredMessage,
 )
-from llm_lite.core.messages import GenerationStats, StopReason
+from llm_lite.core.messages import AnswerRun, GenerationStats, ModelIdentity, StopReason
 
 _SYSTEM = "llm.prediction.systemPrompt"
 _ENDS: dict[str, StopReason] = {

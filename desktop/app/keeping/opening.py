@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment
-from llm_lite.core.history import AnswerRun, ConversationTree, StoredConversation, StoredMessage
-from llm_lite.core.messages import Gains
+from llm_lite.core.history import ConversationTree, StoredConversation, StoredMessage
 from llm_lite.core.plain_text import lines
 from llm_lite.desktop.app.keeping.recorder import Kept, Opened
-from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show, typed
 from llm_lite.desktop.state.state import Message, Token
 from llm_lite.desktop.state.thoughts import Thought
@@ -67,7 +65,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
     """Its tokens are known by their ids; `tokens` are those that there are already."""
     text = typed(stored.text)
     if stored.role != "assistant":
-        return Message("user", text, attachments=tuple(map(_attachment, stored.attachments)))
+        return Message(stored.role, text, attachments=tuple(map(_attachment, stored.attachments)))
     thought = typed(stored.thought)
     spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
     end = stored.end
@@ -80,9 +78,10 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         problem=fit_line(end.problem) if end else "",
         sampling=stored.run.sampling if stored.run else None,
         thought=Thought.told(thought, text) if thought else None,
-        written=_written(stored.run) if stored.run else None,
+        written=fit_to_show(replace(stored.run, sampling=None)) if stored.run else None,
         edited=stored.run is None and stored.based_on is not None,
         restored=bool(spelled),
+        likelihoods=stored.likelihoods[: len(spelled)],
     )
 
 
@@ -90,23 +89,3 @@ def _attachment(stored: Attachment) -> Attachment:
     """What a file of conversations says may be anything."""
     name, text = fit_line(stored.name, LONGEST_NAME), lines(stored.text[:LONGEST_TEXT])
     return replace(stored, name=name, text=text)
-
-
-def _written(run: AnswerRun) -> Written:
-    gains: Gains | None = run.gains
-    return fit_to_show(
-        Written(
-            run.model.name,
-            run.model.path,
-            run.model.bytes,
-            run.mode,
-            run.activations,
-            run.keys,
-            run.values,
-            run.backend,
-            run.device,
-            run.threads,
-            gains,
-            run.thinking,
-        )
-    )
