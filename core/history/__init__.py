@@ -1,5 +1,6 @@
 """Conversations, kept: one database, written as they happen; lists, search, undo, files."""
 
+from llm_lite.core.attached_text import Attachment
 from llm_lite.core.history.caches import CacheCatalogue
 from llm_lite.core.history.events import (
     HistoryChangedElsewhere,
@@ -15,7 +16,6 @@ from llm_lite.core.history.history import History, history_path
 from llm_lite.core.history.journal import Journal, JournalEntry
 from llm_lite.core.history.records import (
     AnswerEnd,
-    Attachment,
     ConversationPage,
     ConversationSummary,
     FoundMessage,

@@ -67,6 +67,7 @@ from llm_lite.core.messages.comparing import (
     VariantDropped,
     VariantKept,
 )
+from llm_lite.core.messages.counting import CountTokens, TokensCounted
 from llm_lite.core.messages.inside import (
     AttentionRows,
     AttentionRowsMode,
@@ -131,7 +132,7 @@ class Shutdown:
 
 
 StepRequest = (
-    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache
+    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache | CountTokens
 )  # between steps
 Task = (  # ends with TaskFinished
     CompareRuns
@@ -194,6 +195,7 @@ Event = (
     | KeptResumed
     | TitleMade
     | MapsExported
+    | TokensCounted
     | RunReady
     | RunToken
     | RunFinished
@@ -236,6 +238,7 @@ __all__ = [
     "CompareGains",
     "CompareRuns",
     "ConversationRead",
+    "CountTokens",
     "Direction",
     "DivergenceMeasured",
     "DivergenceReport",
@@ -314,6 +317,7 @@ __all__ = [
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "TokensCounted",
     "TokensSpelled",
     "Unfit",
     "VariantDropped",

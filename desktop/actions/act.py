@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from llm_lite.desktop.actions import (
+    attaching,
     caching,
     chatting,
     forking,
@@ -14,10 +15,12 @@ from llm_lite.desktop.actions import (
     inspecting,
     presets,
     program,
+    prompts,
     quantizing,
     resuming,
     undoing,
 )
+from llm_lite.desktop.actions.attaching import AttachingAction
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
 from llm_lite.desktop.actions.forking import ForkAction
@@ -25,6 +28,7 @@ from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
+from llm_lite.desktop.actions.prompts import PromptAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.resuming import ResumeAction
@@ -42,6 +46,8 @@ Action = (
     | CacheAction
     | QuantAction
     | PresetAction
+    | AttachingAction
+    | PromptAction
     | UndoAction
     | ResumeAction
     | ReportDefect
@@ -62,6 +68,8 @@ def due(state: AppState) -> Result:
     state, commands = inspecting.compare_gains(state)
     state, asked = resuming.due(state)
     commands = (*commands, *asked)
+    state, counts = attaching.count_due(state)
+    commands = (*commands, *counts)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)
@@ -76,6 +84,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **quantizing.HANDLERS,
     **history.HANDLERS,
     **presets.HANDLERS,
+    **attaching.HANDLERS,
+    **prompts.HANDLERS,
     **undoing.HANDLERS,
     **resuming.HANDLERS,
     **defects.HANDLERS,

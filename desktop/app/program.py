@@ -20,6 +20,7 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event, Generate, Read
 from llm_lite.desktop.actions.act import Action, act, due
+from llm_lite.desktop.actions.attaching import ChooseAttachments
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.actions.presets import PresetFileAction
@@ -30,8 +31,11 @@ from llm_lite.desktop.actions.program import (
     OpenModel,
     SaveText,
 )
+from llm_lite.desktop.actions.prompts import PromptFileAction
 from llm_lite.desktop.actions.resuming import NeedsCaches, keeping
 from llm_lite.desktop.actions.undoing import is_for_keeper
+from llm_lite.desktop.app.composing.prompt_files import PromptFiles
+from llm_lite.desktop.app.composing.reader import FileReader
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
@@ -67,7 +71,10 @@ class Program:
         self.engine: EngineLike | None = None
         self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
         self.presets: PresetFiles | None = None
+        self.prompts: PromptFiles | None = None
+        self.files = FileReader()  # of what goes with the draft
         self.on_choose_file: Callable[[], None] = lambda: None
+        self.on_choose_attachments: Callable[[], None] = lambda: None
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
@@ -92,6 +99,9 @@ class Program:
                 self.keeper.hear(event, self.state.resume.budget)
         for action in self.keeper.poll() if self.keeper else ():
             self.do(action)
+        self.files.follow(self.state.files)
+        for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
+            self.do(found)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
@@ -147,6 +157,8 @@ class Program:
     def do(self, action: Action) -> None:
         if isinstance(action, ChooseFile):
             self.on_choose_file()
+        elif isinstance(action, ChooseAttachments):
+            self.on_choose_attachments()
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):
@@ -161,6 +173,8 @@ class Program:
         elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
             if is_for_keeper(action, self.state):
                 self.keeper.do(action)
+        elif isinstance(action, PromptFileAction) and self.prompts is not None:
+            self.prompts.do(action)
         elif isinstance(action, PresetFileAction) and self.presets is not None:
             self._do_preset(action)
         try:

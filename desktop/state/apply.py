@@ -28,6 +28,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     PrefillProgress,
     TokenDecoded,
+    TokensCounted,
     TokensSpelled,
 )
 from llm_lite.desktop.language.translate import tr
@@ -272,6 +273,12 @@ def _maps_exported(event: MapsExported, state: AppState, now: float) -> AppState
     return notify(state, "info", tr("Saved {path}").format(path=event.path), now)
 
 
+def _tokens_counted(event: TokensCounted, state: AppState, now: float) -> AppState:
+    if event.message and event.request == state.files.request:
+        state = notify(state, "warning", event.message, now)
+    return replace(state, files=state.files.counted(event))
+
+
 def _lens_result(event: LensResult, state: AppState, now: float) -> AppState:
     if event.request != state.lens.request:
         return state
@@ -338,6 +345,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     TokensSpelled: _tokens_spelled,
     AttentionRows: _attention_rows,
     MapsExported: _maps_exported,
+    TokensCounted: _tokens_counted,
     LensResult: _lens_result,
     GainsEffect: _gains_effect,
     CacheRewritten: _cache_rewritten,

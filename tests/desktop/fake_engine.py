@@ -25,6 +25,7 @@ from llm_lite.core.messages import (
     Command,
     CompareGains,
     ConversationRead,
+    CountTokens,
     Event,
     ExecutorChanged,
     ExecutorInfo,
@@ -63,6 +64,7 @@ from llm_lite.core.messages import (
     Thinking,
     TitleMade,
     TokenDecoded,
+    TokensCounted,
     TokensSpelled,
     Unfit,
 )
@@ -148,6 +150,14 @@ MORE = " And so the answer goes on."  # behind a beginning that is told
 OTHER, OTHER_ID = " or", 777  # an alternative that every token has
 
 
+def count(command: CountTokens) -> TokensCounted:
+    """A token for each four characters."""
+    kept = [len(text) for text in command.texts]
+    for place, most in enumerate(command.most):
+        kept[place] = min(kept[place], 4 * most)
+    return TokensCounted(command.request, tuple(k // 4 + 1 for k in kept), tuple(kept))
+
+
 class FakeEngine:
     """`delay` is the time between tokens, in seconds; 0 answers as fast as it can."""
 
@@ -221,6 +231,8 @@ class FakeEngine:
                 self._say(LensResult(command.request, command.position, lens()))
             elif isinstance(command, MeasureCache):
                 self._say(measured(command, len(self.model.cache.layers)))
+            elif isinstance(command, CountTokens):
+                self._say(count(command))
             elif isinstance(command, CompareGains):
                 self._say(GainsEffect(command.request, 0.25))
             elif isinstance(command, KeepConversation | CheckKept | ResumeKept):
