@@ -26,11 +26,13 @@ from llm_lite.core.messages.answers import (
     PromptToken,
     Read,
     Role,
+    SpellTokens,
     Stop,
     StopReason,
     Thinking,
     ThinkingStyle,
     TokenDecoded,
+    TokensSpelled,
 )
 from llm_lite.core.messages.cache import (
     CacheMeasured,
@@ -118,6 +120,7 @@ from llm_lite.core.messages.options import (
     SamplingOptions,
 )
 from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
+from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 
 Level = Literal["info", "warning", "error"]
 
@@ -146,6 +149,7 @@ Command = (
     | Reconfigure
     | Generate
     | Read
+    | SpellTokens
     | StepRequest
     | SaveCache
     | OpenCache
@@ -177,6 +181,7 @@ Event = (
     | ConversationRead
     | PrefillProgress
     | TokenDecoded
+    | TokensSpelled
     | GenerationFinished
     | LensResult
     | GainsEffect
@@ -214,6 +219,7 @@ __all__ = [
     "AllowedTokens",
     "Alternative",
     "AnalyzeTensors",
+    "AnswerRun",
     "AttentionRows",
     "AttentionRowsMode",
     "Backend",
@@ -269,6 +275,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
     "ModesMeasured",
@@ -292,6 +299,7 @@ __all__ = [
     "SaveCache",
     "SetGains",
     "Shutdown",
+    "SpellTokens",
     "StepProfile",
     "StepProfiled",
     "StepRequest",
@@ -306,6 +314,7 @@ __all__ = [
     "ThinkingStyle",
     "TitleMade",
     "TokenDecoded",
+    "TokensSpelled",
     "Unfit",
     "VariantDropped",
     "VariantKept",

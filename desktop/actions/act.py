@@ -9,15 +9,18 @@ from typing import Any
 from llm_lite.desktop.actions import (
     caching,
     chatting,
+    forking,
     history,
     inspecting,
     presets,
     program,
     quantizing,
     resuming,
+    undoing,
 )
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
+from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.presets import PresetAction
@@ -25,6 +28,7 @@ from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.resuming import ResumeAction
+from llm_lite.desktop.actions.undoing import UndoAction
 from llm_lite.desktop.state import defects
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
@@ -34,10 +38,12 @@ Action = (
     | HistoryAction
     | ProgramAction
     | InsideAction
+    | ForkAction
     | CacheAction
     | QuantAction
     | PresetAction
     | ResumeAction
+    | UndoAction
     | ReportDefect
 )
 
@@ -46,7 +52,9 @@ def act(action: Action, state: AppState, now: float) -> Result:
     """The state after `action`, and what the engine must be told."""
     if type(action) not in _HANDLERS:
         raise TypeError(f"not an action: {action!r}")
-    return resuming.leaving(action, state, _HANDLERS[type(action)](action, state, now))
+    after, commands = _HANDLERS[type(action)](action, state, now)
+    after = undoing.noted(action, state, after, now)
+    return resuming.leaving(action, state, (after, commands))
 
 
 def due(state: AppState) -> Result:
@@ -63,10 +71,12 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **chatting.HANDLERS,
     **program.HANDLERS,
     **inspecting.HANDLERS,
+    **forking.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,
     **presets.HANDLERS,
     **resuming.HANDLERS,
+    **undoing.HANDLERS,
     **defects.HANDLERS,
 }

@@ -1,5 +1,5 @@
-"""What is shown of the conversations that are kept: the list, a search, which one is open, what
-wrote an answer, and caches of them on disk.
+"""What is shown of the conversations that are kept: the list, a search, which one is open, and
+caches of them on disk.
 
 Times are in seconds since the epoch.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from llm_lite.core.messages import ExecutorInfo, Gains, ModelInfo, Unfit
+from llm_lite.core.messages import Unfit
 
 Shelf = Literal["all", "archived", "deleted"]
 Panel = Literal["auto", "shown", "hidden"]  # the list; auto: where the window has room for it
@@ -97,58 +97,6 @@ class HistoryState:
         gone = set(numbers)
         rows = tuple(row for row in self.rows if row.id not in gone)
         return self if len(rows) == len(self.rows) else replace(self, rows=rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """0 and "" stand for what is not known."""
-
-    model: str = ""  # its name
-    path: str = ""
-    bytes: int = 0  # of its file
-    mode: str = ""  # of the weights
-    activations: str = ""
-    keys: str = ""  # of the cache
-    values: str = ""
-    backend: str = ""
-    device: str = ""
-    threads: int = 0
-    gains: Gains | None = None  # None: all were 1
-    thinking: bool = True  # what the template's switch was set to
-
-    @classmethod
-    def by(
-        cls,
-        model: ModelInfo | None,
-        executor: ExecutorInfo | None,
-        gains: Gains | None = None,
-        thinking: bool = True,
-    ) -> Written | None:
-        if model is None or executor is None:
-            return None
-        return cls(
-            model.name,
-            model.path,
-            model.file_bytes,
-            executor.mode,
-            executor.activations,
-            executor.keys,
-            executor.values,
-            executor.backend,
-            executor.device,
-            executor.threads,
-            gains,
-            thinking,
-        )
-
-    def is_like(self, other: Written | None) -> bool:
-        """Whether the other would compute the same, with the same gains."""
-        return other is not None and (self.model, self.path, self.mode, self.activations) == (
-            other.model,
-            other.path,
-            other.mode,
-            other.activations,
-        )
 
 
 # Caches that are kept on disk, and what is offered to the conversation in the chat.

@@ -56,12 +56,14 @@ from llm_lite.core.messages import (
     Reconfigure,
     ResumeKept,
     Shutdown,
+    SpellTokens,
     Stop,
     StopReason,
     Task,
     Thinking,
     TitleMade,
     TokenDecoded,
+    TokensSpelled,
     Unfit,
 )
 from tests.desktop import fake_tasks
@@ -142,6 +144,7 @@ THOUGHT = (
 THINK = "Think hard: "  # a question that begins so is answered with thoughts
 
 
+MORE = " And so the answer goes on."  # behind a beginning that is told
 OTHER, OTHER_ID = " or", 777  # an alternative that every token has
 
 
@@ -210,6 +213,8 @@ class FakeEngine:
                 self._generate(command)
             elif isinstance(command, Read):
                 self._read(command)
+            elif isinstance(command, SpellTokens):
+                self._say(TokensSpelled(command.key, command.tokens, spell(command.tokens)))
             elif isinstance(command, ReadAttentionRows):
                 self._say(look(command))
             elif isinstance(command, Inspect):
@@ -344,6 +349,8 @@ class FakeEngine:
         answer = KOREAN if korean else ANSWER
         if _thinks(command):
             answer = f"{THOUGHT}\n</think>\n\n{answer}"
+        if command.begin is not None:
+            answer = _begun(command) + MORE
         pieces = pieces_of(answer)
         for number, piece in enumerate(pieces):
             if self._stop.is_set():
@@ -385,6 +392,20 @@ class FakeEngine:
         text = OTHER if token == OTHER_ID else piece
         best = (Alternative(token, text, 0.5), Alternative(OTHER_ID, OTHER, 0.25))
         return TokenDecoded(command.request, token, text, 0.5, used, best, 4.0 + number % 3)
+
+
+def _begun(command: Generate) -> str:
+    """All that a beginning spells."""
+    begin = command.begin
+    assert begin is not None
+    ended = f"\n</think>\n\n{begin.content}" if begin.content else ""
+    return begin.thought + ended if begin.thought else begin.content
+
+
+def spell(tokens: tuple[int, ...]) -> tuple[str, ...]:
+    """What tokens of ANSWER stand for, which are numbered."""
+    pieces = pieces_of(ANSWER)
+    return tuple(OTHER if token == OTHER_ID else pieces[token % 1000] for token in tokens)
 
 
 def _thinks(command: Generate) -> bool:

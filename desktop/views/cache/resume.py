@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import Unfit
+from llm_lite.core.messages import AnswerRun, Unfit
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.resuming import DismissOffer, Resume
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.history_state import Offer, Written
+from llm_lite.desktop.state.history_state import Offer
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, size
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOCK, ICON_CLOSE, ICON_INFO
@@ -130,7 +130,7 @@ def said(state: AppState, offer: Offer) -> tuple[str, str]:
 
 def seconds_to_read(state: AppState, count: int) -> float:
     """What reading so many tokens takes, by what it took this model so before; 0: not known."""
-    now = Written.by(state.model, state.executor)
+    now = AnswerRun.by(state.model, state.executor)
     alike = (m.stats for m in state.messages if m.stats and m.written and m.written.is_like(now))
     known = [*alike, *filter(None, (state.last_stats,))]
     read = [s for s in known if s.prompt_tokens - s.reused_tokens >= LEAST_READ]

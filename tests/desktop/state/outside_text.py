@@ -36,6 +36,7 @@ from llm_lite.core.messages import (
     Read,
     ReadAttentionRows,
     Reconfigure,
+    SpellTokens,
     TitleMade,
 )
 from llm_lite.desktop.state.apply import apply
@@ -51,6 +52,7 @@ COMMANDS = (
     LoadModel(None),
     Generate(1, SAYS),
     Read(1, SAYS),
+    SpellTokens(1, (1, 2)),
     ReadAttentionRows(1, 3, "from", "heads", ((0, 0),)),
     Inspect(3, 1),
     MeasureCache(1, "key-norm", 0, 8),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from llm_lite.core.messages import GenerationStats
+from llm_lite.core.messages import AnswerRun, GenerationStats
 from llm_lite.desktop.actions.history import OpenConversation
 from llm_lite.desktop.actions.resuming import (
     ClearKept,
@@ -14,13 +14,13 @@ from llm_lite.desktop.actions.resuming import (
     SetTitles,
     running,
 )
-from llm_lite.desktop.state.history_state import KeptCache, Offer, ResumeState, Written
+from llm_lite.desktop.state.history_state import KeptCache, Offer, ResumeState
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.cache.resume import WHY, said, seconds_to_read
 from tests.desktop.headless import READY
 
 OFFER = Offer(7, "/caches/7.kv", "ready", 2469, 2470, 56_902_020, asked=running(READY))
-WRITTEN = Written.by(READY.model, READY.executor)
+WRITTEN = AnswerRun.by(READY.model, READY.executor)
 READ = GenerationStats(prompt_tokens=2438, prefill_tok_s=800.0)
 TALK = (
     Message("user", "Hello"),
