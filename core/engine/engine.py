@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core import system_errors
-from llm_lite.core.engine.kept_conversations import KeptConversations
+from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversations
 from llm_lite.core.engine.loop import run_steps
 from llm_lite.core.engine.model_host import ModelHost
 from llm_lite.core.engine.priority import let_the_window_go_first
@@ -39,7 +39,6 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
     CancelLoad,
-    CheckKept,
     Command,
     ConversationRead,
     Event,
@@ -55,7 +54,6 @@ from llm_lite.core.messages import (
     OpenCache,
     Read,
     Reconfigure,
-    ResumeKept,
     SaveCache,
     Shutdown,
     SpellTokens,
@@ -289,12 +287,8 @@ class Engine:
                 self._emit(spelled(self._host.file.tokenizer, command))
         elif isinstance(command, SaveCache | OpenCache):
             self._host.file_away(command)
-        elif isinstance(command, KeepConversation):
-            self._kept.keep(self._host.runner, command)
-        elif isinstance(command, CheckKept):
-            self._kept.check(self._host.runner, command)
-        elif isinstance(command, ResumeKept):
-            self._kept.resume(self._host.runner, command)
+        elif isinstance(command, KeptCommand):
+            self._kept.do(self._host.runner, command)
         elif isinstance(command, MakeTitle):
             is_over = lambda: self._stopped(number) or not self._commands.empty()  # noqa: E731
             entitle(self._host, command, self._emit, is_over)

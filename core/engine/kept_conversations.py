@@ -35,6 +35,7 @@ from llm_lite.core.messages import (
     Unfit,
 )
 
+KeptCommand = KeepConversation | CheckKept | ResumeKept
 SHARE = 0.5  # of the memory that is free, which a copy may take
 CLOSING_SECONDS = 0.7  # for a file that is being written when the program ends
 
@@ -58,6 +59,15 @@ class KeptConversations:
         self._stop = threading.Event()
         self._known: dict[str, tuple[int, ...]] = {}  # tokens that are in a file
         self._identity: tuple[object, str] = (None, "")
+
+    def do(self, runner: Runner | None, command: KeptCommand) -> None:
+        match command:
+            case KeepConversation():
+                self.keep(runner, command)
+            case CheckKept():
+                self.check(runner, command)
+            case ResumeKept():
+                self.resume(runner, command)
 
     def keep(self, runner: Runner | None, command: KeepConversation) -> None:
         """Copy what the cache holds and have it written."""

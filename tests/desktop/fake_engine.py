@@ -274,7 +274,7 @@ class FakeEngine:
             self._say(CacheKept(command.conversation, command.path, len(self.cached), size))
             return
         words = prompt_tokens(command)[:-2]
-        whole = path.read_text().startswith("kept")
+        whole = path.is_file() and path.read_text().startswith("kept")
         if isinstance(command, CheckKept):
             said = (len(words), len(words), path.stat().st_size) if whole else (0, 0, 0)
             unfit = self.unfit if whole else "damaged"
