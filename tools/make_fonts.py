@@ -100,6 +100,20 @@ ICONS = {
     "MORE": "ellipsis",
     "POWER": "power",
     "NUMBERS": "list-ordered",
+    "ARCHIVE": "archive",
+    "PANEL_RIGHT": "panel-right",
+    "READ": "book-open-text",
+    "INSPECT": "microscope",
+    "COMPARE": "columns-2",
+    "KEYBOARD": "keyboard",
+    "COMMAND": "command",
+    "MODELS": "box",
+    "LENS": "aperture",
+    "STEER": "ship-wheel",
+    "PROMPT": "notebook-pen",
+    "SYSTEM_THEME": "sun-moon",
+    "COLORS": "palette",
+    "XRAY": "scan-eye",
 }
 
 

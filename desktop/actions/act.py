@@ -11,6 +11,8 @@ from llm_lite.desktop.actions import (
     chatting,
     history,
     inspecting,
+    layouts,
+    palette,
     presets,
     program,
     quantizing,
@@ -19,6 +21,8 @@ from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.layouts import LayoutAction
+from llm_lite.desktop.actions.palette import PaletteAction
 from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
@@ -32,6 +36,8 @@ Action = (
     | HistoryAction
     | ProgramAction
     | InsideAction
+    | LayoutAction
+    | PaletteAction
     | CacheAction
     | QuantAction
     | PresetAction
@@ -58,6 +64,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **chatting.HANDLERS,
     **program.HANDLERS,
     **inspecting.HANDLERS,
+    **layouts.HANDLERS,
+    **palette.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,

@@ -22,6 +22,7 @@ from llm_lite.core.messages import Command, Event
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
+from llm_lite.desktop.actions.palette import SearchPalette
 from llm_lite.desktop.actions.presets import PresetFileAction
 from llm_lite.desktop.actions.program import (
     ChooseFile,
@@ -44,7 +45,7 @@ from llm_lite.desktop.widgets.figure import Figure
 if TYPE_CHECKING:
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 
-_NEEDS_HISTORY = get_args(NeedsHistory)
+_NEEDS_HISTORY = (*get_args(NeedsHistory), SearchPalette)
 
 
 class EngineLike(Protocol):

@@ -13,8 +13,6 @@ from typing import Literal
 from llm_lite.core.messages import ExecutorInfo, Gains, ModelInfo
 
 Shelf = Literal["all", "archived", "deleted"]
-Panel = Literal["auto", "shown", "hidden"]  # the list; auto: where the window has room for it
-WIDE, WIDER = 72.0, 110.0  # text sizes: so wide a window has room; beside two runs
 ROWS = 200  # rows of the list that are read at once
 LONGEST_QUERY = 400  # characters
 
@@ -49,7 +47,6 @@ class FoundRow:
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    panel: Panel = "auto"
     shelf: Shelf = "all"
     rows: tuple[ConversationRow, ...] = ()
     more: bool = False  # there are more rows, which are read as a person scrolls to them
@@ -63,11 +60,6 @@ class HistoryState:
     found_for: str = ""  # the query that was answered
     complete: bool = True  # there is no more to be found
     own_prompt: str | None = None  # of new chats, while an opened conversation has another one
-
-    def is_shown(self, width: float, beside_runs: bool = False) -> bool:
-        """Whether the list is, in a window so many text sizes wide."""
-        least = WIDER if beside_runs else WIDE
-        return self.panel == "shown" or (self.panel == "auto" and width >= least)
 
     @property
     def searching(self) -> bool:

@@ -34,6 +34,8 @@ from llm_lite.desktop.state.history_state import HistoryState, Written
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.state.window.layouts import Layouts
+from llm_lite.desktop.state.window.palette_state import PaletteState
 
 LOG_LINES = 1000
 NOTICES = 4
@@ -45,6 +47,7 @@ RATE_PERIOD = 0.1  # seconds between two points of the plot
 
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
+Appearance = Literal["system", "dark", "light"]  # the theme that a person chose
 
 _keys = count(1)
 
@@ -236,7 +239,9 @@ class AppState:
     overflow: Overflow = "stop"
     thinking: bool = True  # what the switch of a template is set to, where it has one
     options: EngineOptions = field(default_factory=EngineOptions)
-    theme: ThemeName = "dark"
+    theme: ThemeName = "dark"  # what is shown
+    appearance: Appearance = "system"
+    system_theme: ThemeName | None = None  # None: the system does not say
     font_size: float = 15.0  # logical pixels
     recent: tuple[str, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()
@@ -256,6 +261,8 @@ class AppState:
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
+    layouts: Layouts = field(default_factory=Layouts)
+    palette: PaletteState = field(default_factory=PaletteState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

@@ -250,9 +250,12 @@ def popover(
     right = ui.right(side)
     text(ui, title, style="title", bold=True)
     imgui.same_line(right)
-    closed = icon_button(ui, f"{name}.close", ICON_CLOSE, "Close (Esc)", side=side, style="small")
+    imgui.push_item_flag(imgui.ItemFlags_.no_nav_default_focus, True)
+    closed = icon_button(ui, f"{name}.close", ICON_CLOSE, "Close", side=side, style="small")
+    imgui.pop_item_flag()
     if closed or imgui.is_key_pressed(imgui.Key.escape, False):
         imgui.close_current_popup()
+        ui.ask("input")
     try:
         yield True
     finally:

@@ -10,10 +10,10 @@ from llm_lite.desktop.actions.program import CancelLoading, OpenModel
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import short_name
+from llm_lite.desktop.views import layouts
 from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
-from llm_lite.desktop.views.quantization import comparison
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
@@ -35,8 +35,6 @@ EXAMPLES = (
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    if state.quantization.shown:
-        return comparison.draw(state, ui)
     actions = _draw_header(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
@@ -57,16 +55,19 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     else:
         label = "Loading" if state.load else "No model"
     with ui.font("bold"), ui.colored(button="-"):
-        room = imgui.get_content_region_avail().x - ui.u(12) - switch_width(ui)
+        header = imgui.get_content_region_avail().x
+        beside = layouts.width_of(ui, header)
+        room = header - ui.u(14) - switch_width(ui) - beside
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
     actions = _draw_progress(state, ui) if state.load and state.messages else []
+    imgui.same_line(ui.right(beside + switch_width(ui) + ui.u(2)))
     if state.messages:
-        imgui.same_line(ui.right(switch_width(ui)))
         actions += draw_switch(state, ui)
-    return actions
+    imgui.same_line(ui.right(beside))
+    return actions + layouts.draw(state, ui, header)
 
 
 def _draw_progress(state: AppState, ui: Ui) -> list[Action]:

@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
 from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.overflow import draw_meter
 from llm_lite.desktop.views.chat.conversation import column
@@ -159,7 +160,7 @@ def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[A
     ):
         clicked = imgui.button(f"{ICON_SEND}##send", ImVec2(side, side))
     ui.mark("chat.send")
-    tip(ui, (obstacle(state) if held.text.strip() else "") or "Send (Enter)")
+    tip(ui, (obstacle(state) if held.text.strip() else "") or with_keys("Send", "send"))
     if clicked:
         held.focus = True
     return [Send(held.text)] if clicked else []
@@ -176,7 +177,7 @@ def _draw_stop(state: AppState, ui: Ui, side: float) -> list[Action]:
     fill = ui.color("faint" if state.running.stopping else "text")
     draw = imgui.get_window_draw_list()
     draw.add_rect_filled(ImVec2(low.x + inset, low.y + inset), end, fill, ui.u(0.5))
-    tip(ui, "Stopping" if state.running.stopping else "Stop (Esc)")
+    tip(ui, "Stopping" if state.running.stopping else with_keys("Stop", "escape"))
     return [StopAnswer()] if clicked else []
 
 
@@ -186,7 +187,12 @@ def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> l
     side = ui.u(6)
     imgui.set_cursor_screen_pos(ImVec2(x + width - side, y))
     clicked = icon_button(
-        ui, "chat.cancel_edit", ICON_CLOSE, "Keep it as it was (Esc)", side=side, style="small"
+        ui,
+        "chat.cancel_edit",
+        ICON_CLOSE,
+        with_keys("Keep it as it was", "escape"),
+        side=side,
+        style="small",
     )
     return [CancelEdit()] if clicked else []
 
@@ -199,9 +205,10 @@ def banner(state: AppState) -> str:
 
 
 def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> None:
-    words = "Enter sends  ·  Shift+Enter breaks the line"
+    send, broken = keys_of("send"), keys_of("break_line")
+    words = f"{send} sends  ·  {broken} breaks the line"
     if state.busy:
-        words = "Esc stops"
+        words = f"{keys_of('escape')} stops"
     draw = imgui.get_window_draw_list()
     with ui.font(style="small"):
         size = imgui.calc_text_size(words)

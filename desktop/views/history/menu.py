@@ -26,8 +26,8 @@ from llm_lite.desktop.actions.history import (
 from llm_lite.desktop.state.history_state import ConversationRow
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.icons import (
+    ICON_ARCHIVE,
     ICON_CHAT,
-    ICON_DATABASE,
     ICON_DOWNLOAD,
     ICON_EDIT,
     ICON_PIN,
@@ -124,7 +124,7 @@ def _draw_row_menu(ui: Ui) -> list[Action]:
         if _item(ui, f"{OF_ROW}.pin", ICON_PIN, "Unpin" if row.pinned else "Pin"):
             actions.append(PinConversation(row.id, not row.pinned))
     archived = row.shelf == "archived"
-    if _item(ui, f"{OF_ROW}.archive", ICON_DATABASE, "Unarchive" if archived else "Archive"):
+    if _item(ui, f"{OF_ROW}.archive", ICON_ARCHIVE, "Unarchive" if archived else "Archive"):
         actions.append(ArchiveConversation(row.id, not archived))
     if _item(ui, f"{OF_ROW}.export", ICON_DOWNLOAD, "Export"):
         folder = user_folder("documents")
@@ -143,7 +143,7 @@ def _draw_list_menu(state: AppState, ui: Ui) -> list[Action]:
         return actions
     if shelf != "all" and _item(ui, f"{LIST}.all", ICON_CHAT, "All conversations"):
         actions.append(ShowShelf("all"))
-    if shelf != "archived" and _item(ui, f"{LIST}.archived", ICON_DATABASE, "Archived"):
+    if shelf != "archived" and _item(ui, f"{LIST}.archived", ICON_ARCHIVE, "Archived"):
         actions.append(ShowShelf("archived"))
     if shelf != "deleted" and _item(ui, f"{LIST}.deleted", ICON_TRASH, "Deleted"):
         actions.append(ShowShelf("deleted"))

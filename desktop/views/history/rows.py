@@ -143,6 +143,7 @@ def _draw_row(state: AppState, ui: Ui, row: ConversationRow) -> list[Action]:
     ui.mark(name)
     flags = imgui.HoveredFlags_
     over = flags.allow_when_overlapped_by_item | flags.allow_when_blocked_by_active_item
+    over |= flags.no_nav_override
     hovered = imgui.is_item_hovered(over)
     twice = hovered and imgui.is_mouse_double_clicked(0)
     if imgui.is_item_clicked(1):

@@ -11,16 +11,19 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import ShowHistory
 from llm_lite.desktop.actions.program import SetTheme
+from llm_lite.desktop.commands.hints import with_keys
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import sampler, system_prompt
 from llm_lite.desktop.views.program import models, preferences
 from llm_lite.desktop.widgets.icons import (
-    ICON_DATABASE,
-    ICON_EDIT,
-    ICON_LAYERS,
+    ICON_MEMORY,
+    ICON_MODELS,
     ICON_MOON,
     ICON_NEW_CHAT,
+    ICON_PROMPT,
+    ICON_SEARCH,
     ICON_SETTINGS,
     ICON_SIDEBAR,
     ICON_SLIDERS,
@@ -43,11 +46,11 @@ class Panel:
 
 
 PANELS = (
-    Panel("models", "Models", ICON_LAYERS, "Models (Ctrl+M)", 92, models.draw),
-    Panel("sampler", "Sampling", ICON_SLIDERS, "Sampling (Ctrl+P)", 76, sampler.draw),
-    Panel("system_prompt", "System prompt", ICON_EDIT, "System prompt", 92, system_prompt.draw),
-    Panel("memory", "Memory", ICON_DATABASE, "Memory of the conversation", 88, memory.draw),
-    Panel("settings", "Settings", ICON_SETTINGS, "Settings (Ctrl+,)", 80, preferences.draw),
+    Panel("models", "Models", ICON_MODELS, "Models", 92, models.draw),
+    Panel("sampler", "Sampling", ICON_SLIDERS, "Sampling", 76, sampler.draw),
+    Panel("system_prompt", "System prompt", ICON_PROMPT, "System prompt", 92, system_prompt.draw),
+    Panel("memory", "Memory", ICON_MEMORY, "Memory of the conversation", 88, memory.draw),
+    Panel("settings", "Settings", ICON_SETTINGS, "Settings", 96, preferences.draw),
 )
 
 
@@ -58,14 +61,18 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     x = (ui.rail_width - side) / 2
     tops: dict[str, float] = {}
     imgui.set_cursor_pos(ImVec2(x, ui.u(2)))
-    hint = "New chat (Ctrl+N)"
+    hint = with_keys("New chat", "new_chat")
     if icon_button(ui, "rail.new_chat", ICON_NEW_CHAT, hint, side=side, style="title"):
         actions.append(NewChat())
     imgui.set_cursor_pos_x(x)
-    shown = bool(ui.memory.get("history.is_shown"))
-    hint = "Hide the conversations (Ctrl+B)" if shown else "Show the conversations (Ctrl+B)"
+    shown = ui.shows_list
+    hint = with_keys("Hide the conversations" if shown else "Show the conversations", "list")
     if icon_button(ui, "rail.conversations", ICON_SIDEBAR, hint, side=side, style="title"):
         actions.append(ShowHistory(not shown))
+    imgui.set_cursor_pos_x(x)
+    hint = with_keys(tr("Find anything"), "palette")
+    if icon_button(ui, "rail.palette", ICON_SEARCH, hint, side=side, style="title"):
+        ui.ask("palette")
     for panel in PANELS[:-1]:
         imgui.set_cursor_pos_x(x)
         tops[panel.name] = _panel_button(ui, panel, side)
@@ -85,7 +92,8 @@ def _panel_button(ui: Ui, panel: Panel, side: float) -> float:
     top = imgui.get_cursor_screen_pos().y
     name = f"rail.{panel.name}"
     active = ui.memory.get("popover") == panel.name
-    if icon_button(ui, name, panel.icon, panel.hint, side=side, active=active, style="title"):
+    hint = with_keys(panel.hint, panel.name)
+    if icon_button(ui, name, panel.icon, hint, side=side, active=active, style="title"):
         ui.opened = panel.name
     return top
 

@@ -1,4 +1,4 @@
-"""Two ways to run the model answer one prompt, side by side in the place of the conversation."""
+"""Two ways to run the model answer one prompt, side by side beside the conversation."""
 
 from __future__ import annotations
 

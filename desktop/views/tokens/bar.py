@@ -17,11 +17,11 @@ from llm_lite.desktop.state.token_state import LookBy, XRay, unread
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.views.tokens.colors import RAREST, likely, shades
 from llm_lite.desktop.widgets.controls import picker, toggle
-from llm_lite.desktop.widgets.icons import ICON_EYE
+from llm_lite.desktop.widgets.icons import ICON_XRAY
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, meter, text, tip
 
-SWITCH = f"{ICON_EYE}  X-ray"
+SWITCH = f"{ICON_XRAY}  X-ray"
 XRAY = (
     "X-ray: see the conversation as the model does, token by token. Point at a token to see where "
     "it looks."
