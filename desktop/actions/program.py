@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.actions import inspecting
 from llm_lite.desktop.actions.requests import Result, end_reading
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import Appearance, AppState, Load, ThemeName
@@ -48,6 +49,13 @@ class TellSystemTheme:
     """What the system's own windows look like now."""
 
     theme: ThemeName
+
+
+@dataclass(frozen=True, slots=True)
+class SetLanguage:
+    """A code of the catalogues, or "system"."""
+
+    language: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,7 @@ ProgramAction = (
     | CancelLoading
     | SetTheme
     | TellSystemTheme
+    | SetLanguage
     | SetFontSize
     | DismissNotice
     | ClearLog
@@ -127,7 +136,7 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
     if action.options == state.options:
         return state, ()
     if state.load:
-        problem = "Wait until the model is loaded, then change this."
+        problem = tr("Wait until the model is loaded, then change this.")
         return notify(state, "warning", problem, now), ()
     state = replace(state, options=action.options)
     if state.model is None:
@@ -139,11 +148,11 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
 
 def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
-        return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
+        return notify(state, "warning", tr("A model is already loading. Cancel it first."), now), ()
     state, ended = end_reading(state)
     busy = state.running or state.quantization.work
     stop = (Stop(),) if busy else ended
-    load = Load(action.source or "the default model")
+    load = Load(action.source or tr("the default model"))
     return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
 
 
@@ -161,6 +170,10 @@ def _set_theme(action: SetTheme, state: AppState, now: float) -> Result:
 def _tell_system_theme(action: TellSystemTheme, state: AppState, now: float) -> Result:
     shown = action.theme if state.appearance == "system" else state.theme
     return replace(state, system_theme=action.theme, theme=shown), ()
+
+
+def _set_language(action: SetLanguage, state: AppState, now: float) -> Result:
+    return replace(state, language=action.language), ()
 
 
 def _set_font_size(action: SetFontSize, state: AppState, now: float) -> Result:
@@ -203,6 +216,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     CancelLoading: _cancel_loading,
     SetTheme: _set_theme,
     TellSystemTheme: _tell_system_theme,
+    SetLanguage: _set_language,
     SetFontSize: _set_font_size,
     DismissNotice: _dismiss_notice,
     ClearLog: _clear_log,

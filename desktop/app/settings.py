@@ -31,26 +31,28 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
+from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
 from llm_lite.desktop.app.docking.layout_text import is_layout
 from llm_lite.desktop.attention.colors import NAMES
+from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.sampling.fields import read_lists
 from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
-from llm_lite.desktop.state.window.layouts import LayoutName, Layouts, Panel, Sides, Sizes
+from llm_lite.desktop.state.window.layouts import LayoutName, Panel
 from llm_lite.desktop.state.window.palette_state import LONGEST_CHOICE, MOST_RECENT
 
 _CHOICE = AttentionChoice()
 _XRAY = ("by", "reverse", "probabilities")
 _COLORS = ("colors", "logarithmic", "high", "exclude_first")
 MOST_BYTES = 8 << 20
-LAYOUTS: tuple[LayoutName, ...] = ("read", "inspect", "compare")
 MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
     "appearance": get_args(Appearance),
+    "language": (SYSTEM, *languages()),
     "list": get_args(Panel),
     "inspector": get_args(Panel),
     "layout_name": get_args(LayoutName),
@@ -135,21 +137,10 @@ class Looks:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSides:
-    """The side panels of a layout, as `state.window.layouts` has them."""
-
-    list: Panel = "auto"
-    inspector: Panel = "auto"
-    list_width: float = 0.0
-    inspector_width: float = 0.0
-    upper_share: float = 0.0
-    runs_width: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     theme: ThemeName = "dark"  # what was shown last
     appearance: Appearance = "system"
+    language: str = SYSTEM
     font_size: float = 15.0
     window: WindowPlace = field(default_factory=WindowPlace)
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
@@ -279,6 +270,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
     return replace(
         settings,
         theme=state.theme,
+        language=state.language,
         font_size=state.font_size,
         sampling=state.sampling,
         options=state.options,
@@ -287,7 +279,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
         thinking=state.thinking,
         appearance=state.appearance,
         choices=state.palette.recent,
-        **_kept_layouts(state.layouts),
+        **kept_layouts(state.layouts),
         recent=state.recent,
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
@@ -301,6 +293,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
     return replace(
         state,
         theme=settings.theme,
+        language=settings.language,
         font_size=settings.font_size,
         sampling=settings.sampling,
         options=settings.options,
@@ -309,33 +302,13 @@ def restore(settings: Settings, state: AppState) -> AppState:
         thinking=settings.thinking,
         appearance=settings.appearance,
         palette=replace(state.palette, recent=settings.choices),
-        layouts=_layouts(settings),
+        layouts=layouts_of(settings.layout_name, settings),
         recent=settings.recent,
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(
             state.attention, **{name: getattr(settings.looks, name) for name in _COLORS}
         ),
     )
-
-
-def _kept_layouts(layouts: Layouts) -> dict[str, Any]:
-    """A comparison is not what a person wants to begin with: the layout before it is kept."""
-    name = layouts.before if layouts.name == "compare" else layouts.name
-    kept: dict[str, Any] = {
-        one: KeptSides(sides.list, sides.inspector, **asdict(sides.sizes))
-        for one in LAYOUTS
-        for sides in (layouts.of(one),)
-    }
-    return {"layout_name": name, **kept}
-
-
-def _layouts(settings: Settings) -> Layouts:
-    found = Layouts(settings.layout_name, settings.layout_name)
-    for name in LAYOUTS:
-        kept: KeptSides = getattr(settings, name)
-        sizes = Sizes(**{f.name: getattr(kept, f.name) for f in fields(Sizes)})
-        found = found.with_sides(name, Sides(kept.list, kept.inspector, sizes))
-    return found
 
 
 def values_of(data: dict[str, Any], base: Any, problems: list[str], prefix: str) -> dict[str, Any]:

@@ -57,6 +57,11 @@ def _copy(state: AppState, ui: Ui) -> list[Action]:
     return []
 
 
+def _find(state: AppState, ui: Ui) -> list[Action]:
+    ui.ask("find")
+    return []
+
+
 def _exactly(state: AppState, ui: Ui) -> list[Action]:
     return [Regenerate(exactly=True)]
 
@@ -107,6 +112,10 @@ CHAT = (
     UserCommand(
         "copy_answer", mark("Copy the selection or the last answer as Markdown"), "chat", _copy,
         ("Ctrl+Shift+C",), when=lambda s, u: bool(s.messages),
+    ),
+    UserCommand(
+        "find", mark("Find in the conversation"), "chat", _find, ("Ctrl+F",),
+        when=lambda s, u: bool(s.messages), words="search",
     ),
     UserCommand(
         "thoughts", mark("Unfold or fold the last thoughts"), "chat", _unfold, ("Ctrl+T",),

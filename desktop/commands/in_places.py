@@ -11,6 +11,11 @@ PLACED = (
     UserCommand(
         "escape", mark("Stop the answer, end the edit"), "chat", keys=("Esc",), place="input"
     ),
+    UserCommand("find_next", mark("The next match"), "chat", keys=("Enter",), place="find"),
+    UserCommand(
+        "find_before", mark("The match before"), "chat", keys=("Shift+Enter",), place="find"
+    ),
+    UserCommand("find_close", mark("Close the search"), "chat", keys=("Esc",), place="find"),
     UserCommand("copy", mark("Copy the selection"), "chat", keys=("Ctrl+C",), place="text"),
     UserCommand(
         "select_all", mark("Select the message, then all"), "chat", keys=("Ctrl+A",), place="text"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetTheme
+from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetLanguage, SetTheme
 from llm_lite.desktop.commands.hints import with_keys
-from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import Appearance, AppState
 from llm_lite.desktop.views.palette.shortcuts import draw_list
-from llm_lite.desktop.widgets.controls import chooser, slider
+from llm_lite.desktop.widgets.controls import chooser, picker, slider
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, text
 
@@ -24,28 +25,37 @@ KEYS_HEIGHT = 44.0  # spacing units
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
-    text(ui, "Theme", style="small")
-    themes = [(name, tr(label)) for name, label in THEMES]
-    theme = chooser(ui, "settings.theme", themes, state.appearance)
+    text(ui, tr("Theme"), style="small")
+    theme = chooser(ui, "settings.theme", tr_labels(THEMES), state.appearance)
     if theme != state.appearance:
         actions.append(SetTheme(theme))
+    actions += _draw_language(state, ui)
     actions += _draw_font_size(state, ui)
     imgui.separator()
     text(ui, with_keys(tr("Keyboard shortcuts"), "shortcuts"), style="small")
     most = max(ui.u(10), imgui.get_main_viewport().size.y - ui.u(84))
     draw_list(ui, "settings.keys", min(ui.u(KEYS_HEIGHT), most))
     imgui.separator()
-    hint = "Puts the panels back where they were at first"
-    if button(ui, "settings.reset_layout", "Reset the layout", hint=hint):
+    hint = tr("Puts the panels back where they were at first")
+    if button(ui, "settings.reset_layout", tr("Reset the layout"), hint=hint):
         actions.append(ResetLayout())
     return actions
+
+
+def _draw_language(state: AppState, ui: Ui) -> list[Action]:
+    """Each by the name that it gives itself, so that a way back is found from any of them."""
+    text(ui, tr("Language"), style="small")
+    options = [(SYSTEM, tr("As the system")), *((code, own_name(code)) for code in languages())]
+    width = imgui.get_content_region_avail().x
+    language = picker(ui, "settings.language", options, state.language, width)
+    return [SetLanguage(language)] if language != state.language else []
 
 
 def _draw_font_size(state: AppState, ui: Ui) -> list[Action]:
     """The size takes effect when the slider is let go: it would move under the pointer."""
     pending = ui.memory.get("font_size", state.font_size)
     size = slider(
-        ui, "settings.font_size", "Text size", pending, (10, 26), whole=True,
+        ui, "settings.font_size", tr("Text size"), pending, (10, 26), whole=True,
         shown=f"{pending:.0f} px",
     )  # fmt: skip
     if imgui.is_item_active():
