@@ -106,7 +106,7 @@ def toggle(ui: Ui, name: str, label: str, value: bool, hint: str = "") -> bool:
     ui.mark(name)
     tip(ui, hint)
     top = at.y + (ui.u(6) - height) / 2
-    fill = ui.color("accent" if value else "pressed")
+    fill = ui.color("accent" if value else "faint")
     draw.add_rect_filled(ImVec2(at.x, top), ImVec2(at.x + width, top + height), fill, height / 2)
     x = at.x + (width - height / 2 if value else height / 2)
     draw.add_circle_filled(ImVec2(x, top + height / 2), height / 2 - ui.u(0.6), 0xFFFFFFFF)

@@ -118,7 +118,7 @@ def icon_button(
     side = side or ui.u(7)
     colors = {"button": "accent_soft" if active else "-", "button_hovered": "hover"}
     with (
-        ui.colored(text="accent" if active else color, button_active="pressed", **colors),
+        ui.colored(text="link" if active else color, button_active="pressed", **colors),
         ui.styled(frame_padding=(0.0, 0.0)),
         ui.font(style=style),
     ):

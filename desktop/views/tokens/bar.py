@@ -56,7 +56,7 @@ def switch_width(ui: Ui) -> float:
 def draw_switch(state: AppState, ui: Ui) -> list[Action]:
     """The button in the header."""
     on = state.xray.shown
-    colors = {"button": "accent_soft" if on else "-", "text": "accent" if on else "muted"}
+    colors = {"button": "accent_soft" if on else "-", "text": "link" if on else "muted"}
     with ui.font(style="small"), ui.colored(**colors):
         clicked = imgui.button(
             f"{ICON_XRAY}  {tr(SWITCH)}##xray", ImVec2(switch_width(ui), ui.u(7))
