@@ -57,7 +57,9 @@ NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
 
 def create_context() -> Any:
     """A fresh ImGui and ImPlot context, current, that reads and writes no file by itself."""
-    context = imgui.create_context()
+    context: Any = imgui.create_context()
+    none = imgui.Key.none  # panels are gone through with keys of our own
+    context.config_nav_windowing_key_next = context.config_nav_windowing_key_prev = none
     implot.create_context()
     io = imgui.get_io()
     io.set_ini_filename("")
@@ -122,6 +124,7 @@ class Interface:
         width, height = ui.rail_width, ui.status_height
         actions = answer_keys(state, ui) + self._answer_asked(state)
         with _pane("rail", 0, 0, width, size.y - height, ui):
+            focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
             actions += self._guard.draw("palette", palette.draw, state, ui)
             actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
@@ -129,6 +132,7 @@ class Interface:
         self._draw_dockspace(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)
         with _pane("status", 0, size.y - height, size.x, height, ui):
+            focus.enter(ui, "status")
             actions += self._guard.draw("status bar", status_bar.draw, state, ui)
             _edge(ui, (0, 0, 1, 0))
         actions += self._guard.draw("notices", partial(self._draw_notices, height), state, ui)

@@ -69,11 +69,11 @@ LAYOUT = (
         ("Shift+F6",),
     ),
     UserCommand(
-        "next_tab", mark("Next tab of the panel"), "layout", _ask("next_tab"), ("Ctrl+PageDown",)
+        "next_tab", mark("Next tab of the panel"), "layout", _ask("next_tab"), ("Ctrl+Tab",)
     ),
     UserCommand(
         "previous_tab", mark("Tab before of the panel"), "layout", _ask("previous_tab"),
-        ("Ctrl+PageUp",),
+        ("Ctrl+Shift+Tab",),
     ),
     UserCommand(
         "reset_layout", mark("Reset the layout"), "layout", lambda s, u: [ResetLayout()],

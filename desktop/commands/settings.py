@@ -50,8 +50,8 @@ SETTINGS = (
     _sampling("max_new_tokens", mark("Longest answer"), words="max tokens length"),
     _sampling("seed_fixed", mark("Fixed seed"), words="random"),
     NamedSetting("memory.context", mark("Context"), "memory", words="length tokens window"),
-    NamedSetting("memory.keys.float32", mark("Precision of keys"), "memory", words="kv cache"),
-    NamedSetting("memory.values.float32", mark("Precision of values"), "memory", words="kv cache"),
+    NamedSetting("memory.keys.fp16", mark("Precision of keys"), "memory", words="kv cache"),
+    NamedSetting("memory.values.fp16", mark("Precision of values"), "memory", words="kv cache"),
     NamedSetting(
         "executor.backend.auto", mark("Executor"), "executor", words="backend vulkan cpu gpu"
     ),

@@ -10,6 +10,7 @@ from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.window.layouts import LayoutName
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import (
     ICON_COMPARE,
     ICON_INSPECT,
@@ -45,8 +46,7 @@ def draw(state: AppState, ui: Ui, header: float) -> list[Action]:
     for (name, icon, label, hint), width in zip(LAYOUTS, widths, strict=True):
         chosen = state.layouts.name == name
         imgui.set_cursor_screen_pos(ImVec2(x, at.y))
-        flags = imgui.ButtonFlags_.enable_nav
-        if imgui.invisible_button(f"layout.{name}", ImVec2(width, height), flags) and not chosen:
+        if press_area(f"layout.{name}", ImVec2(width, height)) and not chosen:
             actions.append(UseLayout(name))
         ui.mark(f"layout.{name}")
         color = "link" if chosen else "text" if imgui.is_item_hovered() else "muted"

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, labelled, tip
 
@@ -101,7 +102,7 @@ def toggle(ui: Ui, name: str, label: str, value: bool, hint: str = "") -> bool:
     height, width = ui.u(4.5), ui.u(8)
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     label_width = imgui.calc_text_size(label).x
-    if imgui.invisible_button(name, ImVec2(width + ui.u(2) + label_width, ui.u(6))):
+    if press_area(name, ImVec2(width + ui.u(2) + label_width, ui.u(6))):
         value = not value
     ui.mark(name)
     tip(ui, hint)
@@ -128,7 +129,7 @@ def chooser(
     for number, (option, label) in enumerate(options):
         left, share = at.x + sum(shares[:number]), shares[number]
         imgui.set_cursor_screen_pos(ImVec2(left, at.y))
-        if imgui.invisible_button(f"{name}.{option}", ImVec2(share, height)):
+        if press_area(f"{name}.{option}", ImVec2(share, height)):
             value = option
         ui.mark(f"{name}.{option}")
         if hints:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -138,7 +139,7 @@ def row_button(
     height = ui.theme.text + pad * 2 + (small + ui.u(0.75) if note else 0)
     at = imgui.get_cursor_screen_pos()
     imgui.begin_disabled(not enabled)
-    clicked = imgui.invisible_button(name, ImVec2(max(width, 1.0), height))
+    clicked = press_area(name, ImVec2(max(width, 1.0), height))
     imgui.end_disabled()
     ui.mark(name)
     end = ImVec2(at.x + width, at.y + height)

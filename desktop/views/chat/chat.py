@@ -18,6 +18,7 @@ from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
 from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
+from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
@@ -96,13 +97,13 @@ def _draw_progress(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_empty(state: AppState, ui: Ui, height: float) -> list[Action]:
-    imgui.begin_child("welcome", ImVec2(0, height), 0, imgui.WindowFlags_.no_saved_settings)
+    imgui.begin_child("welcome", ImVec2(0, height), FLAT, imgui.WindowFlags_.no_saved_settings)
     offset, width = column(ui)
     width = min(width, ui.u(120))
     offset = (imgui.get_content_region_avail().x - width) / 2
     imgui.set_cursor_pos_y(max(ui.u(4), height / 2 - ui.u(38)))
     imgui.set_cursor_pos_x(imgui.get_cursor_pos_x() + offset)
-    imgui.begin_child("welcome.column", ImVec2(width, 0), imgui.ChildFlags_.auto_resize_y)
+    imgui.begin_child("welcome.column", ImVec2(width, 0), imgui.ChildFlags_.auto_resize_y | FLAT)
     with ui.styled(item_spacing=(ui.u(2), ui.u(2))):
         if state.load:
             actions = _draw_loading(state, ui)
@@ -140,7 +141,7 @@ def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
 
 def _example(ui: Ui, name: str, verb: str, prompt: str, width: float) -> bool:
     draw, at, height = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos(), ui.u(12)
-    clicked = imgui.invisible_button(name, ImVec2(width, height))
+    clicked = press_area(name, ImVec2(width, height))
     ui.mark(name)
     end = ImVec2(at.x + width, at.y + height)
     fill = "hover" if imgui.is_item_hovered() else "base"

@@ -16,6 +16,7 @@ from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.units import tokens
 from llm_lite.desktop.views.selection.selecting import draw_page
 from llm_lite.desktop.views.selection.selection import THOUGHT
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.ui import Ui
@@ -75,7 +76,7 @@ class ThoughtFold:
             width = small + ui.u(1.5) + imgui.calc_text_size(words).x
         imgui.set_cursor_screen_pos(ImVec2(at.x - ui.u(1.5), at.y))
         size = ImVec2(width + ui.u(3), self.row)
-        clicked = imgui.invisible_button(f"##thought.{self.index}", size)
+        clicked = press_area(f"##thought.{self.index}", size)
         hovered = imgui.is_item_hovered()
         ui.mark(f"message.{self.index}.thought")
         tip(ui, with_keys(tr(HINT), "thoughts"))

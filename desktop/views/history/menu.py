@@ -26,6 +26,7 @@ from llm_lite.desktop.actions.history import (
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.history_state import ConversationRow
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import (
     ICON_ARCHIVE,
     ICON_CHAT,
@@ -92,7 +93,7 @@ def _item(ui: Ui, name: str, icon: str, label: str, color: str = "text") -> bool
     at, size, height = imgui.get_cursor_screen_pos(), ui.theme.size("small"), ui.u(7.5)
     width = ui.u(48)
     with ui.styled(item_spacing=(0.0, 0.0)):
-        clicked = imgui.invisible_button(name, ImVec2(width, height))
+        clicked = press_area(name, ImVec2(width, height))
     ui.mark(name)
     draw = imgui.get_window_draw_list()
     if imgui.is_item_hovered() or imgui.is_item_focused():

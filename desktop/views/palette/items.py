@@ -21,6 +21,7 @@ from llm_lite.desktop.state.attention_state import Head
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import short_name
+from llm_lite.desktop.views.palette.matching import fold
 from llm_lite.desktop.widgets.ui import Ui
 
 CONVERSATIONS = 200  # of the list that are matched here; the history searches all of them
@@ -164,7 +165,7 @@ def _models(state: AppState) -> Iterator[Item]:
 
 
 def _of_model(source: str, title: str, note: str) -> Item:
-    words = "model load open"
+    words = f"model load open {fold(note)}"
     return Item(
         f"model:{source}", tr("Model"), title, lambda s, u: [OpenModel(source)], "", words, note
     )

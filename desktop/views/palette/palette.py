@@ -22,6 +22,7 @@ WIDTH, TOP = 150.0, 0.11  # in spacing units; share of the window above it
 LINES = 11  # rows that are seen at once
 LONGEST = 400  # characters of a query
 KEY = imgui.Key
+STILL = imgui.WindowFlags_.no_move | imgui.WindowFlags_.no_nav_inputs  # arrows are ours
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_next_window_pos(at, imgui.Cond_.always)
     imgui.set_next_window_size(ImVec2(width, 0))
     with ui.styled(window_padding=(0.0, 0.0), item_spacing=(0.0, 0.0)):
-        shown = imgui.begin_popup(POPUP, imgui.WindowFlags_.no_move)
+        shown = imgui.begin_popup(POPUP, STILL)
     if not shown:
         return actions
     try:

@@ -19,6 +19,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import SYSTEM, Passage, Place, passage, places
 from llm_lite.desktop.views.tokens.colors import paint_of, probability, shown_weights, weights_of
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
@@ -282,7 +283,7 @@ def _draw_alternative(ui: Ui, label: str, likely: float, token: int, same: bool)
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     width, height = imgui.get_content_region_avail().x, ui.u(8)
     name = f"{CHOICE}.{token}"
-    clicked = imgui.invisible_button(name, ImVec2(width, height)) and not same
+    clicked = press_area(name, ImVec2(width, height)) and not same
     ui.mark(name)
     end = ImVec2(at.x + width, at.y + height)
     hovered = imgui.is_item_hovered() and not same
