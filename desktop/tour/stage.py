@@ -33,6 +33,7 @@ from llm_lite.desktop.tour.choices import look_at_choices
 from llm_lite.desktop.tour.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.inspect import look_inside
+from llm_lite.desktop.tour.layouts import look_at_layouts
 from llm_lite.desktop.tour.measures import MeasuredStage
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
@@ -180,10 +181,12 @@ class Stage:
         look_at_sampling(driver, self._picture)
         self._popover("status.executor", "executor")
         look_at_thoughts(driver, self._picture, "05-thoughts")
+        look_at_layouts(driver, self._picture, "dark")
         driver.click("rail.theme")
         driver.leave()
         self._picture("06-light")
         open_first(driver)
+        look_at_layouts(driver, self._picture, "light")
         look_at_history(driver, self._picture, "06-conversations", "-light")
         look_at_thoughts(driver, self._picture, "06-thoughts-light")
         driver.click("rail.new_chat")

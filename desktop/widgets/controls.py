@@ -13,6 +13,8 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, labelled, tip
 
 T = TypeVar("T", bound=str)
+# The value stands beside the track, so there is no text in it to be written over.
+SLIDER = imgui.SliderFlags_.always_clamp | imgui.SliderFlags_.no_input
 
 
 def slider(
@@ -32,7 +34,7 @@ def slider(
     labelled(ui, label, shown or fmt % value, hint)
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - ui.u(1.5))
     imgui.set_next_item_width(-1)
-    flags = imgui.SliderFlags_.always_clamp | (imgui.SliderFlags_.logarithmic if log else 0)
+    flags = SLIDER | (imgui.SliderFlags_.logarithmic if log else 0)
     clear = dict.fromkeys(
         ("frame_bg", "frame_bg_hovered", "frame_bg_active", "slider_grab", "slider_grab_active"),
         "-",
@@ -60,7 +62,7 @@ def line_slider(
         "-",
     )
     with ui.colored(**clear), ui.styled(frame_padding=(0.0, ui.u(0.5)), grab_min_size=ui.u(4)):
-        flags = imgui.SliderFlags_.always_clamp
+        flags = SLIDER
         value = imgui.slider_int(f"##{name}", value, *bounds, "", flags)[1]
     ui.mark(name)
     _draw_track(ui, _share(value, bounds, False))

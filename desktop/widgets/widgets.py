@@ -245,7 +245,10 @@ def popover(
     imgui.set_next_window_size_constraints(ImVec2(width, 0), ImVec2(width, room))
     with ui.styled(window_padding=(ui.u(4), ui.u(4)), item_spacing=(ui.u(2), ui.u(2))):
         shown = imgui.begin_popup(name, imgui.WindowFlags_.no_move)
+    was, ui.memory[f"{name}.shown"] = ui.memory.get(f"{name}.shown"), shown
     if not shown:
+        if was and imgui.is_key_pressed(imgui.Key.escape, False):  # Dear ImGui has closed it
+            ui.ask("input")
         yield False
         return
     side = ui.u(6)

@@ -12,6 +12,7 @@ from llm_lite.desktop.views import VIEWS, View
 
 RUNS_SHARE = 0.62  # of chat and runs together
 LEAST_CHAT = 24.0  # text sizes
+MOST_LIST = 0.4  # of the width
 
 
 def measured(layouts: Layouts, text: float) -> Sizes:
@@ -35,13 +36,13 @@ def apply(layouts: Layouts, text: float, width: float, shows_list: bool) -> bool
     while a panel has not been drawn yet: then once more."""
     sizes = layouts.sides.sizes
     listed, inspector = _side("conversations"), _side("attention")
-    _set(listed, sizes.list_width * text)
-    _set(inspector, sizes.inspector_width * text)
+    left = min(sizes.list_width * text, MOST_LIST * width)
+    _set(listed, left)
+    beside = (left or _now(listed)) if shows_list else 0.0
+    _set(inspector, min(sizes.inspector_width * text, width - beside - LEAST_CHAT * text))
     _share(sizes.upper_share)
     if layouts.name == "compare":
-        taken = (listed.size_ref.x if listed is not None and shows_list else 0.0) + (
-            inspector.size_ref.x if inspector is not None and layouts.shows_inspector else 0.0
-        )
+        taken = beside + (_now(inspector) if layouts.shows_inspector else 0.0)
         room = max(width - taken, 1.0)
         wanted = sizes.runs_width * text or RUNS_SHARE * room
         runs = _side("runs")
@@ -85,6 +86,10 @@ def _set(node: Any, width: float) -> None:
     if node is not None and width > 0:
         size = ImVec2(round(width), max(node.size_ref.y, 1.0))
         imgui.internal.dock_builder_set_node_size(node.id_, size)
+
+
+def _now(node: Any) -> float:
+    return float(node.size_ref.x) if node is not None else 0.0
 
 
 def _share(share: float) -> None:

@@ -194,6 +194,7 @@ def _input(ui: Ui, name: str, typed: str, lines: int) -> tuple[bool, str]:
     with ui.styled(frame_padding=(ui.u(2), ui.u(1.5))), ui.font("mono", "small"):
         size = ImVec2(width, ui.theme.size("small") * (1.3 * lines + 0.8))
         if ui.reaching == name:
+            ui.reaching = ""
             imgui.set_keyboard_focus_here()
         changed, words = imgui.input_text_multiline(f"##{name}", typed, size)
     ui.mark(name)
