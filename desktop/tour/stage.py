@@ -159,7 +159,7 @@ class Stage:
     def _look_around(self) -> None:
         """Every view and every popover, then the light theme."""
         driver = self.driver
-        for view in (view for view in VIEWS if view.place not in ("middle", "left")):
+        for view in (view for view in VIEWS if view.place not in ("middle", "left", "beside")):
             if view.place == "lower right":  # what is above stays the same
                 driver.click("tab.attention")
             driver.click(f"tab.{view.name}")
@@ -326,11 +326,12 @@ class Stage:
     def _runs(self, name: str) -> None:
         """The comparison that was made before."""
         self.program.do(ShowRuns(True))
-        self.driver.click("tab.quantization")
+        self.driver.frames(6)
         point_at_parting(self.driver)
         self._picture(name)
         self.driver.leave()
         self.program.do(ShowRuns(False))
+        self.driver.frames(6)
         self.driver.click("tab.attention")
 
     def _draw(self) -> None:

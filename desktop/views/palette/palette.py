@@ -53,7 +53,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     at = ImVec2(round((size.x - width) / 2), round(max(edge, size.y * TOP)))
     imgui.set_next_window_pos(at, imgui.Cond_.always)
     imgui.set_next_window_size(ImVec2(width, 0))
-    with ui.styled(window_padding=(0.0, 0.0), item_spacing=(0.0, 0.0)):
+    spaces = ui.styled(window_padding=(0.0, 0.0), item_spacing=(0.0, 0.0))
+    with spaces, ui.colored(border="faint"):  # it lies over everything
         shown = imgui.begin_popup(POPUP, STILL)
     if not shown:
         return actions
