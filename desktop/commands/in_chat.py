@@ -62,6 +62,11 @@ def _find(state: AppState, ui: Ui) -> list[Action]:
     return []
 
 
+def _map(state: AppState, ui: Ui) -> list[Action]:
+    ui.open("tree.map")
+    return []
+
+
 def _exactly(state: AppState, ui: Ui) -> list[Action]:
     return [Regenerate(exactly=True)]
 
@@ -112,6 +117,10 @@ CHAT = (
     UserCommand(
         "copy_answer", mark("Copy the selection or the last answer as Markdown"), "chat", _copy,
         ("Ctrl+Shift+C",), when=lambda s, u: bool(s.messages),
+    ),
+    UserCommand(
+        "map", mark("A map of the conversation"), "chat", _map, ("Ctrl+G",),
+        when=lambda s, u: bool(s.messages), words="tree branches versions",
     ),
     UserCommand(
         "find", mark("Find in the conversation"), "chat", _find, ("Ctrl+F",),

@@ -54,8 +54,8 @@ class Ui:
         self.opened, self.reaching = popover, control
 
     def ask(self, what: str) -> None:
-        """Of the window, for its next frame: what `Interface` knows, as "input", which is to have the
-        keyboard, or "view:head", which is to come to the front."""
+        """Of the window, for its next frame: what `Interface` knows, as "input", which is to have
+        the keyboard, or "view:head", which is to come to the front."""
         self.asked.append(what)
 
     def redraw_in(self, seconds: float) -> None:

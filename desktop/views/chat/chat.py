@@ -18,6 +18,7 @@ from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
 from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
+from llm_lite.desktop.views.tree.map import draw_map, draw_map_button, map_width
 from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
@@ -62,17 +63,20 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     with ui.font("bold"), ui.colored(button="-"):
         header = imgui.get_content_region_avail().x
         beside = layouts.width_of(ui, header)
-        room = header - ui.u(14) - switch_width(ui) - beside
+        room = header - ui.u(16) - switch_width(ui) - map_width(ui) - beside
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
     actions = _draw_progress(state, ui) if state.load and state.messages else []
-    imgui.same_line(ui.right(beside + switch_width(ui) + ui.u(2)))
     if state.messages:
+        imgui.same_line(ui.right(beside + switch_width(ui) + map_width(ui) + ui.u(3)))
+        draw_map_button(state, ui)
+        imgui.same_line(0, ui.u(1))
         actions += draw_switch(state, ui)
     imgui.same_line(ui.right(beside))
-    return actions + layouts.draw(state, ui, header)
+    actions += layouts.draw(state, ui, header)
+    return actions + draw_map(state, ui)
 
 
 def _draw_progress(state: AppState, ui: Ui) -> list[Action]:
