@@ -39,6 +39,7 @@ from llm_lite.core.messages import (
     PromptToken,
     StopReason,
     TokenDecoded,
+    ToolSpec,
 )
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
@@ -148,7 +149,9 @@ class Answer:
         )
         if command.raw:
             return prompt.encode_raw(file.tokenizer, command.messages)
-        return encode(file, command.messages, command.continue_last, command.thinking)
+        return encode(
+            file, command.messages, command.continue_last, command.thinking, command.tools
+        )
 
     def _prepare(self, runner: ChatRunner, encoded: prompt.Encoded) -> None:
         tokenizer, session = runner.model_file.tokenizer, runner.session
@@ -325,6 +328,7 @@ def encode(
     messages: Sequence[ChatMessage],
     continue_last: bool,
     thinking: bool = True,
+    tools: Sequence[ToolSpec] = (),
 ) -> prompt.Encoded:
     """A conversation in the model's own template; FileError where that is at fault."""
     try:
@@ -334,6 +338,7 @@ def encode(
             messages,
             continue_last=continue_last,
             thinking=thinking,
+            tools=tools,
         )
     except UnsupportedError as error:  # the template's own fault
         raise FileError(file.path, str(error)) from error

@@ -106,6 +106,7 @@ from llm_lite.core.messages.options import (
     SamplingOptions,
 )
 from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
+from llm_lite.core.messages.tools import ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
 
@@ -277,6 +278,9 @@ __all__ = [
     "Thinking",
     "ThinkingStyle",
     "TokenDecoded",
+    "ToolCall",
+    "ToolSpec",
+    "ToolStyle",
     "VariantDropped",
     "VariantKept",
 ]
