@@ -106,7 +106,7 @@ from llm_lite.core.messages.options import (
     SamplingOptions,
 )
 from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
-from llm_lite.core.messages.tools import ToolCall, ToolSpec, ToolStyle
+from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
 
@@ -263,6 +263,7 @@ __all__ = [
     "RunsForced",
     "SamplingOptions",
     "SaveCache",
+    "ServerSpec",
     "SetGains",
     "Shutdown",
     "StepProfile",

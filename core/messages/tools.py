@@ -29,3 +29,14 @@ class ToolCall:
     name: str
     arguments: str = "{}"  # a JSON object, as text
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A program that offers functions over MCP on its standard streams."""
+
+    name: str
+    command: str  # a line, as a shell splits it; no shell runs it
+    environment: tuple[tuple[str, str], ...] = ()  # beside PATH, HOME and the like
+    start_seconds: float = 10.0
+    call_seconds: float = 30.0
