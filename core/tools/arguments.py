@@ -43,8 +43,8 @@ def problems_of(call: ToolCall, spec: ToolSpec) -> tuple[str, ...]:
     except JsonProblem as problem:
         return (str(problem),)
     found: list[str] = []
-    for problem in _problems(value, schema, ""):
-        found.append(problem)
+    for sentence in _problems(value, schema, ""):
+        found.append(sentence)
         if len(found) == MOST_PROBLEMS:
             break
     return tuple(found)

@@ -115,7 +115,7 @@ class CallSplit:
 
     def up_to(self, text: str) -> CallSplit:
         """With all of an answer of which this one heard the beginning."""
-        if not text.startswith(self.raw):
+        if not text.startswith(self.raw) or (self.is_ended and text != self.raw):
             return CallSplit(self.style).fed(text)
         return self.fed(text[len(self.raw) :]) if len(text) > len(self.raw) else self
 
@@ -174,7 +174,7 @@ def _inside(split: CallSplit) -> CallSplit:
 
 def _closings(split: CallSplit) -> list[tuple[int, str]]:
     """Where the call may end, first to last."""
-    found = []
+    found: list[tuple[int, str]] = []
     for mark in MARKS[split.style].closings:
         at = split.held.find(mark)
         while at >= 0 and len(found) < _LOOKED_AT:
@@ -252,7 +252,8 @@ def _values(body: str) -> list[Any]:
 
 
 def _several(text: str) -> list[Any]:
-    decoder, found, at = json.JSONDecoder(), [], 0
+    decoder, at = json.JSONDecoder(), 0
+    found: list[Any] = []
     while at < len(text) and len(found) < MOST_CALLS:
         if text[at] in " \t\r\n;,":
             at += 1

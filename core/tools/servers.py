@@ -1,4 +1,4 @@
-"""Tool servers, run over MCP in a thread of its own: what is wanted goes in, what happens is polled.
+"""Tool servers, run over MCP in a thread of its own, of which one polls what happened.
 
 The `mcp` package is imported in that thread, when the first server is started: it takes more than
 half a second.
@@ -257,7 +257,8 @@ class ToolServers:
         began, failed = time.monotonic(), True
         try:
             asked = running.session.send_request(request, types.CallToolResult)
-            result = await _within(seconds, asked, f"took longer than {seconds:g} s and was given up")
+            late = f"took longer than {seconds:g} s and was given up"
+            result = await _within(seconds, asked, late)
             text, failed = _text_of(result), bool(result.is_error)
         except asyncio.CancelledError:
             text = "The call was stopped."
@@ -282,7 +283,7 @@ class _Lines:
 async def _within(seconds: float, work: Awaitable[Any], late: str) -> Any:
     try:
         return await asyncio.wait_for(work, seconds)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise RequestError(late) from None
 
 
@@ -314,9 +315,9 @@ def _block_text(block: Any) -> str:
     text = getattr(block, "text", None)
     if isinstance(text, str):
         return text
-    inner = getattr(block, "resource", None)
-    if isinstance(getattr(inner, "text", None), str):
-        return str(inner.text)
+    inner = getattr(getattr(block, "resource", None), "text", None)
+    if isinstance(inner, str):
+        return inner
     kind, mime = getattr(block, "type", "content"), getattr(block, "mime_type", None)
     size = len(getattr(block, "data", "") or "")
     return f"[{kind}{f', {mime}' if mime else ''}{f', {size:,} characters' if size else ''}]"

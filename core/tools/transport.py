@@ -133,7 +133,7 @@ class ServerProcess:
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
         finally:
-            with suppress(asyncio.TimeoutError):
+            with suppress(TimeoutError):
                 self.code = await asyncio.wait_for(process.wait(), 0.2)
             self.finished.set()
             session.close()  # requests that wait end now
@@ -180,10 +180,10 @@ class ServerProcess:
         """With all that it has started."""
         assert process.stdin is not None
         process.stdin.close()
-        with suppress(asyncio.TimeoutError, asyncio.CancelledError):
+        with suppress(TimeoutError, asyncio.CancelledError):
             await asyncio.wait_for(process.wait(), 0.0 if self.problem else GRACE)
         self.kill()
-        with suppress(asyncio.TimeoutError, asyncio.CancelledError):
+        with suppress(TimeoutError, asyncio.CancelledError):
             self.code = await asyncio.wait_for(process.wait(), GRACE)
         # Else it is closed when it is collected, perhaps after its loop.
         getattr(process, "_transport").close()  # noqa: B009 - no public name leads to it

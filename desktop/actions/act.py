@@ -8,14 +8,17 @@ from typing import Any
 
 from llm_lite.desktop.actions import (
     caching,
+    calling,
     chatting,
     history,
     inspecting,
     presets,
     program,
     quantizing,
+    tools,
 )
 from llm_lite.desktop.actions.caching import CacheAction
+from llm_lite.desktop.actions.calling import CallAction
 from llm_lite.desktop.actions.chatting import ChatAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
@@ -23,6 +26,7 @@ from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.actions.tools import ToolAction
 from llm_lite.desktop.state import defects
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
@@ -35,6 +39,8 @@ Action = (
     | CacheAction
     | QuantAction
     | PresetAction
+    | ToolAction
+    | CallAction
     | ReportDefect
 )
 
@@ -62,5 +68,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **quantizing.HANDLERS,
     **history.HANDLERS,
     **presets.HANDLERS,
+    **tools.HANDLERS,
+    **calling.HANDLERS,
     **defects.HANDLERS,
 }

@@ -10,6 +10,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.desktop.actions.calling import results
 from llm_lite.desktop.actions.requests import (
     Result,
     as_version,
@@ -19,6 +20,7 @@ from llm_lite.desktop.actions.requests import (
     obstacle,
     show,
 )
+from llm_lite.desktop.actions.rounds import waiting
 from llm_lite.desktop.state.incoming import typed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState, Message
@@ -127,7 +129,9 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
     message = Message("user", text)
     if edited is None or at is None:
-        messages = (*state.messages, message)
+        calling = waiting(state)  # calls that nobody has answered count as refused
+        refused = results(state, calling) if calling else ()
+        messages = (*state.messages, *refused, message)
     else:
         messages = as_version(state, at, message)
     return ask(replace(state, draft="", editing=None, comparing=None), messages, now)
@@ -179,7 +183,7 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
     if not 0 <= index <= last:
         return state, ()
     message = state.messages[index]
-    if message.role == "user":
+    if message.role != "assistant":
         return ask(state, state.messages, now) if index == last else (state, ())
     if action.exactly:
         gains = message.written.gains if message.written else None

@@ -14,6 +14,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.state.token_state import cut
@@ -120,7 +121,7 @@ def read_again(state: AppState) -> Result:
     told, request = conversation(state, state.messages), state.next_request
     reading = Reading(request, lead=len(told) - len(state.messages))
     state = replace(state, reading=reading, next_request=request + 1)
-    return state, (Read(request, told, state.thinking),)
+    return state, (Read(request, told, state.thinking, offered(state)),)
 
 
 def end_reading(state: AppState) -> Result:
@@ -139,12 +140,15 @@ def _send(
 ) -> Result:
     state, stop = end_reading(state)
     request, lead = state.next_request, int(command.messages[0].role == "system")
+    tools = offered(state)
+    style = state.model.tool_style if tools and state.model else ""
     state = replace(
         show(state, shown),
-        running=Running(request, now, lead=lead, forced=forced),
+        running=Running(request, now, lead=lead, forced=forced, tool_style=style),
         next_request=request + 1,
     )
     command = replace(command, request=request, overflow=state.overflow, thinking=state.thinking)
+    command = replace(command, tools=tools)
     if state.draining is not None:  # the engine answers one at a time
         return replace(state, queued=command), stop
     return state, (*stop, command)

@@ -54,6 +54,7 @@ LOOK_PERIOD = 0.25  # seconds between two looks for settings that changed
 DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
 LEAST_SAVING = 0.2  # seconds for the history, where the engine took all of these:
+TOOLS_SECONDS = 0.7  # for tool servers to end by themselves; only where some run
 CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
 
 
@@ -138,8 +139,15 @@ class App:
         self._draw()
         if self.program.presets is not None:  # a folder is read: not before the first frame
             self.program.do(ListPresets(self.program.presets.names(), ""))
+        self._begin_tools()
         self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
+
+    def _begin_tools(self) -> None:
+        from llm_lite.desktop.app.tools.files import tools_file
+        from llm_lite.desktop.app.tools.host import ToolHost
+
+        self.program.use_tools(ToolHost(tools_file(), self.window.wake))
 
     def _take_engine(self) -> None:
         """Once it is there; what was wanted of it before goes to it now."""
@@ -305,6 +313,8 @@ class App:
         """Save, stop the engine, give everything back; False, at once, if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
         self._dialog.close()
+        if self.program.tools is not None:
+            self.program.tools.close(self.program.state, TOOLS_SECONDS)
         if not self._close_engine(CLOSE_SECONDS):
             return False
         self._close_screen()

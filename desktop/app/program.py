@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, get_args
 
@@ -21,6 +22,7 @@ from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event
 from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.caching import AskFreeMemory
+from llm_lite.desktop.actions.calling import CallHostAction
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.actions.presets import PresetFileAction
 from llm_lite.desktop.actions.program import (
@@ -30,19 +32,21 @@ from llm_lite.desktop.actions.program import (
     OpenModel,
     SaveText,
 )
+from llm_lite.desktop.actions.tools import ToolHostAction
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
-from llm_lite.desktop.state.incoming import fit_to_show
+from llm_lite.desktop.state.incoming import fit_line, fit_to_show
 from llm_lite.desktop.state.notices import add_log, expire, notify
 from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+    from llm_lite.desktop.app.tools.host import ToolHost
 
 _NEEDS_HISTORY = get_args(NeedsHistory)
 
@@ -64,6 +68,7 @@ class Program:
         self.engine: EngineLike | None = None
         self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
         self.presets: PresetFiles | None = None
+        self.tools: ToolHost | None = None
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
@@ -86,6 +91,8 @@ class Program:
             self.on_event(event, now)
         for action in self.keeper.poll() if self.keeper else ():
             self.do(action)
+        for told in self.tools.poll(self.state) if self.tools else ():
+            self.do(told)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
@@ -143,7 +150,9 @@ class Program:
         elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
             self.keeper.do(action)
         elif isinstance(action, PresetFileAction) and self.presets is not None:
-            self._do_preset(action)
+            self._follow(partial(self.presets.do, action, self.state))
+        elif isinstance(action, ToolHostAction | CallHostAction) and self.tools is not None:
+            self._follow(partial(self.tools.do, action, self.state))
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:
@@ -152,10 +161,18 @@ class Program:
         self._send(commands)
         self._note()
 
-    def _do_preset(self, action: PresetFileAction) -> None:
-        assert self.presets is not None
+    def use_tools(self, tools: ToolHost) -> None:
+        """From now on; what is kept of them is read."""
+        self.tools, tools.log = tools, self._log
+        self._follow(tools.begin)
+
+    def _log(self, text: str) -> None:
+        self.state = add_log(self.state, LogLine("info", fit_line(text), time.time()))
+
+    def _follow(self, work: Callable[[], list[Action]]) -> None:
+        """What follows of what needs files or processes."""
         try:
-            follows = self.presets.do(action, self.state)
+            follows = work()
         except FileError as error:
             self.warn(str(error))
             return

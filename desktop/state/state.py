@@ -27,13 +27,16 @@ from llm_lite.core.messages import (
     SamplingOptions,
     StopReason,
     Thinking,
+    ToolStyle,
 )
+from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.history_state import HistoryState, Written
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
 
 LOG_LINES = 1000
 NOTICES = 4
@@ -77,13 +80,20 @@ class Message:
     thought: Thought | None = None  # None: the model marks no thoughts; `text` is without them
     written: Written | None = None  # what wrote an answer; None: that is not known
     edited: bool = False  # an answer whose text a person wrote
+    calls: CallSplit | None = None  # None: no functions were offered; `text` is without its calls
+    reply: ToolReply | None = None  # of a tool's message
     restored: bool = False  # read from the history, which knows its first tokens by their ids only
     key: int = field(default_factory=next_key, compare=False)  # the same whatever is replaced
 
     @property
     def whole(self) -> str:
         """All that its tokens spell: thoughts and their marks too."""
-        return self.thought.split.raw if self.thought else self.text
+        return self.thought.split.raw if self.thought else self.spoken
+
+    @property
+    def spoken(self) -> str:
+        """Without its thoughts, but with its calls and their marks."""
+        return self.calls.raw if self.calls else self.text
 
     @property
     def pieces(self) -> list[str]:
@@ -92,7 +102,10 @@ class Message:
 
     def as_chat(self) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens)
-        return ChatMessage(self.role, self.text, ids, self.thought.text if self.thought else "")
+        thought = self.thought.text if self.thought else ""
+        calls = self.calls.calls if self.calls else ()
+        name = self.reply.name if self.reply else ""
+        return ChatMessage(self.role, self.text, ids, thought, calls, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +124,7 @@ class Running:
     lead: int = 0  # messages told before those of the conversation
     forced: tuple[Token, ...] = ()  # what the answer begins with, as it was judged before
     thinking: Thinking | None = None  # how the answer marks its thoughts
+    tool_style: ToolStyle = ""  # how it marks its calls; "": no functions were offered
     heard: float | None = None  # when its last tokens came
 
     @property
@@ -256,6 +270,7 @@ class AppState:
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
+    tools: ToolsState = field(default_factory=ToolsState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()
