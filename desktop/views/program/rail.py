@@ -11,10 +11,12 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import ShowHistory
 from llm_lite.desktop.actions.program import SetTheme
+from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import sampler, system_prompt
 from llm_lite.desktop.views.program import models, preferences
+from llm_lite.desktop.views.tools import panel as tools_panel
 from llm_lite.desktop.widgets.icons import (
     ICON_DATABASE,
     ICON_EDIT,
@@ -25,6 +27,7 @@ from llm_lite.desktop.widgets.icons import (
     ICON_SIDEBAR,
     ICON_SLIDERS,
     ICON_SUN,
+    ICON_TERMINAL,
 )
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, popover
@@ -46,6 +49,14 @@ PANELS = (
     Panel("models", "Models", ICON_LAYERS, "Models (Ctrl+M)", 92, models.draw),
     Panel("sampler", "Sampling", ICON_SLIDERS, "Sampling (Ctrl+P)", 76, sampler.draw),
     Panel("system_prompt", "System prompt", ICON_EDIT, "System prompt", 92, system_prompt.draw),
+    Panel(
+        "tools",
+        mark("Tools"),
+        ICON_TERMINAL,
+        mark("Tools: functions to call"),
+        100,
+        tools_panel.draw,
+    ),
     Panel("memory", "Memory", ICON_DATABASE, "Memory of the conversation", 88, memory.draw),
     Panel("settings", "Settings", ICON_SETTINGS, "Settings (Ctrl+,)", 80, preferences.draw),
 )
