@@ -119,6 +119,8 @@ class History:
         role: StoredRole = "user",
         attachments: Sequence[Attachment] = (),
         based_on: StoredMessage | None = None,
+        run: AnswerRun | None = None,
+        end: AnswerEnd | None = None,
     ) -> StoredMessage:
         """A whole message behind `parent` (None: at the beginning). It is shown from now on; those
         that were there stay as other versions. The first one's first sentence is the title."""
@@ -130,6 +132,8 @@ class History:
             text,
             created=time.time(),
             based_on=based_on.id if based_on else None,
+            run=run,
+            end=end,
             attachments=tuple(attachments),
         )
         title = title_of(text) if parent is None and role == "user" else ""

@@ -14,6 +14,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
@@ -76,7 +77,8 @@ def ask_again(
 def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = None) -> Message:
     """One without words yet, by the model that is loaded."""
     written = Written.by(state.model, state.executor, gains, state.thinking)
-    return Message("assistant", "", sampling=sampling, written=written)
+    calls = CallSplit(state.model.tool_style) if state.model and offered(state) else None
+    return Message("assistant", "", sampling=sampling, written=written, calls=calls)
 
 
 def as_version(state: AppState, index: int, message: Message) -> tuple[Message, ...]:

@@ -142,8 +142,15 @@ class Recorder:
         if message.role == "assistant" and not message.edited:
             kept = self._begin(message, parent, base, state, now)
         else:
+            run, end = answered_by(message)
             stored = self._history.add_message(
-                self.conversation, parent, message.text, role=message.role, based_on=base
+                self.conversation,
+                parent,
+                message.text,
+                role=message.role,
+                based_on=base,
+                run=run,
+                end=end,
             )
             kept = Kept(stored, message)
         self._kept[message.key] = kept
@@ -212,7 +219,16 @@ class Recorder:
 def said(message: Message) -> tuple[str, str, tuple[int, ...]]:
     """Text, thoughts and tokens, as the history keeps them."""
     thought = message.thought.text if message.thought else ""
-    return message.text, thought, tuple(token.id for token in message.tokens)
+    return message.spoken, thought, tuple(token.id for token in message.tokens)
+
+
+def answered_by(message: Message) -> tuple[AnswerRun | None, AnswerEnd | None]:
+    """Of what a tool said: who said it, and how long it took."""
+    reply = message.reply
+    if reply is None:
+        return None, None
+    run = AnswerRun(ModelIdentity(reply.name), backend=reply.how, device=reply.server)
+    return run, AnswerEnd(seconds=reply.seconds)
 
 
 def run_of(message: Message) -> AnswerRun:
@@ -231,4 +247,5 @@ def run_of(message: Message) -> AnswerRun:
         message.sampling,
         written.gains,
         written.thinking,
+        message.calls.style if message.calls else "",
     )

@@ -340,7 +340,7 @@ class _Item:
         copy_button(ui, f"{name}.copy", self.message.text, "Copy the answer", side)
         if self.tools and not self.state.busy:
             actions += draw_again(self.state, ui, self.index, side)
-        if self.last and not self.state.busy:
+        if self.last and not self.state.busy and not self.cards.asks:
             imgui.same_line(0, ui.u(1))
             hint = "Continue from where the answer ended"
             if icon_button(ui, "chat.continue", ICON_CONTINUE, hint, side=side, style="small"):

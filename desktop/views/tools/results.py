@@ -91,6 +91,7 @@ class ResultItem:
         ui, draw = self.ui, imgui.get_window_draw_list()
         end = ImVec2(at.x + self.width, at.y + page.height + self.pad * 2)
         draw.add_rect_filled(at, end, ui.color("raised"), ui.theme.radius)
+        draw.add_rect(at, end, ui.color("border"), ui.theme.radius, ui.u(0.25))
         spot, name = (at.x + self.pad, at.y + self.pad), f"result.{self.index}"
         draw_page(self.state, ui, (self.index, SAID), page, spot, page.width, name)
 
