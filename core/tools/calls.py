@@ -58,7 +58,7 @@ _TEMPLATES: tuple[tuple[ToolStyle, str], ...] = (  # what a template of each sty
 _USES_TOOLS = re.compile(r"\{[%{][^}]*?\b(tools|xml_tools)\b")
 _BEGUN_LLAMA = re.compile(r'\{\s*"(name|type|function)"\s*:')
 _NAME_IN_BODY = re.compile(
-    r'"name"\s*:\s*"([^"\\]{1,64})"|<function=([^>\s]{1,64})>|([\w.-]{1,64})'
+    r'"name"\s*:\s*"([^"\\]{1,64})"|<function=([^>\s]{1,64})>|\A\s*([\w.-]{1,64})'
 )
 
 

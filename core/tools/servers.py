@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec, ToolSpec
@@ -22,8 +22,10 @@ from llm_lite.core.tools.declared import MOST_FUNCTIONS, checked
 from llm_lite.core.tools.json_values import JsonProblem, written
 from llm_lite.core.tools.transport import ServerProcess
 
+_Done = TypeVar("_Done")
 MOST_RESULT = 64 << 10  # characters of what a tool answers
 _LAST_WORDS = 0.5  # seconds for calls of a server that has ended
+_MOMENT = 0.05  # seconds, in which it shows that a server has ended, not only its output
 _PAGES = 8  # of a server's list of tools
 
 
@@ -63,7 +65,7 @@ class _Running:
     task: asyncio.Task[None]
     process: ServerProcess | None = None
     session: Any = None
-    calls: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    calls: dict[str, asyncio.Task[tuple[str, bool]]] = field(default_factory=dict)
 
 
 class ToolServers:
@@ -108,6 +110,7 @@ class ToolServers:
         for running in list(self._servers.values()):
             if running.process is not None:
                 running.process.kill()
+        self._loop = self._thread = None
 
     # On the thread of the loop
 
@@ -131,7 +134,7 @@ class ToolServers:
         self._events.put(event)
         self._wake()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, _Done]) -> asyncio.Task[_Done]:
         assert self._loop is not None
         return self._loop.create_task(work)
 
@@ -217,7 +220,7 @@ class ToolServers:
                     break
         except Exception as error:
             # The process may have ended, and the session says only that it is closed.
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(_MOMENT)
             if process.finished.is_set():
                 raise RequestError(process.ending) from None
             raise RequestError(f"it does not speak MCP: {_why(error)}") from None
@@ -244,32 +247,38 @@ class ToolServers:
         if running is None or running.session is None:
             self._say(CallEnded(call, f"The server {server} is not running.", 0.0, True))
             return
-        work = self._call(running, call, tool, arguments, seconds)
-        running.calls[call] = self._spawn(work)
+        began = time.monotonic()
+        task = self._spawn(self._asked(running, tool, arguments, seconds))
+        running.calls[call] = task
+        task.add_done_callback(lambda done: self._tell_call(running, call, began, done))
 
-    async def _call(
-        self, running: _Running, call: str, tool: str, arguments: dict[str, Any], seconds: float
+    def _tell_call(
+        self, running: _Running, call: str, began: float, done: asyncio.Task[tuple[str, bool]]
     ) -> None:
+        """Also of a call that was stopped before it began."""
+        running.calls.pop(call, None)
+        text, failed = ("The call was stopped.", True) if done.cancelled() else done.result()
+        self._say(CallEnded(call, text, time.monotonic() - began, failed))
+
+    async def _asked(
+        self, running: _Running, tool: str, arguments: dict[str, Any], seconds: float
+    ) -> tuple[str, bool]:
+        """What a tool answered, and whether it failed."""
         import mcp_types as types
 
-        params = types.CallToolRequestParams(name=tool, arguments=arguments)
-        request = types.CallToolRequest(params=params)
-        began, failed = time.monotonic(), True
         try:
+            params = types.CallToolRequestParams(name=tool, arguments=arguments)
+            request = types.CallToolRequest(params=params)
             asked = running.session.send_request(request, types.CallToolResult)
             late = f"took longer than {seconds:g} s and was given up"
             result = await _within(seconds, asked, late)
-            text, failed = _text_of(result), bool(result.is_error)
-        except asyncio.CancelledError:
-            text = "The call was stopped."
+            return _text_of(result), bool(result.is_error)
         except Exception as error:
             process = running.process
-            await asyncio.sleep(0.05)
-            ended = process is not None and process.finished.is_set()
-            text = f"The server ended: {process.ending}" if ended and process else _why(error)
-            text = text if ended else f"{tool} {text}"
-        running.calls.pop(call, None)
-        self._say(CallEnded(call, text, time.monotonic() - began, failed))
+            await asyncio.sleep(_MOMENT)
+            if process is not None and process.finished.is_set():
+                return f"The server ended: {process.ending}", True
+            return f"{tool} {_why(error)}", True
 
 
 class _Lines:
