@@ -35,7 +35,7 @@ from llm_lite.desktop.tour.inspect import look_inside
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
 from llm_lite.desktop.tour.sampling import look_at_sampling
-from llm_lite.desktop.tour.thoughts import look_at_thoughts
+from llm_lite.desktop.tour.tools import look_at_answers
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
 from llm_lite.desktop.widgets.frame_times import percentiles
@@ -182,13 +182,13 @@ class Stage:
             self._popover(f"rail.{panel.name}", panel.name)
         look_at_sampling(driver, self._picture)
         self._popover("status.executor", "executor")
-        look_at_thoughts(driver, self._picture, "05-thoughts")
+        look_at_answers(driver, self._picture, "05")
         driver.click("rail.theme")
         driver.leave()
         self._picture("06-light")
         open_first(driver)
         look_at_history(driver, self._picture, "06-conversations", "-light")
-        look_at_thoughts(driver, self._picture, "06-thoughts-light")
+        look_at_answers(driver, self._picture, "06", "-light")
         driver.click("rail.new_chat")
         for notice in driver.state.notices:
             driver.click(f"notice.{notice.id}.close")

@@ -43,12 +43,12 @@ ASKED, FORM = "tools.asked", "tools.form"  # in the memory
 
 
 def draw_servers(state: AppState, ui: Ui) -> list[Action]:
+    if FORM in ui.memory:
+        return _draw_form(state, ui)
     wrapped(ui, tr(NOTE))
     actions: list[Action] = []
     for server in state.tools.servers:
         actions += _draw_server(server, ui)
-    if FORM in ui.memory:
-        return actions + _draw_form(state, ui)
     if button(ui, "tools.new", tr("Add a server"), ICON_NEW):
         ui.memory[FORM] = {"environment": ""}
     return actions

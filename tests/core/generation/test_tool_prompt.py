@@ -22,7 +22,8 @@ TAGS = """\
 <tool_response>{{ m.content }}</tool_response><|im_end|>
 {% else %}<|im_start|>{{ m.role }}
 {{ m.content }}
-{%- for c in m.tool_calls %}{{ "\\n<tool_call>\\n" }}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+{%- for c in m.tool_calls %}{{ "\\n<tool_call>\\n" }}{"name": "{{ c.function.name }}", \
+"arguments": {{ c.function.arguments | tojson }}}
 </tool_call>
 {%- endfor %}<|im_end|>
 {% endif %}{% endfor %}
