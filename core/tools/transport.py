@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,6 +18,7 @@ from typing import Any
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.plain_text import one_line, shortened
+from llm_lite.core.tools.commands import split_command
 
 MOST_LINE = 4 << 20  # bytes of a message
 BURST = 16 << 20  # bytes that a server may write at once,
@@ -28,19 +28,6 @@ _STRAY_SHOWN = 5  # of them in the log
 LOG_LINES = 200  # of a server's standard error
 LOG_CHARS = 500  # of such a line
 GRACE = 0.5  # seconds to end by itself, once its input is closed
-
-
-def split_command(command: str) -> list[str]:
-    """Program and arguments. RequestError."""
-    try:
-        parts = shlex.split(command)
-    except ValueError as error:
-        raise RequestError(f"the command cannot be split: {str(error).lower()}") from None
-    if not parts or not parts[0]:
-        raise RequestError("the command is empty")
-    if any("\0" in part for part in parts):
-        raise RequestError("the command has a null character")
-    return parts
 
 
 class ServerProcess:

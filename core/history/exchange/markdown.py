@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 
 from llm_lite.core.history.records import StoredConversation, StoredMessage
@@ -10,6 +9,7 @@ from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import ToolCall
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.tools.calls import MARKS, read_calls
+from llm_lite.core.tools.fences import fenced, result_as_code
 from llm_lite.core.tools.json_values import pretty
 
 ROLES = {"system": "System", "user": "User", "assistant": "Model", "tool": "Tool"}
@@ -46,7 +46,7 @@ def answer_to_markdown(message: StoredMessage) -> str:
         text = split.said.strip("\n")
         calls = "".join(f"\n\n{_call_to_markdown(call)}" for call in split.calls)
     elif message.role == "tool" and message.run:
-        return fenced(text)
+        return result_as_code(text)
     opened = ""
     for line in text.splitlines():
         bare = line.strip()
@@ -60,13 +60,6 @@ def answer_to_markdown(message: StoredMessage) -> str:
 
 def _call_to_markdown(call: ToolCall) -> str:
     return f"Call of `{call.name or '?'}`:\n\n{fenced(pretty(call.arguments), 'json')}"
-
-
-def fenced(text: str, language: str = "") -> str:
-    """As code, whatever stands in it."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def speaker(message: StoredMessage) -> str:

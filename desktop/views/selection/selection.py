@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from llm_lite.core.tools.fences import SHOWN, result_as_code
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.widgets.markdown.blocks import Block
 from llm_lite.desktop.widgets.markdown.characters import (
@@ -114,7 +115,9 @@ def blocks_of(state: AppState, ui: Ui, index: int, text: int) -> Sequence[Block]
     if text == THOUGHT:
         words = message.thought.text if message.thought else ""
         return rich_text(ui, "thoughts").blocks(words, quoted=True)
-    return rich_text(ui).blocks(message.text, plain=message.role in ("user", "tool"))
+    if message.reply is not None:
+        return rich_text(ui).blocks(result_as_code(message.text, SHOWN))
+    return rich_text(ui).blocks(message.text, plain=message.role == "user")
 
 
 def whole(state: AppState, ui: Ui, first: int, last: int) -> Range:

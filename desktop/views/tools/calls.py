@@ -81,6 +81,8 @@ class CallCards:
         height += len(note) * self._small_line() + (self.gap if note else 0)
         if self._by_hand(number) is not None:
             height += self.ui.u(22) + self.gap
+        elif may_run(self.state, number):
+            height += self.ui.u(8)
         return height
 
     def _begun_height(self, call: ToolCall) -> float:
@@ -172,7 +174,7 @@ class CallCards:
         ui, draw, small = self.ui, imgui.get_window_draw_list(), self.ui.theme.size("small")
         x, y = at.x + self.pad, round(at.y + (height - small) / 2)
         done = self.asks
-        icon, color = (ICON_CHECK, "accent") if done else (ICON_TERMINAL, "muted")
+        icon, color = (ICON_CHECK, "good") if done else (ICON_TERMINAL, "muted")
         draw.add_text(ui.fonts["regular"], small, ImVec2(x, y), ui.color(color), icon)
         x += small + ui.u(2)
         with ui.font("bold", "small"):
@@ -191,7 +193,7 @@ class CallCards:
         words, tall = arguments_shown(self.ui, call, self.width - self.pad * 2)
         imgui.set_cursor_screen_pos(at)
         size = ImVec2(self.width - self.pad * 2, tall)
-        with self.ui.colored(child_bg="base"), self.ui.styled(child_rounding=self.ui.u(1)):
+        with self.ui.colored(child_bg="code"), self.ui.styled(child_rounding=self.ui.u(1)):
             inside = (self.ui.u(2), self.ui.u(1.5))
             with self.ui.styled(window_padding=inside):
                 flags = imgui.ChildFlags_.always_use_window_padding
@@ -215,7 +217,7 @@ class CallCards:
         actions: list[Action] = []
         imgui.set_cursor_screen_pos(at)
         if server:
-            label = tr("Run on {server}").format(server=server)
+            label = fit(tr("Run on {server}").format(server=server), self.width * 0.45)
             if primary_button(ui, f"{name}.run", label, tr(RUN_HINT)):
                 actions.append(RunCall(number))
             imgui.same_line(0, ui.u(2))
@@ -226,8 +228,7 @@ class CallCards:
         if button(ui, f"{name}.refuse", tr("Refuse"), hint=tr(REFUSE_HINT)):
             actions.append(RefuseCall(number))
         if server:
-            imgui.same_line(0, ui.u(4))
-            imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + ui.u(0.75))
+            imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + ui.u(9)))
             call = self.calls[number]
             was = is_allowed(self.state, server, call.name)
             label = tr("Always in this conversation")

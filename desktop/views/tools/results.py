@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.tools.fences import SHOWN, result_as_code
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.calling import UnfoldResult
 from llm_lite.desktop.language.translate import mark, tr, trn
@@ -37,11 +38,11 @@ class ResultItem:
         self.page: Page | None = None
         if self.reply.unfolded:
             room = float(round(width - self.pad * 2))
-            self.page = rich_text(ui).page(ui, message.text, room, plain=True)
+            self.page = rich_text(ui).page(ui, result_as_code(message.text, SHOWN), room)
 
     @property
     def height(self) -> float:
-        return self.row + (self.page.height + self.pad * 2 if self.page else 0.0)
+        return self.row + (self.page.height + self.pad if self.page else 0.0)
 
     def draw(self) -> list[Action]:
         at = imgui.get_cursor_screen_pos()
@@ -84,16 +85,13 @@ class ResultItem:
                 brief = fit(fit_line(self.message.text[:400], 300), left)
                 draw.add_text(ImVec2(x, y), ui.color("text"), brief)
             spot = ImVec2(at.x + self.width - self.pad - right, y)
-            draw.add_text(spot, ui.color("faint"), facts)
+            draw.add_text(spot, ui.color("muted"), facts)
         return clicked
 
     def _draw_text(self, page: Page, at: ImVec2) -> None:
-        ui, draw = self.ui, imgui.get_window_draw_list()
-        end = ImVec2(at.x + self.width, at.y + page.height + self.pad * 2)
-        draw.add_rect_filled(at, end, ui.color("raised"), ui.theme.radius)
-        draw.add_rect(at, end, ui.color("border"), ui.theme.radius, ui.u(0.25))
-        spot, name = (at.x + self.pad, at.y + self.pad), f"result.{self.index}"
-        draw_page(self.state, ui, (self.index, SAID), page, spot, page.width, name)
+        spot, name = (at.x + self.pad, at.y), f"result.{self.index}"
+        width = self.width - self.pad * 2
+        draw_page(self.state, self.ui, (self.index, SAID), page, spot, width, name)
 
 
 def heading(reply: ToolReply) -> str:

@@ -6,8 +6,8 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec
+from llm_lite.core.tools.commands import split_command
 from llm_lite.core.tools.declared import NAME
-from llm_lite.core.tools.transport import split_command
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.tools import RemoveServer, SetServer, StartServer, StopServer
 from llm_lite.desktop.language.translate import mark, tr, trn

@@ -9,6 +9,7 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec
+from llm_lite.core.tools.commands import split_command
 from llm_lite.core.tools.servers import (
     MOST_RESULT,
     CallEnded,
@@ -17,7 +18,7 @@ from llm_lite.core.tools.servers import (
     ServerSaid,
     ToolServers,
 )
-from llm_lite.core.tools.transport import LOG_LINES, split_command
+from llm_lite.core.tools.transport import LOG_LINES
 
 SCRIPT = Path(__file__).parent / "tool_server.py"
 PATIENCE = 60.0  # seconds, on a machine that does much else
