@@ -52,6 +52,7 @@ def _look_at_tools(driver: InputDriver, picture: Picture, name: str) -> None:
     driver.leave()
     picture(f"{name}-not-known")
     program.state = replace(driver.state, model=replace(model, tool_style="tags"))
+    driver.frames(2)
     driver.click("tools.tab.declare")
     driver.click("tools.example")
     driver.leave()
