@@ -5,6 +5,7 @@
 # make wheel-test   build the wheel, install it into an environment of its own, run it: minutes
 # make recipes  follow the recipes of CONTRIBUTING.md in a copy that is built: minutes
 # make sanitize  the C++ kernels under AddressSanitizer and UBSan, the thread pool under ThreadSanitizer
+# make messages  collect the texts of the window into the catalogues of its languages
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
 # make bench-files   files of block formats, the same one in both programs, as stored
@@ -20,7 +21,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py core/plan/ops.py core/quant/for
 PYTHON_FILES := llm_lite core desktop tests tools
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: run setup setup-test test check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-vulkan clean
+.PHONY: messages run setup setup-test test check lint format tour fuzz sanitize wheel-test recipes bench bench-avx2 bench-files bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -64,6 +65,9 @@ wheel-test: setup-test
 
 recipes: setup-test
 	$(BIN)/python -m pytest tests/recipes -m ""
+
+messages: setup-test
+	$(BIN)/python tools/messages.py
 
 sanitize: setup-test
 	$(BIN)/python -m tests.sanitize

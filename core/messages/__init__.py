@@ -12,6 +12,7 @@ from typing import Literal
 
 from llm_lite.core.messages.answers import (
     OVERFLOWS,
+    AllowedTokens,
     Alternative,
     ChatMessage,
     ConversationRead,
@@ -192,6 +193,7 @@ __all__ = [
     "MODES",
     "OVERFLOWS",
     "Activations",
+    "AllowedTokens",
     "Alternative",
     "AnalyzeTensors",
     "AttentionRows",

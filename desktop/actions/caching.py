@@ -8,6 +8,7 @@ from typing import Any
 
 from llm_lite.core.messages import Measure, MeasureCache, OpenCache, Overflow, SaveCache
 from llm_lite.desktop.actions.requests import Result, obstacle
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.cache_state import ColorBy
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
@@ -109,7 +110,7 @@ def take_up(action: TakeUpCache, state: AppState, now: float) -> Result:
 def _unready(state: AppState) -> str:
     if state.running:
         return obstacle(state)
-    return "" if state.owners else "The cache is empty: there is nothing to keep yet."
+    return "" if state.owners else tr("The cache is empty: there is nothing to keep yet.")
 
 
 def nothing(action: AskFreeMemory, state: AppState, now: float) -> Result:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from llm_lite.core.messages import Level
 from llm_lite.desktop.actions.chatting import turn_to
 from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.history_state import (
     LONGEST_QUERY,
     ConversationRow,
@@ -303,7 +304,7 @@ def _conversation_missing(action: ConversationMissing, state: AppState, now: flo
     if action.id == state.history.opening:
         state = _with(state, opening=None)
     history = state.history if action.problem else state.history.without([action.id])
-    problem = action.problem or "This conversation is not there any more."
+    problem = action.problem or tr("This conversation is not there any more.")
     return notify(replace(state, history=history), "warning", problem, now), ()
 
 

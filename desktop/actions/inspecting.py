@@ -27,11 +27,12 @@ from llm_lite.desktop.actions.requests import (
     switch,
     versions,
 )
+from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AnswerComparison, AppState, Token
 from llm_lite.desktop.state.token_state import XRay
 
-NOTHING_LOCKED = "Lock heads in the Attention view first: click their maps."
+NOTHING_LOCKED = mark("Lock heads in the Attention view first: click their maps.")
 MODES: dict[str, AttentionRowsMode] = {
     "head": "heads",
     "layer": "layer-mean",

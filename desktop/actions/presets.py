@@ -9,6 +9,7 @@ from typing import Any
 from llm_lite.desktop.actions.inspecting import Steer, steer
 from llm_lite.desktop.actions.program import SetOptions, set_options
 from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.sampling.preset import Preset
 from llm_lite.desktop.state.state import AppState
@@ -75,9 +76,9 @@ def _use(action: UsePreset, state: AppState, now: float) -> Result:
     options = replace(state.options, mode=preset.mode)
     state, commands = set_options(SetOptions(options), state, now)
     if not _fit(preset, state):
-        problem = (
-            f"The gains of {preset.name} are for another model's heads: they stay as they are."
-        )
+        problem = tr(
+            "The gains of {name} are for another model's heads: they stay as they are."
+        ).format(name=preset.name)
         return notify(state, "warning", problem, now), commands
     state, more = steer(Steer(preset.gains), state, now)
     return state, (*commands, *more)

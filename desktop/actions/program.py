@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.actions import inspecting
 from llm_lite.desktop.actions.requests import Result, end_reading
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState, Load, ThemeName
@@ -41,6 +42,13 @@ class CancelLoading:
 @dataclass(frozen=True, slots=True)
 class SetTheme:
     theme: ThemeName
+
+
+@dataclass(frozen=True, slots=True)
+class SetLanguage:
+    """A code of the catalogues, or "system"."""
+
+    language: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,7 @@ ProgramAction = (
     | OpenModel
     | CancelLoading
     | SetTheme
+    | SetLanguage
     | SetFontSize
     | DismissNotice
     | ClearLog
@@ -119,7 +128,7 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
     if action.options == state.options:
         return state, ()
     if state.load:
-        problem = "Wait until the model is loaded, then change this."
+        problem = tr("Wait until the model is loaded, then change this.")
         return notify(state, "warning", problem, now), ()
     state = replace(state, options=action.options)
     if state.model is None:
@@ -131,11 +140,11 @@ def set_options(action: SetOptions, state: AppState, now: float) -> Result:
 
 def _open_model(action: OpenModel, state: AppState, now: float) -> Result:
     if state.load:
-        return notify(state, "warning", "A model is already loading. Cancel it first.", now), ()
+        return notify(state, "warning", tr("A model is already loading. Cancel it first."), now), ()
     state, ended = end_reading(state)
     busy = state.running or state.quantization.work
     stop = (Stop(),) if busy else ended
-    load = Load(action.source or "the default model")
+    load = Load(action.source or tr("the default model"))
     return replace(state, load=load), (*stop, LoadModel(action.source, state.options))
 
 
@@ -147,6 +156,10 @@ def _cancel_loading(action: CancelLoading, state: AppState, now: float) -> Resul
 
 def _set_theme(action: SetTheme, state: AppState, now: float) -> Result:
     return replace(state, theme=action.theme), ()
+
+
+def _set_language(action: SetLanguage, state: AppState, now: float) -> Result:
+    return replace(state, language=action.language), ()
 
 
 def _set_font_size(action: SetFontSize, state: AppState, now: float) -> Result:
@@ -188,6 +201,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     OpenModel: _open_model,
     CancelLoading: _cancel_loading,
     SetTheme: _set_theme,
+    SetLanguage: _set_language,
     SetFontSize: _set_font_size,
     DismissNotice: _dismiss_notice,
     ClearLog: _clear_log,

@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.actions.rounds import offered
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.state.token_state import cut
@@ -26,13 +27,13 @@ Result = tuple[AppState, tuple[Command, ...]]
 def obstacle(state: AppState) -> str:
     """Why nothing can be sent now, as a sentence; "" when it can."""
     if state.running:
-        return "An answer is being written. Stop it first, or wait until it ends."
+        return tr("An answer is being written. Stop it first, or wait until it ends.")
     if state.quantization.work:
-        return "Something is being measured. Stop it first, or wait until it ends."
+        return tr("Something is being measured. Stop it first, or wait until it ends.")
     if state.load:
-        return "The model is still loading. The message stays in the input."
+        return tr("The model is still loading. The message stays in the input.")
     if state.model is None:
-        return "No model is loaded. Choose one first; the message stays in the input."
+        return tr("No model is loaded. Choose one first; the message stays in the input.")
     return ""
 
 

@@ -38,6 +38,7 @@ from llm_lite.desktop.app.settings import (
 )
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.app.starter import Starter
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Geometry, Window, has_input
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.state import AppState
@@ -265,7 +266,9 @@ class App:
         self.screen = Screen.make(self.device, self.window)
         if self.engine is not None:
             self.engine.device_lost(self.device)
-        self.program.warn(f"The Vulkan device was lost and opened again: {error}")
+        self.program.warn(
+            tr("The Vulkan device was lost and opened again: {error}").format(error=error)
+        )
         self._pacer.on_input(now)
 
     def _open_device(self) -> Device:
@@ -335,7 +338,7 @@ class App:
             keeper.end()
         ended = self._end_engine(end)
         if keeper is not None and not keeper.close(max(LEAST_SAVING, end - time.monotonic())):
-            self._complain_outside("The last of the conversation could not be saved.")
+            self._complain_outside(tr("The last of the conversation could not be saved."))
         return ended
 
     def _end_engine(self, end: float) -> bool:

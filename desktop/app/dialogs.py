@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from llm_lite.core.errors import DeviceError, RequestError
+from llm_lite.desktop.language.translate import mark, tr
 
 # A directory of Hugging Face opens by its config.json, a variant by its variant.json.
 KINDS = (
-    ("Models", "*.gguf *.safetensors config.json variant.json slice.json"),
-    ("All files", "*"),
+    (mark("Models"), "*.gguf *.safetensors config.json variant.json slice.json"),
+    (mark("All files"), "*"),
 )
-TITLE = "Open a model"
+TITLE = mark("Open a model")
 LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
 
 
@@ -64,8 +65,10 @@ class _Helper:
         program = next(filter(None, map(shutil.which, LINUX_HELPERS)), None)
         if program is None:
             raise DeviceError(
-                "No file dialog is installed (zenity or kdialog). Drop the file on the window, "
-                "or type its path under Models."
+                tr(
+                    "No file dialog is installed (zenity or kdialog). Drop the file on the window, "
+                    "or type its path under Models."
+                )
             )
         words = _kdialog(folder) if Path(program).name == "kdialog" else _zenity(folder)
         try:
@@ -76,8 +79,8 @@ class _Helper:
                 stderr=subprocess.DEVNULL,
             )
         except OSError as error:
-            problem = f"The file dialog {program} cannot be started: {error.strerror}"
-            raise DeviceError(problem) from None
+            problem = tr("The file dialog {program} cannot be started: {reason}")
+            raise DeviceError(problem.format(program=program, reason=error.strerror)) from None
 
     def ready(self) -> bool:
         return self._process.poll() is not None
@@ -96,13 +99,13 @@ class _Helper:
 
 def _zenity(folder: Path | None) -> list[str]:
     start = [f"--filename={folder}{os.sep}"] if folder else []
-    filters = [f"--file-filter={label} | {patterns}" for label, patterns in KINDS]
-    return ["--file-selection", f"--title={TITLE}", *start, *filters]
+    filters = [f"--file-filter={tr(label)} | {patterns}" for label, patterns in KINDS]
+    return ["--file-selection", f"--title={tr(TITLE)}", *start, *filters]
 
 
 def _kdialog(folder: Path | None) -> list[str]:
-    filters = "\n".join(f"{patterns}|{label}" for label, patterns in KINDS)
-    return ["--title", TITLE, "--getopenfilename", str(folder or "."), filters]
+    filters = "\n".join(f"{patterns}|{tr(label)}" for label, patterns in KINDS)
+    return ["--title", tr(TITLE), "--getopenfilename", str(folder or "."), filters]
 
 
 class _Library:
@@ -112,8 +115,8 @@ class _Library:
         from imgui_bundle import portable_file_dialogs as dialogs
 
         start = str(folder) if folder and str(folder).isprintable() else ""
-        filters = [word for kind in KINDS for word in kind]
-        self._dialog: Any = dialogs.open_file(TITLE, start, filters)
+        filters = [word for label, patterns in KINDS for word in (tr(label), patterns)]
+        self._dialog: Any = dialogs.open_file(tr(TITLE), start, filters)
 
     def ready(self) -> bool:
         return bool(self._dialog.ready(0))
@@ -123,8 +126,10 @@ class _Library:
             names = self._dialog.result()
         except UnicodeDecodeError as error:
             raise RequestError(
-                "The name of the chosen file is not UTF-8, which the file dialog cannot say. Drop "
-                "the file on the window, or name it on the command line."
+                tr(
+                    "The name of the chosen file is not UTF-8, which the file dialog cannot say. "
+                    "Drop the file on the window, or name it on the command line."
+                )
             ) from error
         return Path(names[0]) if names else None
 

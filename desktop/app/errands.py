@@ -8,6 +8,7 @@ from pathlib import Path
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.writing import make_folder, write_file
 from llm_lite.desktop.app.figure_export import Outcome
+from llm_lite.desktop.language.translate import tr
 
 
 def save_text(path: str, text: str) -> Outcome:
@@ -18,7 +19,7 @@ def save_text(path: str, text: str) -> Outcome:
         write_file(place, text.encode("utf-8", "replace"), new=True)
     except LlmLiteError as error:
         return Outcome(str(error), failed=True)
-    return Outcome(f"Saved {place}")
+    return Outcome(tr("Saved {path}").format(path=place))
 
 
 def open_link(address: str) -> Outcome | None:
@@ -29,7 +30,9 @@ def open_link(address: str) -> Outcome | None:
     try:
         browser = webbrowser.get()
     except webbrowser.Error:
-        return Outcome(f"No browser was found to open {address}", failed=True)
+        return Outcome(
+            tr("No browser was found to open {address}").format(address=address), failed=True
+        )
     work = threading.Thread(target=browser.open, args=(address,), name="browser", daemon=True)
     work.start()
     return None

@@ -14,6 +14,7 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.writing import make_folder
 from llm_lite.desktop.actions.program import ExportAttention
 from llm_lite.desktop.app.guard import Failed, attempt
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.png import write_png
 from llm_lite.desktop.state.attention_state import MOST_LOCKED
 from llm_lite.desktop.state.defects import ReportDefect
@@ -55,13 +56,13 @@ class Exporter:
             self._until = ui.now + PATIENCE
         view, shown = self._wanted.view, self._state
         if view != "text" and (ui.maps is None or ui.maps.problem):
-            return self._end("there are no maps to make a picture of", ui)
+            return self._end(tr("there are no maps to make a picture of"), ui)
         found = attempt(lambda: figure_of(view, shown, ui))
         if isinstance(found, Failed):
             return self._fail(found, ui)
         self._figure = found
         if self._figure is None and ui.now > self._until:
-            return self._end("the maps were not complete in time; try it once more at rest", ui)
+            return self._end(tr("the maps were not complete in time; try it once more at rest"), ui)
         ui.redraw_in(0.03)
         return None
 
@@ -76,7 +77,7 @@ class Exporter:
         except LlmLiteError as error:
             return self._end(str(error), ui)
         self._end("", ui)
-        return Outcome(f"Saved {path}")
+        return Outcome(tr("Saved {path}").format(path=path))
 
     def _fail(self, failed: Failed, ui: Ui) -> Outcome:
         if isinstance(failed.error, LlmLiteError):

@@ -17,11 +17,12 @@ from imgui_bundle import imgui, implot
 
 from llm_lite.core.errors import DeviceError
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 
-SENTENCE = (
+SENTENCE = mark(
     "A defect of the program: this cannot be shown. Everything else goes on, and the conversation "
     "is kept. The log has the details; please report them."
 )
@@ -101,7 +102,7 @@ def say_failed(ui: Ui) -> None:
         imgui.begin_child("failed", imgui.get_window_size(), padded)
     imgui.push_text_wrap_pos(0.0)
     with ui.font(), ui.colored(text="warning"):
-        imgui.text_unformatted(SENTENCE)
+        imgui.text_unformatted(tr(SENTENCE))
     ui.mark("failed")
     imgui.pop_text_wrap_pos()
     imgui.end_child()

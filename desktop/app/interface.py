@@ -25,10 +25,13 @@ from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
+from llm_lite.desktop.language.catalogues import catalogue
+from llm_lite.desktop.language.translate import number, tr, use
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.program import rail, status_bar
+from llm_lite.desktop.views.selection.find import open_find
 from llm_lite.desktop.views.selection.selecting import copy
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
@@ -82,6 +85,7 @@ class Interface:
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
         self.maps: AttentionMaps | None = None
         self._applied: tuple[ThemeName, float, float] | None = None
+        self._spoken: str | None = None  # the language that was chosen last
         self._turns = Turns(VIEWS)
         self._guard = Guard()
         self._lists = False  # conversations, at the left
@@ -102,6 +106,7 @@ class Interface:
         """Draw `state`; what the person did. `following`: the frame follows the engine or input,
         and views may keep their pictures until it is their turn."""
         self._use_theme(state)
+        self._use_language(state)
         ui = self.ui
         at = ("attention",) if state.attention.large else ()
         wide = imgui.get_io().display_size.x / ui.theme.text
@@ -141,6 +146,11 @@ class Interface:
             self.ui.theme = make_theme(*wanted)
             apply_theme(self.ui.theme)
 
+    def _use_language(self, state: AppState) -> None:
+        if state.language != self._spoken:
+            self._spoken = state.language
+            use(catalogue(state.language))
+
     def _shortcuts(self, state: AppState) -> list[Action]:
         """Keys that work wherever the focus is."""
         key = imgui.Key
@@ -165,6 +175,8 @@ class Interface:
                 return [UndoHistory()]
             if pressed(shift | int(key.z), key.y):
                 return [RedoHistory()]
+        if pressed(key.f) and state.messages:
+            open_find(self.ui)
         if pressed(key.o):
             return [ChooseFile()]
         if pressed(key.equal, key.keypad_add, shift | int(key.equal)):
@@ -224,10 +236,12 @@ class Interface:
         return actions
 
     def _relies_on(self) -> tuple[object, ...]:
-        """What changes every view's picture: theme, room, layout, textures that may be gone."""
+        """What changes every view's picture: theme, language, room, layout, textures that may be
+        gone."""
         size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
         textures = (atlas and atlas.unique_id, maps, maps and maps.vanished)
-        return (self._applied, self._build_layout, self._lists, size.x, size.y, *textures)
+        drawn = (self._applied, number(), self._build_layout, self._lists)
+        return (*drawn, size.x, size.y, *textures)
 
     def _mark_tab(self, name: str) -> None:
         window: Any = imgui.internal.get_current_window()
@@ -266,10 +280,10 @@ class Interface:
         imgui.text_unformatted(notice.text)
         imgui.pop_text_wrap_pos()
         name = f"notice.{notice.id}"
-        if notice.undo and button(ui, f"{name}.undo", "Undo"):
+        if notice.undo and button(ui, f"{name}.undo", tr("Undo")):
             actions += [UndoHistory(), DismissNotice(notice.id)]
         imgui.set_cursor_pos(ImVec2(right, top - ui.u(1)))
-        if icon_button(ui, f"{name}.close", ICON_CLOSE, "Dismiss", side=side, style="small"):
+        if icon_button(ui, f"{name}.close", ICON_CLOSE, tr("Dismiss"), side=side, style="small"):
             actions.append(DismissNotice(notice.id))
         height = imgui.get_window_height()
         imgui.end()

@@ -223,7 +223,7 @@ def catalogue() -> tuple[CatalogueEntry, ...]:
             source=entry.name,
             path=str(entry.path or ""),
             title=entry.title,
-            description=entry.licence if entry.path else f"To install it: {entry.command}",
+            description=entry.licence if entry.path else entry.command,
             bytes=entry.size or 0,
         )
         for entry in catalog.entries()

@@ -33,6 +33,7 @@ from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
 from llm_lite.desktop.app.layout_text import is_layout
 from llm_lite.desktop.attention.colors import NAMES
+from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.history_state import Panel
 from llm_lite.desktop.state.incoming import TYPED
@@ -48,6 +49,7 @@ MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
+    "language": (SYSTEM, *languages()),
     "conversations": get_args(Panel),
     "backend": BACKENDS,
     "mode": MODES,
@@ -128,6 +130,7 @@ class Looks:
 @dataclass(frozen=True, slots=True)
 class Settings:
     theme: ThemeName = "dark"
+    language: str = SYSTEM
     font_size: float = 15.0
     window: WindowPlace = field(default_factory=WindowPlace)
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
@@ -234,6 +237,7 @@ def remember(state: AppState, settings: Settings) -> Settings:
     return replace(
         settings,
         theme=state.theme,
+        language=state.language,
         font_size=state.font_size,
         sampling=state.sampling,
         options=state.options,
@@ -254,6 +258,7 @@ def restore(settings: Settings, state: AppState) -> AppState:
     return replace(
         state,
         theme=settings.theme,
+        language=settings.language,
         font_size=settings.font_size,
         sampling=settings.sampling,
         options=settings.options,

@@ -28,6 +28,7 @@ from llm_lite.desktop.attention.store import Store, largest_surface
 from llm_lite.desktop.attention.upload import Uploads, largest_copy
 from llm_lite.desktop.attention.wanted import Asked
 from llm_lite.desktop.attention.work import Budget, FrameJobs, Planner
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.state.maps import ColorScale, MapPicture
 
@@ -55,7 +56,7 @@ class AttentionMaps:
         self._scale, self._scale_number = ColorScale(), 0
         self._tokens: tuple[int, ...] = ()
         self._version, self._epoch = -1, 0
-        self._refusal = ""  # why this device cannot make maps of the source
+        self._refused = 0  # bytes of a buffer that this device does not bind
         self._rows = range(0)
         self._asked = Asked()
         self._readings = Readings()
@@ -75,13 +76,21 @@ class AttentionMaps:
         """Why there are no maps, as a sentence; "" when there are."""
         source = self._source
         if source is None:
-            return "Load a model to see where its heads look."
-        if source.note or self._refusal:
-            return source.note or self._refusal
+            return tr("Load a model to see where its heads look.")
+        if source.note:
+            return source.note
+        if self._refused:
+            words = tr(
+                "A map needs {needed} bytes in one buffer; {device} binds at most {most}: choose a "
+                "smaller context."
+            )
+            info = self._device.info
+            most = info.max_storage_buffer_range
+            return words.format(needed=self._refused, device=info.name, most=most)
         if self._store is None:
-            return "This model keeps no queries, so there is nothing to draw maps from."
+            return tr("This model keeps no queries, so there is nothing to draw maps from.")
         if self.length < 2:
-            return "Maps begin with the second token: say something in the chat."
+            return tr("Maps begin with the second token: say something in the chat.")
         return ""
 
     @property
@@ -259,7 +268,7 @@ class AttentionMaps:
                 part.retire()
         self._store = self._recorder = self._uploads = None
         self._tokens, self._version, self._rows = (), -1, range(0)
-        self._source, self._asked, self._refusal = source, Asked(), ""
+        self._source, self._asked, self._refused = source, Asked(), 0
         self._readings.forget()
         if source is None or not source.ring_rows or not source.layers:
             return
@@ -272,10 +281,7 @@ class AttentionMaps:
         heads = sum(layer.heads for layer in source.layers)
         needed = max(largest_copy(source), largest_surface(heads), largest_row(context))
         if needed > info.max_storage_buffer_range:
-            self._refusal = (
-                f"A map needs {needed} bytes in one buffer; {info.name} binds at most "
-                f"{info.max_storage_buffer_range}: choose a smaller context."
-            )
+            self._refused = needed
             return
         scored = min(context, SCORE_BYTES // (heads * SCORES_EACH))
         self._store = Store(self._device, self._renderer, source.layers, scored, self._dropped)

@@ -10,24 +10,39 @@ conversation) is never translated.
 from __future__ import annotations
 
 import gettext
+from collections.abc import Iterable
+from typing import TypeVar
 
 _catalogue = gettext.NullTranslations()
+_number = 0
+T = TypeVar("T", bound=str)
 
 
 def use(catalogue: gettext.NullTranslations) -> None:
     """Everything is said from `catalogue` on, from the next frame."""
-    global _catalogue
-    _catalogue = catalogue
+    global _catalogue, _number
+    _catalogue, _number = catalogue, _number + 1
+
+
+def number() -> int:
+    """Another one for each language that was used: what is kept from frame to frame with texts in
+    it depends on this."""
+    return _number
 
 
 def tr(text: str) -> str:
     """`text` in the language in use; itself where that has no such text."""
-    return _catalogue.gettext(text)
+    return _catalogue.gettext(text) if text else ""  # gettext: the catalogue's head
 
 
 def trn(one: str, many: str, count: int) -> str:
     """The form that `count` takes: `trn("{n} token", "{n} tokens", n).format(n=n)`."""
     return _catalogue.ngettext(one, many, count)
+
+
+def tr_labels(options: Iterable[tuple[T, str]]) -> list[tuple[T, str]]:
+    """Choices with their marked labels: the values stay, the labels are translated."""
+    return [(value, tr(label)) for value, label in options]
 
 
 def mark(text: str) -> str:

@@ -29,6 +29,7 @@ from llm_lite.core.messages import (
     PrefillProgress,
     TokenDecoded,
 )
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, quant_apply, turns
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.incoming import fit_to_show
@@ -115,7 +116,7 @@ def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
 def _load_failed(event: LoadFailed, state: AppState, now: float) -> AppState:
     state = replace(state, load=None)
     if event.cancelled:
-        return notify(state, "info", "Loading was cancelled.", now)
+        return notify(state, "info", tr("Loading was cancelled."), now)
     return notify(state, "error", event.message, now)
 
 
@@ -261,7 +262,7 @@ def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppSta
 def _maps_exported(event: MapsExported, state: AppState, now: float) -> AppState:
     if event.message:
         return notify(state, "warning", event.message, now)
-    return notify(state, "info", f"Saved {event.path}", now)
+    return notify(state, "info", tr("Saved {path}").format(path=event.path), now)
 
 
 def _lens_result(event: LensResult, state: AppState, now: float) -> AppState:
@@ -349,11 +350,16 @@ def _owner(message: int, lead: int) -> int:
 
 def _judged(event: TokenDecoded, running: Running, index: int) -> Token:
     """The token; one that was forced and not judged again is as it was."""
-    token = Token(event.token, event.text, event.probability, event.alternatives)
+    token = Token(event.token, event.text, event.probability, event.alternatives, event.allowed)
     if event.probability == event.probability or index >= len(running.forced):
         return token
     before = running.forced[index]
-    return replace(token, probability=before.probability, alternatives=before.alternatives)
+    return replace(
+        token,
+        probability=before.probability,
+        alternatives=before.alternatives,
+        allowed=before.allowed,
+    )
 
 
 def _answer(state: AppState) -> Message:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from llm_lite.desktop.language.translate import mark
+
 Head = tuple[int, int]  # layer, head
 Order = str  # "layer", or a name of core/inspect/attention_scores.py's SCORES
 FigureName = Literal["grid", "heads", "text"]  # views that can be saved as pictures
 MOST_LOCKED = 4
-SINK = (
+SINK = mark(
     "Heads that have nothing to look for rest on the first token, and its column swamps everything "
     "else. Leave it out and the rest of each row is scaled to 1."
 )

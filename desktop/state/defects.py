@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_lite.core.messages import Command
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.state import AppState, LogLine
 
@@ -31,9 +32,10 @@ def defect_of(part: str, error: Exception) -> ReportDefect:
 def report(
     action: ReportDefect, state: AppState, now: float
 ) -> tuple[AppState, tuple[Command, ...]]:
-    words = f"{MARK}, please report it: {action.part}."
+    words = f"{MARK}, please report it: {action.part}."  # English, for those who read the report
     state = add_log(state, LogLine("error", f"{words}\n{action.text}", action.time))
-    return notify(state, "error", f"{words} The log has the details.", now), ()
+    told = tr("A defect of the program, please report it: {part}. The log has the details.")
+    return notify(state, "error", told.format(part=action.part), now), ()
 
 
 def defects(state: AppState) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from llm_lite.core.messages import (
     VariantDropped,
     VariantKept,
 )
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import quant_state
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.quant_state import Quantization, RunAnswer, with_report
@@ -113,7 +114,9 @@ def _kept(event: VariantKept, state: AppState, now: float) -> AppState:
     if state.model is None:
         return state
     kept = MappingProxyType({**state.model.kept, event.mode: event.path})
-    words = f"{event.mode} is kept on disk, {size(event.nbytes)}: {event.path}"
+    words = tr("{mode} is kept on disk, {size}: {path}").format(
+        mode=event.mode, size=size(event.nbytes), path=event.path
+    )
     return notify(replace(state, model=replace(state.model, kept=kept)), "info", words, now)
 
 
@@ -121,7 +124,9 @@ def _dropped(event: VariantDropped, state: AppState, now: float) -> AppState:
     if state.model is None:
         return state
     kept = {mode: path for mode, path in state.model.kept.items() if mode != event.mode}
-    words = f"{event.mode} is no longer kept on disk, which has {size(event.nbytes)} more room."
+    words = tr("{mode} is no longer kept on disk, which has {size} more room.").format(
+        mode=event.mode, size=size(event.nbytes)
+    )
     model = replace(state.model, kept=MappingProxyType(kept))
     return notify(replace(state, model=model), "info", words, now)
 

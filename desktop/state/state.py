@@ -10,6 +10,7 @@ from itertools import count
 from typing import Literal
 
 from llm_lite.core.messages import (
+    AllowedTokens,
     Alternative,
     AttentionRows,
     ChatMessage,
@@ -63,6 +64,7 @@ class Token:
     text: str
     probability: float  # nan: not judged
     alternatives: tuple[Alternative, ...] = ()
+    allowed: AllowedTokens | None = None  # by a schema or grammar; None: all were
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,14 @@ class Message:
     def spoken(self) -> str:
         """Without its thoughts, but with its calls and their marks."""
         return self.calls.raw if self.calls else self.text
+
+    @property
+    def markdown(self) -> str:
+        """What is laid out: an answer of a JSON schema is code, whose end is not written."""
+        of_schema = self.sampling is not None and bool(self.sampling.json_schema)
+        if not of_schema or self.text[:1] not in ("{", "[") or "```" in self.text:
+            return self.text
+        return f"```json\n{self.text}"
 
     @property
     def pieces(self) -> list[str]:
@@ -251,6 +261,7 @@ class AppState:
     thinking: bool = True  # what the switch of a template is set to, where it has one
     options: EngineOptions = field(default_factory=EngineOptions)
     theme: ThemeName = "dark"
+    language: str = "en"  # a code, or "system"
     font_size: float = 15.0  # logical pixels
     recent: tuple[str, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()

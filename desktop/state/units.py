@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from llm_lite.desktop.language.translate import trn
 from llm_lite.desktop.state.incoming import shown_path
 
 
@@ -27,7 +28,7 @@ def quantity(count: int) -> str:
 
 def tokens(count: int) -> str:
     """ "1 token", "12 tokens"."""
-    return f"{count} token" if count == 1 else f"{count} tokens"
+    return trn("{n} token", "{n} tokens", count).format(n=count)
 
 
 def rate(tokens_per_second: float) -> str:
@@ -57,9 +58,14 @@ def short_name(source: str) -> str:
     )
 
 
+def capital(text: str) -> str:
+    """With a capital letter at the beginning; the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def sentence(text: str) -> str:
     """The engine's messages begin small and end open, to be joined; shown alone they are closed."""
     text = text.strip()
     if text and text.split()[0].isalpha():
-        text = text[0].upper() + text[1:]
+        text = capital(text)
     return text if not text or text[-1] in ".!?…" else f"{text}."

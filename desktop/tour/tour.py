@@ -25,6 +25,7 @@ def run_tour(
     process_start: float,
     sampling: SamplingOptions = SAMPLING,
     engine: Callable[[Device, Callable[[], None]], Any] | None = None,
+    language: str = "en",
 ) -> dict[str, Any]:
     """Write pictures and report.json into `directory`; the report.
 
@@ -33,7 +34,7 @@ def run_tour(
     LlmLiteError. `engine` makes another engine than the real one, for tests.
     """
     make_folder(directory)
-    stage = Stage(options, sampling, process_start)
+    stage = Stage(options, sampling, process_start, language)
     try:
         stage.play(source, prompt or PROMPT, engine)
         report = stage.report()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.grid import draw as draw_attention
 from llm_lite.desktop.views.attention.heads import draw as draw_heads
@@ -49,18 +50,18 @@ class View:
 
     @property
     def window(self) -> str:
-        return f"{self.title}###{self.name}"
+        return f"{tr(self.title)}###{self.name}"
 
 
 VIEWS = (
-    View("chat", "Chat", ICON_CHAT, "middle", draw_chat, None),
-    View("conversations", "Conversations", ICON_CLOCK, "left", draw_conversations, 2),
-    View("attention", "Attention", ICON_EYE, "upper right", draw_attention, 0),
-    View("lens", "Lens", ICON_LAYERS, "upper right", draw_lens, 1),
-    View("kv_cache", "KV cache", ICON_DATABASE, "upper right", draw_cache, 2),
-    View("quantization", "Quantization", ICON_SCALE, "upper right", draw_modes, 3),
-    View("performance", "Performance", ICON_CHART, "lower right", draw_performance, 1),
-    View("head", "Head", ICON_GRID, "lower right", draw_heads, 0),
-    View("steer", "Steer", ICON_SLIDERS, "lower right", draw_steer, 3),
-    View("log", "Log", ICON_LOG, "lower right", draw_log, 2),
+    View("chat", mark("Chat"), ICON_CHAT, "middle", draw_chat, None),
+    View("conversations", mark("Conversations"), ICON_CLOCK, "left", draw_conversations, 2),
+    View("attention", mark("Attention"), ICON_EYE, "upper right", draw_attention, 0),
+    View("lens", mark("Lens"), ICON_LAYERS, "upper right", draw_lens, 1),
+    View("kv_cache", mark("KV cache"), ICON_DATABASE, "upper right", draw_cache, 2),
+    View("quantization", mark("Quantization"), ICON_SCALE, "upper right", draw_modes, 3),
+    View("performance", mark("Performance"), ICON_CHART, "lower right", draw_performance, 1),
+    View("head", mark("Head"), ICON_GRID, "lower right", draw_heads, 0),
+    View("steer", mark("Steer"), ICON_SLIDERS, "lower right", draw_steer, 3),
+    View("log", mark("Log"), ICON_LOG, "lower right", draw_log, 2),
 )

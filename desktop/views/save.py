@@ -14,6 +14,7 @@ from llm_lite.core.files.places import expanded, user_folder
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import ExportAttention
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import FigureName
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD
@@ -21,27 +22,36 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button, popover, primary_button, wrapped
 
 LONGEST = 4096  # characters of a path
+TITLES: dict[FigureName, str] = {
+    "grid": mark("Save a picture of all heads"),
+    "heads": mark("Save these heads"),
+    "text": mark("Save a picture of the conversation with its highlighting"),
+}
 HINTS: dict[FigureName, str] = {
-    "grid": "Save a picture of all heads",
-    "heads": "Save these heads: a picture, or the numbers",
-    "text": "Save a picture of the conversation with its highlighting",
+    "grid": mark("Save a picture of all heads"),
+    "heads": mark("Save these heads: a picture, or the numbers"),
+    "text": mark("Save a picture of the conversation with its highlighting"),
 }
 NOTES: dict[FigureName, str] = {
-    "grid": "The heads that pass the filters, in this order, with their scale.",
-    "heads": "A picture with axes, title and scale; or the exact probabilities for NumPy (.npz).",
-    "text": "All messages, token by token, as they are coloured now. Click a token to hold it.",
+    "grid": mark("The heads that pass the filters, in this order, with their scale."),
+    "heads": mark(
+        "A picture with axes, title and scale; or the exact probabilities for NumPy (.npz)."
+    ),
+    "text": mark(
+        "All messages, token by token, as they are coloured now. Click a token to hold it."
+    ),
 }
 
 
 def draw_save(state: AppState, ui: Ui, view: FigureName, side: float) -> list[Action]:
     """The button, and its panel once it is open."""
     panel = f"save.{view}"
-    if icon_button(ui, f"{panel}.open", ICON_DOWNLOAD, HINTS[view], side=side):
+    if icon_button(ui, f"{panel}.open", ICON_DOWNLOAD, tr(HINTS[view]), side=side):
         ui.memory[panel] = one_line(str(default_path(state, view)))
         ui.opened = panel
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     at = ImVec2(max(low.x - ui.u(90), ui.u(2)), high.y + ui.u(1))
-    with popover(ui, panel, HINTS[view].partition(":")[0], at, ui.u(104)) as shown:
+    with popover(ui, panel, tr(TITLES[view]), at, ui.u(104)) as shown:
         return _draw_panel(ui, view, panel) if shown else []
 
 
@@ -53,18 +63,18 @@ def default_path(state: AppState, view: FigureName) -> Path:
 
 
 def _draw_panel(ui: Ui, view: FigureName, panel: str) -> list[Action]:
-    wrapped(ui, NOTES[view])
+    wrapped(ui, tr(NOTES[view]))
     imgui.set_next_item_width(-1)
     path = ui.memory.get(panel, "")
     _, path = imgui.input_text(f"##{panel}.path", path)
     ui.mark(f"{panel}.path")
     ui.memory[panel] = path = path[:LONGEST]
     kinds: list[str] = []
-    if primary_button(ui, f"{panel}.png", "Save picture", enabled=bool(path.strip())):
+    if primary_button(ui, f"{panel}.png", tr("Save picture"), enabled=bool(path.strip())):
         kinds.append("png")
     if view == "heads":
         imgui.same_line()
-        if button(ui, f"{panel}.npz", "Save numbers", enabled=bool(path.strip())):
+        if button(ui, f"{panel}.npz", tr("Save numbers"), enabled=bool(path.strip())):
             kinds.append("npz")
     if not kinds:
         return []

@@ -7,6 +7,7 @@ from dataclasses import replace
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.theme import make_theme, vec
 from llm_lite.desktop.widgets.ui import Face, Ui
 
@@ -51,8 +52,10 @@ class Figure:
         self.size = (int(width), int(height))
         if max(self.size) > LARGEST or self.size[0] * self.size[1] > MOST_PIXELS:
             raise LlmLiteError(
-                f"the picture would have {self.size[0]:,} x {self.size[1]:,} pixels: show fewer "
-                "heads, or a smaller part of the text"
+                tr(
+                    "the picture would have {width:,} x {height:,} pixels: show fewer heads, or a "
+                    "smaller part of the text"
+                ).format(width=self.size[0], height=self.size[1])
             )
         return self
 

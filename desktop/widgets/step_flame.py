@@ -8,6 +8,7 @@ from functools import partial
 from itertools import accumulate, groupby
 
 from llm_lite.core.messages import OpTime, StepProfile
+from llm_lite.desktop.language.translate import tr
 
 LEVELS = 3  # of the flame: layer, part, operation
 COLOURS = 8  # of the theme's series, in turn
@@ -94,6 +95,14 @@ def kinds(ops: Sequence[OpTime]) -> list[KindTime]:
 
 def _kind(op: OpTime) -> str:
     return f"product {path_of(op)[-1]}" if op.name == "matmul" else op.name.replace("_", " ")
+
+
+def shown(words: str) -> str:
+    """The words of a span or a kind in the language in use; names of operations stay."""
+    first, _, rest = words.partition(" ")
+    if first == "layer" and rest:
+        return tr("layer {name}").format(name=rest)
+    return tr("product {name}").format(name=rest) if first == "product" and rest else tr(words)
 
 
 def path_of(op: OpTime) -> tuple[str, ...]:

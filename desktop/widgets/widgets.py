@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -239,7 +240,7 @@ def popover(
         lowest = bottom - ui.memory.get(f"{name}.height", 0.0)
         at = ImVec2(max(edge, min(at.x, size.x - edge - width)), max(edge, min(at.y, lowest)))
     imgui.set_next_window_pos(at, imgui.Cond_.always, ImVec2(*pivot))
-    room = bottom - edge
+    room = (at.y if pivot[1] else bottom) - edge
     imgui.set_next_window_size_constraints(ImVec2(width, 0), ImVec2(width, room))
     with ui.styled(window_padding=(ui.u(4), ui.u(4)), item_spacing=(ui.u(2), ui.u(2))):
         shown = imgui.begin_popup(name, imgui.WindowFlags_.no_move)
@@ -250,7 +251,9 @@ def popover(
     right = ui.right(side)
     text(ui, title, style="title", bold=True)
     imgui.same_line(right)
-    closed = icon_button(ui, f"{name}.close", ICON_CLOSE, "Close (Esc)", side=side, style="small")
+    closed = icon_button(
+        ui, f"{name}.close", ICON_CLOSE, tr("Close (Esc)"), side=side, style="small"
+    )
     if closed or imgui.is_key_pressed(imgui.Key.escape, False):
         imgui.close_current_popup()
     try:

@@ -137,6 +137,7 @@ def _window(commands: _Commands, answering: list[_Parser]) -> None:
     tour.add_argument("directory", type=Path, metavar="DIR")
     tour.add_argument("--prompt", help="what to ask the model")
     tour.add_argument("--model", metavar="MODEL")
+    tour.add_argument("--language", default="en", metavar="CODE", help="of the texts: en, ko")
 
 
 def _chat(commands: _Commands, answering: list[_Parser]) -> None:

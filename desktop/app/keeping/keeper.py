@@ -37,6 +37,8 @@ from llm_lite.core.messages import Level
 from llm_lite.desktop.actions import history as does
 from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.keeping.recorder import Recorder
+from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.defects import ReportDefect, defect_of
 from llm_lite.desktop.state.history_state import ROWS, ConversationRow, FoundRow, Shelf
 from llm_lite.desktop.state.state import AppState
@@ -218,18 +220,20 @@ class HistoryKeeper:
                 return self._rows_of([number])
             case does.ArchiveConversation(number, archived):
                 journal.archive(number, archived)
-                words = "Archived the conversation." if archived else "It is in the list again."
+                words = tr("Archived the conversation.")
+                words = words if archived else tr("It is in the list again.")
                 return [*self._rows_of([number]), does.TellHistory("info", words, undo=True)]
             case does.DeleteConversation(number):
                 journal.delete([number])
-                words = "Deleted the conversation."
+                words = tr("Deleted the conversation.")
                 return [*self._rows_of([number]), does.TellHistory("info", words, undo=True)]
             case does.RestoreConversation(number):
                 journal.restore([number])
                 return self._rows_of([number])
             case does.DeleteAll():
                 count = journal.delete_all()
-                words = f"Deleted {count:,} conversations."
+                words = trn("Deleted {n:,} conversation.", "Deleted {n:,} conversations.", count)
+                words = words.format(n=count)
                 return [*self._first_rows(), does.TellHistory("info", words, undo=True)]
             case does.EmptyTrash():
                 gone = [summary.id for summary in self.history.deleted()]
@@ -237,9 +241,9 @@ class HistoryKeeper:
                 journal.forget(gone)
                 return self._first_rows()
             case does.UndoHistory():
-                return self._moved(journal.undo(), "Taken back")
+                return self._moved(journal.undo(), tr("Taken back: {what}."))
             case does.RedoHistory():
-                return self._moved(journal.redo(), "Done again")
+                return self._moved(journal.redo(), tr("Done again: {what}."))
             case does.ExportConversation(number, kind, path):
                 return self._export(number, kind, path)
             case does.ImportConversations(path):
@@ -251,7 +255,7 @@ class HistoryKeeper:
             return ()
         numbers = {number for change in entry.done for number in change.conversations}
         rows = self._rows_of(numbers) if len(numbers) < ROWS else self._first_rows()
-        return [*rows, does.TellHistory("info", f"{words}: {entry.label.lower()}.")]
+        return [*rows, does.TellHistory("info", words.format(what=said(entry.label).lower()))]
 
     def _export(self, number: int, kind: does.FileKind, path: str) -> Iterable[Act]:
         from llm_lite.core.history.exchange.exporting import export_file
@@ -262,7 +266,7 @@ class HistoryKeeper:
         wanted = expanded(path)
         make_folder(wanted.parent)
         export_file([stored], kind, wanted)
-        return [does.TellHistory("info", f"Saved {wanted}")]
+        return [does.TellHistory("info", tr("Saved {path}").format(path=wanted))]
 
     def _import(self, path: str) -> Iterable[Act]:
         from llm_lite.core.history.exchange.importing import read_conversations
@@ -272,7 +276,8 @@ class HistoryKeeper:
             self.history.add(conversation)
         level: Level = "warning" if imported.notes else "info"
         count = len(imported.conversations)
-        words = f"Imported {count:,} conversation{'s' if count != 1 else ''}."
+        words = trn("Imported {n:,} conversation.", "Imported {n:,} conversations.", count)
+        words = words.format(n=count)
         if imported.notes:
             words += f" {imported.notes[0]}"
         return [*self._first_rows(), does.TellHistory(level, words)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from llm_lite.desktop.language.translate import tr
+
 Biases = tuple[tuple[int, float], ...]
 MOST_STOPS, LONGEST_STOP = 32, 1000
 MOST_BIASES, MOST_BIAS = 1024, 100.0
@@ -17,7 +19,8 @@ def stops_of(lines: str) -> tuple[tuple[str, ...], str]:
     found = [_plain(line) for line in lines.split("\n") if line]
     usable = tuple(text for text in found[:MOST_STOPS] if len(text) <= LONGEST_STOP)
     if len(usable) < len(found):
-        return usable, f"At most {MOST_STOPS} stop strings of {LONGEST_STOP} characters count."
+        words = tr("At most {n} stop strings of {length} characters count.")
+        return usable, words.format(n=MOST_STOPS, length=LONGEST_STOP)
     return usable, ""
 
 
@@ -34,8 +37,8 @@ def biases_of(lines: str) -> tuple[Biases, str]:
             continue
         pair = _bias(line.strip())
         if pair is None or len(found) == MOST_BIASES:
-            expected = f"a token id, = and a number from -{MOST_BIAS:g} to {MOST_BIAS:g}"
-            problem = problem or f"Line {number}: expected {expected}."
+            words = tr("Line {n}: expected a token id, = and a number from -{most:g} to {most:g}.")
+            problem = problem or words.format(n=number, most=MOST_BIAS)
         else:
             found[pair[0]] = pair[1]
     return tuple(found.items()), problem

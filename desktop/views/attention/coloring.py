@@ -10,6 +10,7 @@ from itertools import pairwise
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.attention.colors import NAMES, stops
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import SINK, AttentionChoice
 from llm_lite.desktop.state.maps import ColorScale, HeadMaps
 from llm_lite.desktop.state.state import AppState
@@ -20,7 +21,7 @@ from llm_lite.desktop.widgets.widgets import icon_button, popover, text, tip
 
 STEPS = 64  # pieces of a colour bar
 WIDEST = "≥ 5.5%"  # number on a bar
-GROUPS = (
+GROUPS = mark(
     "Colours of attention probabilities, then of the lines under maps: heads of a group share "
     "their keys and values."
 )
@@ -42,35 +43,37 @@ def draw_scale(choice: AttentionChoice, ui: Ui, name: str) -> AttentionChoice:
     side = ui.u(7)
     imgui.same_line(ui.right(side * 2 + ui.u(1)))
     panel = f"{name}.look"
-    if icon_button(ui, f"{panel}.open", ICON_SLIDERS, "Colours and scale", side=side):
+    if icon_button(ui, f"{panel}.open", ICON_SLIDERS, tr("Colours and scale"), side=side):
         ui.opened = panel
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     at = ImVec2(max(low.x - ui.u(60), ui.u(2)), high.y + ui.u(1))
-    with popover(ui, panel, "Colours and scale", at, ui.u(72)) as shown:
+    with popover(ui, panel, tr("Colours and scale"), at, ui.u(72)) as shown:
         if shown:
             choice = _draw_choices(choice, ui)
     imgui.same_line(0, ui.u(1))
     icon = ICON_MINIMIZE if choice.large else ICON_MAXIMIZE
-    hint = "Back to the panels" if choice.large else "Fill the window"
+    hint = tr("Back to the panels") if choice.large else tr("Fill the window")
     if icon_button(ui, f"{name}.large", icon, hint, side=side):
         choice = replace(choice, large=not choice.large)
     return choice
 
 
 def _draw_choices(choice: AttentionChoice, ui: Ui) -> AttentionChoice:
-    text(ui, "Colours", style="small")
+    text(ui, tr("Colours"), style="small")
     names = [(name, name.capitalize()) for name in NAMES]
     colors = chooser(ui, "look.colors", names, choice.colors)
     draw_bar(replace(choice, colors=colors), ui, imgui.get_content_region_avail().x)
-    text(ui, "Scale", style="small")
-    scales = [("linear", "Linear"), ("log", "Logarithmic")]
+    text(ui, tr("Scale"), style="small")
+    scales = [("linear", tr("Linear")), ("log", tr("Logarithmic"))]
     scale = chooser(ui, "look.scale", scales, "log" if choice.logarithmic else "linear")
-    hint = "Probabilities from here on have the last colour."
+    hint = tr("Probabilities from here on have the last colour.")
     top = slider(
-        ui, "look.high", "Last colour from", choice.high, (0.02, 1.0), hint=hint, log=True,
+        ui, "look.high", tr("Last colour from"), choice.high, (0.02, 1.0), hint=hint, log=True,
         shown=f"{choice.high:.0%}",
     )  # fmt: skip
-    exclude = toggle(ui, "look.exclude", "Leave out the first token", choice.exclude_first, SINK)
+    exclude = toggle(
+        ui, "look.exclude", tr("Leave out the first token"), choice.exclude_first, tr(SINK)
+    )
     return replace(
         choice, colors=colors, logarithmic=scale == "log", high=top, exclude_first=exclude
     )
@@ -169,14 +172,14 @@ def draw_key(choice: AttentionChoice, ui: Ui, groups: Sequence[int], width: floa
         _draw_groups(ui, groups, (x, at.y), at.x + width)
     imgui.dummy(ImVec2(width, small))
     ui.mark("attention.key")
-    tip(ui, GROUPS if groups else "The colour of an attention probability.")
+    tip(ui, tr(GROUPS) if groups else tr("The colour of an attention probability."))
 
 
 def _draw_groups(ui: Ui, groups: Sequence[int], at: tuple[float, float], right: float) -> None:
     """A line in the colour of each group, as under its heads, with its number."""
     draw, small, color = imgui.get_window_draw_list(), ui.theme.size("small"), ui.color("muted")
     x, y, side, gap = at[0], at[1], ui.u(3), ui.u(1)
-    words = "Group" if groups else ""
+    words = tr("Group") if groups else ""
     if x + imgui.calc_text_size(words).x > right:
         return
     draw.add_text(ImVec2(x, y), color, words)

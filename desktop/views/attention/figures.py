@@ -8,11 +8,12 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.inspect.attention_scores import SCORES
+from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.attention_state import AttentionChoice, Head
 from llm_lite.desktop.state.maps import HeadMaps, MapPicture
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attention.coloring import WIDEST, draw_level_bar, draw_upright_bar
-from llm_lite.desktop.views.attention.grid import ordered, shown_score
+from llm_lite.desktop.views.attention.grid import head_words, ordered, shown_score
 from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
 from llm_lite.desktop.views.attention.map import draw_axes, gutter, mark_row
 from llm_lite.desktop.widgets.figure import LARGE_TEXT, TEXT, Figure
@@ -26,11 +27,11 @@ LEAST_ROOM = 0.95  # of a line of small text, for tokens on the axes
 
 
 def explained(choice: AttentionChoice, state: AppState, tokens: str) -> str:
-    scale = "logarithmic" if choice.logarithmic else "linear"
-    without = ", first token left out" if choice.exclude_first else ""
     model, mode = state.model, state.executor.mode if state.executor else ""
     name = f"{model.name} ({mode})  ·  " if model else ""
-    return f"{name}{tokens}  ·  {scale} colour scale{without}"
+    scale = tr("logarithmic colour scale") if choice.logarithmic else tr("linear colour scale")
+    without = f"  ·  {tr('first token left out')}" if choice.exclude_first else ""
+    return f"{name}{tokens}  ·  {scale}{without}"
 
 
 def draw_title(figure: Figure, words: str, note: str) -> float:
@@ -63,10 +64,14 @@ def grid_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
     if any(picture.waiting for picture in pictures):
         return None
     figure = Figure(ui, LARGE_TEXT)
-    words = f"Attention of {len(heads):,} heads"
+    words = trn("Attention of {n:,} head", "Attention of {n:,} heads", len(heads))
+    words = words.format(n=len(heads))
     if scores:
-        words += f" by {SCORES[choice.order].label.lower()}"
-    note = explained(choice, state, f"{maps.length:,} tokens")
+        words = tr("{heads} by {score}").format(
+            heads=words, score=tr(SCORES[choice.order].label).lower()
+        )
+    told = trn("{n:,} token", "{n:,} tokens", maps.length).format(n=maps.length)
+    note = explained(choice, state, told)
     y = draw_title(figure, words, note)
     if scores:
         width, bottom = _draw_ranked(figure, heads, pictures, choice.order, scores, y)
@@ -140,7 +145,7 @@ def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
     """The locked heads with the part of the text that is shown of them."""
     choice = state.attention
     if not choice.locked:
-        raise LlmLiteError("no heads are locked: click some in the grid first")
+        raise LlmLiteError(tr("no heads are locked: click some in the grid first"))
     window = ui.memory.get("head.zoom", HeadZoom()).window(maps.length)
     side = _side(len(window), SMALLEST[len(choice.locked) > 1])
     pictures = [
@@ -155,17 +160,19 @@ def heads_figure(state: AppState, ui: Ui, maps: HeadMaps) -> Figure | None:
     labels = state.positions if worded else None
     edge = gutter(figure.ui, state.positions, window, worded)
     columns, rows = arrange(len(choice.locked), WIDE)
-    tokens = f"tokens {window.start:,} to {window.stop - 1:,} of {maps.length:,}"
-    words, note = "Where heads look", explained(choice, state, tokens)
+    tokens = tr("tokens {start:,} to {stop:,} of {length:,}").format(
+        start=window.start, stop=window.stop - 1, length=maps.length
+    )
+    words, note = tr("Where heads look"), explained(choice, state, tokens)
     if len(choice.locked) == 1:
-        words = "Layer {}, head {}: where each token looks".format(*choice.locked[0])
+        words = tr("{head}: where each token looks").format(head=head_words(choice.locked[0]))
     head_room = u(7) if len(choice.locked) > 1 else 0.0
     top = draw_title(figure, words, note)
     for place, (head, picture) in enumerate(zip(choice.locked, pictures, strict=True)):
         x = u(8) + place % columns * (edge + side + u(8)) + edge
         y = top + place // columns * (head_room + edge + side + u(6)) + head_room + edge
         if head_room:
-            figure.text(x, y - edge - head_room, "Layer {}, head {}".format(*head), face="bold")
+            figure.text(x, y - edge - head_room, head_words(head), face="bold")
         draw_axes(figure.ui, labels, window, ImVec2(x, y), side, edge, choice.row, draw=figure.list)
         draw_image(figure, picture, (x, y), side)
         if choice.row is not None and choice.row < window.stop:

@@ -11,6 +11,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetAttention
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.attention_state import AttentionChoice, Head
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
@@ -23,12 +24,16 @@ from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
 
-KEPT = "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
-UNKEPT = (
+MADE = mark("A map is made from queries and keys when somebody looks.")
+KEPT = mark(
+    "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
+)
+UNKEPT = mark(
     "No queries of this text are kept. They do not come along when the model is run another way, "
     "nor with a conversation that was in memory already. Maps begin with the next token."
 )
-EMPTY = (
+ORDERS = (("layer", mark("By layer")), *((name, score.label) for name, score in SCORES.items()))
+EMPTY = mark(
     "In every layer each head looks back over the text with a question of its own and gathers "
     "what answers it. Its map has a row for every token that asks, and a column for every token "
     "that is looked at."
@@ -38,10 +43,10 @@ EMPTY = (
 def draw(state: AppState, ui: Ui) -> list[Action]:
     maps = ui.maps
     if maps is None or maps.problem:
-        text(ui, "Attention", bold=True)
-        wrapped(ui, maps.problem if maps else "There is no device to draw maps with.")
+        text(ui, tr("Attention"), bold=True)
+        wrapped(ui, maps.problem if maps else tr("There is no device to draw maps with."))
         imgui.dummy(ImVec2(0, ui.u(1)))
-        wrapped(ui, EMPTY, color="faint")
+        wrapped(ui, tr(EMPTY), color="faint")
         return []
     actions: list[Action] = []
     if state.attention.large:
@@ -60,14 +65,14 @@ def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice
         choice = _draw_grid(choice, ui, maps)
     else:
         imgui.dummy(ImVec2(0, ui.u(1)))
-        wrapped(ui, UNKEPT)
+        wrapped(ui, tr(UNKEPT))
     redraw(state, ui, maps)
     return choice, actions
 
 
 def _draw_large(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice, list[Action]]:
     """Grid and heads over the whole window, but for rail and status bar."""
-    wrapped(ui, "The grid is shown in the large view.")
+    wrapped(ui, tr("The grid is shown in the large view."))
     view = imgui.get_main_viewport().size
     left, bottom = ui.rail_width, ui.status_height
     size = ImVec2(view.x - left, view.y - bottom)
@@ -92,17 +97,23 @@ def _draw_large(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoic
 
 def _draw_bar(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
     """Order and filters at the left, the look at the right."""
-    orders = [("layer", "By layer"), *((name, score.label) for name, score in SCORES.items())]
-    order = picker(ui, "attention.order", orders, choice.order, ui.u(32), "Order of the heads")
+    orders = tr_labels(ORDERS)
+    order = picker(ui, "attention.order", orders, choice.order, ui.u(32), tr("Order of the heads"))
     imgui.same_line(0, ui.u(1.5))
-    layers = [("", "All layers"), *((str(i), f"Layer {i}") for i in range(len(maps.layers)))]
+    layers = [
+        ("", tr("All layers")),
+        *((str(i), tr("Layer {i}").format(i=i)) for i in range(len(maps.layers))),
+    ]
     value = "" if choice.layer is None else str(choice.layer)
-    layer = picker(ui, "attention.layer", layers, value, ui.u(25), "Show one layer")
+    layer = picker(ui, "attention.layer", layers, value, ui.u(25), tr("Show one layer"))
     imgui.same_line(0, ui.u(1.5))
     groups = max(one.kv_heads for one in maps.layers)
-    named = [("", "All groups"), *((str(i), f"Group {i}") for i in range(groups))]
+    named = [
+        ("", tr("All groups")),
+        *((str(i), tr("Group {i}").format(i=i)) for i in range(groups)),
+    ]
     value = "" if choice.group is None else str(choice.group)
-    hint = "Heads of a group share their keys and values"
+    hint = tr("Heads of a group share their keys and values")
     group = picker(ui, "attention.group", named, value, ui.u(25), hint)
     choice = replace(
         choice,
@@ -118,12 +129,16 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
     side = ui.u(6)
     rows, memory = maps.rows, maps.memory
     taken = size(memory["maps"] + memory["copies"])
-    kept = f"Queries of tokens {rows.start:,} to {rows.stop - 1:,}" if rows else "No queries"
-    words = f"{kept} are kept in {size(memory['queries'])}; maps take {taken}."
+    words = tr("No queries are kept; maps take {taken}.")
+    if rows:
+        words = tr("Queries of tokens {first:,} to {last:,} take {memory}; maps take {taken}.")
+    words = words.format(
+        first=rows.start, last=rows.stop - 1, memory=size(memory["queries"]), taken=taken
+    )
     with ui.font(style="small"):
         words = fit(words, imgui.get_content_region_avail().x - side - ui.u(2))
     text(ui, words, "faint", "small")
-    tip(ui, "A map is made from queries and keys when somebody looks. " + KEPT)
+    tip(ui, f"{tr(MADE)} {tr(KEPT)}")
     below, line = imgui.get_cursor_pos(), imgui.get_item_rect_size().y
     spacing = imgui.get_style().item_spacing.y
     imgui.set_cursor_pos((ui.right(side), below.y - spacing - (line + side) / 2))
@@ -281,10 +296,14 @@ def _draw_foot(ui: Ui, head: Head, shown: str, at: tuple[float, float]) -> None:
         draw.add_text(spot, ui.color("muted"), shown)
 
 
+def head_words(head: Head) -> str:
+    return tr("Layer {layer}, head {head}").format(layer=head[0], head=head[1])
+
+
 def shown_score(name: str, value: float) -> str:
     if math.isnan(value):
         return "–"
-    return f"{value:.2f} nats" if SCORES[name].nats else f"{value:.1%}"
+    return tr("{value:.2f} nats").format(value=value) if SCORES[name].nats else f"{value:.1%}"
 
 
 def _visible(y: float, height: float) -> bool:
@@ -332,12 +351,12 @@ def _draw_hover(choice: AttentionChoice, ui: Ui, maps: HeadMaps, head: Head) -> 
         if not imgui.begin_tooltip():
             return
     side = ui.u(56)
-    text(ui, f"Layer {head[0]}, head {head[1]}", bold=True)
-    text(ui, f"Key head {group_of(maps, head)}", "muted", "small")
+    text(ui, head_words(head), bold=True)
+    text(ui, tr("Key head {number}").format(number=group_of(maps, head)), "muted", "small")
     draw_map(ui, maps, "hover", head, range(maps.length), side, marked=choice.row)
     at = sum(layer.heads for layer in maps.layers[: head[0]]) + head[1]
     for name, values in (scores or {}).items():
-        _pair(ui, SCORES[name].label, shown_score(name, float(values[at])), side)
+        _pair(ui, tr(SCORES[name].label), shown_score(name, float(values[at])), side)
     imgui.end_tooltip()
 
 

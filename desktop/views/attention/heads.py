@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetAttention
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import AttentionChoice, Head
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState
@@ -29,9 +30,9 @@ from llm_lite.desktop.widgets.widgets import button, icon_button, text, wrapped
 
 LEAST = 16  # tokens that zooming ends at
 ZOOM = 1.25  # a notch of the wheel
-UNKEPT = "No queries of this text are kept: maps begin with the next token."
-EMPTY = "Click a head in the grid of the Attention view. Up to four are shown side by side."
-TEACHES = (
+UNKEPT = mark("No queries of this text are kept: maps begin with the next token.")
+EMPTY = mark("Click a head in the grid of the Attention view. Up to four are shown side by side.")
+TEACHES = mark(
     "How to read a map: each row is a token, and each column a token that it looks at. A line "
     "along the diagonal means that the head looks at the token before; an upright line means that "
     "all look at one token."
@@ -74,7 +75,7 @@ class _Shown:
 def draw(state: AppState, ui: Ui) -> list[Action]:
     """The panel; the large view has it in its place."""
     if state.attention.large:
-        wrapped(ui, "The heads are shown in the large view.")
+        wrapped(ui, tr("The heads are shown in the large view."))
         return []
     choice, actions = draw_panel(state, ui)
     return [*actions, SetAttention(choice)] if choice != state.attention else actions
@@ -83,20 +84,21 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     maps, choice = ui.maps, state.attention
     if maps is None or maps.problem or not choice.locked:
-        text(ui, "Heads", bold=True)
-        wrapped(ui, EMPTY if maps is None or not maps.problem else maps.problem)
+        text(ui, tr("Heads"), bold=True)
+        wrapped(ui, tr(EMPTY) if maps is None or not maps.problem else maps.problem)
         imgui.dummy(ImVec2(0, ui.u(0.5)))
-        wrapped(ui, TEACHES, "faint")
+        wrapped(ui, tr(TEACHES), "faint")
         if maps is not None and not maps.problem and maps.rows:
             imgui.dummy(ImVec2(0, ui.u(1)))
             example = (len(maps.layers) // 2, 0)
-            label = "Show layer {}, head {}".format(*example)
+            label = tr("Show layer {layer}, head {head}")
+            label = label.format(layer=example[0], head=example[1])
             if button(ui, "head.example", label):
                 choice = choice.toggled(example)
         return choice, []
     if not maps.rows:
-        text(ui, "Heads", bold=True)
-        wrapped(ui, UNKEPT)
+        text(ui, tr("Heads"), bold=True)
+        wrapped(ui, tr(UNKEPT))
         return choice, []
     maps.use(color_scale_of(choice))
     zoom: HeadZoom = ui.memory.setdefault("head.zoom", HeadZoom())
@@ -158,9 +160,9 @@ def _draw_head(
     name, window, side = f"head.{head[0]}.{head[1]}", shown.window, shown.side
     top = imgui.get_cursor_screen_pos()
     imgui.set_cursor_screen_pos(ImVec2(top.x + shown.edge, top.y + ui.u(1)))
-    text(ui, f"Layer {head[0]}, head {head[1]}", bold=True)
+    text(ui, tr("Layer {layer}, head {head}").format(layer=head[0], head=head[1]), bold=True)
     imgui.same_line(0, ui.u(1))
-    hint = "Take this head away"
+    hint = tr("Take this head away")
     if icon_button(ui, f"{name}.close", ICON_CLOSE, hint, side=ui.u(5), style="small"):
         choice = choice.toggled(head)
     at = ImVec2(top.x + shown.edge, top.y + shown.title + shown.edge)
@@ -202,12 +204,12 @@ def _draw_foot(
 ) -> tuple[AttentionChoice, list[Action]]:
     """Follow the newest token, or go back to any; what part of the text is shown."""
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    hint = "Show the newest token; off: mark the row of one token and hide what came later"
-    live = toggle(ui, "head.live", "Live", choice.row is None, hint)
+    hint = tr("Show the newest token; off: mark the row of one token and hide what came later")
+    live = toggle(ui, "head.live", tr("Live"), choice.row is None, hint)
     last = maps.length - 1
     row = min(last if choice.row is None else choice.row, last)
     imgui.same_line(0, ui.u(4))
-    part = f"{len(shown.window):,} of {maps.length:,} tokens"
+    part = tr("{n:,} of {whole:,} tokens").format(n=len(shown.window), whole=maps.length)
     with ui.font(style="small"):
         room = imgui.calc_text_size(part).x + ui.u(6 + 8)
     label = shown.labels[row] if row < len(shown.labels) else ""
@@ -219,7 +221,7 @@ def _draw_foot(
     text(ui, part, "muted", "small")
     if len(shown.window) < maps.length:
         imgui.same_line(0, ui.u(0.5))
-        if icon_button(ui, "head.all", ICON_ZOOM_OUT, "Show all tokens", side=ui.u(6)):
+        if icon_button(ui, "head.all", ICON_ZOOM_OUT, tr("Show all tokens"), side=ui.u(6)):
             zoom.set(0.0, float(maps.length), maps.length)
     imgui.same_line()
     imgui.set_cursor_pos_x(ui.right(ui.u(6)))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.attention_state import Head
 from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.widgets.token_text import visible
@@ -148,8 +149,9 @@ def draw_pointer(
     with ui.styled(window_padding=(ui.u(3), ui.u(2))):
         if imgui.begin_tooltip():
             asked, seen = (_label(labels, p) for p in (row, column))
-            text(ui, f"{asked}  looks at  {seen}", bold=True)
-            text(ui, f"token {row:,} at token {column:,}", "muted", "small")
+            text(ui, tr("{asked}  looks at  {seen}").format(asked=asked, seen=seen), bold=True)
+            places = tr("token {row:,} at token {column:,}").format(row=row, column=column)
+            text(ui, places, "muted", "small")
             text(ui, _value_words(row, column, value))
             imgui.end_tooltip()
     if value is None and column <= row:
@@ -159,7 +161,7 @@ def draw_pointer(
 
 def _value_words(row: int, column: int, value: float | None) -> str:
     if column > row:
-        return "A token cannot look at what comes later."
+        return tr("A token cannot look at what comes later.")
     if value is None:
         return "…"
     return f"{value:.1%}" if value >= 0.001 else f"{value * 100:.2g}%"

@@ -12,6 +12,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import AskMeasure, ColorCache
 from llm_lite.desktop.attention.colors import stops
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.cache_state import ColorBy
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.colors import (
@@ -32,31 +33,31 @@ from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import heading, help_mark, icon_button, text, wrapped
 
-NOTE = (
+NOTE = mark(
     "Each token leaves a key and a value in every layer, so that later tokens can look back "
     "without reading the text again."
 )
-ABOUT = (
+ABOUT = mark(
     "Each row is a layer that keeps keys and values, or all those that keep the same positions "
     "where their colours are the same; each column is a position. Layers that share "
     "the cache of another have no row: +2 means that two more layers read it. The line above is "
     "the whole context. Wheel and drag move about; a click holds a token in the chat."
 )
 BY: dict[ColorBy, str] = {
-    "owner": "Role",
-    "key-norm": "Key norm",
-    "value-norm": "Value norm",
-    "received": "Attention received",
-    "age": "Age",
+    "owner": mark("Role"),
+    "key-norm": mark("Key norm"),
+    "value-norm": mark("Value norm"),
+    "received": mark("Attention received"),
+    "age": mark("Age"),
 }
 HINTS: dict[ColorBy, str] = {
-    "owner": "Who said the token",
-    "key-norm": "Length of the key, in each layer from its shortest to its longest",
-    "value-norm": "Length of the value, in each layer from its shortest to its longest",
-    "received": "How much of the attention of later tokens goes here: the tokens that matter",
-    "age": "How many tokens were computed since, those of replaced answers too",
+    "owner": mark("Who said the token"),
+    "key-norm": mark("Length of the key, in each layer from its shortest to its longest"),
+    "value-norm": mark("Length of the value, in each layer from its shortest to its longest"),
+    "received": mark("How much of the attention of later tokens goes here: the tokens that matter"),
+    "age": mark("How many tokens were computed since, those of replaced answers too"),
 }
-SLOTS = (
+SLOTS = mark(
     "As it lies in memory: columns are places. A layer with a sliding window writes in a ring: the "
     "bright line is where the next token goes, over the oldest one."
 )
@@ -67,8 +68,8 @@ SHARE = 0.52  # of the view's height for the map
 def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
     if model is None or not model.cache.layers or not model.context:
-        heading(ui, "Key and value cache", NOTE)
-        wrapped(ui, "No model is loaded.")
+        heading(ui, tr("Key and value cache"), tr(NOTE))
+        wrapped(ui, tr("No model is loaded."))
         return []
     room = imgui.get_content_region_avail().y
     draw_headline(state, ui)
@@ -102,9 +103,9 @@ def _draw_controls(state: AppState, ui: Ui) -> list[Action]:
     cache, zoom = state.cache, zoom_of(state, ui)
     assert state.model is not None
     right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
-    options = [(one, BY[one]) for one in get_args(ColorBy)]
-    by = picker(ui, "kv_cache.by", options, cache.by, ui.u(42), HINTS[cache.by])
-    help_mark(ui, ABOUT)
+    options = [(one, tr(BY[one])) for one in get_args(ColorBy)]
+    by = picker(ui, "kv_cache.by", options, cache.by, ui.u(42), tr(HINTS[cache.by]))
+    help_mark(ui, tr(ABOUT))
     rings = any(layer.rows < state.model.context for layer in state.model.cache.layers)
     room = zoom_width(ui) + (ui.u(8) if rings else 0)
     if imgui.get_item_rect_max().x + ui.u(3) + room <= right:
@@ -112,7 +113,7 @@ def _draw_controls(state: AppState, ui: Ui) -> list[Action]:
     slots = cache.slots
     if rings:
         on, name = cache.slots, "kv_cache.slots"
-        slots = on != icon_button(ui, name, ICON_MEMORY, SLOTS, side=ui.u(7), active=on)
+        slots = on != icon_button(ui, name, ICON_MEMORY, tr(SLOTS), side=ui.u(7), active=on)
         imgui.same_line(0, ui.u(1))
     draw_zoom(state, ui, zoom, window_of(state, zoom, 512))
     changed = (by, slots) != (cache.by, cache.slots)
@@ -152,7 +153,8 @@ def _draw_legend(state: AppState, ui: Ui) -> None:
         return
     if rows is None or rows.scale is None:
         waits = state.cache.by == "received" and state.running
-        text(ui, "Measured when the answer ends." if waits else "Measuring…", "muted", "small")
+        words = tr("Measured when the answer ends.") if waits else tr("Measuring…")
+        text(ui, words, "muted", "small")
         ui.redraw_in(0.1)
         return
     low, high, note = _ends(state, rows)
@@ -167,11 +169,11 @@ def _ends(state: AppState, rows: Rows) -> tuple[str, str, str]:
     scale = rows.scale
     assert scale is not None
     if state.cache.by == "age":
-        return f"{-scale.low:,.0f} computed since", "0: the newest", ""
+        return tr("{low:,.0f} computed since").format(low=-scale.low), tr("0: the newest"), ""
     if state.cache.by == "received":
         low, high = f"≤ {100 * scale.low:.1g}%", f"≥ {100 * scale.high:.2g}%"
-        return low, high, "of a later token's attention, on average"
-    return "least", "most", "of the layer"
+        return low, high, tr("of a later token's attention, on average")
+    return tr("least"), tr("most"), tr("of the layer")
 
 
 def _gradient(state: AppState, ui: Ui, width: float) -> None:
@@ -191,13 +193,13 @@ def _small(ui: Ui) -> float:
 def _draw_kinds(state: AppState, ui: Ui) -> None:
     """A chip for each owner, on as many lines as they need."""
     colors = np.rint(kind_colors(ui.theme.palette)).astype(int)
-    names = {SYSTEMS: "System prompt", USERS: "You", ANSWERS: "Answers"}
-    names |= {TEMPLATES: "Template", FREE: "Free"}
+    names = {SYSTEMS: tr("System prompt"), USERS: tr("You"), ANSWERS: tr("Answers")}
+    names |= {TEMPLATES: tr("Template"), FREE: tr("Free")}
     chips = [(words, u32(int(colors[k] @ (65536, 256, 1)))) for k, words in names.items()]
     right = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
     side, draw = ui.u(2.5), imgui.get_window_draw_list()
     with ui.font(style="small"), ui.colored(text="muted"):
-        for number, (words, color) in enumerate([*chips, ("Reused", 0)]):
+        for number, (words, color) in enumerate([*chips, (tr("Reused"), 0)]):
             width = side + ui.u(1) + imgui.calc_text_size(words).x
             if number:
                 imgui.same_line(0, ui.u(3))

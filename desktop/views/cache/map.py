@@ -11,6 +11,7 @@ from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import PointAt
 from llm_lite.desktop.actions.program import SetAttention
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.cache_state import reused_positions
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.colors import CacheWindow, positions_of
@@ -23,7 +24,7 @@ from llm_lite.desktop.widgets.widgets import fit
 
 LOWEST_ROW, HIGHEST_ROW = 1.25, 5.0  # spacing units
 STRIP = 14.0  # spacing units of a row that stands for several layers, at most
-LAYER_AXIS, TOKEN_AXIS, PLACE_AXIS = "layer", "token", "place"
+LAYER_AXIS, TOKEN_AXIS, PLACE_AXIS = mark("layer"), mark("token"), mark("place")
 SPACED = 7.0  # pixels of a row from which there is a line between rows
 TOKENS = 7.0  # spacing units a column needs to carry its token
 
@@ -87,7 +88,7 @@ def group_label(layers: tuple[CacheLayerInfo, ...], group: tuple[int, ...]) -> s
     if len(group) == 1:
         return label(layers[group[0]])
     if group[-1] - group[0] + 1 > len(group):
-        words = f"{len(group)} of {len(layers)}"
+        words = tr("{n} of {whole}").format(n=len(group), whole=len(layers))
     else:
         words = f"{layers[group[0]].layer}–{layers[group[-1]].layer}"
     shared = sum(len(layers[number].shared_with) for number in group)
@@ -96,7 +97,7 @@ def group_label(layers: tuple[CacheLayerInfo, ...], group: tuple[int, ...]) -> s
 
 def _gutter(ui: Ui, labels: list[str]) -> float:
     with ui.font(style="small"):
-        widest = max(imgui.calc_text_size(words).x for words in (LAYER_AXIS, *labels))
+        widest = max(imgui.calc_text_size(words).x for words in (tr(LAYER_AXIS), *labels))
     return float(math.ceil(widest)) + ui.u(2)
 
 
@@ -256,12 +257,12 @@ def _draw_axis(state: AppState, ui: Ui, window: CacheWindow, frame: MapFrame, to
     worded = window.each >= ui.u(TOKENS) and not state.cache.slots
     y = round(top + ui.u(0.25))
     with ui.font(style="small"):
-        left = frame.at.x - ui.u(1.5) - imgui.calc_text_size(LAYER_AXIS).x
-        draw.add_text(ImVec2(round(left), y), ui.color("faint"), LAYER_AXIS)
+        left = frame.at.x - ui.u(1.5) - imgui.calc_text_size(tr(LAYER_AXIS)).x
+        draw.add_text(ImVec2(round(left), y), ui.color("faint"), tr(LAYER_AXIS))
         if worded:
             _draw_words(state, ui, window, frame, y)
         else:
-            name = PLACE_AXIS if state.cache.slots else TOKEN_AXIS
+            name = tr(PLACE_AXIS if state.cache.slots else TOKEN_AXIS)
             end = frame.at.x + frame.width - imgui.calc_text_size(name).x
             draw.add_text(ImVec2(round(end), y), ui.color("faint"), name)
             for column in _ticks(window, ui.u(18)):

@@ -11,6 +11,7 @@ from llm_lite.core.messages import KV_TYPES, EngineOptions, KvType, ModelInfo
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import AskFreeMemory, SetOverflow
 from llm_lite.desktop.actions.program import SetOptions
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.cache_state import WARN, retyped
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
@@ -21,20 +22,24 @@ from llm_lite.desktop.widgets.widgets import button, meter, primary_button, text
 
 LEAST = 256  # tokens
 POOLS = (0, 64 << 20, 128 << 20, 256 << 20, 512 << 20, 1 << 30, 2 << 30, 4 << 30)
-CONTEXT = "How much of the conversation the model can see at once. Changing it keeps what was said."
+CONTEXT = mark(
+    "How much of the conversation the model can see at once. Changing it keeps what was said."
+)
 PRECISION = {
-    "fp16": "Half of fp32, and as good in practice",
-    "fp32": "Exact, twice the memory",
-    "int8": "Half of fp16; the answers may differ a little",
+    "fp16": mark("Half of fp32, and as good in practice"),
+    "fp32": mark("Exact, twice the memory"),
+    "int8": mark("Half of fp16; the answers may differ a little"),
 }
-POOL = "Memory for what recent conversations left, so that going back to one takes no reading."
+POOL = mark(
+    "Memory for what recent conversations left, so that going back to one takes no reading."
+)
 RECENT = 2.0  # seconds for which the free memory is believed
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
     if model is None:
-        wrapped(ui, "Load a model first: what its conversations take depends on it.")
+        wrapped(ui, tr("Load a model first: what its conversations take depends on it."))
         return []
     actions: list[Action] = _ask_what_is_free(ui)
     options = _pending(state, ui)
@@ -72,8 +77,8 @@ def _draw_context(
     shown = options.context or model.context
     value = int(
         slider(
-            ui, "memory.context", "Context", min(max(shown, LEAST), most), (LEAST, most),
-            whole=True, log=True, hint=CONTEXT, shown=f"{shown:,} tokens",
+            ui, "memory.context", tr("Context"), min(max(shown, LEAST), most), (LEAST, most),
+            whole=True, log=True, hint=tr(CONTEXT), shown=tr("{n:,} tokens").format(n=shown),
         )
     )  # fmt: skip
     if not imgui.is_item_active() and value == min(max(shown, LEAST), most):
@@ -83,10 +88,10 @@ def _draw_context(
 
 def _draw_types(ui: Ui, options: EngineOptions) -> EngineOptions:
     types: list[tuple[KvType, str]] = [(kind, kind) for kind in KV_TYPES]
-    hints = [PRECISION[kind] for kind in KV_TYPES]
-    text(ui, "Keys", style="small")
+    hints = [tr(PRECISION[kind]) for kind in KV_TYPES]
+    text(ui, tr("Keys"), style="small")
     keys = chooser(ui, "memory.keys", types, options.keys, hints)
-    text(ui, "Values", style="small")
+    text(ui, tr("Values"), style="small")
     values = chooser(ui, "memory.values", types, options.values, hints)
     return replace(options, keys=keys, values=values)
 
@@ -102,25 +107,28 @@ def _draw_cost(state: AppState, ui: Ui, model: ModelInfo, options: EngineOptions
     free = None if known is None else known + now  # what the cache takes now is given back first
     cost = cache_memory(wanted, model.context, options.context or model.context, free)
     same = cost.needed == now
-    text(ui, size(now) if same else f"{size(cost.needed)}, now {size(now)}", bold=True)
+    changed = tr("{needed}, now {now}").format(needed=size(cost.needed), now=size(now))
+    text(ui, size(now) if same else changed, bold=True)
     ui.mark("memory.cost")
     if free is None:
         return
     share = cost.needed / max(free, 1)
     color = "error" if not cost.fits else "warning" if share > WARN else "accent"
     meter(ui, share, imgui.get_content_region_avail().x, ui.u(1.25), color)
-    note = f"{size(free)} of memory are free for it."
+    note = tr("{free} of memory are free for it.").format(free=size(free))
     if not cost.fits:
-        note = f"That does not fit: {size(free)} are free, enough for {cost.largest:,} tokens."
+        note = tr("That does not fit: {free} are free, enough for {largest:,} tokens.").format(
+            free=size(free), largest=cost.largest
+        )
     wrapped(ui, note, "muted" if cost.fits else "error")
 
 
 def _draw_pool(ui: Ui, options: EngineOptions) -> EngineOptions:
     place = min(range(len(POOLS)), key=lambda i: abs(POOLS[i] - options.pool_budget))
-    shown = size(options.pool_budget) if options.pool_budget else "none"
+    shown = size(options.pool_budget) if options.pool_budget else tr("none")
     chosen = slider(
-        ui, "memory.pool", "Recent conversations", place, (0, len(POOLS) - 1),
-        whole=True, hint=POOL, shown=shown,
+        ui, "memory.pool", tr("Recent conversations"), place, (0, len(POOLS) - 1),
+        whole=True, hint=tr(POOL), shown=shown,
     )  # fmt: skip
     return options if int(chosen) == place else replace(options, pool_budget=POOLS[int(chosen)])
 
@@ -128,9 +136,9 @@ def _draw_pool(ui: Ui, options: EngineOptions) -> EngineOptions:
 def _draw_apply(state: AppState, ui: Ui, options: EngineOptions) -> list[Action]:
     changed = options != state.options
     actions: list[Action] = []
-    if primary_button(ui, "memory.apply", "Apply", enabled=changed and not state.load):
+    if primary_button(ui, "memory.apply", tr("Apply"), enabled=changed and not state.load):
         actions.append(SetOptions(options))
     imgui.same_line()
-    if button(ui, "memory.revert", "As it is", enabled=changed):
+    if button(ui, "memory.revert", tr("As it is"), enabled=changed):
         ui.memory.pop("memory.options")
     return actions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Overflow
+from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.state.cache_state import ALARM, WARN
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.turns import forecast
@@ -13,30 +14,32 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text, wrapped
 
 OVERFLOWS: tuple[tuple[Overflow, str], ...] = (
-    ("stop", "Stop"),
-    ("forget-middle", "Forget the middle"),
-    ("rolling", "Rolling"),
+    ("stop", mark("Stop")),
+    ("forget-middle", mark("Forget the middle")),
+    ("rolling", mark("Rolling")),
 )
 WHEN_FULL: dict[Overflow, str] = {
-    "stop": "When it is full, the answer ends.",
-    "forget-middle": (
+    "stop": mark("When it is full, the answer ends."),
+    "forget-middle": mark(
         "When it is full, the system prompt and the first turn stay, and the oldest turns after "
         "them are forgotten."
     ),
-    "rolling": (
+    "rolling": mark(
         "When it is full, the first few tokens stay, and what follows them is forgotten as new "
         "tokens come."
     ),
 }
-FORGOTTEN: dict[Overflow, str] = {
-    "forget-middle": "the middle is forgotten",
-    "rolling": "the oldest is forgotten",
+NEXT: dict[Overflow, str] = {
+    "stop": mark("the next turn may not fit"),
+    "forget-middle": mark("with the next turn, the middle is forgotten"),
+    "rolling": mark("with the next turn, the oldest is forgotten"),
 }
 SOON: dict[Overflow, str] = {
-    "stop": "then the answer ends",
-    **{kind: f"then {what}" for kind, what in FORGOTTEN.items()},
+    "stop": mark("then the answer ends"),
+    "forget-middle": mark("then the middle is forgotten"),
+    "rolling": mark("then the oldest is forgotten"),
 }
-STAYS = "The whole conversation stays in the window; what the model no longer sees is marked."
+STAYS = mark("The whole conversation stays in the window; what the model no longer sees is marked.")
 
 
 def used_share(state: AppState) -> float:
@@ -55,30 +58,28 @@ def headroom(state: AppState) -> tuple[str, str]:
     color = "muted" if share < WARN else "warning" if forgets else fullness(share)
     if found is None:
         return "", color
-    if not found.turns and forgets:
-        return f"with the next turn, {FORGOTTEN[state.overflow]}", color
     if not found.turns:
-        return "the next turn may not fit", color if share >= WARN else "warning"
-    turns = f"{found.turns:,} more turn{'s' if found.turns != 1 else ''}"
-    return f"room for about {turns}", color
+        return tr(NEXT[state.overflow]), color if forgets or share >= WARN else "warning"
+    words = trn("room for about {n:,} more turn", "room for about {n:,} more turns", found.turns)
+    return words.format(n=found.turns), color
 
 
 def draw_overflow(ui: Ui, name: str, value: Overflow) -> Overflow:
     """The choice of what happens, and a line that explains it."""
-    text(ui, "When the context is full", style="small")
-    value = chooser(ui, name, OVERFLOWS, value, tuple(WHEN_FULL.values()))
-    wrapped(ui, f"{WHEN_FULL[value]} {STAYS if value != 'stop' else ''}".strip())
+    text(ui, tr("When the context is full"), style="small")
+    value = chooser(ui, name, tr_labels(OVERFLOWS), value, [tr(how) for how in WHEN_FULL.values()])
+    wrapped(ui, f"{tr(WHEN_FULL[value])} {tr(STAYS) if value != 'stop' else ''}".strip())
     return value
 
 
 def _phrases(state: AppState, share: float) -> tuple[tuple[str, ...], str]:
     """From the longest to the shortest, and their colour."""
     if share < WARN / 2:
-        return (f"{share:.0%} of the context", f"{share:.0%}"), "faint"
+        return (tr("{share:.0%} of the context").format(share=share), f"{share:.0%}"), "faint"
     ahead, color = headroom(state)
-    soon = SOON[state.overflow] if share >= WARN else ""
-    parts = [f"{share:.0%} of the context", *filter(None, (ahead, soon))]
-    short = f"{share:.0%} full"
+    soon = tr(SOON[state.overflow]) if share >= WARN else ""
+    parts = [tr("{share:.0%} of the context").format(share=share), *filter(None, (ahead, soon))]
+    short = tr("{share:.0%} full").format(share=share)
     return ("  ·  ".join(parts), f"{short}  ·  {soon or ahead}", short), color
 
 

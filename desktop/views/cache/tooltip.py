@@ -7,6 +7,7 @@ import math
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import CacheLayerInfo
+from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.cache_state import age, layer_bytes, reused_positions
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
@@ -17,7 +18,11 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import text
 
 AROUND = 4  # tokens before and behind
-NAMES = {"key-norm": "key norm", "value-norm": "value norm", "received": "attention received"}
+NAMES = {
+    "key-norm": mark("key norm"),
+    "value-norm": mark("value norm"),
+    "received": mark("attention received"),
+}
 
 
 def draw_tip(state: AppState, ui: Ui, numbers: tuple[int, ...], column: int, position: int) -> None:
@@ -33,7 +38,8 @@ def draw_tip(state: AppState, ui: Ui, numbers: tuple[int, ...], column: int, pos
         _small(ui, "  ·  ".join(_facts(state, number, position)))
     else:
         text(ui, _empty(state, layer, position), bold=True)
-        _small(ui, f"{'place' if state.cache.slots else 'position'} {column:,}")
+        words = tr("place {n:,}") if state.cache.slots else tr("position {n:,}")
+        _small(ui, words.format(n=column))
     _small(ui, layer_words(tuple(state.model.cache.layers[n] for n in numbers)))
     imgui.end_tooltip()
 
@@ -62,10 +68,10 @@ def _plain(words: str) -> str:
 
 def _facts(state: AppState, number: int, position: int) -> list[str]:
     token = token_id(state, position)
-    known = [] if token is None else [f"token {token:,}"]
-    known += [f"position {position:,}", whose(state, position)]
+    known = [] if token is None else [tr("token {n:,}").format(n=token)]
+    known += [tr("position {n:,}").format(n=position), whose(state, position)]
     if position < reused_positions(state.cache):
-        known.append("reused")
+        known.append(tr("reused"))
     value = value_at(state, number, position)
     if value is not None:
         known.append(value)
@@ -75,11 +81,11 @@ def _facts(state: AppState, number: int, position: int) -> list[str]:
 def whose(state: AppState, position: int) -> str:
     owner = state.owners[position]
     if owner == TEMPLATE:
-        return "the chat template's own"
+        return tr("the chat template's own")
     if owner == SYSTEM or not 0 <= owner < len(state.messages):
-        return "system prompt"
-    who = "you" if state.messages[owner].role == "user" else "answer"
-    return f"{who}, message {owner + 1}"
+        return tr("system prompt")
+    yours = state.messages[owner].role == "user"
+    return (tr("you, message {n}") if yours else tr("answer, message {n}")).format(n=owner + 1)
 
 
 def value_at(state: AppState, number: int, position: int) -> str | None:
@@ -87,7 +93,7 @@ def value_at(state: AppState, number: int, position: int) -> str | None:
     cache = state.cache
     if cache.by == "age":
         since = age(cache, position)
-        return f"{tokens(since)} ago" if since else "the newest"
+        return tr("{since} ago").format(since=tokens(since)) if since else tr("the newest")
     known = cache.measured
     if known is None or known.what != cache.by or position >= known.values.shape[1]:
         return None
@@ -95,7 +101,7 @@ def value_at(state: AppState, number: int, position: int) -> str | None:
     if math.isnan(value):
         return None
     shown = f"{value:.3g}" if known.what != "received" else f"{value:.2%}"
-    return f"{NAMES[known.what]} {shown}"
+    return f"{tr(NAMES[known.what])} {shown}"
 
 
 def layer_words(layers: tuple[CacheLayerInfo, ...]) -> str:
@@ -103,15 +109,17 @@ def layer_words(layers: tuple[CacheLayerInfo, ...]) -> str:
     layer = layers[0]
     if len(layers) > 1:
         owners = ranges(tuple(one.layer for one in layers))
-        words = f"Layers {owners}  ·  {size(sum(map(layer_bytes, layers)))} a token"
+        words = [tr("Layers {numbers}").format(numbers=owners)]
     else:
-        words = f"Layer {layer.layer}  ·  {size(layer_bytes(layer))} a token"
+        words = [tr("Layer {i}").format(i=layer.layer)]
+    words.append(tr("{size} a token").format(size=size(sum(map(layer_bytes, layers)))))
     if layer.shared_with and len(layers) == 1:
-        plural = "s" if len(layer.shared_with) > 1 else ""
-        words += f"  ·  also read by layer{plural} {ranges(layer.shared_with)}"
+        shared = layer.shared_with
+        also = trn("also read by layer {numbers}", "also read by layers {numbers}", len(shared))
+        words.append(also.format(numbers=ranges(shared)))
     if layer.window:
-        words += f"  ·  looks back {layer.window:,}"
-    return words
+        words.append(tr("looks back {n:,}").format(n=layer.window))
+    return "  ·  ".join(words)
 
 
 def ranges(numbers: tuple[int, ...]) -> str:
@@ -128,9 +136,9 @@ def ranges(numbers: tuple[int, ...]) -> str:
 def _empty(state: AppState, layer: CacheLayerInfo, position: int) -> str:
     """Where no token of the conversation is known."""
     if position >= 0:
-        return "From before: known when the conversation goes on"
+        return tr("From before: known when the conversation goes on")
     if position == -1:
-        return "Free"
+        return tr("Free")
     if state.cache.slots:
-        return "This layer has no such place"
-    return f"Overwritten: this layer keeps the last {layer.rows:,}"
+        return tr("This layer has no such place")
+    return tr("Overwritten: this layer keeps the last {n:,}").format(n=layer.rows)

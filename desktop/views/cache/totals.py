@@ -11,6 +11,7 @@ from llm_lite.core.files.places import user_folder
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import KeepCache, TakeUpCache
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.cache_state import held, layer_bytes, reserved_bytes, used_bytes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.turns import forecast
@@ -31,8 +32,8 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
-SAVED = "Rows of keys and values that were there already and were not computed again."
-POOL = (
+SAVED = mark("Rows of keys and values that were there already and were not computed again.")
+POOL = mark(
     "What recent conversations left behind. Going back to one of them needs no reading again; the "
     "oldest makes room."
 )
@@ -44,12 +45,13 @@ def draw_headline(state: AppState, ui: Ui) -> None:
     assert state.model is not None
     side = ui.u(7)
     top, right = imgui.get_cursor_pos_y(), ui.right(side)
-    shown = f"{state.context_used:,} of {state.model.context:,} tokens"
+    shown = tr("{n:,} of {whole:,} tokens")
+    shown = shown.format(n=state.context_used, whole=state.model.context)
     text(ui, shown, bold=True)
     ui.mark("kv_cache.used")
     words, color = headroom(state)
     end = imgui.get_item_rect_max().x - imgui.get_window_pos().x
-    hint = "Size, precision, and what happens when it is full"
+    hint = tr("Size, precision, and what happens when it is full")
     imgui.same_line(right)
     imgui.set_cursor_pos_y(top - ui.u(1.5))
     if icon_button(ui, "kv_cache.settings", ICON_SETTINGS, hint, side=side):
@@ -72,7 +74,8 @@ def _draw_forecast(
     ui.mark("kv_cache.forecast")
     found = forecast(state)
     if found is not None:
-        tip(ui, f"A turn took {tokens(found.typical)} so far, in the median.")
+        words = tr("A turn took {tokens} so far, in the median.")
+        tip(ui, words.format(tokens=tokens(found.typical)))
     if beside:
         imgui.set_cursor_pos(below)
 
@@ -82,24 +85,36 @@ def draw_totals(state: AppState, ui: Ui) -> None:
     layout, length = state.model.cache, state.context_used
     reserved = layout.reserved_bytes or reserved_bytes(layout.layers)
     used = used_bytes(layout, length)
-    heading(ui, "Memory")
+    heading(ui, tr("Memory"))
     meter(ui, used / max(reserved, 1), imgui.get_content_region_avail().x, ui.u(1.5))
     ui.mark("kv_cache.meter")
     keys, values = _parts(layout, length)
     rows = [
-        ("Used", f"{size(used)} of {size(reserved)} reserved", ""),
         (
-            "Keys",
-            f"{size(keys)} in {layout.keys}",
-            "A key says what a token offers to be found by.",
+            tr("Used"),
+            tr("{used} of {reserved} reserved").format(used=size(used), reserved=size(reserved)),
+            "",
         ),
-        ("Values", f"{size(values)} in {layout.values}", "A value says what a token passes on."),
-        ("A token takes", size(sum(map(layer_bytes, layout.layers))), "In all layers together."),
+        (
+            tr("Keys"),
+            tr("{size} in {kind}").format(size=size(keys), kind=layout.keys),
+            tr("A key says what a token offers to be found by."),
+        ),
+        (
+            tr("Values"),
+            tr("{size} in {kind}").format(size=size(values), kind=layout.values),
+            tr("A value says what a token passes on."),
+        ),
+        (
+            tr("A token takes"),
+            size(sum(map(layer_bytes, layout.layers))),
+            tr("In all layers together."),
+        ),
     ]
     status = state.cache.status
     if status is not None:
         whose = f"{size(status.saved_bytes)}, {tokens(status.reused)}"
-        rows.insert(1, ("Saved by reuse", whose, SAVED))
+        rows.insert(1, (tr("Saved by reuse"), whose, tr(SAVED)))
     facts(ui, "kv", rows)
     _draw_layers(state, ui, layout)
 
@@ -114,13 +129,13 @@ def _draw_layers(state: AppState, ui: Ui, layout: CacheLayout) -> None:
     """A line for each layer; those that follow each other and are alike are told once."""
     length = state.context_used
     with ui.font(style="small"), ui.colored(header="-", header_hovered="hover", text="muted"):
-        opened = imgui.collapsing_header("By layer###kv.layers")
+        opened = imgui.collapsing_header(f"{tr('By layer')}###kv.layers")
     ui.mark("kv_cache.layers")
     if not opened or not imgui.begin_table("kv.layers", 4):
         return
     for weight in (0.32, 0.24, 0.22, 0.22):
         imgui.table_setup_column("", imgui.TableColumnFlags_.width_stretch, weight)
-    _line(ui, ("Layers", "Positions", "Used", "Reserved"), "faint")
+    _line(ui, (tr("Layers"), tr("Positions"), tr("Used"), tr("Reserved")), "faint")
     for group in alike(layout.layers):
         one, count = group[0], len(group)
         each = layer_bytes(one)
@@ -128,7 +143,7 @@ def _draw_layers(state: AppState, ui: Ui, layout: CacheLayout) -> None:
         shared = sum(len(layer.shared_with) for layer in group)
         name = f"{owners}  +{shared}" if shared else owners
         place = (
-            f"{one.rows:,} ring"
+            tr("{n:,} ring").format(n=one.rows)
             if one.rows < (state.model.context if state.model else 0)
             else f"{one.rows:,}"
         )
@@ -161,17 +176,18 @@ def draw_prefixes(state: AppState, ui: Ui) -> list[Action]:
     """What other conversations left, and this one's file."""
     imgui.dummy(ImVec2(0, ui.u(1)))
     status = state.cache.status
-    heading(ui, "Kept for later", POOL)
+    heading(ui, tr("Kept for later"), tr(POOL))
     if status is not None:
-        shown = f"{size(status.pool_used)} of {size(status.pool_budget)}"
+        shown = tr("{n} of {whole}")
+        shown = shown.format(n=size(status.pool_used), whole=size(status.pool_budget))
         text(ui, shown, "muted", "small")
         ui.mark("kv_cache.pool")
         for prefix in status.prefixes:
             _draw_prefix(ui, prefix.name, f"{tokens(prefix.tokens)}  ·  {size(prefix.bytes)}")
         if not status.prefixes:
-            words = (
-                "Nothing is kept." if status.pool_budget else "The budget is 0: nothing is kept."
-            )
+            words = tr("Nothing is kept.")
+            if not status.pool_budget:
+                words = tr("The budget is 0: nothing is kept.")
             wrapped(ui, words, "faint")
     return _draw_file(state, ui)
 
@@ -181,7 +197,7 @@ def _draw_prefix(ui: Ui, name: str, note: str) -> None:
         room = imgui.get_content_region_avail().x
         wide = imgui.calc_text_size(note).x
         left = imgui.get_cursor_pos_x()
-        imgui.text_unformatted(fit(name or "A conversation", room - wide - ui.u(4)))
+        imgui.text_unformatted(fit(name or tr("A conversation"), room - wide - ui.u(4)))
         tip(ui, name)
         imgui.same_line(left + room - wide)
         with ui.colored(text="muted"):
@@ -196,12 +212,12 @@ def _draw_file(state: AppState, ui: Ui) -> list[Action]:
     """A cache on disk spares reading the conversation again after the program was closed."""
     actions: list[Action] = []
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    hint = "Write it to a file, so that this conversation need not be read again another day."
+    hint = tr("Write it to a file, so that this conversation need not be read again another day.")
     ready = bool(state.owners) and not state.busy
-    if button(ui, "kv_cache.keep", "Keep this cache on disk", ICON_SAVE, hint, ready):
+    if button(ui, "kv_cache.keep", tr("Keep this cache on disk"), ICON_SAVE, hint, ready):
         actions.append(KeepCache(str(kept_file())))
     imgui.same_line()
-    hint = "Read the file back. One of another model or another precision is left alone."
-    if button(ui, "kv_cache.take_up", "Restore", ICON_FOLDER_OPEN, hint, not state.busy):
+    hint = tr("Read the file back. One of another model or another precision is left alone.")
+    if button(ui, "kv_cache.take_up", tr("Restore"), ICON_FOLDER_OPEN, hint, not state.busy):
         actions.append(TakeUpCache(str(kept_file())))
     return actions

@@ -7,6 +7,7 @@ from typing import Literal
 
 from imgui_bundle import imgui
 
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.colors import CacheWindow
 from llm_lite.desktop.widgets.icons import ICON_ZOOM_IN, ICON_ZOOM_OUT
@@ -18,12 +19,12 @@ FEWEST = 8.0  # columns
 STEP = 1.25  # of a zoom, for a line of the wheel
 LEAST_USED = 64
 SIGHTS: tuple[tuple[Sight, str, str], ...] = (
-    ("context", "All", "The whole context"),
-    ("used", "Used", "What is used, as it grows"),
+    ("context", mark("All"), mark("The whole context")),
+    ("used", mark("Used"), mark("What is used, as it grows")),
 )
 BUTTONS = (
-    ("out", ICON_ZOOM_OUT, 2.0, "See more (wheel down)"),
-    ("in", ICON_ZOOM_IN, 0.5, "See single tokens (wheel up); drag to move"),
+    ("out", ICON_ZOOM_OUT, 2.0, mark("See more (wheel down)")),
+    ("in", ICON_ZOOM_IN, 0.5, mark("See single tokens (wheel up); drag to move")),
 )
 
 
@@ -87,7 +88,7 @@ def pan(zoom: CacheZoom, window: CacheWindow, context: int, pixels: float) -> No
 
 def zoom_width(ui: Ui) -> float:
     with ui.font(style="small"):
-        words = sum(imgui.calc_text_size(label).x + ui.u(4) for _, label, _ in SIGHTS)
+        words = sum(imgui.calc_text_size(tr(label)).x + ui.u(4) for _, label, _ in SIGHTS)
     return words + ui.u(7) * 2 + ui.u(3)
 
 
@@ -99,15 +100,15 @@ def draw_zoom(state: AppState, ui: Ui, zoom: CacheZoom, window: CacheWindow) -> 
         on = zoom.sight == sight
         colors = {"button": "accent_soft" if on else "-", "text": "accent" if on else "muted"}
         with ui.font(style="small"), ui.colored(**colors):
-            width = imgui.calc_text_size(label).x + ui.u(4)
-            if imgui.button(f"{label}##kv.{sight}", imgui.ImVec2(width, side)):
+            width = imgui.calc_text_size(tr(label)).x + ui.u(4)
+            if imgui.button(f"{tr(label)}##kv.{sight}", imgui.ImVec2(width, side)):
                 zoom.sight = sight
         ui.mark(f"kv_cache.{sight}")
-        tip(ui, hint)
+        tip(ui, tr(hint))
         imgui.same_line(0, ui.u(1))
     middle = window.first + window.span / 2
     for name, icon, factor, hint in BUTTONS:
-        if icon_button(ui, f"kv_cache.{name}", icon, hint, side=side):
+        if icon_button(ui, f"kv_cache.{name}", icon, tr(hint), side=side):
             span = window.span * factor
             look(zoom, window, context, middle - span / 2, span)
         if name == "out":

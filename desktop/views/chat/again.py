@@ -11,6 +11,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import EditMessage, Regenerate
 from llm_lite.desktop.actions.history import Reveal
 from llm_lite.desktop.actions.program import OpenModel, SetOptions
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.views.chat.places import MEASURING
@@ -19,16 +20,16 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, popover, primary_button, wrapped
 
 PANEL = "chat.again"
-REGENERATE = "Answer again; a new seed gives another answer"
-EXACTLY = "Answer exactly so again: the same seed, sampling and gains"
-EDIT = "Edit the answer; what the model said stays beside it"
+REGENERATE = mark("Answer again; a new seed gives another answer")
+EXACTLY = mark("Answer exactly so again: the same seed, sampling and gains")
+EDIT = mark("Edit the answer; what the model said stays beside it")
 
 
 def writer(state: AppState, message: Message) -> str:
     """Who is named at the head of an answer."""
     known = message.written.model if message.written else ""
-    name = known or (state.model.name if state.model else "Assistant")
-    return f"{name}  ·  edited by you" if message.edited else name
+    name = known or (state.model.name if state.model else tr("Assistant"))
+    return f"{name}  ·  {tr('edited by you')}" if message.edited else name
 
 
 def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]:
@@ -38,14 +39,14 @@ def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]
     name = f"message.{index}"
     imgui.same_line(0, ui.u(1))
     regenerate = "chat.regenerate" if last else f"{name}.regenerate"
-    if icon_button(ui, regenerate, ICON_REGENERATE, REGENERATE, side=side, style="small"):
+    if icon_button(ui, regenerate, ICON_REGENERATE, tr(REGENERATE), side=side, style="small"):
         actions.append(Regenerate(None if last else index))
     if message.written is not None and message.sampling is not None and not message.edited:
         imgui.same_line(0, ui.u(1))
-        if icon_button(ui, f"{name}.exactly", ICON_DICE, EXACTLY, side=side, style="small"):
+        if icon_button(ui, f"{name}.exactly", ICON_DICE, tr(EXACTLY), side=side, style="small"):
             actions += _again(state, ui, index, message.written)
     imgui.same_line(0, ui.u(1))
-    if icon_button(ui, f"{name}.edit", ICON_EDIT, EDIT, side=side, style="small"):
+    if icon_button(ui, f"{name}.edit", ICON_EDIT, tr(EDIT), side=side, style="small"):
         actions.append(EditMessage(index))
     return actions
 
@@ -66,24 +67,27 @@ def draw_other_writer(state: AppState, ui: Ui) -> list[Action]:
     written, at = ui.memory.get(PANEL, (None, (0.0, 0.0)))
     if written is None:
         return []
-    with popover(ui, PANEL, "Another model wrote this", ImVec2(*at), ui.u(84)) as shown:
+    with popover(ui, PANEL, tr("Another model wrote this"), ImVec2(*at), ui.u(84)) as shown:
         if not shown:
             return []
         wrapped(ui, other_writer(state, written))
-        if primary_button(ui, f"{PANEL}.load", "Load it", enabled=state.load is None):
+        if primary_button(ui, f"{PANEL}.load", tr("Load it"), enabled=state.load is None):
             imgui.close_current_popup()
             return _load(state, written)
     return []
 
 
 def other_writer(state: AppState, written: Written) -> str:
-    how = " with ".join(filter(None, (written.mode, written.activations)))
+    how = ", ".join(filter(None, (written.mode, written.activations)))
     now = Written.by(state.model, state.executor)
-    there = "No model is loaded."
+    there = tr("No model is loaded.")
     if now is not None:
-        same = "It" if now.path == written.path else now.model
-        there = f"{same} is loaded in {now.mode} with {now.activations}."
-    return f"{written.model} wrote it in {how}. {there} Load what wrote it, then ask again."
+        there = tr("{model} is loaded in {mode} with {activations}.")
+        if now.path == written.path:
+            there = tr("It is loaded in {mode} with {activations}.")
+        there = there.format(model=now.model, mode=now.mode, activations=now.activations)
+    wrote = tr("{model} wrote it ({how}).").format(model=written.model, how=how)
+    return f"{wrote} {there} {tr('Load what wrote it, then ask again.')}"
 
 
 def _load(state: AppState, written: Written) -> list[Action]:

@@ -14,6 +14,7 @@ from llm_lite.core.files.places import expanded, user_folder
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import OpenLink, SaveText
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.markdown.code_frame import SAVE
 from llm_lite.desktop.widgets.markdown.drawing import LINK
 from llm_lite.desktop.widgets.ui import Ui
@@ -21,6 +22,10 @@ from llm_lite.desktop.widgets.widgets import button, popover, primary_button, wr
 
 LINK_PANEL, SAVE_PANEL = "link", "code.save"
 LONGEST = 4096  # characters of a path
+OUTSIDE = mark(
+    "It is shown by your browser, outside this program. The model wrote it: it may not lead where "
+    "its words say."
+)
 SUFFIXES = {
     "python": "py",
     "javascript": "js",
@@ -73,20 +78,19 @@ def _place(ui: Ui, panel: str) -> ImVec2:
 
 def _draw_link(ui: Ui) -> list[Action]:
     at = _place(ui, LINK_PANEL)
-    with popover(ui, LINK_PANEL, "Open this address?", at, ui.u(104)) as shown:
+    with popover(ui, LINK_PANEL, tr("Open this address?"), at, ui.u(104)) as shown:
         if not shown:
             del ui.memory[f"{LINK_PANEL}.asked"]
             return []
         address: str = ui.memory[f"{LINK_PANEL}.asked"]
-        note = "It is shown by your browser, outside this program. The model wrote it: it may not "
-        wrapped(ui, note + "lead where its words say.")
+        wrapped(ui, tr(OUTSIDE))
         with ui.font("mono", "small"), ui.colored(text="text"):
             imgui.push_text_wrap_pos(0.0)
             imgui.text_unformatted(_breakable(address))
             imgui.pop_text_wrap_pos()
-        opened = primary_button(ui, "link.open", "Open in the browser")
+        opened = primary_button(ui, "link.open", tr("Open in the browser"))
         imgui.same_line()
-        if button(ui, "link.copy", "Copy the address"):
+        if button(ui, "link.copy", tr("Copy the address")):
             imgui.set_clipboard_text(address)
             imgui.close_current_popup()
         if opened:
@@ -100,7 +104,7 @@ def _breakable(address: str) -> str:
 
 
 def _draw_save(ui: Ui) -> list[Action]:
-    with popover(ui, SAVE_PANEL, "Save the code", _place(ui, SAVE_PANEL), ui.u(104)) as shown:
+    with popover(ui, SAVE_PANEL, tr("Save the code"), _place(ui, SAVE_PANEL), ui.u(104)) as shown:
         if not shown:
             del ui.memory[f"{SAVE_PANEL}.asked"]
             return []
@@ -110,7 +114,7 @@ def _draw_save(ui: Ui) -> list[Action]:
         ui.mark(f"{SAVE_PANEL}.path")
         ui.memory[f"{SAVE_PANEL}.path"] = path = path[:LONGEST]
         wanted = path.strip()
-        if not primary_button(ui, f"{SAVE_PANEL}.write", "Save", enabled=bool(wanted)):
+        if not primary_button(ui, f"{SAVE_PANEL}.write", tr("Save"), enabled=bool(wanted)):
             return []
         imgui.close_current_popup()
         with suppress(FileError):  # of a home directory that is unknown the writer tells

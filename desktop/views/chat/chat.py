@@ -8,12 +8,15 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import Send, SetDraft
 from llm_lite.desktop.actions.program import CancelLoading, OpenModel
 from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import short_name
+from llm_lite.desktop.state.units import capital, short_name
 from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
 from llm_lite.desktop.views.quantization import comparison
+from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
@@ -28,9 +31,9 @@ from llm_lite.desktop.widgets.widgets import (
 )
 
 EXAMPLES = (
-    ("Explain", "Why is the sky blue? Answer in three sentences."),
-    ("Write", "Write a short poem about the sea at night."),
-    ("Code", "Write a Python function that reverses a string, and explain it."),
+    (mark("Explain"), mark("Why is the sky blue? Answer in three sentences.")),
+    (mark("Write"), mark("Write a short poem about the sea at night.")),
+    (mark("Code"), mark("Write a Python function that reverses a string, and explain it.")),
 )
 
 
@@ -40,6 +43,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_header(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
+    draw_find(state, ui)
     room = imgui.get_content_region_avail().y - composer_height(state, ui)
     with ui.styled(item_spacing=(0.0, 0.0)):
         if state.messages:
@@ -55,7 +59,7 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     if state.model:
         label = state.model.name
     else:
-        label = "Loading" if state.load else "No model"
+        label = tr("Loading") if state.load else tr("No model")
     with ui.font("bold"), ui.colored(button="-"):
         room = imgui.get_content_region_avail().x - ui.u(12) - switch_width(ui)
         name = fit(label, room)
@@ -78,14 +82,14 @@ def _draw_progress(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_cursor_screen_pos(ImVec2(x, top + (height - ui.u(1)) / 2))
     meter(ui, state.load.fraction, ui.u(24), ui.u(1))
     ui.mark("chat.loading")
-    stage, side = state.load.stage.capitalize(), ui.u(6)
+    stage, side = capital(said(state.load.stage)), ui.u(6)
     x += ui.u(24) + ui.u(2)
     with ui.font(style="small"):
         spot = ImVec2(x, round(top + (height - ui.theme.size("small")) / 2))
         imgui.get_window_draw_list().add_text(spot, ui.color("muted"), stage)
         x += imgui.calc_text_size(stage).x + ui.u(1)
     imgui.set_cursor_screen_pos(ImVec2(x, top + (height - side) / 2))
-    if icon_button(ui, "chat.cancel_load", ICON_CLOSE, "Cancel", side=side, style="small"):
+    if icon_button(ui, "chat.cancel_load", ICON_CLOSE, tr("Cancel"), side=side, style="small"):
         return [CancelLoading()]
     return []
 
@@ -122,12 +126,13 @@ def _title(ui: Ui, words: str, note: str) -> None:
 def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
     _title(
         ui,
-        "What shall we talk about?",
-        "The model runs on this machine. Nothing you write leaves it.",
+        tr("What shall we talk about?"),
+        tr("The model runs on this machine. Nothing you write leaves it."),
     )
     actions: list[Action] = []
     for number, (verb, prompt) in enumerate(EXAMPLES):
-        if _example(ui, f"example.{number}", verb, prompt, width):
+        prompt = tr(prompt)
+        if _example(ui, f"example.{number}", tr(verb), prompt, width):
             actions.append(SetDraft(prompt) if obstacle(state) else Send(prompt))
     return actions
 
@@ -152,11 +157,15 @@ def _example(ui: Ui, name: str, verb: str, prompt: str, width: float) -> bool:
 
 def _draw_loading(state: AppState, ui: Ui) -> list[Action]:
     assert state.load is not None
-    _title(ui, "Getting ready", f"Loading {short_name(state.load.source)}.")
-    progress(ui, state.load.stage.capitalize(), state.load.fraction)
+    _title(
+        ui,
+        tr("Getting ready"),
+        tr("Loading {name}.").format(name=short_name(state.load.source)),
+    )
+    progress(ui, capital(said(state.load.stage)), state.load.fraction)
     ui.mark("chat.loading")
     imgui.dummy(ImVec2(0, ui.u(1)))
-    label = "Cancelling" if state.load.cancelling else "Cancel"
+    label = tr("Cancelling") if state.load.cancelling else tr("Cancel")
     if button(ui, "chat.cancel_load", label, enabled=not state.load.cancelling):
         return [CancelLoading()]
     return []
@@ -165,13 +174,13 @@ def _draw_loading(state: AppState, ui: Ui) -> list[Action]:
 def _draw_no_model(state: AppState, ui: Ui) -> list[Action]:
     _title(
         ui,
-        "No model is loaded",
-        "Open a GGUF file, drop one on this window, or take the bundled model.",
+        tr("No model is loaded"),
+        tr("Open a GGUF file, drop one on this window, or take the bundled model."),
     )
     actions: list[Action] = []
-    if primary_button(ui, "chat.load_default", "Load the default model"):
+    if primary_button(ui, "chat.load_default", tr("Load the default model")):
         actions.append(OpenModel(None))
     imgui.same_line()
-    if button(ui, "chat.open_models", "Choose a model"):
+    if button(ui, "chat.open_models", tr("Choose a model")):
         ui.opened = "models"
     return actions

@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import EndComparison
 from llm_lite.desktop.actions.requests import versions
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import align
 from llm_lite.desktop.widgets.icons import ICON_CLOSE
@@ -61,12 +62,12 @@ class CompareItem:
             low = ImVec2(at.x - ui.u(1), y - ui.u(1))
             high = ImVec2(at.x + self.width + ui.u(1), y + self.label)
             draw.add_rect_filled(low, high, ui.color("base"))
-        for number, title in enumerate(("As it was", "With your gains")):
+        for number, title in enumerate((tr("As it was"), tr("With your gains"))):
             spot = ImVec2(at.x + number * (self.column + ui.u(8)), y)
             draw.add_text(ui.fonts["bold"], small, spot, ui.color("muted"), title)
         self._draw_summary(ImVec2(at.x, y), small)
         imgui.set_cursor_screen_pos(ImVec2(at.x + self.width - side, y - ui.u(1.5)))
-        hint = "Keep the answer at the right; the other stays beside it as a version"
+        hint = tr("Keep the answer at the right; the other stays beside it as a version")
         done = icon_button(ui, "compare.close", ICON_CLOSE, hint, side=side, style="small")
         return [EndComparison()] if done and not self.writing else []
 
@@ -82,11 +83,11 @@ class CompareItem:
     def _draw_summary(self, at: ImVec2, small: float) -> None:
         ui = self.ui
         if self.parting is not None:
-            words = f"diverge at token {self.parting + 1}"
+            words = tr("diverge at token {n}").format(n=self.parting + 1)
         elif self.writing:
-            words = "the same so far"
+            words = tr("the same so far")
         else:
-            words = "the same, token for token"
+            words = tr("the same, token for token")
         with ui.font(style="small"):
             x = at.x + self.width - imgui.calc_text_size(words).x - ui.u(8)
         draw = imgui.get_window_draw_list()

@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
 from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache.overflow import draw_meter
 from llm_lite.desktop.views.chat.conversation import column
@@ -125,7 +126,7 @@ def _draw_field(
     if not held.text and not words:
         draw = imgui.get_window_draw_list()
         hint = ImVec2(spot.x + ui.u(1.5), spot.y + ui.u(1.5))
-        draw.add_text(hint, ui.color("muted"), "Ask something")
+        draw.add_text(hint, ui.color("muted"), tr("Ask something"))
     if escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)
         return _escape(state)
@@ -159,7 +160,7 @@ def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[A
     ):
         clicked = imgui.button(f"{ICON_SEND}##send", ImVec2(side, side))
     ui.mark("chat.send")
-    tip(ui, (obstacle(state) if held.text.strip() else "") or "Send (Enter)")
+    tip(ui, (obstacle(state) if held.text.strip() else "") or tr("Send (Enter)"))
     if clicked:
         held.focus = True
     return [Send(held.text)] if clicked else []
@@ -176,7 +177,7 @@ def _draw_stop(state: AppState, ui: Ui, side: float) -> list[Action]:
     fill = ui.color("faint" if state.running.stopping else "text")
     draw = imgui.get_window_draw_list()
     draw.add_rect_filled(ImVec2(low.x + inset, low.y + inset), end, fill, ui.u(0.5))
-    tip(ui, "Stopping" if state.running.stopping else "Stop (Esc)")
+    tip(ui, tr("Stopping") if state.running.stopping else tr("Stop (Esc)"))
     return [StopAnswer()] if clicked else []
 
 
@@ -186,7 +187,7 @@ def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> l
     side = ui.u(6)
     imgui.set_cursor_screen_pos(ImVec2(x + width - side, y))
     clicked = icon_button(
-        ui, "chat.cancel_edit", ICON_CLOSE, "Keep it as it was (Esc)", side=side, style="small"
+        ui, "chat.cancel_edit", ICON_CLOSE, tr("Keep it as it was (Esc)"), side=side, style="small"
     )
     return [CancelEdit()] if clicked else []
 
@@ -194,14 +195,14 @@ def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> l
 def banner(state: AppState) -> str:
     at = state.editing
     if at is not None and at < len(state.messages) and state.messages[at].role == "assistant":
-        return "Editing the answer: what the model said stays beside it"
-    return "Editing: what was said stays beside it"
+        return tr("Editing the answer: what the model said stays beside it")
+    return tr("Editing: what was said stays beside it")
 
 
 def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> None:
-    words = "Enter sends  ·  Shift+Enter breaks the line"
+    words = tr("Enter sends  ·  Shift+Enter breaks the line")
     if state.busy:
-        words = "Esc stops"
+        words = tr("Esc stops")
     draw = imgui.get_window_draw_list()
     with ui.font(style="small"):
         size = imgui.calc_text_size(words)

@@ -11,6 +11,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import GenerationStats
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import ContinueAnswer, EditMessage
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.units import duration, rate, sentence, tokens
 from llm_lite.desktop.views.chat.again import draw_again, draw_other_writer, writer
@@ -22,6 +23,7 @@ from llm_lite.desktop.views.chat.thoughts import ThoughtFold
 from llm_lite.desktop.views.chat.unseen import Unseen
 from llm_lite.desktop.views.selection.selecting import draw_page, follow_selecting
 from llm_lite.desktop.views.selection.selection import SAID
+from llm_lite.desktop.views.tokens.choices import draw_choices, draw_choices_button
 from llm_lite.desktop.views.tokens.tokens import (
     TokenItem,
     draw_choice,
@@ -46,14 +48,16 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {
-    "stop string": "Ended before a stop string.",
-    "length": "Reached the limit of new tokens. Continue makes more.",
-    "context": "The context is full.",
-    "stopped": "Stopped.",
-    "error": "The answer could not be finished.",
+    "stop string": mark("Ended before a stop string."),
+    "length": mark("Reached the limit of new tokens. Continue makes more."),
+    "context": mark("The context is full."),
+    "stopped": mark("Stopped."),
+    "error": mark("The answer could not be finished."),
 }
 
-REUSE = "So much of what the model had to read was in the cache already and was not read again."
+REUSE = mark(
+    "So much of what the model had to read was in the cache already and was not read again."
+)
 
 
 @dataclass(slots=True)
@@ -105,6 +109,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
         scroll.bottom = imgui.get_scroll_max_y()
         imgui.end_child()
     actions += draw_choice(state, ui) + draw_asked(ui) + draw_other_writer(state, ui)
+    actions += draw_choices(state, ui)
     _jump_button(ui, scroll)
     return actions
 
@@ -170,7 +175,7 @@ def _jump_button(ui: Ui, scroll: Scroll) -> None:
     draw.add_circle_filled(middle, side / 2, ui.color("raised"))
     draw.add_circle(middle, side / 2 - 1, ui.color("border"), 0, ui.u(0.25))
     with ui.styled(frame_rounding=side / 2):
-        if icon_button(ui, "chat.jump", ICON_CHEVRON_DOWN, "To the end", side=side):
+        if icon_button(ui, "chat.jump", ICON_CHEVRON_DOWN, tr("To the end"), side=side):
             scroll.follow = True
     imgui.end_child()
     imgui.set_cursor_screen_pos(back)
@@ -179,7 +184,7 @@ def _jump_button(ui: Ui, scroll: Scroll) -> None:
 def reuse(stats: GenerationStats) -> str:
     if not stats.reused_tokens or not stats.prompt_tokens:
         return ""
-    return f"  ·  {stats.reused_tokens / stats.prompt_tokens:.0%} reused"
+    return tr("{share:.0%} reused").format(share=stats.reused_tokens / stats.prompt_tokens)
 
 
 class _Item:
@@ -194,7 +199,7 @@ class _Item:
         # Beside a question there is room for its buttons.
         room = min(width * 0.84, width - ui.u(15)) - ui.u(7) if self.user else width
         self.page: Page = rich_text(ui).page(
-            ui, message.text, float(round(room)), plain=self.user, live=self.writing
+            ui, message.markdown, float(round(room)), plain=self.user, live=self.writing
         )
         self.label = 0.0 if self.user else ui.theme.size("small") + ui.u(2)
         self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)
@@ -216,7 +221,7 @@ class _Item:
         reason = self.message.stop_reason
         if self.message.problem or reason is None or reason == "end":
             return sentence(self.message.problem)
-        return ENDINGS[reason]
+        return tr(ENDINGS[reason])
 
     def _ending_height(self) -> float:
         words = self._ending()
@@ -263,10 +268,10 @@ class _Item:
         imgui.set_cursor_screen_pos(ImVec2(low.x - side * 2 - ui.u(2), round(top)))
         name = f"message.{self.index}"
         clicked = icon_button(
-            ui, f"{name}.edit", ICON_EDIT, "Edit and ask again", side=side, style="small"
+            ui, f"{name}.edit", ICON_EDIT, tr("Edit and ask again"), side=side, style="small"
         )
         imgui.same_line(0, ui.u(1))
-        copy_button(ui, f"{name}.copy", self.message.text, "Copy the message", side)
+        copy_button(ui, f"{name}.copy", self.message.text, tr("Copy the message"), side)
         return [*actions, EditMessage(self.index)] if clicked else actions
 
     def _draw_answer(self, at: ImVec2) -> list[Action]:
@@ -312,11 +317,12 @@ class _Item:
                 spot = ImVec2(end, y + top + run.y + ui.theme.text / 2)
                 draw.add_circle_filled(spot, ui.u(1), ui.color("accent"))
             return
-        words = "Waiting for the engine"
+        words = tr("Waiting for the engine")
         if running.phase != "waiting":
-            words = f"Reading the prompt: {running.done} of {running.prompt_tokens} tokens"
+            words = tr("Reading the prompt: {n} of {whole} tokens")
+            words = words.format(n=running.done, whole=running.prompt_tokens)
         if running.phase == "decode":
-            words = "Thinking of the first word"
+            words = tr("Thinking of the first word")
         with ui.font(style="small"):
             draw.add_text(ImVec2(x, y + ui.u(0.5)), ui.color("muted"), words)
         if running.phase == "prefill" and running.prompt_tokens:
@@ -337,12 +343,13 @@ class _Item:
         ui, name, side = self.ui, f"message.{self.index}", self.ui.u(6)
         actions: list[Action] = []
         imgui.begin_group()
-        copy_button(ui, f"{name}.copy", self.message.text, "Copy the answer", side)
+        copy_button(ui, f"{name}.copy", self.message.text, tr("Copy the answer"), side)
         if self.tools and not self.state.busy:
             actions += draw_again(self.state, ui, self.index, side)
+            draw_choices_button(self.state, ui, self.index, side)
         if self.last and not self.state.busy and not self.cards.asks:
             imgui.same_line(0, ui.u(1))
-            hint = "Continue from where the answer ended"
+            hint = tr("Continue from where the answer ended")
             if icon_button(ui, "chat.continue", ICON_CONTINUE, hint, side=side, style="small"):
                 actions.append(ContinueAnswer())
         if self.message.versions:
@@ -356,10 +363,9 @@ class _Item:
         stats, ui = self.message.stats, self.ui
         if stats is None or not stats.new_tokens:
             return
-        words = (
-            f"{tokens(stats.new_tokens)}  ·  {rate(stats.decode_tok_s)} tok/s"
-            f"  ·  first after {duration(stats.ttft_ms)}{reuse(stats)}"
-        )
+        first = tr("first after {time}").format(time=duration(stats.ttft_ms))
+        parts = (tokens(stats.new_tokens), f"{rate(stats.decode_tok_s)} tok/s", first, reuse(stats))
+        words = "  ·  ".join(filter(None, parts))
         imgui.same_line(0, ui.u(2))
         at = imgui.get_cursor_screen_pos()
         small = ui.theme.size("small")
@@ -369,5 +375,5 @@ class _Item:
             words = fit(words, self.left + self.width - at.x)
             imgui.dummy(imgui.calc_text_size(words))
         ui.mark(f"message.{self.index}.stats")
-        tip(ui, REUSE if stats.reused_tokens else "")
+        tip(ui, tr(REUSE) if stats.reused_tokens else "")
         draw.add_text(ui.fonts["regular"], small, spot, ui.color("muted"), words)

@@ -10,7 +10,9 @@ from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.caching import SetOverflow
 from llm_lite.desktop.actions.chatting import SetSampling, SetThinking
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import tokens
 from llm_lite.desktop.views.cache.overflow import draw_overflow
 from llm_lite.desktop.views.chat.presets import draw_presets
 from llm_lite.desktop.views.chat.sampler_groups import draw_groups
@@ -27,19 +29,21 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     new = _draw_temperature(ui, old)
     new = draw_groups(ui, new)
     count = slider(
-        ui, "sampler.max_new_tokens", "Longest answer", new.max_new_tokens, (16, 8192),
-        whole=True, log=True, hint=HINTS["max_new_tokens"], shown=f"{new.max_new_tokens} tokens",
+        ui, "sampler.max_new_tokens", tr("Longest answer"), new.max_new_tokens, (16, 8192),
+        whole=True, log=True, hint=tr(HINTS["max_new_tokens"]), shown=tokens(new.max_new_tokens),
     )  # fmt: skip
     new = replace(new, max_new_tokens=int(count))
     new = _draw_seed(ui, new)
     thinking = state.thinking
     if state.model is not None and state.model.switches_thinking:
-        thinking = toggle(ui, "sampler.thinking", "Think first", thinking, HINTS["thinking"])
+        thinking = toggle(
+            ui, "sampler.thinking", tr("Think first"), thinking, tr(HINTS["thinking"])
+        )
     if state.model is not None and state.model.switches_thinking and thinking:
         new = _draw_longest_thought(ui, new)
     overflow = draw_overflow(ui, "sampler.overflow", state.overflow)
     imgui.separator()
-    if button(ui, "sampler.defaults", "Back to the defaults", enabled=new != SamplingOptions()):
+    if button(ui, "sampler.defaults", tr("Back to the defaults"), enabled=new != SamplingOptions()):
         new = SamplingOptions()
     if new != old:
         actions.append(SetSampling(new))
@@ -50,15 +54,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     greedy = options.temperature == 0
-    chosen = toggle(ui, "sampler.greedy", "Greedy", greedy, HINTS["greedy"])
+    chosen = toggle(ui, "sampler.greedy", tr("Greedy"), greedy, tr(HINTS["greedy"]))
     if chosen != greedy:
         return replace(options, temperature=0.0 if chosen else SamplingOptions().temperature)
     if greedy:
-        wrapped(ui, HINTS["greedy"])
+        wrapped(ui, tr(HINTS["greedy"]))
         return options
     value = slider(
-        ui, "sampler.temperature", "Temperature", options.temperature, (0.05, 2.0),
-        hint=HINTS["temperature"],
+        ui, "sampler.temperature", tr("Temperature"), options.temperature, (0.05, 2.0),
+        hint=tr(HINTS["temperature"]),
     )  # fmt: skip
     return replace(options, temperature=round(value, 2))
 
@@ -66,14 +70,16 @@ def _draw_temperature(ui: Ui, options: SamplingOptions) -> SamplingOptions:
 def _draw_longest_thought(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     most = options.max_thinking_tokens
     count = slider(
-        ui, "sampler.max_thinking_tokens", "Longest thought", most, (0, 4096), whole=True,
-        hint=HINTS["max_thinking_tokens"], shown=f"{most} tokens" if most else "no limit",
+        ui, "sampler.max_thinking_tokens", tr("Longest thought"), most, (0, 4096), whole=True,
+        hint=tr(HINTS["max_thinking_tokens"]), shown=tokens(most) if most else tr("no limit"),
     )  # fmt: skip
     return replace(options, max_thinking_tokens=int(count))
 
 
 def _draw_seed(ui: Ui, options: SamplingOptions) -> SamplingOptions:
-    fixed = toggle(ui, "sampler.seed_fixed", "Fixed seed", options.seed is not None, HINTS["seed"])
+    fixed = toggle(
+        ui, "sampler.seed_fixed", tr("Fixed seed"), options.seed is not None, tr(HINTS["seed"])
+    )
     if not fixed:
         return replace(options, seed=None)
     imgui.set_next_item_width(ui.u(36))
@@ -81,7 +87,7 @@ def _draw_seed(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     _, seed = imgui.input_int("##seed", min(seed, 2**31 - 1), 0)
     ui.mark("sampler.seed")
     imgui.same_line()
-    if button(ui, "sampler.reseed", "Next", ICON_DICE, "The next seed"):
+    if button(ui, "sampler.reseed", tr("Next"), ICON_DICE, tr("The next seed")):
         seed += 1
     imgui.same_line()
     text(ui, "")

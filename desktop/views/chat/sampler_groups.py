@@ -9,6 +9,7 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.sampling.texts import (
     bias_lines,
     biases_of,
@@ -28,19 +29,19 @@ FILTERS: tuple[Row, ...] = (
     ("Top-p", "top_p", (0.05, 1.0), 1.0, 2),
     ("Min-p", "min_p", (0.0, 0.5), 0.0, 2),
     ("Typical-p", "typical_p", (0.05, 1.0), 1.0, 2),
-    ("XTC probability", "xtc_probability", (0.0, 1.0), 0.0, 2),
-    ("XTC threshold", "xtc_threshold", (0.01, 0.5), -1, 2),
-    ("Mirostat surprise", "mirostat_tau", (0.0, 10.0), 0.0, 1),
-    ("Mirostat rate", "mirostat_eta", (0.01, 1.0), -1, 2),
+    (mark("XTC probability"), "xtc_probability", (0.0, 1.0), 0.0, 2),
+    (mark("XTC threshold"), "xtc_threshold", (0.01, 0.5), -1, 2),
+    (mark("Mirostat surprise"), "mirostat_tau", (0.0, 10.0), 0.0, 1),
+    (mark("Mirostat rate"), "mirostat_eta", (0.01, 1.0), -1, 2),
 )
 PENALTIES: tuple[Row, ...] = (
-    ("Repetition penalty", "repetition_penalty", (1.0, 1.5), 1.0, 2),
-    ("Presence penalty", "presence_penalty", (0.0, 2.0), 0.0, 2),
-    ("Frequency penalty", "frequency_penalty", (0.0, 2.0), 0.0, 2),
-    ("Last tokens", "penalty_window", (1, 1024), -1, 0),
+    (mark("Repetition penalty"), "repetition_penalty", (1.0, 1.5), 1.0, 2),
+    (mark("Presence penalty"), "presence_penalty", (0.0, 2.0), 0.0, 2),
+    (mark("Frequency penalty"), "frequency_penalty", (0.0, 2.0), 0.0, 2),
+    (mark("Last tokens"), "penalty_window", (1, 1024), -1, 0),
     ("DRY", "dry_multiplier", (0.0, 2.0), 0.0, 2),
-    ("DRY base", "dry_base", (1.0, 3.0), -1, 2),
-    ("DRY allowed length", "dry_allowed_length", (1, 20), -1, 0),
+    (mark("DRY base"), "dry_base", (1.0, 3.0), -1, 2),
+    (mark("DRY allowed length"), "dry_allowed_length", (1, 20), -1, 0),
 )
 NEEDS = {  # a row is shown only where one of these is on
     "xtc_threshold": ("xtc_probability",),
@@ -54,17 +55,17 @@ REPLACED = ("top_k", "top_p", "min_p", "typical_p", "xtc_probability")  # by Mir
 
 def draw_groups(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     greedy = options.temperature == 0
-    note = "greedy: off" if greedy else _told(options, FILTERS)
-    if _opened(ui, "filters", "Filters", note):
+    note = tr("greedy: off") if greedy else _told(options, FILTERS)
+    if _opened(ui, "filters", tr("Filters"), note):
         imgui.begin_disabled(greedy)
         options = _draw_rows(ui, options, FILTERS)
         imgui.end_disabled()
-    if _opened(ui, "penalties", "Penalties", _told(options, PENALTIES)):
+    if _opened(ui, "penalties", tr("Penalties"), _told(options, PENALTIES)):
         options = _draw_rows(ui, options, PENALTIES)
-    if _opened(ui, "stop", "Stop and bias", _told_stops(options)):
+    if _opened(ui, "stop", tr("Stop and bias"), _told_stops(options)):
         options = _draw_stops(ui, options)
-    form = "JSON" if options.json_schema else "grammar" if options.grammar else "free"
-    if _opened(ui, "form", "Answer's form", form):
+    form = "JSON" if options.json_schema else tr("grammar") if options.grammar else tr("free")
+    if _opened(ui, "form", tr("Answer's form"), form):
         options = _draw_form(ui, options)
     return options
 
@@ -100,11 +101,11 @@ def _told(options: SamplingOptions, rows: tuple[Row, ...]) -> str:
     if rows is FILTERS and options.mirostat_tau:
         return f"mirostat {options.mirostat_tau:g}"
     words = [
-        f"{label.lower().removesuffix(' penalty')} {getattr(options, field):g}"
+        f"{tr(label).lower().removesuffix(' penalty')} {getattr(options, field):g}"
         for label, field, _, off, _ in rows
         if off >= 0 and getattr(options, field) != off
     ]
-    return ", ".join(words) or "off"
+    return ", ".join(words) or tr("off")
 
 
 def _draw_rows(ui: Ui, options: SamplingOptions, rows: tuple[Row, ...]) -> SamplingOptions:
@@ -113,10 +114,12 @@ def _draw_rows(ui: Ui, options: SamplingOptions, rows: tuple[Row, ...]) -> Sampl
             continue
         value = getattr(options, field)
         is_replaced = options.mirostat_tau > 0 and field in REPLACED
-        shown = "off" if value == off else "replaced" if is_replaced else f"{value:.{digits}f}"
+        shown = (
+            tr("off") if value == off else tr("replaced") if is_replaced else f"{value:.{digits}f}"
+        )
         new = slider(
-            ui, f"sampler.{field}", label, value, bounds,
-            whole=digits == 0, hint=HINTS[field], shown=shown,
+            ui, f"sampler.{field}", tr(label), value, bounds,
+            whole=digits == 0, hint=tr(HINTS[field]), shown=shown,
         )  # fmt: skip
         rounded: Any = int(new) if digits == 0 else round(new, digits)
         options = replace(options, **{field: rounded})
@@ -125,14 +128,16 @@ def _draw_rows(ui: Ui, options: SamplingOptions, rows: tuple[Row, ...]) -> Sampl
 
 def _told_stops(options: SamplingOptions) -> str:
     stops, biases = len(options.stop), len(options.logit_bias)
-    words = [f"{stops} stop{'s' * (stops > 1)}"] if stops else []
-    words += [f"{biases} bias{'es' * (biases > 1)}"] if biases else []
-    return ", ".join(words) or "none"
+    words = [trn("{n} stop", "{n} stops", stops).format(n=stops)] if stops else []
+    words += [trn("{n} bias", "{n} biases", biases).format(n=biases)] if biases else []
+    return ", ".join(words) or tr("none")
 
 
 def _draw_stops(ui: Ui, options: SamplingOptions) -> SamplingOptions:
-    stop = _draw_lines(ui, "stop_strings", "Stop strings", options.stop, stop_lines, stops_of)
-    bias = _draw_lines(ui, "logit_bias", "Logit bias", options.logit_bias, bias_lines, biases_of)
+    stop = _draw_lines(ui, "stop_strings", tr("Stop strings"), options.stop, stop_lines, stops_of)
+    bias = _draw_lines(
+        ui, "logit_bias", tr("Logit bias"), options.logit_bias, bias_lines, biases_of
+    )
     return replace(options, stop=stop, logit_bias=bias)
 
 
@@ -146,7 +151,7 @@ def _draw_lines(
 ) -> Any:
     """A list in lines. What is typed stays as it is while it means the same."""
     key = f"sampler.{name}"
-    labelled(ui, label, f"{len(value)}" if value else "none", HINTS[name])
+    labelled(ui, label, f"{len(value)}" if value else tr("none"), tr(HINTS[name]))
     typed = ui.memory.get(key, "")
     if read(typed)[0] != value:
         typed = written(value)
@@ -163,17 +168,17 @@ def _draw_lines(
 def _draw_form(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     key = "sampler.form.kind"
     present = "grammar" if options.grammar else "schema" if options.json_schema else ""
-    kinds = (("free", "Free"), ("schema", "JSON schema"), ("grammar", "Grammar"))
+    kinds = (("free", tr("Free")), ("schema", tr("JSON schema")), ("grammar", tr("Grammar")))
     shown = present or ui.memory.get(key, "free")
     kind = chooser(ui, "sampler.form", kinds, shown)
     if kind != shown:
         options = replace(options, json_schema="", grammar="")
     ui.memory[key] = kind
     if kind == "free":
-        wrapped(ui, HINTS["form"])
+        wrapped(ui, tr(HINTS["form"]))
         return options
     is_schema = kind == "schema"
-    wrapped(ui, HINTS["json_schema" if is_schema else "grammar"])
+    wrapped(ui, tr(HINTS["json_schema" if is_schema else "grammar"]))
     typed = options.json_schema if is_schema else options.grammar
     changed, words = _input(ui, "sampler.form.text", typed, 7)
     if not changed:

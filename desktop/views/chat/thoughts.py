@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import UnfoldThought
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.units import tokens
@@ -21,7 +22,7 @@ from llm_lite.desktop.widgets.widgets import tip
 
 LIVE_LINES = 2
 EMPTY_LINES = re.compile(r"\n\s*\n")
-HINT = "What the model thought before it answered. Later turns do not tell it again. (Ctrl+T)"
+HINT = mark("What the model thought before it answered. Later turns do not tell it again. (Ctrl+T)")
 
 
 class ThoughtFold:
@@ -76,7 +77,7 @@ class ThoughtFold:
         clicked = imgui.invisible_button(f"##thought.{self.index}", size)
         hovered = imgui.is_item_hovered()
         ui.mark(f"message.{self.index}.thought")
-        tip(ui, HINT)
+        tip(ui, tr(HINT))
         draw, color = imgui.get_window_draw_list(), ui.color("text" if hovered else "muted")
         low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
         if hovered:
@@ -115,10 +116,12 @@ class ThoughtFold:
 def heading(thought: Thought, live: bool) -> str:
     """The line that says how long the model thought."""
     if live:
-        return f"Thinking for {spent(thought.seconds)}, {tokens(thought.tokens)}"
+        words = tr("Thinking for {time}, {tokens}")
+        return words.format(time=spent(thought.seconds), tokens=tokens(thought.tokens))
     if not thought.tokens:  # read from a file that does not say
-        return "Thoughts"
-    return f"Thought for {spent(thought.seconds)}, {tokens(thought.tokens)}"
+        return tr("Thoughts")
+    words = tr("Thought for {time}, {tokens}")
+    return words.format(time=spent(thought.seconds), tokens=tokens(thought.tokens))
 
 
 def spent(seconds: float) -> str:

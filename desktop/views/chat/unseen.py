@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.cache_state import unseen
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import tokens
@@ -11,8 +12,8 @@ from llm_lite.desktop.widgets.icons import ICON_EYE, ICON_EYE_OFF
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit
 
-GONE = "The model no longer sees this"
-BACK = "From here on the model sees the conversation"
+GONE = mark("The model no longer sees this")
+BACK = mark("From here on the model sees the conversation")
 
 
 class Unseen:
@@ -51,11 +52,12 @@ class Unseen:
     def _words(self, index: int) -> str:
         before = self.lost.get(index - 1)
         if index not in self.lost:
-            return BACK if before else ""
+            return tr(BACK) if before else ""
         lost, whole = self.lost[index]
         if lost < whole:
-            return f"The model no longer sees {tokens(lost)} of the {whole} that follow"
-        return "" if before and before[0] == before[1] else GONE
+            words = tr("The model no longer sees {tokens} of the {whole} that follow")
+            return words.format(tokens=tokens(lost), whole=whole)
+        return "" if before and before[0] == before[1] else tr(GONE)
 
 
 def _lost(state: AppState, ui: Ui) -> dict[int, tuple[int, int]]:

@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.history import (
     SearchHistory,
     ShowShelf,
 )
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.history_state import HistoryState, Shelf
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.history import found, menu, rows
@@ -18,11 +19,15 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, text
 
 FOCUS = "history.focus"  # in the memory of the surroundings: the search is to have the keyboard
-SHELVES: dict[Shelf, str] = {"all": "", "archived": "Archived", "deleted": "Deleted"}
+SHELVES: dict[Shelf, str] = {"all": "", "archived": mark("Archived"), "deleted": mark("Deleted")}
 NOTES: dict[Shelf, str] = {
-    "all": "Your conversations will be here. Each is saved on this machine while it is written.",
-    "archived": "Nothing is archived. What you archive leaves the list, and is found by searches.",
-    "deleted": "Nothing is deleted. What you delete can be restored from here.",
+    "all": mark(
+        "Your conversations will be here. Each is saved on this machine while it is written."
+    ),
+    "archived": mark(
+        "Nothing is archived. What you archive leaves the list, and is found by searches."
+    ),
+    "deleted": mark("Nothing is deleted. What you delete can be restored from here."),
 }
 
 
@@ -41,7 +46,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions += rows.draw(state, ui)
         elif history.read:
             imgui.dummy(ImVec2(0, ui.u(1)))
-            rows.note(ui, NOTES[history.shelf])
+            rows.note(ui, tr(NOTES[history.shelf]))
         imgui.end_child()
     actions += menu.draw(state, ui)
     if history.renaming is not None and imgui.is_key_pressed(imgui.Key.escape, False):
@@ -80,21 +85,21 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
         ui.mark("history.search")
     if not query and not history.query:
         hint = ImVec2(at.x + left + ui.u(1), spot.y)
-        draw.add_text(font, small, hint, ui.color("faint"), "Search")
+        draw.add_text(font, small, hint, ui.color("faint"), tr("Search"))
     was, ui.memory["history.searches"] = (
         ui.memory.get("history.searches"),
         imgui.is_item_active(),
     )
     if clear:
         imgui.set_cursor_screen_pos(ImVec2(high.x - clear - ui.u(0.5), at.y + ui.u(1)))
-        if icon_button(ui, "history.clear", ICON_CLOSE, "Clear", side=clear, style="small"):
+        if icon_button(ui, "history.clear", ICON_CLOSE, tr("Clear"), side=clear, style="small"):
             query = ""
     if escaped and was:
         query = ""
     if query != history.query:
         actions.append(SearchHistory(query))
     imgui.set_cursor_screen_pos(ImVec2(high.x + ui.u(1), at.y))
-    if icon_button(ui, "history.more", ICON_MORE, "Archived, deleted, import", side=side):
+    if icon_button(ui, "history.more", ICON_MORE, tr("Archived, deleted, import"), side=side):
         ui.opened = menu.LIST
     return actions
 
@@ -103,9 +108,9 @@ def _draw_shelf(history: HistoryState, ui: Ui) -> list[Action]:
     """Which other conversations these are, and the way back."""
     side = ui.u(7)
     back = icon_button(
-        ui, "history.back", ICON_CHEVRON_LEFT, "Back to the list", side=side, style="small"
+        ui, "history.back", ICON_CHEVRON_LEFT, tr("Back to the list"), side=side, style="small"
     )
     imgui.same_line(0, ui.u(1))
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + (side - ui.theme.size("small")) / 2)
-    text(ui, SHELVES[history.shelf], style="small", bold=True)
+    text(ui, tr(SHELVES[history.shelf]), style="small", bold=True)
     return [ShowShelf("all")] if back else []

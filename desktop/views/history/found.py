@@ -6,6 +6,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.history import OpenConversation
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.history_state import FoundRow
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.history.rows import UNTITLED, note
@@ -20,9 +21,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     history, actions = state.history, list[Action]()
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     if not history.found:
-        words = "Searching"
+        words = tr("Searching")
         if history.found_for == history.query and history.complete:
-            words = "No conversation says all of this."
+            words = tr("No conversation says all of this.")
         note(ui, words)
         return actions
     before = None
@@ -30,7 +31,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions += _draw_found(ui, number, found, found.conversation != before)
         before = found.conversation
     if not history.complete:
-        note(ui, "There are more. Another word finds fewer.")
+        note(ui, tr("There are more. Another word finds fewer."))
     return actions
 
 
@@ -41,7 +42,7 @@ def _draw_found(ui: Ui, number: int, found: FoundRow, titled: bool) -> list[Acti
     line = float(round(size * 1.35))
     with ui.font(style="small"):
         parts = cut(found, width - pad * 2, size)
-        title = fit(found.title or UNTITLED, width - pad * 2) if width > 0 else ""
+        title = fit(found.title or tr(UNTITLED), width - pad * 2) if width > 0 else ""
     edge = ui.u(1.5) if titled else ui.u(1)
     height = edge * 2 + line * (titled + len(parts))
     name = f"history.found.{number}"

@@ -23,6 +23,7 @@ from llm_lite.desktop.actions.history import (
     RestoreConversation,
     ShowShelf,
 )
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.history_state import ConversationRow
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.icons import (
@@ -47,16 +48,16 @@ KINDS: tuple[tuple[FileKind, str, str], ...] = (
     ("html", ".html", "HTML"),
     ("json", ".json", "JSON"),
 )
-EXPORT_NOTE = (
+EXPORT_NOTE = mark(
     "Markdown and HTML say what is shown, to read. JSON has every version, to import again."
 )
-IMPORT_NOTE = (
+IMPORT_NOTE = mark(
     "A file that was exported here as JSON, conversations.json of ChatGPT, or a conversation of "
     "LM Studio."
 )
 SURE_NOTES = {
-    "all": "All conversations leave the list, archived ones too. They can be restored.",
-    "trash": "What was deleted is deleted for good. This cannot be taken back.",
+    "all": mark("All conversations leave the list, archived ones too. They can be restored."),
+    "trash": mark("What was deleted is deleted for good. This cannot be taken back."),
 }
 
 
@@ -112,26 +113,28 @@ def _draw_row_menu(ui: Ui) -> list[Action]:
         return []
     actions: list[Action] = []
     if row.shelf == "deleted":
-        if _item(ui, f"{OF_ROW}.restore", ICON_UNDO, "Restore"):
+        if _item(ui, f"{OF_ROW}.restore", ICON_UNDO, tr("Restore")):
             actions.append(RestoreConversation(row.id))
         imgui.end_popup()
         return actions
-    if _item(ui, f"{OF_ROW}.open", ICON_CHAT, "Open"):
+    if _item(ui, f"{OF_ROW}.open", ICON_CHAT, tr("Open")):
         actions.append(OpenConversation(row.id))
     if row.shelf == "all":
-        if _item(ui, f"{OF_ROW}.rename", ICON_EDIT, "Rename"):
+        if _item(ui, f"{OF_ROW}.rename", ICON_EDIT, tr("Rename")):
             actions.append(BeginRename(row.id))
-        if _item(ui, f"{OF_ROW}.pin", ICON_PIN, "Unpin" if row.pinned else "Pin"):
+        if _item(ui, f"{OF_ROW}.pin", ICON_PIN, tr("Unpin") if row.pinned else tr("Pin")):
             actions.append(PinConversation(row.id, not row.pinned))
     archived = row.shelf == "archived"
-    if _item(ui, f"{OF_ROW}.archive", ICON_DATABASE, "Unarchive" if archived else "Archive"):
+    if _item(
+        ui, f"{OF_ROW}.archive", ICON_DATABASE, tr("Unarchive") if archived else tr("Archive")
+    ):
         actions.append(ArchiveConversation(row.id, not archived))
-    if _item(ui, f"{OF_ROW}.export", ICON_DOWNLOAD, "Export"):
+    if _item(ui, f"{OF_ROW}.export", ICON_DOWNLOAD, tr("Export")):
         folder = user_folder("documents")
         name = re.sub(r'[<>:"/\\|?*\x00-\x1f]+', " ", row.title).strip(". ")[:80]
         ui.memory[EXPORT] = one_line(str(folder / (name or "conversation")))
         ui.opened = EXPORT
-    if _item(ui, f"{OF_ROW}.delete", ICON_TRASH, "Delete", "error"):
+    if _item(ui, f"{OF_ROW}.delete", ICON_TRASH, tr("Delete"), "error"):
         actions.append(DeleteConversation(row.id))
     imgui.end_popup()
     return actions
@@ -141,18 +144,20 @@ def _draw_list_menu(state: AppState, ui: Ui) -> list[Action]:
     shelf, actions = state.history.shelf, list[Action]()
     if not _begin(ui, LIST):
         return actions
-    if shelf != "all" and _item(ui, f"{LIST}.all", ICON_CHAT, "All conversations"):
+    if shelf != "all" and _item(ui, f"{LIST}.all", ICON_CHAT, tr("All conversations")):
         actions.append(ShowShelf("all"))
-    if shelf != "archived" and _item(ui, f"{LIST}.archived", ICON_DATABASE, "Archived"):
+    if shelf != "archived" and _item(ui, f"{LIST}.archived", ICON_DATABASE, tr("Archived")):
         actions.append(ShowShelf("archived"))
-    if shelf != "deleted" and _item(ui, f"{LIST}.deleted", ICON_TRASH, "Deleted"):
+    if shelf != "deleted" and _item(ui, f"{LIST}.deleted", ICON_TRASH, tr("Deleted")):
         actions.append(ShowShelf("deleted"))
-    if _item(ui, f"{LIST}.import", ICON_UPLOAD, "Import"):
+    if _item(ui, f"{LIST}.import", ICON_UPLOAD, tr("Import")):
         ui.opened = IMPORT
     if shelf == "deleted" and state.history.rows:
-        if _item(ui, f"{LIST}.purge", ICON_TRASH, "Delete for good", "error"):
+        if _item(ui, f"{LIST}.purge", ICON_TRASH, tr("Delete for good"), "error"):
             ui.memory[SURE], ui.opened = "trash", SURE
-    elif state.history.rows and _item(ui, f"{LIST}.delete_all", ICON_TRASH, "Delete all", "error"):
+    elif state.history.rows and _item(
+        ui, f"{LIST}.delete_all", ICON_TRASH, tr("Delete all"), "error"
+    ):
         ui.memory[SURE], ui.opened = "all", SURE
     imgui.end_popup()
     return actions
@@ -174,10 +179,10 @@ def _path(ui: Ui, name: str) -> str:
 
 def _draw_export(ui: Ui) -> list[Action]:
     row: ConversationRow | None = ui.memory.get(ROW)
-    with popover(ui, EXPORT, "Export", _place(ui), ui.u(96)) as shown:
+    with popover(ui, EXPORT, tr("Export"), _place(ui), ui.u(96)) as shown:
         if not shown or row is None:
             return []
-        wrapped(ui, EXPORT_NOTE)
+        wrapped(ui, tr(EXPORT_NOTE))
         path, actions = _path(ui, EXPORT), list[Action]()
         for kind, ending, label in KINDS:
             if kind != KINDS[0][0]:
@@ -190,12 +195,12 @@ def _draw_export(ui: Ui) -> list[Action]:
 
 
 def _draw_import(ui: Ui) -> list[Action]:
-    with popover(ui, IMPORT, "Import conversations", _place(ui), ui.u(96)) as shown:
+    with popover(ui, IMPORT, tr("Import conversations"), _place(ui), ui.u(96)) as shown:
         if not shown:
             return []
-        wrapped(ui, IMPORT_NOTE)
+        wrapped(ui, tr(IMPORT_NOTE))
         path = _path(ui, IMPORT)
-        if primary_button(ui, f"{IMPORT}.go", "Import", enabled=bool(path)):
+        if primary_button(ui, f"{IMPORT}.go", tr("Import"), enabled=bool(path)):
             imgui.close_current_popup()
             return [ImportConversations(path)]
         return []
@@ -203,12 +208,12 @@ def _draw_import(ui: Ui) -> list[Action]:
 
 def _draw_sure(ui: Ui) -> list[Action]:
     what = ui.memory.get(SURE, "all")
-    title = "Delete all conversations?" if what == "all" else "Delete for good?"
+    title = tr("Delete all conversations?") if what == "all" else tr("Delete for good?")
     with popover(ui, SURE, title, _place(ui), ui.u(84)) as shown:
         if not shown:
             return []
-        wrapped(ui, SURE_NOTES[what])
-        if button(ui, f"{SURE}.yes", "Delete all" if what == "all" else "Delete for good"):
+        wrapped(ui, tr(SURE_NOTES[what]))
+        if button(ui, f"{SURE}.yes", tr("Delete all") if what == "all" else tr("Delete for good")):
             imgui.close_current_popup()
             return [DeleteAll() if what == "all" else EmptyTrash()]
         return []

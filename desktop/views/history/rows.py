@@ -17,6 +17,7 @@ from llm_lite.desktop.actions.history import (
     RenameConversation,
     WantMoreRows,
 )
+from llm_lite.desktop.language.translate import mark, number, tr
 from llm_lite.desktop.state.history_state import ConversationRow
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.history import menu
@@ -25,8 +26,13 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, wrapped
 
 AHEAD = 40  # rows that are to be there below those in sight
-UNTITLED = "New conversation"
+UNTITLED = mark("New conversation")
 WEEK = 7  # days
+MONTHS = (
+    mark("January"), mark("February"), mark("March"), mark("April"), mark("May"), mark("June"),
+    mark("July"), mark("August"), mark("September"), mark("October"), mark("November"),
+    mark("December"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ def note(ui: Ui, words: str) -> None:
     """A paragraph in line with the titles."""
     room = imgui.get_content_region_avail().x - ui.u(2) * 2
     imgui.set_cursor_pos_x(ui.u(2))
-    imgui.begin_child(words, ImVec2(max(room, 1.0), 0), imgui.ChildFlags_.auto_resize_y)
+    imgui.begin_child("note", ImVec2(max(room, 1.0), 0), imgui.ChildFlags_.auto_resize_y)
     wrapped(ui, words)
     imgui.end_child()
 
@@ -61,12 +67,13 @@ def grouped(rows: Iterable[ConversationRow], today: date) -> list[Entry]:
     """Rows in their order, with a heading before each day or month."""
     entries: list[Entry] = []
     label, since = "", float("inf")  # the heading, and when what stands below it begins
+    pinned = tr("Pinned")
     for row in rows:
         if row.pinned:
-            if label != "Pinned":
-                label = "Pinned"
+            if label != pinned:
+                label = pinned
                 entries.append(Entry(label))
-        elif label in ("", "Pinned") or row.updated < since:
+        elif label in ("", pinned) or row.updated < since:
             label, since = _day(row.updated, today)
             entries.append(Entry(label))
         entries.append(Entry(row=row))
@@ -77,14 +84,16 @@ def _day(moment: float, today: date) -> tuple[str, float]:
     """What a conversation of that moment stands under, and the first moment of that."""
     day = datetime.fromtimestamp(moment).date()
     if day >= today:
-        return "Today", _start(today)
+        return tr("Today"), _start(today)
     if day == today - timedelta(days=1):
-        return "Yesterday", _start(day)
+        return tr("Yesterday"), _start(day)
     week = today - timedelta(days=WEEK)
     if day >= week:
-        return "Previous 7 days", _start(week)
+        return tr("Previous 7 days"), _start(week)
     month = day.replace(day=1)
-    name = month.strftime("%B") if month.year == today.year else month.strftime("%B %Y")
+    name = tr(MONTHS[month.month - 1])
+    if month.year != today.year:
+        name = tr("{month} {year}").format(month=name, year=month.year)
     return name, _start(month)
 
 
@@ -116,8 +125,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _listing(rows: tuple[ConversationRow, ...], ui: Ui) -> Listing:
-    """Made again when the rows, the day or the size of the text are others."""
-    key = (time.strftime("%Y%m%d"), ui.theme.text)
+    """Made again when the rows, the day, the size of the text or the language are others."""
+    key = (time.strftime("%Y%m%d"), ui.theme.text, number())
     held: Listing | None = ui.memory.get("history.listing")
     if held is None or held.rows is not rows or held.key != key:
         entries, tops, y = grouped(rows, date.today()), list[float](), 0.0
@@ -162,7 +171,7 @@ def _draw_row(state: AppState, ui: Ui, row: ConversationRow) -> list[Action]:
         side = ui.u(6)
         back = imgui.get_cursor_screen_pos()
         imgui.set_cursor_screen_pos(ImVec2(end.x - side - ui.u(1), at.y + (height - side) / 2))
-        hint = "Rename, pin, archive, delete, export"
+        hint = tr("Rename, pin, archive, delete, export")
         if icon_button(ui, f"{name}.more", ICON_MORE, hint, side=side, style="small"):
             menu.open_for(ui, row)
             clicked = twice = False
@@ -175,7 +184,7 @@ def _draw_row(state: AppState, ui: Ui, row: ConversationRow) -> list[Action]:
         right -= small + ui.u(1)
     size = ui.theme.size("small")
     with ui.font("bold" if is_open else "regular", "small"):
-        title = _fitted(ui, row.title or UNTITLED, right - at.x - ui.u(2))
+        title = _fitted(ui, row.title or tr(UNTITLED), right - at.x - ui.u(2))
         y = round(at.y + (height - size) / 2)
         color = ui.color("text" if row.title else "muted")
         draw.add_text(ImVec2(at.x + ui.u(2), y), color, title)

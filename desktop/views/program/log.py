@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import Level
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import ClearLog
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState, LogLine
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_COPY, ICON_TRASH
@@ -16,7 +17,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, tip, wrapped
 
 FILTERS: tuple[tuple[Level, str], ...] = (
-    ("info", "All"), ("warning", "Warnings"), ("error", "Errors"),
+    ("info", mark("All")), ("warning", mark("Warnings")), ("error", mark("Errors")),
 )  # fmt: skip
 RANK: dict[Level, int] = {"info": 0, "warning": 1, "error": 2}
 COLORS: dict[Level, str] = {"info": "muted", "warning": "warning", "error": "error"}
@@ -28,17 +29,17 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     side = ui.u(7.5)
     room = imgui.get_content_region_avail().x - side * 2 - ui.u(4)
     imgui.begin_child("filter", ImVec2(max(room, ui.u(20)), side))
-    least = ui.memory["log.level"] = chooser(ui, "log.level", FILTERS, least)
+    least = ui.memory["log.level"] = chooser(ui, "log.level", tr_labels(FILTERS), least)
     imgui.end_child()
     lines = [line for line in state.log if RANK[line.level] >= RANK[least]]
     imgui.same_line()
-    if icon_button(ui, "log.copy", ICON_COPY, "Copy these lines", side=side):
+    if icon_button(ui, "log.copy", ICON_COPY, tr("Copy these lines"), side=side):
         imgui.set_clipboard_text("\n".join(as_text(line) for line in lines))
     imgui.same_line()
-    if icon_button(ui, "log.clear", ICON_TRASH, "Empty the log", side=side):
+    if icon_button(ui, "log.clear", ICON_TRASH, tr("Empty the log"), side=side):
         actions.append(ClearLog())
     if not lines:
-        wrapped(ui, "Nothing to show.")
+        wrapped(ui, tr("Nothing to show."))
         return actions
     _draw_lines(ui, lines)
     return actions

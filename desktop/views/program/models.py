@@ -6,9 +6,11 @@ from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
+from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import duration, quantity, short_name, size
+from llm_lite.desktop.state.units import capital, duration, quantity, short_name, size
 from llm_lite.desktop.widgets.icons import ICON_DATABASE, ICON_FOLDER_OPEN
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
@@ -21,26 +23,28 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     elif state.model:
         _draw_model(state, ui)
     else:
-        wrapped(ui, "No model is loaded.")
-    if state.model and button(ui, "models.memory", "Context and precision", ICON_DATABASE):
+        wrapped(ui, tr("No model is loaded."))
+    if state.model and button(ui, "models.memory", tr("Context and precision"), ICON_DATABASE):
         ui.opened = "memory"
         imgui.close_current_popup()
     actions += _draw_lists(state, ui)
     imgui.separator()
-    if button(ui, "models.open", "Open a file", ICON_FOLDER_OPEN, "Open a GGUF file (Ctrl+O)"):
+    if button(
+        ui, "models.open", tr("Open a file"), ICON_FOLDER_OPEN, tr("Open a GGUF file (Ctrl+O)")
+    ):
         actions.append(ChooseFile())
         imgui.close_current_popup()
     imgui.same_line()
     imgui.align_text_to_frame_padding()
-    text(ui, "or drop one on the window, or type its path:", "muted", "small")
+    text(ui, tr("or drop one on the window, or type its path:"), "muted", "small")
     return actions + _draw_path(ui)
 
 
 def _draw_load(state: AppState, ui: Ui) -> list[Action]:
     assert state.load is not None
-    text(ui, f"Loading {short_name(state.load.source)}", bold=True)
-    progress(ui, state.load.stage.capitalize(), state.load.fraction)
-    label = "Cancelling" if state.load.cancelling else "Cancel"
+    text(ui, tr("Loading {name}").format(name=short_name(state.load.source)), bold=True)
+    progress(ui, capital(said(state.load.stage)), state.load.fraction)
+    label = tr("Cancelling") if state.load.cancelling else tr("Cancel")
     clicked = button(ui, "models.cancel", label, enabled=not state.load.cancelling)
     return [CancelLoading()] if clicked else []
 
@@ -50,26 +54,42 @@ def _draw_model(state: AppState, ui: Ui) -> None:
     assert model is not None
     text(ui, model.name, bold=True)
     rows = [
-        ("Architecture", f"{model.architecture}, {model.layers} layers", ""),
-        ("Parameters", quantity(model.parameters), "How many numbers were learnt in training."),
-        ("Weights", size(model.weight_bytes), "What the weights take in memory."),
         (
-            "Context",
-            f"{model.context:,} of {model.trained_context:,} tokens",
-            "How much text fits: what is available now, and what the model was trained for.",
+            tr("Architecture"),
+            trn("{name}, {n} layer", "{name}, {n} layers", model.layers).format(
+                name=model.architecture, n=model.layers
+            ),
+            "",
         ),
         (
-            "Its memory",
-            f"{size(model.kv_bytes)}, keys {model.cache.keys}, values {model.cache.values}",
-            "What keys and values of the whole context take. Change it under Memory.",
+            tr("Parameters"),
+            quantity(model.parameters),
+            tr("How many numbers were learnt in training."),
         ),
-        ("Chat template", "yes" if model.has_chat_template else "none", _TEMPLATE_HINT),
-        ("Loaded in", duration(state.load_seconds * 1e3), ""),
+        (tr("Weights"), size(model.weight_bytes), tr("What the weights take in memory.")),
+        (
+            tr("Context"),
+            tr("{n:,} of {whole:,} tokens").format(n=model.context, whole=model.trained_context),
+            tr("How much text fits: what is available now, and what the model was trained for."),
+        ),
+        (
+            tr("Its memory"),
+            tr("{size}, keys {keys}, values {values}").format(
+                size=size(model.kv_bytes), keys=model.cache.keys, values=model.cache.values
+            ),
+            tr("What keys and values of the whole context take. Change it under Memory."),
+        ),
+        (
+            tr("Chat template"),
+            tr("yes") if model.has_chat_template else tr("none"),
+            tr(_TEMPLATE_HINT),
+        ),
+        (tr("Loaded in"), duration(state.load_seconds * 1e3), ""),
     ]
     facts(ui, "model", rows)
 
 
-_TEMPLATE_HINT = (
+_TEMPLATE_HINT = mark(
     "A chat template says how turns are marked for this model. Without one, the model only "
     "continues text."
 )
@@ -80,18 +100,18 @@ def _draw_lists(state: AppState, ui: Ui) -> list[Action]:
     current = state.model.path if state.model else None
     if state.catalogue:
         imgui.separator()
-        text(ui, "Bundled", "muted", "small")
+        text(ui, tr("Bundled"), "muted", "small")
     for entry in state.catalogue:
         chosen, there = entry.path == current, bool(entry.path)
-        note = f"{entry.description}  ·  {size(entry.bytes)}" if there else "not installed"
+        note = f"{entry.description}  ·  {size(entry.bytes)}" if there else tr("not installed")
         if row_button(ui, f"models.{entry.source}", entry.title, note, chosen, there):
             actions.append(OpenModel(entry.source))
         if not there:
-            wrapped(ui, entry.description)
+            wrapped(ui, tr("To install it: {command}").format(command=entry.description))
     along = {entry.path for entry in state.catalogue}
     recent = [path for path in state.recent if path not in along]
     if recent:
-        text(ui, "Recent", "muted", "small")
+        text(ui, tr("Recent"), "muted", "small")
     for number, path in enumerate(recent):
         chosen = path == current
         if row_button(ui, f"models.recent.{number}", short_name(path), shown_path(path), chosen):
@@ -104,7 +124,7 @@ def _draw_path(ui: Ui) -> list[Action]:
     imgui.set_next_item_width(-1)
     flags = imgui.InputTextFlags_.enter_returns_true
     typed, path = imgui.input_text_with_hint(
-        "##path", "Path of a GGUF file or a directory", ui.memory.get("models.path", ""), flags
+        "##path", tr("Path of a GGUF file or a directory"), ui.memory.get("models.path", ""), flags
     )
     ui.mark("models.path")
     ui.memory["models.path"] = path

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.messages import GenerationStats
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, RateSample
 from llm_lite.desktop.state.units import duration, rate, size, tokens
 from llm_lite.desktop.views.quantization import step_profile
@@ -17,31 +18,34 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import facts, heading, text, wrapped
 
 Floats = NDArray[np.float64]
-READ_HINT = (
+READ_HINT = mark(
     "Weights and cache that the tokens of the answer read, each second. A step that is measured "
     "below also measures how fast memory can be read at all."
 )
-BEFORE = "Of the answer before this one:"
+BEFORE = mark("Of the answer before this one:")
 PAUSE = 0.4  # seconds without a token that end a line of the plot
 BARE = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    heading(ui, "Tokens a second", "Live, from the arrival of each token at the window.")
+    heading(ui, tr("Tokens a second"), tr("Live, from the arrival of each token at the window."))
     points = [sample for sample in state.rates if sample.phase == "decode"]
     if len(points) > 1:
         _draw_rates(ui, points, _limit(state))
     elif state.last_stats is None:
-        wrapped(ui, "Measuring." if state.busy else "Nothing was measured yet: ask something.")
+        nothing = tr("Nothing was measured yet: ask something.")
+        wrapped(ui, tr("Measuring.") if state.busy else nothing)
     _draw_stats(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
     if len(points) > 1:
-        heading(ui, "Engine time", "Milliseconds of the model's step for a token, nothing else.")
+        note = tr("Milliseconds of the model's step for a token, nothing else.")
+        heading(ui, tr("Engine time"), note)
         _draw_steps(ui, points)
         imgui.dummy(ImVec2(0, ui.u(2)))
     actions = step_profile.draw(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
-    heading(ui, "Frame time", "Milliseconds from input to submit, for the frames that were drawn.")
+    note = tr("Milliseconds from input to submit, for the frames that were drawn.")
+    heading(ui, tr("Frame time"), note)
     _draw_frames(ui)
     return actions
 
@@ -97,7 +101,8 @@ def _draw_limit(ui: Ui, times: Floats, limit: float) -> None:
     implot.plot_line("limit", times[[0, -1]], np.full(2, limit), spec)
     below = ImVec2(0, ui.u(2.5))
     middle = float(times[0] + times[-1]) / 2
-    implot.plot_text(f"what memory allows: {rate(limit)}", middle, limit, below)
+    words = tr("what memory allows: {rate}").format(rate=rate(limit))
+    implot.plot_text(words, middle, limit, below)
 
 
 def _draw_steps(ui: Ui, points: list[RateSample]) -> None:
@@ -105,13 +110,14 @@ def _draw_steps(ui: Ui, points: list[RateSample]) -> None:
     low, middle, high, most = quantiles(taken, (0.05, 0.5, 0.95, 0.99))
     top = max(most * 1.3, 1.0)
     with ui.font(style="small"):
-        if _begin(ui, "##steps", "seconds", "ms"):
+        if _begin(ui, "##steps", tr("seconds"), "ms"):
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
             _plot_answers(ui, points, taken, 2)
             implot.end_plot()
     ui.mark("performance.steps")
-    shown = f"{middle:.1f} ms  ·  {low:.1f} to {high:.1f} ms"
-    facts(ui, "steps", [("A step", shown, "The middle one, and where nine of ten lie.")])
+    shown = tr("{middle:.1f} ms  ·  {low:.1f} to {high:.1f} ms")
+    shown = shown.format(middle=middle, low=low, high=high)
+    facts(ui, "steps", [(tr("A step"), shown, tr("The middle one, and where nine of ten lie."))])
 
 
 def _plot_answers(ui: Ui, points: list[RateSample], values: Floats, series: int) -> Floats:
@@ -132,21 +138,32 @@ def _draw_stats(state: AppState, ui: Ui) -> None:
         return
     read = stats.prompt_tokens - stats.reused_tokens
     if state.busy:  # its own numbers come at its end; the status bar has some of them before
-        text(ui, BEFORE, "muted", "small")
+        text(ui, tr(BEFORE), "muted", "small")
         ui.mark("performance.before")
+    pace = tr("{tokens} at {rate} tok/s")
     facts(
         ui,
         "stats",
         [
             (
-                "Prompt",
-                f"{tokens(read)} at {rate(stats.prefill_tok_s)} tok/s",
-                f"{stats.reused_tokens} of {stats.prompt_tokens} tokens were still in the cache.",
+                tr("Prompt"),
+                pace.format(tokens=tokens(read), rate=rate(stats.prefill_tok_s)),
+                tr("{n} of {whole} tokens were still in the cache.").format(
+                    n=stats.reused_tokens, whole=stats.prompt_tokens
+                ),
             ),
-            ("Answer", f"{tokens(stats.new_tokens)} at {rate(stats.decode_tok_s)} tok/s", ""),
-            ("First token", duration(stats.ttft_ms), "From sending to the first token."),
-            ("Memory", _read_rate(state, stats), READ_HINT),
-            ("Peak memory", size(stats.peak_rss_bytes), "The most this program has held in RAM."),
+            (
+                tr("Answer"),
+                pace.format(tokens=tokens(stats.new_tokens), rate=rate(stats.decode_tok_s)),
+                "",
+            ),
+            (tr("First token"), duration(stats.ttft_ms), tr("From sending to the first token.")),
+            (tr("Memory"), _read_rate(state, stats), tr(READ_HINT)),
+            (
+                tr("Peak memory"),
+                size(stats.peak_rss_bytes),
+                tr("The most this program has held in RAM."),
+            ),
         ],
     )
 
@@ -154,25 +171,30 @@ def _draw_stats(state: AppState, ui: Ui) -> None:
 def _read_rate(state: AppState, stats: GenerationStats) -> str:
     """Bytes a second that the answer's tokens read, and what that is of a plain read."""
     limit = _limit(state)
-    share = f", {100 * stats.decode_tok_s / limit:.0f} % of a plain read" if limit else ""
-    return f"{stats.read_bytes * stats.decode_tok_s / 1e9:.1f} GB/s{share}"
+    shown = f"{stats.read_bytes * stats.decode_tok_s / 1e9:.1f} GB/s"
+    if limit:
+        part = tr("{percent:.0f} % of a plain read")
+        shown += f", {part.format(percent=100 * stats.decode_tok_s / limit)}"
+    return shown
 
 
 def _draw_frames(ui: Ui) -> None:
     values = ui.frames.values()
     if values.size < 2:
-        wrapped(ui, "No frames yet.")
+        wrapped(ui, tr("No frames yet."))
         return
     numbers = np.arange(values.size, dtype=np.float64)
     p = ui.frames.percentiles()
     top = max(p["p99"] * 1.3, 20.0)
     with ui.font(style="small"):
-        if _begin(ui, "##frames", "the last is on the right", "ms", ticks=False):
+        if _begin(ui, "##frames", tr("the last is on the right"), "ms", ticks=False):
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
             implot.plot_shaded("frame", numbers, values, 0.0, _spec(ui, 1, 0.12))
             implot.plot_line("frame", numbers, values, _spec(ui, 1))
             implot.end_plot()
     ui.mark("performance.frames")
     shown = "  ·  ".join(f"{name} {p[name]:.1f} ms" for name in ("p50", "p95", "p99"))
-    hint = "Half, 95 % and 99 % of the frames took at most this long. 33 ms is 30 frames a second."
-    facts(ui, "frames", [("Percentiles", shown, hint)])
+    hint = tr(
+        "Half, 95 % and 99 % of the frames took at most this long. 33 ms is 30 frames a second."
+    )
+    facts(ui, "frames", [(tr("Percentiles"), shown, hint)])

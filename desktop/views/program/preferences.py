@@ -5,44 +5,56 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetTheme
+from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetLanguage, SetTheme
+from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState, ThemeName
-from llm_lite.desktop.widgets.controls import chooser, slider
+from llm_lite.desktop.widgets.controls import chooser, picker, slider
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, text
 
-THEMES: tuple[tuple[ThemeName, str], ...] = (("dark", "Dark"), ("light", "Light"))
+THEMES: tuple[tuple[ThemeName, str], ...] = (("dark", mark("Dark")), ("light", mark("Light")))
 KEYS = (
-    ("New chat", "Ctrl+N"),
-    ("Open a model", "Ctrl+O"),
-    ("Write, stop", "Ctrl+L  Esc"),
-    ("Copy, as Markdown", "Ctrl+C  Ctrl+Shift+C"),
-    ("Unfold or fold thoughts", "Ctrl+T"),
-    ("Larger, smaller text", "Ctrl++  Ctrl+-"),
+    (mark("New chat"), "Ctrl+N"),
+    (mark("Open a model"), "Ctrl+O"),
+    (mark("Write, stop"), "Ctrl+L  Esc"),
+    (mark("Copy, as Markdown"), "Ctrl+C  Ctrl+Shift+C"),
+    (mark("Unfold or fold thoughts"), "Ctrl+T"),
+    (mark("Larger, smaller text"), "Ctrl++  Ctrl+-"),
 )
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
-    text(ui, "Theme", style="small")
-    theme = chooser(ui, "settings.theme", THEMES, state.theme)
+    text(ui, tr("Theme"), style="small")
+    theme = chooser(ui, "settings.theme", tr_labels(THEMES), state.theme)
     if theme != state.theme:
         actions.append(SetTheme(theme))
+    actions += _draw_language(state, ui)
     actions += _draw_font_size(state, ui)
     imgui.separator()
-    facts(ui, "keys", [(what, key, "") for what, key in KEYS])
+    facts(ui, "keys", [(tr(what), key, "") for what, key in KEYS])
     imgui.separator()
-    hint = "Puts the panels back where they were at first"
-    if button(ui, "settings.reset_layout", "Reset the layout", hint=hint):
+    hint = tr("Puts the panels back where they were at first")
+    if button(ui, "settings.reset_layout", tr("Reset the layout"), hint=hint):
         actions.append(ResetLayout())
     return actions
+
+
+def _draw_language(state: AppState, ui: Ui) -> list[Action]:
+    """Each by the name that it gives itself, so that a way back is found from any of them."""
+    text(ui, tr("Language"), style="small")
+    options = [(SYSTEM, tr("As the system")), *((code, own_name(code)) for code in languages())]
+    width = imgui.get_content_region_avail().x
+    language = picker(ui, "settings.language", options, state.language, width)
+    return [SetLanguage(language)] if language != state.language else []
 
 
 def _draw_font_size(state: AppState, ui: Ui) -> list[Action]:
     """The size takes effect when the slider is let go: it would move under the pointer."""
     pending = ui.memory.get("font_size", state.font_size)
     size = slider(
-        ui, "settings.font_size", "Text size", pending, (10, 26), whole=True,
+        ui, "settings.font_size", tr("Text size"), pending, (10, 26), whole=True,
         shown=f"{pending:.0f} px",
     )  # fmt: skip
     if imgui.is_item_active():

@@ -11,7 +11,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import ShowHistory
 from llm_lite.desktop.actions.program import SetTheme
-from llm_lite.desktop.language.translate import mark
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import sampler, system_prompt
@@ -45,20 +45,15 @@ class Panel:
     draw: Callable[[AppState, Ui], list[Action]]
 
 
+PROMPT, MEMORY = mark("System prompt"), mark("Memory of the conversation")
+SETTINGS, TOOLS = mark("Settings (Ctrl+,)"), mark("Tools")
 PANELS = (
-    Panel("models", "Models", ICON_LAYERS, "Models (Ctrl+M)", 92, models.draw),
-    Panel("sampler", "Sampling", ICON_SLIDERS, "Sampling (Ctrl+P)", 76, sampler.draw),
-    Panel("system_prompt", "System prompt", ICON_EDIT, "System prompt", 92, system_prompt.draw),
-    Panel(
-        "tools",
-        mark("Tools"),
-        ICON_TERMINAL,
-        mark("Tools: functions to call"),
-        100,
-        tools_panel.draw,
-    ),
-    Panel("memory", "Memory", ICON_DATABASE, "Memory of the conversation", 88, memory.draw),
-    Panel("settings", "Settings", ICON_SETTINGS, "Settings (Ctrl+,)", 80, preferences.draw),
+    Panel("models", mark("Models"), ICON_LAYERS, mark("Models (Ctrl+M)"), 92, models.draw),
+    Panel("sampler", mark("Sampling"), ICON_SLIDERS, mark("Sampling (Ctrl+P)"), 76, sampler.draw),
+    Panel("system_prompt", PROMPT, ICON_EDIT, PROMPT, 92, system_prompt.draw),
+    Panel("tools", TOOLS, ICON_TERMINAL, TOOLS, 100, tools_panel.draw),
+    Panel("memory", mark("Memory"), ICON_DATABASE, MEMORY, 88, memory.draw),
+    Panel("settings", mark("Settings"), ICON_SETTINGS, SETTINGS, 80, preferences.draw),
 )
 
 
@@ -69,12 +64,12 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     x = (ui.rail_width - side) / 2
     tops: dict[str, float] = {}
     imgui.set_cursor_pos(ImVec2(x, ui.u(2)))
-    hint = "New chat (Ctrl+N)"
+    hint = tr("New chat (Ctrl+N)")
     if icon_button(ui, "rail.new_chat", ICON_NEW_CHAT, hint, side=side, style="title"):
         actions.append(NewChat())
     imgui.set_cursor_pos_x(x)
     shown = bool(ui.memory.get("history.is_shown"))
-    hint = "Hide the conversations (Ctrl+B)" if shown else "Show the conversations (Ctrl+B)"
+    hint = tr("Hide the conversations (Ctrl+B)") if shown else tr("Show the conversations (Ctrl+B)")
     if icon_button(ui, "rail.conversations", ICON_SIDEBAR, hint, side=side, style="title"):
         actions.append(ShowHistory(not shown))
     for panel in PANELS[:-1]:
@@ -83,7 +78,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     gap = ui.u(2)
     imgui.set_cursor_pos(ImVec2(x, imgui.get_window_height() - side * 2 - gap * 2))
     icon, other = (ICON_SUN, "light") if state.theme == "dark" else (ICON_MOON, "dark")
-    if icon_button(ui, "rail.theme", icon, f"Use the {other} theme", side=side, style="title"):
+    hint = tr("Use the light theme") if other == "light" else tr("Use the dark theme")
+    if icon_button(ui, "rail.theme", icon, hint, side=side, style="title"):
         actions.append(SetTheme("light" if other == "light" else "dark"))
     imgui.set_cursor_pos_x(x)
     tops["settings"] = _panel_button(ui, PANELS[-1], side)
@@ -96,7 +92,7 @@ def _panel_button(ui: Ui, panel: Panel, side: float) -> float:
     top = imgui.get_cursor_screen_pos().y
     name = f"rail.{panel.name}"
     active = ui.memory.get("popover") == panel.name
-    if icon_button(ui, name, panel.icon, panel.hint, side=side, active=active, style="title"):
+    if icon_button(ui, name, panel.icon, tr(panel.hint), side=side, active=active, style="title"):
         ui.opened = panel.name
     return top
 
@@ -107,7 +103,7 @@ def _draw_panel(state: AppState, ui: Ui, panel: Panel, top: float) -> list[Actio
     bottom = corner.y + imgui.get_window_height() - ui.u(2)
     at = ImVec2(corner.x + ui.rail_width + ui.u(1), bottom if low else top)
     with popover(
-        ui, panel.name, panel.title, at, ui.u(panel.width), (0, 1) if low else (0, 0)
+        ui, panel.name, tr(panel.title), at, ui.u(panel.width), (0, 1) if low else (0, 0)
     ) as shown:
         if shown:
             ui.memory["popover"] = panel.name

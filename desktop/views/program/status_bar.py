@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, rate, sentence
 from llm_lite.desktop.views.cache.overflow import WHEN_FULL, shade, used_share
@@ -18,25 +19,25 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, meter, popover, row_button, text, tip, wrapped
 
 BACKENDS: tuple[tuple[Backend, str], ...] = (
-    ("auto", "Auto"), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
+    ("auto", mark("Auto")), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
 )  # fmt: skip
 BACKEND_HINTS = (
-    "The graphics card where there is a usable one, else the C++ executor",
-    "The Vulkan device that also draws this window, or another one",
-    "The C++ executor on all cores",
-    "The slow executor that defines what is right",
+    mark("The graphics card where there is a usable one, else the C++ executor"),
+    mark("The Vulkan device that also draws this window, or another one"),
+    mark("The C++ executor on all cores"),
+    mark("The slow executor that defines what is right"),
 )
 MODE_HINTS = (
-    "The file's own blocks",
-    "4 bytes a weight",
-    "2 bytes a weight",
-    "8.5 bits a weight",
-    "4.5 bits a weight",
+    mark("The file's own blocks"),
+    mark("4 bytes a weight"),
+    mark("2 bytes a weight"),
+    mark("8.5 bits a weight"),
+    mark("4.5 bits a weight"),
 )
 ACTIVATION_HINTS = (
-    "What is fastest here",
-    "float32 activations: exact",
-    "int8 activations in blocks: integer dot products, faster, a little less exact",
+    mark("What is fastest here"),
+    mark("float32 activations: exact"),
+    mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
 )
 
 
@@ -50,7 +51,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         _draw_executor(state, ui, height, right)
     corner = imgui.get_window_pos()
     at = ImVec2(corner.x + ui.u(2), corner.y - ui.u(1))
-    with popover(ui, "executor", "Where the model runs", at, ui.u(96), (0, 1)) as shown:
+    with popover(ui, "executor", tr("Where the model runs"), at, ui.u(96), (0, 1)) as shown:
         return _draw_menu(state, ui) if shown else []
 
 
@@ -64,7 +65,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
             ui.opened = "executor"
     ui.mark("status.executor")
     reason = state.executor.reason if state.executor else ""
-    tip(ui, f"{label}\nClick to choose where the model runs.")
+    tip(ui, f"{label}\n{tr('Click to choose where the model runs.')}")
     if reason:
         imgui.same_line(0, ui.u(1))
         imgui.set_cursor_pos_y((height - ui.theme.size("small")) / 2)
@@ -77,7 +78,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
 def _executor_label(state: AppState) -> tuple[str, str]:
     executor = state.executor
     if executor is None:
-        return ("Loading" if state.load else "No model"), ICON_CPU
+        return (tr("Loading") if state.load else tr("No model")), ICON_CPU
     icon = ICON_GPU if executor.backend == "vulkan" else ICON_CPU
     name = {"vulkan": "Vulkan", "cpu": "CPU", "numpy": "NumPy"}[executor.backend]
     same = executor.keys == executor.values
@@ -95,17 +96,26 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
         first = (running.first_token - running.started) * 1e3
     used, whole = state.context_used, state.model.context if state.model else 0
     return [
-        ("prompt", f"Prompt {_speed(prompt)}", "How fast the prompt was read."),
+        (
+            "prompt",
+            tr("Prompt {speed}").format(speed=_speed(prompt)),
+            tr("How fast the prompt was read."),
+        ),
         (
             "decode",
-            f"Decode {_speed(state.decode_rate)}",
-            "How fast tokens are written: live while an answer comes, then its average.",
+            tr("Decode {speed}").format(speed=_speed(state.decode_rate)),
+            tr("How fast tokens are written: live while an answer comes, then its average."),
         ),
-        ("ttft", f"First token {duration(first)}", "From sending to the first token."),
+        (
+            "ttft",
+            tr("First token {time}").format(time=duration(first)),
+            tr("From sending to the first token."),
+        ),
         (
             "context",
             f"{used:,} / {whole:,}" if whole else "–",
-            f"Tokens of the context in use, of those available. {WHEN_FULL[state.overflow]}",
+            f"{tr('Tokens of the context in use, of those available.')} "
+            f"{tr(WHEN_FULL[state.overflow])}",
         ),
     ]
 
@@ -147,19 +157,25 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         wrapped(
             ui, sentence(state.executor.reason), "warning" if options.backend == "auto" else "muted"
         )
-    text(ui, "Executor", style="small")
-    backend = chooser(ui, "executor.backend", BACKENDS, options.backend, BACKEND_HINTS)
+    text(ui, tr("Executor"), style="small")
+    backend = chooser(
+        ui, "executor.backend", tr_labels(BACKENDS), options.backend, [*map(tr, BACKEND_HINTS)]
+    )
     options = replace(options, backend=backend)
-    text(ui, "Weights", style="small")
+    text(ui, tr("Weights"), style="small")
     modes: list[tuple[Mode, str]] = [(mode, mode) for mode in MODES]
-    options = replace(options, mode=chooser(ui, "executor.mode", modes, options.mode, MODE_HINTS))
-    text(ui, "Activations", style="small")
+    options = replace(
+        options, mode=chooser(ui, "executor.mode", modes, options.mode, [*map(tr, MODE_HINTS)])
+    )
+    text(ui, tr("Activations"), style="small")
     kinds: list[tuple[Activations, str]] = [(kind, kind) for kind in ACTIVATIONS]
-    chosen = chooser(ui, "executor.activations", kinds, options.activations, ACTIVATION_HINTS)
+    chosen = chooser(
+        ui, "executor.activations", kinds, options.activations, [*map(tr, ACTIVATION_HINTS)]
+    )
     options = replace(options, activations=chosen)
-    text(ui, "Vulkan devices", style="small")
+    text(ui, tr("Vulkan devices"), style="small")
     if not state.devices:
-        wrapped(ui, "None was found.")
+        wrapped(ui, tr("None was found."))
     for device in state.devices:
         note = device.kind if device.usable else device.why_not
         chosen_one = options.device == device.index

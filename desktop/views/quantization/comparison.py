@@ -20,10 +20,12 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns, StopTask
+from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.quant_state import Choices, RunAnswer, RunComparison
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import align
-from llm_lite.desktop.state.units import duration, rate, sentence, size
+from llm_lite.desktop.state.units import capital, duration, rate, sentence, size
 from llm_lite.desktop.views.quantization.divergence import (
     draw_details,
     draw_strip,
@@ -46,19 +48,19 @@ from llm_lite.desktop.widgets.widgets import (
 
 NAMES = ("A", "B")
 BACKENDS: tuple[tuple[Backend, str], ...] = (
-    ("auto", "Auto"), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
+    ("auto", mark("Auto")), ("vulkan", "Vulkan"), ("cpu", "CPU"), ("numpy", "NumPy"),
 )  # fmt: skip
 MODE_LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
 CACHE_LABELS: tuple[tuple[KvType, str], ...] = tuple((kind, f"KV {kind}") for kind in KV_TYPES)
 ACTIVATION_LABELS: tuple[tuple[Activations, str], ...] = tuple(
-    (kind, "a: auto" if kind == "auto" else kind) for kind in ACTIVATIONS
+    (kind, mark("a: auto") if kind == "auto" else kind) for kind in ACTIVATIONS
 )
-EXPLAINED = (
+EXPLAINED = mark(
     "Both runs answer the same prompt. Then B is asked, for every token that A said, how likely "
     "it finds it: the strip shows how far their distributions are apart, however long the answers "
     "themselves have gone different ways."
 )
-GREEDY = "Both take the likeliest token. Otherwise both draw with the same seed."
+GREEDY = mark("Both take the likeliest token. Otherwise both draw with the same seed.")
 REACH = (16, 512)  # tokens
 
 
@@ -85,11 +87,11 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_head(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_cursor_pos(ImVec2(imgui.get_cursor_pos_x() + ui.u(3), imgui.get_cursor_pos_y()))
     imgui.align_text_to_frame_padding()
-    text(ui, "Two runs, one prompt", bold=True)
-    tip(ui, EXPLAINED)
+    text(ui, tr("Two runs, one prompt"), bold=True)
+    tip(ui, tr(EXPLAINED))
     side = ui.u(7)
     imgui.same_line(ui.right(side))
-    if icon_button(ui, "runs.close", ICON_CLOSE, "Back to the conversation", side=side):
+    if icon_button(ui, "runs.close", ICON_CLOSE, tr("Back to the conversation"), side=side):
         return [ShowRuns(False)]
     return []
 
@@ -110,15 +112,17 @@ def _draw_run_setting(ui: Ui, run: int, options: EngineOptions, width: float) ->
     gap = ui.u(1.5)
     room = (width - ui.u(6.5) - ui.u(2) - 3 * gap) / 4
     name = f"runs.{NAMES[run].lower()}"
-    mode = picker(ui, f"{name}.mode", MODE_LABELS, options.mode, room, "How weights are kept")
+    mode = picker(ui, f"{name}.mode", MODE_LABELS, options.mode, room, tr("How weights are kept"))
     imgui.same_line(0, gap)
-    hint = "float32 or int8 activations; auto: what is fastest"
-    kind = picker(ui, f"{name}.activations", ACTIVATION_LABELS, options.activations, room, hint)
+    hint = tr("float32 or int8 activations; auto: what is fastest")
+    kinds = tr_labels(ACTIVATION_LABELS)
+    kind = picker(ui, f"{name}.activations", kinds, options.activations, room, hint)
     imgui.same_line(0, gap)
-    hint = "How the cache's keys and values are kept"
+    hint = tr("How the cache's keys and values are kept")
     cache = picker(ui, f"{name}.cache", CACHE_LABELS, options.keys, room, hint)
     imgui.same_line(0, gap)
-    backend = picker(ui, f"{name}.backend", BACKENDS, options.backend, room, "Where it runs")
+    hint, backends = tr("Where it runs"), tr_labels(BACKENDS)
+    backend = picker(ui, f"{name}.backend", backends, options.backend, room, hint)
     if cache != options.keys:
         options = replace(options, keys=cache, values=cache)
     return replace(options, mode=mode, activations=kind, backend=backend)
@@ -139,14 +143,14 @@ def _draw_badge(ui: Ui, run: int) -> None:
 
 def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, list[Action]]:
     work = state.quantization.work
-    label = "Stop" if work else "Ask both"
-    room = imgui.calc_text_size("Ask both").x + ui.u(9)
+    label = tr("Stop") if work else tr("Ask both")
+    room = imgui.calc_text_size(tr("Ask both")).x + ui.u(9)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     imgui.set_next_item_width(imgui.get_content_region_avail().x - room - ui.u(2))
     flags = imgui.InputTextFlags_.enter_returns_true
     with ui.styled(frame_padding=(ui.u(2.5), ui.u(1.75))):
         entered, words = imgui.input_text_with_hint(
-            "##runs.prompt", "A prompt for both", choices.prompt, flags
+            "##runs.prompt", tr("A prompt for both"), choices.prompt, flags
         )
         ui.mark("runs.prompt")
         imgui.same_line(0, ui.u(2))
@@ -156,10 +160,12 @@ def _draw_prompt(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, li
             ready = bool(words.strip()) and state.model is not None
             clicked = primary_button(ui, "runs.start", label, enabled=ready, width=room)
     choices = replace(choices, prompt=words)
-    choices = replace(choices, greedy=toggle(ui, "runs.greedy", "Greedy", choices.greedy, GREEDY))
+    choices = replace(
+        choices, greedy=toggle(ui, "runs.greedy", tr("Greedy"), choices.greedy, tr(GREEDY))
+    )
     imgui.same_line(0, ui.u(6))
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + ui.u(0.75))
-    shown = f"up to {choices.length} tokens"
+    shown = tr("up to {n} tokens").format(n=choices.length)
     length = line_slider(ui, "runs.length", choices.length, REACH, shown, ui.u(76))
     choices = replace(choices, length=length)
     asked: list[Action] = []
@@ -177,7 +183,7 @@ def _draw_result(state: AppState, ui: Ui, column: float) -> list[Action]:
         wrapped(ui, sentence(problem), "error")
     if comparison is None:
         imgui.dummy(ImVec2(0, ui.u(2)))
-        wrapped(ui, EXPLAINED)
+        wrapped(ui, tr(EXPLAINED))
         return []
     if work and work.kind == "runs" and (not all(a.executor for a in comparison.answers)):
         _draw_progress(ui, work.stage, work.fraction)
@@ -185,7 +191,7 @@ def _draw_result(state: AppState, ui: Ui, column: float) -> list[Action]:
 
 
 def _draw_progress(ui: Ui, stage: str, fraction: float) -> None:
-    text(ui, stage[:1].upper() + stage[1:], "muted", "small")
+    text(ui, capital(said(stage)), "muted", "small")
     meter(ui, fraction, imgui.get_content_region_avail().x, ui.u(1))
 
 
@@ -228,15 +234,27 @@ def _draw_numbers(
     _draw_figures(
         ui,
         [
-            ("tok/s", rate(stats.decode_tok_s if stats else 0), "Measured in its own steps only."),
-            ("first token", duration(stats.ttft_ms if stats else 0), "The whole prompt, then one."),
-            ("weights", size(answer.weight_bytes) if executor else "–", "Bytes read for a token."),
             (
-                "resident",
+                "tok/s",
+                rate(stats.decode_tok_s if stats else 0),
+                tr("Measured in its own steps only."),
+            ),
+            (
+                tr("first token"),
+                duration(stats.ttft_ms if stats else 0),
+                tr("The whole prompt, then one."),
+            ),
+            (
+                tr("weights"),
+                size(answer.weight_bytes) if executor else "–",
+                tr("Bytes read for a token."),
+            ),
+            (
+                tr("resident"),
                 size(answer.resident_bytes) if answer.resident_bytes else "–",
-                "It is the model of the chat: weights and cache as they are."
+                tr("It is the model of the chat: weights and cache as they are.")
                 if answer.shared
-                else "By how much this program's memory grew.",
+                else tr("By how much this program's memory grew."),
             ),
         ],
         width,
@@ -244,8 +262,8 @@ def _draw_numbers(
     name = f"runs.keep.{NAMES[run].lower()}"
     actions: list[Action] = []
     with ui.font(style="small"):
-        hint = "The chat goes on with this mode and cache, from its next token on"
-        label = "The chat's mode" if kept else "Keep this mode"
+        hint = tr("The chat goes on with this mode and cache, from its next token on")
+        label = tr("The chat's mode") if kept else tr("Keep this mode")
         able = not kept and state.load is None and state.quantization.work is None
         if button(ui, name, label, hint=hint, enabled=able):
             actions = [SetOptions(_merged(state.options, options)), ShowRuns(False)]

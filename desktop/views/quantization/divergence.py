@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Alternative
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.quant_state import RunComparison
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
@@ -18,14 +19,14 @@ TICKS = ((1e-3, "0.001"), (1e-2, "0.01"), (0.1, "0.1"), (1.0, "1"))
 NEARLY_NONE = 1e-6  # nats that are not written out
 FIRST_TINT = 0.01  # nats from which a token's background is tinted
 SPANS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # of probability: the largest change on the scale
-KL_TITLE = "Divergence of B from A"
-KL_ABOUT = (
+KL_TITLE = mark("Divergence of B from A")
+KL_ABOUT = mark(
     "KL(A ‖ B) in nats, on a scale of powers of ten, of the distribution each of A's tokens came "
     "from; both runs have read A's answer up to there. 0: the same. 0.01: hardly to be noticed. "
     "1: B would rather have said something else. A's tokens above are tinted by it."
 )
-CHANGE_TITLE = "Change of the probability of A's token"
-CHANGE_ABOUT = (
+CHANGE_TITLE = mark("Change of the probability of A's token")
+CHANGE_ABOUT = mark(
     "In percentage points, both having read A's answer up to there. Up: B finds what A said "
     "likelier than A does. Down: less likely."
 )
@@ -83,10 +84,13 @@ class _Field:
 def draw_strip(ui: Ui, comparison: RunComparison) -> int | None:
     """Divergence, and below it the change of probability, a bar a token; the token pointed at."""
     mean = [token.kl for token in comparison.forced]
-    note = f"mean {nats(sum(mean) / len(mean))}  ·  largest {nats(max(mean))}" if mean else ""
-    if not mean and comparison.answers[0].tokens:
-        note = "measured once both have answered"
-    _draw_title(ui, KL_TITLE, KL_ABOUT, "  ·  ".join(filter(None, (summary(comparison), note))))
+    note = tr("measured once both have answered") if comparison.answers[0].tokens else ""
+    if mean:
+        note = tr("mean {mean}  ·  largest {largest}")
+        note = note.format(mean=nats(sum(mean) / len(mean)), largest=nats(max(mean)))
+    _draw_title(
+        ui, tr(KL_TITLE), tr(KL_ABOUT), "  ·  ".join(filter(None, (summary(comparison), note)))
+    )
     field = _field(ui, comparison, _kl_height(ui))
     hovered = _hovered(field, len(comparison.forced))
     _draw_ticks(ui, field, [(words, share_of(value)) for value, words in TICKS])
@@ -94,8 +98,8 @@ def draw_strip(ui: Ui, comparison: RunComparison) -> int | None:
     imgui.dummy(ImVec2(field.width, field.height))
     changes = [token.probabilities[1] - token.probabilities[0] for token in comparison.forced]
     rms = math.sqrt(sum(change**2 for change in changes) / len(changes)) if changes else 0.0
-    shown = f"RMS {100 * rms:.2g} points" if changes else ""
-    _draw_title(ui, CHANGE_TITLE, CHANGE_ABOUT, shown)
+    shown = tr("RMS {rms:.2g} points").format(rms=100 * rms) if changes else ""
+    _draw_title(ui, tr(CHANGE_TITLE), tr(CHANGE_ABOUT), shown)
     below = _field(ui, comparison, _change_height(ui))
     hovered = _hovered(below, len(changes)) if hovered is None else hovered
     _draw_changes(ui, changes, below)
@@ -142,7 +146,7 @@ def _draw_tokens(ui: Ui, field: _Field, count: int) -> None:
     """Numbers of tokens below the bars, and what they are."""
     draw, small, color = imgui.get_window_draw_list(), ui.theme.size("small"), ui.color("muted")
     with ui.font(style="small"):
-        name = "token"
+        name = tr("token")
         end = field.left + field.width - imgui.calc_text_size(name).x
         draw.add_text(ImVec2(round(end), field.floor), ui.color("faint"), name)
         for number in numbers(count, ui.u(10) / field.pitch):
@@ -164,10 +168,10 @@ def summary(comparison: RunComparison) -> str:
     """Whether they diverge, and where; "" before there is anything to say."""
     answers = comparison.answers
     if comparison.parting is not None:
-        return f"diverge at token {comparison.parting + 1}"
+        return tr("diverge at token {n}").format(n=comparison.parting + 1)
     if all(answer.stop_reason for answer in answers):
-        return "the same, token for token"
-    return "the same so far" if answers[0].tokens else ""
+        return tr("the same, token for token")
+    return tr("the same so far") if answers[0].tokens else ""
 
 
 def nats(value: float) -> str:
@@ -235,13 +239,15 @@ def draw_details(ui: Ui, comparison: RunComparison, number: int) -> None:
     text(ui, f"“{visible(said.text)}”", bold=True)
     a, b = token.probabilities
     change = 100 * (b - a)
-    text(ui, f"token {number + 1}  ·  KL {nats(token.kl)} nats", "muted", "small")
-    text(ui, f"A {a:.1%}  ·  B {b:.1%}  ·  {change:+.1f} points", "muted", "small")
+    words = tr("token {n}  ·  KL {kl} nats").format(n=number + 1, kl=nats(token.kl))
+    text(ui, words, "muted", "small")
+    words = tr("A {a:.1%}  ·  B {b:.1%}  ·  {change:+.1f} points")
+    text(ui, words.format(a=a, b=b, change=change), "muted", "small")
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     if imgui.begin_table("details", 2, imgui.TableFlags_.sizing_stretch_same, ImVec2(ui.u(96), 0)):
         for run, best in enumerate(token.alternatives):
             imgui.table_next_column()
-            text(ui, f"{'AB'[run]} would say", "muted", "small")
+            text(ui, tr("{run} would say").format(run="AB"[run]), "muted", "small")
             for other in best:
                 _draw_row(ui, other, other.token == said.id)
         imgui.end_table()

@@ -10,9 +10,11 @@ from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, Mode
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns
+from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.quant_state import Page
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import quantity, rate, size
+from llm_lite.desktop.state.units import capital, quantity, rate, size
 from llm_lite.desktop.views.quantization import report, tensors
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.views.quantization.stored_weights import draw_stored
@@ -22,40 +24,42 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, popover, progress, text, tip, wrapped
 
 PAGES: tuple[tuple[Page, str], ...] = (
-    ("modes", "Modes"), ("report", "Report"), ("tensors", "Tensors"),
+    ("modes", mark("Modes")), ("report", mark("Report")), ("tensors", mark("Tensors")),
 )  # fmt: skip
 ABOUT: dict[Mode, str] = {
-    "as-stored": "The file's own blocks, multiplied as they are: nothing is lost.",
-    "fp32": "32-bit floating point. Exact, and four bytes to read for every weight.",
-    "fp16": "16-bit floating point. Hardly to be told from 32.",
-    "int8": "Blocks of 32 weights: 8 bits each and a scale. 8.5 bits a weight.",
-    "int4": "Blocks of 32 weights: 4 bits each, a scale and a zero point. 4.5 bits a weight.",
+    "as-stored": mark("The file's own blocks, multiplied as they are: nothing is lost."),
+    "fp32": mark("32-bit floating point. Exact, and four bytes to read for every weight."),
+    "fp16": mark("16-bit floating point. Hardly to be told from 32."),
+    "int8": mark("Blocks of 32 weights: 8 bits each and a scale. 8.5 bits a weight."),
+    "int4": mark("Blocks of 32 weights: 4 bits each, a scale and a zero point. 4.5 bits a weight."),
 }
 ACTIVATION_HINTS = (
-    "What is fastest here",
-    "float32 activations: exact",
-    "int8 activations in blocks: integer dot products, faster, a little less exact",
+    mark("What is fastest here"),
+    mark("float32 activations: exact"),
+    mark("int8 activations in blocks: integer dot products, faster, a little less exact"),
 )
-LIVE = "Takes effect at the next token, in the middle of an answer too. The conversation stays."
-MEASURE = "Runs every mode that fits into memory for some seconds: prompt, then answer."
-MEASURE_LABEL = "Measure"
-KEEP = (
+LIVE = mark(
+    "Takes effect at the next token, in the middle of an answer too. The conversation stays."
+)
+MEASURE = mark("Runs every mode that fits into memory for some seconds: prompt, then answer.")
+MEASURE_LABEL = mark("Measure")
+KEEP = mark(
     "Write the weights in this mode to disk. The next time they are mapped from there: at once, "
     "and in memory that other programs can share."
 )
-KEPT = "It is mapped from there whenever this mode is chosen."
+KEPT = mark("It is mapped from there whenever this mode is chosen.")
 KEPT_PANEL = "quantization.kept"
-DROP = "Without it the mode is made in memory whenever it is chosen, and can be kept again."
+DROP = mark("Without it the mode is made in memory whenever it is chosen, and can be kept again.")
 BASELINE = 0.8  # of the height of a line, from its top: small text stands on that of large text
-COMPARE = "Two modes answer one prompt, side by side"
+COMPARE = mark("Two modes answer one prompt, side by side")
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     model, choices = state.model, state.quantization.choices
     if model is None:
-        wrapped(ui, "No model is loaded.")
+        wrapped(ui, tr("No model is loaded."))
         return []
-    page = chooser(ui, "quantization.page", PAGES, choices.page)
+    page = chooser(ui, "quantization.page", tr_labels(PAGES), choices.page)
     actions: list[Action] = []
     if page != choices.page:
         actions.append(SetQuantization(replace(choices, page=page)))
@@ -78,17 +82,17 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     options = _draw_activations(state, ui, options)
     actions: list[Action] = [SetOptions(options)] if options != state.options else []
     _draw_switching(state, ui)
-    if button(ui, "quantization.compare", "Compare two modes", ICON_SCALE, COMPARE):
+    if button(ui, "quantization.compare", tr("Compare two modes"), ICON_SCALE, tr(COMPARE)):
         actions.append(ShowRuns(True))
     free = state.quantization.work is None
-    beside(ui, MEASURE_LABEL)
-    if button(ui, "quantization.measure", MEASURE_LABEL, ICON_GAUGE, MEASURE, enabled=free):
+    beside(ui, tr(MEASURE_LABEL))
+    if button(ui, "quantization.measure", tr(MEASURE_LABEL), ICON_GAUGE, tr(MEASURE), enabled=free):
         actions.append(RunTask("modes"))
     actions += _draw_keep(state, ui, model)
     for kind in ("modes", "keep", "drop"):
         actions += draw_work(state, ui, kind)
     if speeds:
-        wrapped(ui, f"On {speeds.device}, {speeds.reason}.")
+        wrapped(ui, tr("On {device}, {reason}.").format(device=speeds.device, reason=speeds.reason))
     imgui.dummy(ImVec2(0, ui.u(1)))
     draw_stored(ui, model)
     _draw_facts(ui, model)
@@ -99,11 +103,11 @@ def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     """The mode in use to disk, where it is not there yet; what is there, and away with it."""
     mode = state.executor.mode if state.executor else "as-stored"
     kept = model.kept.get(mode, "")
-    label = "Kept on disk" if kept else "Keep on disk"
+    label = tr("Kept on disk") if kept else tr("Keep on disk")
     beside(ui, label)
-    hint = KEEP if not kept else f"{kept}\n{KEPT}"
+    hint = tr(KEEP) if not kept else f"{kept}\n{tr(KEPT)}"
     if mode == "as-stored":
-        hint = "The file itself is on disk: choose another mode, and it can be kept."
+        hint = tr("The file itself is on disk: choose another mode, and it can be kept.")
     free = state.quantization.work is None and state.load is None
     able = free and mode == state.options.mode != "as-stored"
     if button(ui, "quantization.keep", label, ICON_SAVE, hint, enabled=able):
@@ -117,9 +121,11 @@ def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
 
 def _draw_kept(ui: Ui, model: ModelInfo, mode: Mode, kept: str, able: bool) -> list[Action]:
     """Where a mode is kept; the way to take it from there."""
-    wrapped(ui, f"{mode} takes about {size(model.mode_bytes.get(mode, 0))} on disk, in {kept}")
-    wrapped(ui, DROP)
-    if not button(ui, "quantization.drop", "Remove from disk", ICON_TRASH, enabled=able):
+    taken = size(model.mode_bytes.get(mode, 0))
+    words = tr("{mode} takes about {size} on disk, in {place}")
+    wrapped(ui, words.format(mode=mode, size=taken, place=kept))
+    wrapped(ui, tr(DROP))
+    if not button(ui, "quantization.drop", tr("Remove from disk"), ICON_TRASH, enabled=able):
         return []
     imgui.close_current_popup()
     return [RunTask("drop")]
@@ -137,15 +143,15 @@ def _draw_activations(state: AppState, ui: Ui, options: EngineOptions) -> Engine
     """The choice, and what it came to where the program chose."""
     at = imgui.get_cursor_pos()
     imgui.set_cursor_pos(ImVec2(at.x + ui.u(2), at.y + (ui.u(7.5) - ui.theme.size("small")) / 2))
-    text(ui, "Activations", "muted", "small")
+    text(ui, tr("Activations"), "muted", "small")
     imgui.set_cursor_pos(ImVec2(at.x + ui.u(24), at.y))
     chosen = state.executor.activations if state.executor else ""
-    auto = f"auto: {chosen}" if chosen and options.activations == "auto" else "auto"
+    auto = tr("auto: {chosen}") if chosen and options.activations == "auto" else tr("auto")
+    auto = auto.format(chosen=chosen)
+    hints = [tr(hint) for hint in ACTIVATION_HINTS]
     kinds = [(kind, auto if kind == "auto" else kind) for kind in ACTIVATIONS]
     name = "quantization.activations"
-    return replace(
-        options, activations=chooser(ui, name, kinds, options.activations, ACTIVATION_HINTS)
-    )
+    return replace(options, activations=chooser(ui, name, kinds, options.activations, hints))
 
 
 def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
@@ -162,7 +168,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
     if imgui.is_item_hovered() or wanted:
         fill = "accent_soft" if wanted else "hover"
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
-    tip(ui, f"{about(model, mode)}\n{place(model, mode)}\n{LIVE}")
+    tip(ui, f"{about(model, mode)}\n{place(model, mode)}\n{tr(LIVE)}")
     small = ui.theme.size("small")
     y = round(at.y + (height - ui.theme.text) / 2)
     below = y + round((ui.theme.text - small) * BASELINE)
@@ -175,7 +181,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
         words = size(count) if count else "–"
         spot = ImVec2(end.x - pad - ui.u(22) - imgui.calc_text_size(words).x, below)
         draw.add_text(spot, ui.color("text" if used else "muted"), words)
-        words = f"{rate(speed.decode_tok_s)} tok/s" if speed else "in use" if used else ""
+        words = f"{rate(speed.decode_tok_s)} tok/s" if speed else tr("in use") if used else ""
         spot = ImVec2(end.x - pad - imgui.calc_text_size(words).x, below)
         best = speed is not None and speed is _recommended(state)
         draw.add_text(spot, ui.color("good" if best else "muted"), words)
@@ -208,26 +214,27 @@ def _recommended(state: AppState) -> ModeSpeed | None:
 def about(model: ModelInfo, mode: Mode) -> str:
     """What a mode is, for this model."""
     if mode == "as-stored" and model.conversion:
-        return f"The file's own blocks, but {model.conversion}."
-    return ABOUT[mode]
+        return tr("The file's own blocks, but {conversion}.").format(conversion=model.conversion)
+    return tr(ABOUT[mode])
 
 
 def place(model: ModelInfo, mode: Mode) -> str:
     """Where the weights of a mode lie."""
     if mode == "as-stored" and model.conversion:
-        return "On disk: mapped from the file, but what is converted is made in memory."
+        return tr("On disk: mapped from the file, but what is converted is made in memory.")
     if mode == "as-stored":
-        return "On disk: mapped from the file, without copying."
+        return tr("On disk: mapped from the file, without copying.")
     if mode in model.kept:
-        return f"On disk: mapped from {model.kept[mode]}, without copying."
-    return "Made in memory when it is chosen, in the background."
+        return tr("On disk: mapped from {place}, without copying.").format(place=model.kept[mode])
+    return tr("Made in memory when it is chosen, in the background.")
 
 
 def _draw_switching(state: AppState, ui: Ui) -> None:
     """The change under way, while the answer goes on; the header has the way to cancel it."""
     if state.load is None:
         return
-    progress(ui, f"{state.load.stage.capitalize()} for {state.options.mode}", state.load.fraction)
+    words = f"{capital(said(state.load.stage))}  ·  {state.options.mode}"
+    progress(ui, words, state.load.fraction)
     ui.mark("quantization.switching")
 
 
@@ -238,9 +245,13 @@ def _draw_facts(ui: Ui, model: ModelInfo) -> None:
         ui,
         "weights",
         [
-            ("Parameters", quantity(model.parameters), "How many numbers were learnt."),
-            ("Bits a weight", f"{bits:.2f}", "Bytes of all weights in the file by their number."),
-            ("File", size(model.file_bytes), "Weights, vocabulary and description."),
-            ("In memory", size(model.weight_bytes), "As the executor uses them."),
+            (tr("Parameters"), quantity(model.parameters), tr("How many numbers were learnt.")),
+            (
+                tr("Bits a weight"),
+                f"{bits:.2f}",
+                tr("Bytes of all weights in the file by their number."),
+            ),
+            (tr("File"), size(model.file_bytes), tr("Weights, vocabulary and description.")),
+            (tr("In memory"), size(model.weight_bytes), tr("As the executor uses them.")),
         ],
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import StopTask
+from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.quant_state import TaskKind
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.units import sentence
+from llm_lite.desktop.state.units import capital, sentence
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, progress, wrapped
 
@@ -18,7 +20,7 @@ def draw_work(state: AppState, ui: Ui, kind: TaskKind) -> list[Action]:
         if problem := state.quantization.problem(kind):
             wrapped(ui, sentence(problem), "error")
         return []
-    progress(ui, work.stage[:1].upper() + work.stage[1:], work.fraction)
-    if button(ui, f"quantization.stop.{kind}", "Stop", enabled=not work.stopping):
+    progress(ui, capital(said(work.stage)), work.fraction)
+    if button(ui, f"quantization.stop.{kind}", tr("Stop"), enabled=not work.stopping):
         return [StopTask()]
     return []

@@ -11,6 +11,7 @@ from imgui_bundle import ImVec2, imgui, implot
 from llm_lite.core.messages import MODES, DivergenceReport, Mode, ModelInfo
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, SetQuantization
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.quant_state import Choices
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
@@ -25,26 +26,32 @@ from llm_lite.desktop.widgets.widgets import icon_button, primary_button, text, 
 TICKS = 12  # below a plot, at most
 TREND = 5  # chunks from which a line joins them
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
-ABOUT = (
+ABOUT = mark(
     "The text is cut into chunks of 512 tokens; those of the second half of each are scored, as "
     "llama.cpp's perplexity tool does. Divergence is KL(reference ‖ tested) in nats."
 )
 ROWS = (
-    ("Perplexity", "How many tokens the model wavers between, on average. ± is a standard error."),
-    ("of the reference", "The same text, in the reference mode with float32 activations."),
-    ("KL mean", "Nats, over all scored tokens."),
-    ("KL median", "Half of the tokens diverge by less."),
-    ("KL 90 %", ""),
-    ("KL 95 %", ""),
-    ("KL 99 %", "One token in a hundred diverges by more."),
-    ("KL 99.9 %", ""),
-    ("KL largest", ""),
-    ("Δp mean", "Change of the probability of the token that really follows."),
-    ("Δp RMS", "Root of the mean square of that change."),
-    ("Same likeliest", "How often both would say the same, greedily."),
-    ("Bits a weight", "Of all weights, as loaded."),
-    ("Weights", "In memory."),
-    ("Tokens scored", ""),
+    (
+        mark("Perplexity"),
+        mark("How many tokens the model wavers between, on average. ± is a standard error."),
+    ),
+    (
+        mark("of the reference"),
+        mark("The same text, in the reference mode with float32 activations."),
+    ),
+    (mark("KL mean"), mark("Nats, over all scored tokens.")),
+    (mark("KL median"), mark("Half of the tokens diverge by less.")),
+    (mark("KL 90 %"), ""),
+    (mark("KL 95 %"), ""),
+    (mark("KL 99 %"), mark("One token in a hundred diverges by more.")),
+    (mark("KL 99.9 %"), ""),
+    (mark("KL largest"), ""),
+    (mark("Δp mean"), mark("Change of the probability of the token that really follows.")),
+    (mark("Δp RMS"), mark("Root of the mean square of that change.")),
+    (mark("Same likeliest"), mark("How often both would say the same, greedily.")),
+    (mark("Bits a weight"), mark("Of all weights, as loaded.")),
+    (mark("Weights"), mark("In memory.")),
+    (mark("Tokens scored"), ""),
 )
 
 
@@ -53,7 +60,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_setting(state, ui)
     actions += draw_work(state, ui, "report")
     if not held.reports:
-        wrapped(ui, ABOUT)
+        wrapped(ui, tr(ABOUT))
         return actions
     _draw_table(ui, held.reports)
     if words := born(state.model):
@@ -68,11 +75,12 @@ def born(model: ModelInfo | None) -> str:
     """A warning where the file's own weights are in blocks; "" where they are floats."""
     if model is None or not model.block_formats:
         return ""
-    names = " and ".join(name.upper() for name in sorted(model.block_formats))
-    return (
-        f"This file was quantized before ({names}): these numbers say what is lost beyond that. A "
-        "format whose blocks lie like the file's looks better here than on weights as trained."
-    )
+    names = ", ".join(name.upper() for name in sorted(model.block_formats))
+    return tr(
+        "This file was quantized before ({names}): these numbers say what is lost "
+        "beyond that. A format whose blocks lie like the file's looks better here than "
+        "on weights as trained."
+    ).format(names=names)
 
 
 def _draw_setting(state: AppState, ui: Ui) -> list[Action]:
@@ -80,19 +88,20 @@ def _draw_setting(state: AppState, ui: Ui) -> list[Action]:
     gap, free = ui.u(1.5), state.quantization.work is None
     wide = (room - ui.u(22) - ui.u(12) - 3 * gap) / 2
     changed = replace(
-        choices, tested=picker(ui, "report.tested", LABELS, choices.tested, wide, "The mode tested")
+        choices,
+        tested=picker(ui, "report.tested", LABELS, choices.tested, wide, tr("The mode tested")),
     )
     imgui.same_line(0, gap)
     imgui.align_text_to_frame_padding()
-    text(ui, "against", "muted", "small")
+    text(ui, tr("against"), "muted", "small")
     imgui.same_line(0, gap)
-    hint = "What it is compared to, with float32 activations"
+    hint = tr("What it is compared to, with float32 activations")
     changed = replace(
         changed, reference=picker(ui, "report.reference", LABELS, choices.reference, wide, hint)
     )
     imgui.same_line(0, gap)
     actions: list[Action] = []
-    if primary_button(ui, "report.run", "Measure", ABOUT, enabled=free, width=ui.u(22)):
+    if primary_button(ui, "report.run", tr("Measure"), tr(ABOUT), enabled=free, width=ui.u(22)):
         actions.append(RunTask("report"))
     changed, forgotten = _draw_path(state, ui, changed)
     if changed != choices:
@@ -103,12 +112,12 @@ def _draw_setting(state: AppState, ui: Ui) -> list[Action]:
 def _draw_path(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, list[Action]]:
     side = ui.u(6.5)
     imgui.set_next_item_width(imgui.get_content_region_avail().x - side - ui.u(1))
-    hint = "Path of a text file; empty: a short sample"
+    hint = tr("Path of a text file; empty: a short sample")
     with ui.font(style="small"):
         path = imgui.input_text_with_hint("##report.path", hint, choices.path)[1]
         ui.mark("report.path")
     imgui.same_line(0, ui.u(1))
-    words = "Forget these reports"
+    words = tr("Forget these reports")
     actions: list[Action] = []
     if icon_button(ui, "report.forget", ICON_TRASH, words, side=side, style="small"):
         actions.append(ForgetReports())
@@ -158,8 +167,8 @@ def _draw_table(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     for number, (label, hint) in enumerate(ROWS):
         imgui.table_next_row()
         imgui.table_next_column()
-        text(ui, label, "muted", "small")
-        tip(ui, hint)
+        text(ui, tr(label), "muted", "small")
+        tip(ui, hint and tr(hint))
         for column_cells in columns:
             imgui.table_next_column()
             text(ui, column_cells[number], style="small")
@@ -187,10 +196,12 @@ def name_of(report: DivergenceReport) -> str:
 
 def _draw_quantiles(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     """The share of tokens that diverge by no more than so much."""
-    text(ui, "Tokens by their divergence", style="small", bold=True)
+    text(ui, tr("Tokens by their divergence"), style="small", bold=True)
     share = np.linspace(0.0, 100.0, 101)
     with ui.font(style="small"):
-        if _begin(ui, "##quantiles", "KL divergence in nats", "% of tokens", logarithmic=True):
+        if _begin(
+            ui, "##quantiles", tr("KL divergence in nats"), tr("% of tokens"), logarithmic=True
+        ):
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, 100, imgui.Cond_.always)
             for number, report in enumerate(reports):
                 values = np.maximum(np.array(report.kld_quantiles, np.float64), 1e-8)
@@ -203,9 +214,9 @@ def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     """Where in the text they diverge."""
     if max(report.chunks for report in reports) < 2:
         return
-    text(ui, "Mean divergence along the text", style="small", bold=True)
+    text(ui, tr("Mean divergence along the text"), style="small", bold=True)
     with ui.font(style="small"):
-        if _begin(ui, "##chunks", "chunk", "nats", logarithmic=False):
+        if _begin(ui, "##chunks", tr("chunk"), tr("nats"), logarithmic=False):
             most = max(report.chunks for report in reports)
             ticks = np.arange(1, most + 1, -(-most // TICKS), dtype=np.float64)
             implot.setup_axis_ticks(implot.ImAxis_.x1, ticks.tolist())

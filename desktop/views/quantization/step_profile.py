@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import StepProfile
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size, tokens
 from llm_lite.desktop.views.quantization.progress import draw_work
@@ -24,25 +25,26 @@ from llm_lite.desktop.widgets.step_flame import (
     path_of,
     shared_parts,
 )
+from llm_lite.desktop.widgets.step_flame import shown as shown_words
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, heading, text, wrapped
 
-EXPLAINED = (
+EXPLAINED = mark(
     "What each operation takes of a step, in the order of the model. Point at a part for its "
     "numbers; a click on it makes it as wide as the whole."
 )
 SCROLL_FRAMES = 3
-STEPS = (("1", "One token"), ("128", "128 of a prompt"))
+STEPS = (("1", mark("One token")), ("128", mark("128 of a prompt")))
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     held = state.quantization
-    heading(ui, "One step", EXPLAINED)
-    asked = int(chooser(ui, "step", STEPS, str(held.choices.step)))
+    heading(ui, tr("One step"), tr(EXPLAINED))
+    asked = int(chooser(ui, "step", tr_labels(STEPS), str(held.choices.step)))
     choices = replace(held.choices, step=asked)
     actions: list[Action] = [SetQuantization(choices)] if choices != held.choices else []
     free = held.work is None and state.model is not None and not state.busy
-    if button(ui, "step.measure", "Measure", ICON_GAUGE, enabled=free):
+    if button(ui, "step.measure", tr("Measure"), ICON_GAUGE, enabled=free):
         actions.append(RunTask("step"))
     actions += draw_work(state, ui, "step")
     _scroll_to(ui, held.profile)
@@ -70,14 +72,16 @@ def _scroll_to(ui: Ui, profile: StepProfile | None) -> None:
 
 def _draw_profile(ui: Ui, laid: LaidSpan) -> None:
     profile = laid.profile
-    share = f", {100 * profile.memory_share:.0f} % of a plain read" if profile.memory_gb_s else ""
     rate = profile.read_bytes / profile.seconds / 1e9 if profile.seconds else 0.0
-    text(ui, f"{milliseconds(profile.seconds)} for {tokens(profile.tokens)}", bold=True)
-    wrapped(
-        ui,
-        f"At depth {profile.depth:,} on {profile.device}. {size(profile.read_bytes)} are read: "
-        f"{rate:.1f} GB/s{share}.",
-    )
+    words = tr("{time} for {tokens}")
+    words = words.format(time=milliseconds(profile.seconds), tokens=tokens(profile.tokens))
+    text(ui, words, bold=True)
+    where = tr("At depth {depth:,} on {device}.")
+    read = tr("{size} are read: {rate:.1f} GB/s.")
+    if profile.memory_gb_s:
+        read = tr("{size} are read: {rate:.1f} GB/s, {percent:.0f} % of a plain read.")
+    read = read.format(size=size(profile.read_bytes), rate=rate, percent=100 * profile.memory_share)
+    wrapped(ui, f"{where.format(depth=profile.depth, device=profile.device)} {read}")
     _draw_flame(ui, laid)
     _draw_kinds(ui, laid)
 
@@ -125,7 +129,7 @@ def _draw_span(ui: Ui, span: FlameSpan, low: ImVec2, high: ImVec2, pointed: bool
     if high.x - low.x < ui.u(8):
         return
     with ui.font(style="small"):
-        shown = fit(span.words, high.x - low.x - ui.u(2))
+        shown = fit(shown_words(span.words), high.x - low.x - ui.u(2))
         below = (high.y - low.y - imgui.calc_text_size(shown).y) / 2
         ink = "on_accent" if span.series >= 0 or pointed else "text"
         draw.add_text(ImVec2(low.x + ui.u(1), low.y + below), ui.color(ink), shown)
@@ -139,10 +143,12 @@ def _draw_tip(ui: Ui, laid: LaidSpan, span: FlameSpan) -> None:
     words = ops[0].label if len(ops) == 1 else ".".join(path_of(ops[0])[: shared_parts(ops)])
     text(ui, words, bold=True)
     share = f"{100 * span.seconds / laid.busy:.1f} %" if laid.busy else ""
-    text(ui, f"{milliseconds(span.seconds)}  ·  {share} of all operations", "muted", "small")
+    share = tr("{share} of all operations").format(share=share)
+    text(ui, f"{milliseconds(span.seconds)}  ·  {share}", "muted", "small")
     if span.read_bytes and span.seconds:
         rate = span.read_bytes / span.seconds / 1e9
-        text(ui, f"{size(span.read_bytes)} read  ·  {rate:.1f} GB/s", "muted", "small")
+        words = tr("{size} read  ·  {rate:.1f} GB/s").format(size=size(span.read_bytes), rate=rate)
+        text(ui, words, "muted", "small")
     imgui.end_tooltip()
 
 
@@ -150,7 +156,7 @@ def _draw_kinds(ui: Ui, laid: LaidSpan) -> None:
     """Of each kind: how often, time, share of the whole step, what it reads a second."""
     flags = imgui.TableFlags_.sizing_stretch_prop
     whole, busy = laid.profile.seconds, laid.busy
-    rows = [*laid.kinds, KindTime("waiting", 0, whole - busy, 0)]
+    rows = [*laid.kinds, KindTime(mark("waiting"), 0, whole - busy, 0)]
     with ui.font(style="small"):
         if not imgui.begin_table("step.kinds", 4, flags):
             return
@@ -163,7 +169,7 @@ def _draw_kinds(ui: Ui, laid: LaidSpan) -> None:
             imgui.table_next_row()
             imgui.table_next_column()
             _draw_swatch(ui, number if kind.count else -1)
-            imgui.text_unformatted(f"{count}{kind.words}")
+            imgui.text_unformatted(f"{count}{shown_words(kind.words)}")
             for words in (milliseconds(kind.seconds), share, rate):
                 imgui.table_next_column()
                 imgui.text_unformatted(words)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ModelInfo
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import heading, tip, wrapped
 
-NOTE = (
+NOTE = mark(
     "Quantization stores several weights in a small block that shares one scale. Fewer bits "
     "mean fewer bytes to read for every token, and a little less exactness."
 )
@@ -17,14 +18,14 @@ NOTE = (
 
 def draw_stored(ui: Ui, model: ModelInfo) -> None:
     """A bar and a table of the file's formats."""
-    heading(ui, "Stored weights", NOTE)
+    heading(ui, tr("Stored weights"), tr(NOTE))
     formats = sorted(model.stored_formats.items(), key=lambda item: -item[1])
     total = sum(model.stored_formats.values())
     if total:
         _draw_bar(ui, formats, total)
         _draw_table(ui, model, formats, total)
     if model.conversion:
-        wrapped(ui, f"As stored, {model.conversion}.")
+        wrapped(ui, tr("As stored, {conversion}.").format(conversion=model.conversion))
         ui.mark("quantization.conversion")
 
 

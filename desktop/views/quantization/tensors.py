@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import MODES, Mode, TensorReport, TensorRow
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.widgets.controls import picker
@@ -17,14 +18,26 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, primary_button, tip, wrapped
 
 LABELS: tuple[tuple[Mode, str], ...] = tuple((mode, mode) for mode in MODES)
-ABOUT = (
+ABOUT = mark(
     "Every tensor is converted and compared with what the file holds. Signal to noise is the "
     "power of the weights over that of the error: 20 dB is an error of a tenth, 40 dB of a "
     "hundredth. Vectors stay in 32 bits, and rows that fill no whole block in 16."
 )
 GOOD, POOR = 40.0, 15.0  # dB
-HEADS = (("Tensor", 0.0), ("Shape", 21.0), ("Format", 12.0), ("Bits", 10.0), ("SNR dB", 13.0))
-HINTS = ("", "Rows by columns", "As loaded", "A weight, with its share of scales", ABOUT)
+HEADS = (
+    (mark("Tensor"), 0.0),
+    (mark("Shape"), 21.0),
+    (mark("Format"), 12.0),
+    (mark("Bits"), 10.0),
+    (mark("SNR dB"), 13.0),
+)
+HINTS = (
+    "",
+    mark("Rows by columns"),
+    mark("As loaded"),
+    mark("A weight, with its share of scales"),
+    ABOUT,
+)
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -32,15 +45,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     choices, free = held.choices, held.work is None
     actions: list[Action] = []
     room = imgui.get_content_region_avail().x - ui.u(22) - ui.u(1.5)
-    mode = picker(ui, "tensors.mode", LABELS, choices.tensors, room, "The mode to look at")
+    mode = picker(ui, "tensors.mode", LABELS, choices.tensors, room, tr("The mode to look at"))
     if mode != choices.tensors:
         actions.append(SetQuantization(replace(choices, tensors=mode)))
     imgui.same_line(0, ui.u(1.5))
-    if primary_button(ui, "tensors.run", "Analyze", ABOUT, enabled=free, width=ui.u(22)):
+    if primary_button(ui, "tensors.run", tr("Analyze"), tr(ABOUT), enabled=free, width=ui.u(22)):
         actions.append(RunTask("tensors"))
     actions += draw_work(state, ui, "tensors")
     if held.tensors is None:
-        wrapped(ui, ABOUT)
+        wrapped(ui, tr(ABOUT))
     else:
         wrapped(ui, summary(held.tensors))
         _draw_table(ui, held.tensors.rows)
@@ -51,11 +64,14 @@ def summary(report: TensorReport) -> str:
     """What it comes to over all weights, and the tensor that suffers most."""
     sizes = [math.prod(row.shape) for row in report.rows]
     bits = sum(n * row.bits_per_weight for n, row in zip(sizes, report.rows, strict=True))
-    words = f"{report.mode}: {bits / max(sum(sizes), 1):.2f} bits a weight"
+    bits /= max(sum(sizes), 1)
     worst = min(report.rows, key=lambda row: row.snr_db, default=None)
     if worst is None or math.isinf(worst.snr_db):
-        return f"{words}, all of them exact."
-    return f"{words}; the least exact is {short(worst.name)} with {worst.snr_db:.1f} dB."
+        words = tr("{mode}: {bits:.2f} bits a weight, all of them exact.")
+        return words.format(mode=report.mode, bits=bits)
+    words = tr("{mode}: {bits:.2f} bits a weight; the least exact is {name} with {snr:.1f} dB.")
+    name = short(worst.name)
+    return words.format(mode=report.mode, bits=bits, name=name, snr=worst.snr_db)
 
 
 def _draw_table(ui: Ui, rows: tuple[TensorRow, ...]) -> None:
@@ -85,8 +101,8 @@ def _draw_heads(ui: Ui) -> None:
     for (title, _), hint in zip(HEADS, HINTS, strict=True):
         imgui.table_next_column()
         with ui.colored(text="muted"):
-            imgui.text_unformatted(title)
-        tip(ui, hint)
+            imgui.text_unformatted(tr(title))
+        tip(ui, hint and tr(hint))
 
 
 def _draw_row(ui: Ui, row: TensorRow) -> None:
@@ -104,7 +120,7 @@ def _draw_row(ui: Ui, row: TensorRow) -> None:
     color = "muted" if exact else "warning" if row.snr_db < POOR else "text"
     color = "good" if not exact and row.snr_db >= GOOD else color
     with ui.colored(text=color):
-        imgui.text_unformatted("exact" if exact else f"{row.snr_db:.1f}")
+        imgui.text_unformatted(tr("exact") if exact else f"{row.snr_db:.1f}")
 
 
 def short(name: str) -> str:

@@ -117,7 +117,7 @@ def blocks_of(state: AppState, ui: Ui, index: int, text: int) -> Sequence[Block]
         return rich_text(ui, "thoughts").blocks(words, quoted=True)
     if message.reply is not None:
         return rich_text(ui).blocks(result_as_code(message.text, SHOWN))
-    return rich_text(ui).blocks(message.text, plain=message.role == "user")
+    return rich_text(ui).blocks(message.markdown, plain=message.role == "user")
 
 
 def whole(state: AppState, ui: Ui, first: int, last: int) -> Range:
@@ -173,7 +173,7 @@ def selected_text(state: AppState, ui: Ui, markdown: bool = False) -> str:
                 continue
             blocks = blocks_of(state, ui, index, text)
             if markdown and text == SAID and message.role == "assistant":
-                parts.append(markdown_source(message.text, blocks, *span))
+                parts.append(markdown_source(message.markdown, blocks, *span))
             else:
                 parts.append(plain_text(blocks, *span))
     return "\n\n".join(part for part in parts if part)

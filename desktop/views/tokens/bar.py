@@ -11,6 +11,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ReadAgain, SetXRay
 from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.attention.colors import stops
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.attention_state import SINK
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import LookBy, XRay, unread
@@ -21,27 +22,27 @@ from llm_lite.desktop.widgets.icons import ICON_EYE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, meter, text, tip
 
-SWITCH = f"{ICON_EYE}  X-ray"
-XRAY = (
+SWITCH = mark("X-ray")
+XRAY = mark(
     "X-ray: see the conversation as the model does, token by token. Point at a token to see where "
     "it looks."
 )
 NAMES: dict[LookBy, str] = {
-    "head": "One head",
-    "layer": "Layer mean",
-    "locked": "Locked heads",
-    "rollout": "Rollout",
+    "head": mark("One head"),
+    "layer": mark("Layer mean"),
+    "locked": mark("Locked heads"),
+    "rollout": mark("Rollout"),
 }
-BY = (
+BY = mark(
     "One head, the mean over a layer's heads, the mean over the heads locked in the Attention "
     "view, or attention rollout: the maps of all layers multiplied, each half attention and half "
     "the token itself, which estimates what reaches a token through the whole model."
 )
-APART = "Both answers, tinted from the first token where they differ."
+APART = mark("Both answers, tinted from the first token where they differ.")
 STEPS = 16  # of the bar of colours
-ELSEWHERE = "The cache holds another text, so there is nothing to look into."
-REVERSE = "Light up the tokens that look at this one. Holding Shift does the same."
-PROBABILITIES = (
+ELSEWHERE = mark("The cache holds another text, so there is nothing to look into.")
+REVERSE = mark("Light up the tokens that look at this one. Holding Shift does the same.")
+PROBABILITIES = mark(
     "Tint each token of an answer by how unlikely the model found it. Click one to see what else "
     "it might have said."
 )
@@ -49,7 +50,7 @@ PROBABILITIES = (
 
 def switch_width(ui: Ui) -> float:
     with ui.font(style="small"):
-        return imgui.calc_text_size(SWITCH).x + ui.u(5)
+        return imgui.calc_text_size(f"{ICON_EYE}  {tr(SWITCH)}").x + ui.u(5)
 
 
 def draw_switch(state: AppState, ui: Ui) -> list[Action]:
@@ -57,9 +58,9 @@ def draw_switch(state: AppState, ui: Ui) -> list[Action]:
     on = state.xray.shown
     colors = {"button": "accent_soft" if on else "-", "text": "accent" if on else "muted"}
     with ui.font(style="small"), ui.colored(**colors):
-        clicked = imgui.button(f"{SWITCH}##xray", ImVec2(switch_width(ui), ui.u(7)))
+        clicked = imgui.button(f"{ICON_EYE}  {tr(SWITCH)}##xray", ImVec2(switch_width(ui), ui.u(7)))
     ui.mark("chat.xray")
-    tip(ui, XRAY)
+    tip(ui, tr(XRAY))
     return [SetXRay(replace(state.xray, shown=not on, at=None))] if clicked else []
 
 
@@ -68,17 +69,17 @@ def draw_bar(state: AppState, ui: Ui) -> list[Action]:
     side = ui.u(6)
     edge = ui.right(side) - ui.u(2)
     imgui.begin_group()
-    by = [(one, NAMES[one]) for one in get_args(LookBy)]
-    chosen = picker(ui, "xray.by", by, xray.by, ui.u(34), BY)
+    by = [(one, tr(NAMES[one])) for one in get_args(LookBy)]
+    chosen = picker(ui, "xray.by", by, xray.by, ui.u(34), tr(BY))
     xray = replace(xray, by=chosen)
     xray = _draw_numbers(state, ui, xray)
     with ui.font(style="small"):
-        _beside(ui, "Who looks here", edge)
-        reverse = toggle(ui, "xray.reverse", "Who looks here", xray.reverse, REVERSE)
-        _beside(ui, "Hide first token", edge)
-        without = toggle(ui, "xray.first", "Hide first token", choice.exclude_first, SINK)
-        _beside(ui, "Likelihood", edge)
-        tinted = toggle(ui, "xray.likely", "Likelihood", xray.probabilities, PROBABILITIES)
+        _beside(ui, tr("Who looks here"), edge)
+        reverse = toggle(ui, "xray.reverse", tr("Who looks here"), xray.reverse, tr(REVERSE))
+        _beside(ui, tr("Hide first token"), edge)
+        without = toggle(ui, "xray.first", tr("Hide first token"), choice.exclude_first, tr(SINK))
+        _beside(ui, tr("Likelihood"), edge)
+        tinted = toggle(ui, "xray.likely", tr("Likelihood"), xray.probabilities, tr(PROBABILITIES))
     imgui.end_group()
     imgui.same_line(ui.right(side))
     saved = draw_save(state, ui, "text", side)
@@ -106,9 +107,8 @@ def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
     """Where the cache holds another text: the way back. None where all of this one is there."""
     reading = state.reading
     if reading is not None:
-        words = (
-            f"Reading {reading.done:,} of {reading.total:,} tokens" if reading.total else "Reading"
-        )
+        words = tr("Reading {n:,} of {whole:,} tokens") if reading.total else tr("Reading")
+        words = words.format(n=reading.done, whole=reading.total)
         text(ui, words, "muted", "small")
         imgui.same_line(0, ui.u(2))
         x, y = imgui.get_cursor_pos_x(), imgui.get_cursor_pos_y()
@@ -120,10 +120,10 @@ def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
     spoken = [bool(message.whole) for message in state.messages]
     if state.running or state.model is None or not unread(state.owners, spoken):
         return None
-    text(ui, ELSEWHERE, "muted", "small")
+    text(ui, tr(ELSEWHERE), "muted", "small")
     imgui.same_line(0, ui.u(2))
     with ui.font(style="small"):
-        clicked = button(ui, "xray.read", "Read this conversation again")
+        clicked = button(ui, "xray.read", tr("Read this conversation again"))
     return [ReadAgain()] if clicked else []
 
 
@@ -132,13 +132,13 @@ def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:
     if model is None or xray.by not in ("head", "layer"):
         return xray
     imgui.same_line(0, ui.u(1.5))
-    layers = [(str(i), f"Layer {i}") for i in range(model.layers)]
+    layers = [(str(i), tr("Layer {i}").format(i=i)) for i in range(model.layers)]
     layer = picker(ui, "xray.layer", layers, str(xray.layer), ui.u(25))
     xray = replace(xray, layer=int(layer))
     if xray.by == "layer":
         return xray
     imgui.same_line(0, ui.u(1.5))
-    heads = [(str(i), f"Head {i}") for i in range(model.heads)]
+    heads = [(str(i), tr("Head {i}").format(i=i)) for i in range(model.heads)]
     return replace(xray, head=int(picker(ui, "xray.head", heads, str(xray.head), ui.u(25))))
 
 
@@ -158,12 +158,16 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
     if found is not None:
         high = f"≥ {found.top:.1%}" if found.beyond else f"{found.top:.1%}"
         back = state.xray.looks_back
-        note = "of each token's attention goes here" if back else "of this token's attention"
+        note = (
+            tr("of each token's attention goes here") if back else tr("of this token's attention")
+        )
         return Legend("0", stops(state.attention.colors, STEPS), high, note)
     if not state.xray.probabilities:
         return None
     colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))
-    return Legend("certain", colors, f"≤ {RAREST:.1%}", "how likely the model found each token")
+    return Legend(
+        tr("certain"), colors, f"≤ {RAREST:.1%}", tr("how likely the model found each token")
+    )
 
 
 def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDrawList) -> float:
@@ -186,11 +190,11 @@ def draw_legend(ui: Ui, found: Legend, at: tuple[float, float], draw: imgui.ImDr
 def _draw_legend(state: AppState, ui: Ui) -> None:
     """On a line of its own."""
     if state.comparing is not None:
-        text(ui, APART, "muted", "small")
+        text(ui, tr(APART), "muted", "small")
         return
     found = legend(state, ui)
     if found is None:
-        text(ui, "Each box is a token. Point at one to see where it looks.", "muted", "small")
+        text(ui, tr("Each box is a token. Point at one to see where it looks."), "muted", "small")
         return
     at = imgui.get_cursor_screen_pos()
     end = draw_legend(ui, found, (at.x, at.y), imgui.get_window_draw_list())

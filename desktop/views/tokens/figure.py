@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from llm_lite.core.errors import LlmLiteError
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.tokens.bar import NAMES, draw_legend, legend
+from llm_lite.desktop.state.token_state import LookBy
+from llm_lite.desktop.views.tokens.bar import draw_legend, legend
 from llm_lite.desktop.views.tokens.colors import paint_of, weights_of
 from llm_lite.desktop.views.tokens.tokens import laid
 from llm_lite.desktop.widgets.figure import Figure
@@ -12,12 +14,18 @@ from llm_lite.desktop.widgets.token_text import draw_boxes, visible
 from llm_lite.desktop.widgets.ui import Ui
 
 WIDTH = 190.0  # units of a line of text
+WHOSE: dict[LookBy, str] = {
+    "head": mark("layer {layer}, head {head}"),
+    "layer": mark("layer {layer}, mean over its heads"),
+    "locked": mark("mean over {heads}"),
+    "rollout": mark("attention rollout through all layers"),
+}
 
 
 def text_figure(state: AppState, ui: Ui) -> Figure:
     """All messages, with the look at the token that is held, or what else is shown of them."""
     if not state.messages:
-        raise LlmLiteError("there is no conversation to make a picture of")
+        raise LlmLiteError(tr("there is no conversation to make a picture of"))
     figure = Figure(ui)
     own, u, small = figure.ui, figure.ui.u, figure.ui.theme.size("small")
     words, note = _title(state), _note(state)
@@ -33,7 +41,7 @@ def text_figure(state: AppState, ui: Ui) -> Figure:
     for index, message in enumerate(state.messages):
         passage, page = laid(state, own, index, message, u(WIDTH))
         y += u(4)
-        title = "You" if message.role == "user" else "Answer"
+        title = tr("You") if message.role == "user" else tr("Answer")
         figure.text(u(8), y, title, "muted", "small", "bold")
         y += small + u(2)
         paint = paint_of(state, own, message, passage.first, passage.own)
@@ -51,9 +59,9 @@ def _title(state: AppState) -> str:
         at = rows.position
         said = visible(state.positions[at]) if at < len(state.positions) else ""
         if rows.direction == "to":
-            return f"Who looks at “{said}”"
-        return f"Where “{said}” looks"
-    return "How likely each token was" if state.xray.probabilities else "Token by token"
+            return tr("Who looks at “{said}”").format(said=said)
+        return tr("Where “{said}” looks").format(said=said)
+    return tr("How likely each token was") if state.xray.probabilities else tr("Token by token")
 
 
 def _note(state: AppState) -> str:
@@ -62,10 +70,9 @@ def _note(state: AppState) -> str:
     rows = weights_of(state)
     if rows is None:
         return name
-    whose = {
-        "head": f"layer {xray.layer}, head {xray.head}",
-        "layer": f"layer {xray.layer}, mean over its heads",
-        "locked": "mean over " + ", ".join(f"L{a} H{b}" for a, b in state.attention.locked),
-    }.get(xray.by, f"attention {NAMES[xray.by].lower()} through all layers")
-    without = "  ·  first token left out" if state.attention.exclude_first else ""
-    return f"{name}  ·  position {rows.position:,}  ·  {whose}{without}"
+    names = ", ".join(f"L{a} H{b}" for a, b in state.attention.locked)
+    whose = tr(WHOSE[xray.by]).format(layer=xray.layer, head=xray.head, heads=names)
+    parts = [name, tr("position {n:,}").format(n=rows.position), whose]
+    if state.attention.exclude_first:
+        parts.append(tr("first token left out"))
+    return "  ·  ".join(parts)

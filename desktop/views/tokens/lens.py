@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import Alternative, LensResult, LensRow
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ShowLens
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.theme import u32
@@ -20,13 +21,15 @@ from llm_lite.desktop.widgets.widgets import fit, help_mark, text, tip, wrapped
 COLUMNS = 4
 WHOLE = 40  # characters of a token that are shown where there is room
 LIVE = 1.0  # seconds between two questions while an answer is written: each costs a head a layer
-ABOUT = (
+ABOUT = mark(
     "Every layer adds to a sum that runs through the model, the residual stream; only the sum "
     "after the last layer becomes words. The logit lens (nostalgebraist, 2020) turns the sum into "
     "words early, after each layer, with the model's own output matrix: one sees an answer form."
 )
-EMPTY = "Say something in the chat, then click a token in its X-ray: each layer's guess appears."
-SETTLED = "From this layer on, the word that the model will say is the likeliest."
+EMPTY = mark(
+    "Say something in the chat, then click a token in its X-ray: each layer's guess appears."
+)
+SETTLED = mark("From this layer on, the word that the model will say is the likeliest.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +46,17 @@ class _Inked:
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     position = _position(state)
-    text(ui, "Logit lens", bold=True)
-    help_mark(ui, ABOUT)
+    text(ui, tr("Logit lens"), bold=True)
+    help_mark(ui, tr(ABOUT))
     if position is None:
-        wrapped(ui, EMPTY)
+        wrapped(ui, tr(EMPTY))
         imgui.dummy(ImVec2(0, ui.u(1)))
-        wrapped(ui, ABOUT, color="faint")
+        wrapped(ui, tr(ABOUT), color="faint")
         return []
     actions = _ask(state, ui, position)
     result = state.lens.result
     if result is None:
-        wrapped(ui, "Asking every layer.")
+        wrapped(ui, tr("Asking every layer."))
     elif result.message:
         wrapped(ui, result.message[:1].upper() + result.message[1:] + ".")
     else:
@@ -97,21 +100,25 @@ def leads_words(rows: tuple[LensRow, ...], start: int) -> str:
     """Since when the model's likeliest next token is the likeliest."""
     best = visible(rows[-1].tokens[0].text, WHOLE)
     if start == len(rows) - 1:
-        return f"Only the last layer, at the top, finds “{best}” likeliest."
-    return f"From layer {rows[start].layer} up, “{best}” is the likeliest next token."
+        return tr("Only the last layer, at the top, finds “{best}” likeliest.").format(best=best)
+    return tr("From layer {layer} up, “{best}” is the likeliest next token.").format(
+        layer=rows[start].layer, best=best
+    )
 
 
 def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     words = state.positions
     said = visible(words[result.position]) if result.position < len(words) else ""
     following = result.position + 1
-    then = ""
+    then, next_said = tr("After “{said}” at position {n:,}."), ""
     if following < len(words):
-        then = f"; the text goes on with “{visible(words[following])}”"
-        then = then if words[following] else "; the token after it has no text"
+        next_said = visible(words[following])
+        then = tr("After “{said}” at position {n:,}; the text goes on with “{next}”.")
+        if not words[following]:
+            then = tr("After “{said}” at position {n:,}; the token after it has no text.")
     start = settled(result.rows)
-    leads = leads_words(result.rows, start)
-    wrapped(ui, f"After “{said}” at position {result.position:,}{then}. {leads}")
+    then = then.format(said=said, n=result.position, next=next_said)
+    wrapped(ui, f"{then} {leads_words(result.rows, start)}")
     imgui.begin_child("lens", ImVec2(0, 0), 0, imgui.WindowFlags_.no_saved_settings)
     gutter, room = ui.u(8), imgui.get_content_region_avail().x
     each = (room - gutter) / COLUMNS
@@ -132,7 +139,7 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     imgui.get_window_draw_list().add_line(*line, ui.color("accent"), max(1.0, ui.u(0.375)))
     imgui.set_cursor_screen_pos(ImVec2(top.x, y - height))
     imgui.invisible_button("settled", ImVec2(gutter, height))
-    tip(ui, SETTLED)
+    tip(ui, tr(SETTLED))
     ui.mark("lens.settled")
     imgui.set_cursor_screen_pos(top)
     imgui.dummy(ImVec2(room, height * count))
@@ -194,5 +201,7 @@ def _draw_tip(result: LensResult, top: ImVec2, gutter: float, each: float, heigh
     if 0 <= number < len(rows) and 0 <= column < min(COLUMNS, len(rows[number].tokens)):
         token, layer = rows[number].tokens[column], rows[number].layer
         imgui.set_tooltip(
-            f"“{visible(token.text, WHOLE)}”: {token.probability:.2%} after layer {layer}"
+            tr("“{said}”: {share:.2%} after layer {layer}").format(
+                said=visible(token.text, WHOLE), share=token.probability, layer=layer
+            )
         )

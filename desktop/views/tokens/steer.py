@@ -11,6 +11,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import Gains, ModelInfo
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer
+from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.controls import slider
@@ -21,17 +22,17 @@ from llm_lite.desktop.widgets.widgets import button, help_mark, text, tip, wrapp
 
 MOST = 2.0
 DRAG = 0.012  # of gain a pixel at text size 15
-ABOUT = (
+ABOUT = mark(
     "What a head gathers is multiplied by its gain before it joins the rest. 1 leaves the head as "
     "it is, 0 ablates it: the model goes on as if the head had nothing to say. If the answer "
     "stays the same, the head did not matter here. Gains count from the next token on."
 )
-CELL = "Click to ablate or restore, drag up or down for any gain."
-AGAIN = (
+CELL = mark("Click to ablate or restore, drag up or down for any gain.")
+AGAIN = mark(
     "Read the conversation afresh with these gains and answer again with the same random numbers, "
     "beside the answer that is there"
 )
-KL = (
+KL = mark(
     "KL divergence of the next token's probabilities, with these gains against all 1, in nats: 0 "
     "means that nothing changes, above 1 the model would mostly say something else."
 )
@@ -47,11 +48,11 @@ class Drag:
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    text(ui, "Steer", bold=True)
-    help_mark(ui, ABOUT)
+    text(ui, tr("Steer"), bold=True)
+    help_mark(ui, tr(ABOUT))
     model = state.model
     if model is None or not (model.layers and model.heads):
-        wrapped(ui, "Load a model to weigh its heads.")
+        wrapped(ui, tr("Load a model to weigh its heads."))
         return []
     gains = state.steering.gains or ((1.0,) * model.heads,) * model.layers
     actions = _draw_effect(state, ui)
@@ -65,23 +66,23 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     gains, effect = state.steering.gains, state.steering.effect
     changed = sum(gain != 1.0 for row in gains or () for gain in row)
     actions: list[Action] = []
-    hint = "All gains back to 1"
-    if button(ui, "steer.reset", "Reset", ICON_UNDO, hint, enabled=bool(changed)):
+    hint = tr("All gains back to 1")
+    if button(ui, "steer.reset", tr("Reset"), ICON_UNDO, hint, enabled=bool(changed)):
         actions.append(Steer(None))
     imgui.same_line(0, ui.u(2))
     able = bool(changed) and not state.busy and _has_answer(state)
-    if button(ui, "steer.again", "Answer again", ICON_REGENERATE, AGAIN, enabled=able):
+    if button(ui, "steer.again", tr("Answer again"), ICON_REGENERATE, tr(AGAIN), enabled=able):
         actions.append(AnswerSteered())
-    words = "All heads as they are"
+    words = tr("All heads as they are")
     if changed:
-        words = f"{changed} head{'s' if changed > 1 else ''} changed"
+        words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
         if effect is not None and not math.isnan(effect.kl):
             words += f"  ·  KL {effect.kl:.4f}"
     imgui.same_line(0, ui.u(3))
     imgui.align_text_to_frame_padding()
     text(ui, words, "text" if changed else "muted", "small")
     ui.mark("steer.effect")
-    tip(ui, KL)
+    tip(ui, tr(KL))
     return actions
 
 
@@ -97,10 +98,11 @@ def _draw_layer(state: AppState, ui: Ui, model: ModelInfo, gains: Gains) -> Gain
     grouped = 1 < model.kv_heads <= 4 and model.heads % model.kv_heads == 0
     columns = model.kv_heads + 1 if grouped else 1
     each = (room - ui.u(3) * (columns - 1)) / columns
-    spans = [("Layer " + str(layer), 0, model.heads)]
+    spans = [(tr("Layer {i}").format(i=layer), 0, model.heads)]
     if grouped:
         group = model.heads // model.kv_heads
-        spans += [(f"Group {g}", g * group, (g + 1) * group) for g in range(model.kv_heads)]
+        named = tr("Group {i}")
+        spans += [(named.format(i=i), i * group, (i + 1) * group) for i in range(model.kv_heads)]
     for number, (label, first, last) in enumerate(spans):
         if number:
             imgui.same_line(0, ui.u(3))
@@ -159,7 +161,7 @@ def _draw_label(ui: Ui, layer: int, rect: Rect, gains: Gains) -> Gains:
                 value = 1.0 if any(gain != 1.0 for gain in gains[layer]) else 0.0
                 gains = _with_row(gains, layer, (value,) * len(gains[layer]))
         lit = lit or imgui.is_item_hovered()
-        tip(ui, "Click for the sliders of this layer, again to ablate or restore all of it.")
+        tip(ui, tr("Click for the sliders of this layer, again to ablate or restore all of it."))
     small = ui.theme.size("small")
     spot = ImVec2(rect[0], round((rect[1] + rect[3] - small) / 2))
     font, color = ui.fonts["bold" if chosen else "regular"], ui.color("accent" if lit else "muted")
@@ -196,9 +198,12 @@ def _draw_cell(ui: Ui, cell: tuple[int, int], rect: Rect, gains: Gains) -> Gains
     elif clicked and not drag.moved:
         gain = 1.0 if gain != 1.0 else 0.0
     if active and drag.moved:
-        imgui.set_tooltip(f"Layer {layer}, head {head}: {gain:.2f}")
+        imgui.set_tooltip(
+            tr("Layer {layer}, head {head}: {gain:.2f}").format(layer=layer, head=head, gain=gain)
+        )
     else:
-        tip(ui, f"Layer {layer}, head {head}: gain {gain:.2f}. {CELL}")
+        words = tr("Layer {layer}, head {head}: gain {gain:.2f}.")
+        tip(ui, f"{words.format(layer=layer, head=head, gain=gain)} {tr(CELL)}")
     if gain == gains[layer][head]:
         return gains
     row = gains[layer]
@@ -220,7 +225,7 @@ def _paint(ui: Ui, rect: Rect, gain: float) -> None:
     strength, small = min(1.0, abs(gain - 1.0)), ui.theme.size("small")
     fill = mix(palette.hover, palette.error if gain < 1 else palette.accent, 0.85 * strength)
     draw.add_rect_filled(low, high, u32(fill), rounding)
-    shown = "off" if gain == 0 else f"{gain:.2f}".rstrip("0").rstrip(".")
+    shown = tr("off") if gain == 0 else f"{gain:.2f}".rstrip("0").rstrip(".")
     with ui.font(style="small"):
         wide = imgui.calc_text_size(shown).x
         if wide < x1 - x0 and small <= y1 - y0:

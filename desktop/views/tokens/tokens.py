@@ -15,6 +15,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ContinueFrom, SetXRay, SwitchVersion
 from llm_lite.desktop.actions.program import SetAttention
+from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import SYSTEM, Passage, Place, passage, places
 from llm_lite.desktop.views.tokens.colors import paint_of, probability, shown_weights, weights_of
@@ -25,11 +26,13 @@ from llm_lite.desktop.widgets.widgets import icon_button, meter, popover, text, 
 
 MOST = 5  # tokens that the tooltip names
 CHOICE = "tokens.choice"
-OTHERS = (
+OTHERS = mark(
     "What else might have come here, and how likely. Choose another, and the answer goes on from "
     "there; the one you see is kept beside it."
 )
-SWALLOWED = "Through so many layers the first token takes nearly all: try it without the first."
+SWALLOWED = mark(
+    "Through so many layers the first token takes nearly all: try it without the first."
+)
 
 
 @dataclass(slots=True)
@@ -72,12 +75,13 @@ class TokenItem:
         return draw_versions(self.state, ui, self.index)
 
     def _title(self) -> str:
-        words = "You" if self.message.role == "user" else "Answer"
+        yours = self.message.role == "user"
+        words = tr("You") if yours else tr("Answer")
         first, own = self.passage.first, self.passage.own
         if first is not None and SYSTEM in self.state.owners[first : first + own]:
-            words = f"System prompt, then {words.lower()}"
+            words = tr("System prompt, then you") if yours else tr("System prompt, then answer")
         if self.passage.first is None and not self.message.tokens:
-            return f"{words}  ·  not in the cache now"
+            return f"{words}  ·  {tr('not in the cache now')}"
         return words
 
     def _marked(self) -> dict[int, int]:
@@ -195,15 +199,17 @@ def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
 def _draw_facts(state: AppState, ui: Ui, pointed: Pointed, token: int) -> None:
     message = state.messages[pointed.index]
     text(ui, f"“{visible(_words(state, pointed))}”", bold=True)
-    facts = [] if pointed.position is None else [f"position {pointed.position:,}"]
+    facts = []
+    if pointed.position is not None:
+        facts.append(tr("position {n:,}").format(n=pointed.position))
     if token < 0:
-        facts.append("the chat template's own")
+        facts.append(tr("the chat template's own"))
     elif token < len(message.tokens):
-        facts.insert(0, f"token {message.tokens[token].id:,}")
+        facts.insert(0, tr("token {n:,}").format(n=message.tokens[token].id))
     likely = probability(message, token)
     if not math.isnan(likely):
-        facts.append(f"{likely:.1%} likely")
-    text(ui, "  ·  ".join(facts) or "not in the cache now", "muted", "small")
+        facts.append(tr("{share:.1%} likely").format(share=likely))
+    text(ui, "  ·  ".join(facts) or tr("not in the cache now"), "muted", "small")
 
 
 def _words(state: AppState, pointed: Pointed) -> str:
@@ -225,8 +231,8 @@ def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
     weights = shown_weights(rows, state.attention)
     best = [i for i in np.argsort(-weights)[:MOST].tolist() if weights[i] > 0]
     if state.xray.by == "rollout" and not reverse and weights[0] > 0.9:
-        wrapped(ui, SWALLOWED)
-    text(ui, "Most looked at by" if reverse else "Looks most at", style="small", bold=True)
+        wrapped(ui, tr(SWALLOWED))
+    text(ui, tr("Most looked at by") if reverse else tr("Looks most at"), style="small", bold=True)
     for position in best:
         label = state.positions[position] if position < len(state.positions) else ""
         at = imgui.get_cursor_pos_x()
@@ -257,11 +263,11 @@ def draw_choice(state: AppState, ui: Ui) -> list[Action]:
     if not known:
         return actions
     token = state.messages[index].tokens[count]
-    title = f"Instead of “{visible(token.text)}”"
+    title = tr("Instead of “{said}”").format(said=visible(token.text))
     with popover(ui, CHOICE, title, ImVec2(*low), ui.u(84)) as shown:
         if not shown:
             return actions
-        wrapped(ui, OTHERS)
+        wrapped(ui, tr(OTHERS))
         imgui.dummy(ImVec2(0, ui.u(0.5)))
         for other in token.alternatives:
             same = other.token == token.id
@@ -287,7 +293,7 @@ def _draw_alternative(ui: Ui, label: str, likely: float, token: int, same: bool)
     with ui.font("bold" if same else "regular"):
         draw.add_text(ImVec2(at.x + ui.u(2.5), y), ui.color("text"), label)
     with ui.font(style="small"):
-        shown = f"{likely:.1%}" + ("  ·  chosen" if same else "")
+        shown = f"{likely:.1%}" + (f"  ·  {tr('chosen')}" if same else "")
         x = end.x - ui.u(2.5) - imgui.calc_text_size(shown).x
         spot = ImVec2(x, at.y + (height - ui.theme.size("small")) / 2)
         draw.add_text(spot, ui.color("muted"), shown)
@@ -307,7 +313,7 @@ def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
     count, place = len(message.versions) + 1, message.place
     wanted = place
     name = f"message.{index}"
-    hint = "The version before"
+    hint = tr("The version before")
     if icon_button(ui, f"{name}.before", ICON_CHEVRON_LEFT, hint, side=side, style="small"):
         wanted = max(0, place - 1)
     imgui.same_line(0, ui.u(0.5))
@@ -318,7 +324,7 @@ def draw_versions(state: AppState, ui: Ui, index: int) -> list[Action]:
         imgui.get_window_draw_list().add_text(spot, ui.color("muted"), shown)
     imgui.dummy(ImVec2(room, side))
     imgui.same_line(0, ui.u(0.5))
-    hint = "The next version"
+    hint = tr("The next version")
     if icon_button(ui, f"{name}.next", ICON_CHEVRON_RIGHT, hint, side=side, style="small"):
         wanted = min(count - 1, place + 1)
     return [SwitchVersion(index, wanted)] if wanted != place else []

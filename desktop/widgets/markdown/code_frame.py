@@ -6,6 +6,7 @@ from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_COPY, ICON_DOWNLOAD, ICON_NUMBERS
 from llm_lite.desktop.widgets.markdown.layout import LaidText
 from llm_lite.desktop.widgets.markdown.wrapping import Run
@@ -31,14 +32,14 @@ def draw_frame(
         draw.add_text(spot, ui.color("muted"), label)
     top = y + ui.u(1)
     imgui.set_cursor_screen_pos(ImVec2(x + width - side - ui.u(1), top))
-    copy_button(ui, f"{name}.copy", block.text, "Copy the code", side)
+    copy_button(ui, f"{name}.copy", block.text, tr("Copy the code"), side)
     imgui.set_cursor_screen_pos(ImVec2(x + width - 2 * side - ui.u(1.5), top))
-    hint = "Save the code to a file"
+    hint = tr("Save the code to a file")
     if icon_button(ui, f"{name}.save", ICON_DOWNLOAD, hint, side=side, style="small"):
         ui.memory[SAVE] = (block.text, block.label)
     imgui.set_cursor_screen_pos(ImVec2(x + width - 3 * side - ui.u(2), top))
     shown = bool(ui.memory.get(NUMBERS))
-    hint = "Hide the numbers of the lines" if shown else "Number the lines"
+    hint = tr("Hide the numbers of the lines") if shown else tr("Number the lines")
     if icon_button(
         ui, f"{name}.numbers", ICON_NUMBERS, hint, side=side, active=shown, style="small"
     ):

@@ -23,6 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.model,
         process_start(),
         given(sampling_options(arguments), SamplingOptions(), SAMPLING),
+        language=arguments.language,
     )
     show(report["answer"])
     show(f"\n{len(report['pictures'])} pictures and report.json are in {arguments.directory}")

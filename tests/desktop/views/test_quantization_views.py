@@ -208,7 +208,7 @@ def test_the_table_of_tensors(panel):
 
 
 def test_a_file_that_was_quantized_before_is_told(panel):
-    assert "Q4_1 and Q8_0" in quant_report.born(MODEL)
+    assert "Q4_1, Q8_0" in quant_report.born(MODEL)
     assert quant_report.born(replace(MODEL, block_formats=())) == ""
     assert quant_report.born(None) == ""
 
