@@ -42,6 +42,7 @@ def text_figure(state: AppState, ui: Ui) -> Figure:
         passage, page = laid(state, own, index, message, u(WIDTH))
         y += u(4)
         title = tr("You") if message.role == "user" else tr("Answer")
+        title = tr("Tool") if message.reply else title
         figure.text(u(8), y, title, "muted", "small", "bold")
         y += small + u(2)
         paint = paint_of(state, own, message, passage.first, passage.own)

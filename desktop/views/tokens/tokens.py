@@ -76,7 +76,7 @@ class TokenItem:
 
     def _title(self) -> str:
         yours = self.message.role == "user"
-        words = tr("You") if yours else tr("Answer")
+        words = tr("You") if yours else tr("Tool") if self.message.reply else tr("Answer")
         first, own = self.passage.first, self.passage.own
         if first is not None and SYSTEM in self.state.owners[first : first + own]:
             words = tr("System prompt, then you") if yours else tr("System prompt, then answer")
