@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +42,21 @@ def write(path: Path, text: str, servers: tuple[ServerSpec, ...]) -> None:
         for s in servers
     ]
     make_folder(path.parent)
+    with suppress(OSError):  # one that is there keeps its mode
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     data = json.dumps({"functions": text, "servers": kept}, ensure_ascii=False, indent=2)
     write_file(path, data.encode(errors="backslashreplace"))
 
 
 def read(path: Path) -> tuple[str, tuple[ServerSpec, ...]]:
     """Nothing where there is no file. FileError that names the field."""
-    if not path.exists():
+    try:
+        if path.stat().st_size == 0:
+            return "", ()
+    except FileNotFoundError:
         return "", ()
+    except OSError as error:
+        raise FileError(path, f"cannot be read: {error.strerror}") from None
     data = read_object(path, limit=LARGEST_FILE)
     text, servers = data.get("functions", ""), data.get("servers", [])
     if not isinstance(text, str) or len(text) > MOST_CHARS:

@@ -295,6 +295,7 @@ def test_what_is_declared_is_kept_and_offered_when_it_is_switched_on(tmp_path):
     spec = ServerSpec("s", "a 'b c'", (("KEY", "v=1"),), 5.0, 60.0)
     write(path, WEATHER, (spec,))
     assert read(path) == (WEATHER, (spec,))
+    assert sys.platform == "win32" or path.stat().st_mode & 0o077 == 0  # it may hold keys
     one = Chat(tmp_path, "Hi.")
     assert one.state.tools.servers[0].spec == spec and one.state.tools.servers[0].status == "off"
     assert [f.name for f in one.state.tools.functions] == ["weather"] and not one.state.tools.on
