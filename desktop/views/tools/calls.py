@@ -286,8 +286,7 @@ class CallCards:
         words = ""
         if not may_go_on(self.state):
             count = rounds(self.state)
-            one, many = mark("{n} round of calls"), mark("{n} rounds of calls")
-            words = trn(one, many, count).format(n=count)
+            words = trn("{n} round of calls", "{n} rounds of calls", count).format(n=count)
             words += ". " + tr("Go on for {n} more?").format(n=ROUNDS)
         spot, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
         high = imgui.get_item_rect_max().y - imgui.get_item_rect_min().y

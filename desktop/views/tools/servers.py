@@ -96,7 +96,8 @@ def _status(server: ToolServer) -> str:
     if server.status != "on":
         return words
     count = len(server.tools)
-    return f"{words}, {trn('{n} function', '{n} functions', count).format(n=count)}"
+    functions = trn("{n} function", "{n} functions", count).format(n=count)
+    return f"{words}, {functions}"
 
 
 def _draw_asked(spec: ServerSpec, ui: Ui) -> list[Action]:
