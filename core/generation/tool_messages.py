@@ -65,8 +65,8 @@ def told_plainly(turns: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 
 def _plain(turn: ChatMessage) -> ChatMessage:
-    if turn.role == "tool":
-        return ChatMessage("user", f"Result of {turn.name or 'the function'}:\n{turn.content}")
+    if turn.role == "tool" and turn.name:
+        return ChatMessage("user", f"Result of {turn.name}:\n{turn.content}")
     if not turn.calls:
         return turn
     calls = "\n".join(f"Call: {call.name}({call.arguments})" for call in turn.calls)

@@ -26,11 +26,13 @@ from llm_lite.core.messages.answers import (
     PromptToken,
     Read,
     Role,
+    SpellTokens,
     Stop,
     StopReason,
     Thinking,
     ThinkingStyle,
     TokenDecoded,
+    TokensSpelled,
 )
 from llm_lite.core.messages.cache import (
     CacheMeasured,
@@ -107,6 +109,7 @@ from llm_lite.core.messages.options import (
     SamplingOptions,
 )
 from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
+from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
@@ -136,6 +139,7 @@ Command = (
     | Reconfigure
     | Generate
     | Read
+    | SpellTokens
     | StepRequest
     | SaveCache
     | OpenCache
@@ -163,6 +167,7 @@ Event = (
     | ConversationRead
     | PrefillProgress
     | TokenDecoded
+    | TokensSpelled
     | GenerationFinished
     | LensResult
     | GainsEffect
@@ -196,6 +201,7 @@ __all__ = [
     "AllowedTokens",
     "Alternative",
     "AnalyzeTensors",
+    "AnswerRun",
     "AttentionRows",
     "AttentionRowsMode",
     "Backend",
@@ -245,6 +251,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
     "ModesMeasured",
@@ -268,6 +275,7 @@ __all__ = [
     "ServerSpec",
     "SetGains",
     "Shutdown",
+    "SpellTokens",
     "StepProfile",
     "StepProfiled",
     "StepRequest",
@@ -281,6 +289,7 @@ __all__ = [
     "Thinking",
     "ThinkingStyle",
     "TokenDecoded",
+    "TokensSpelled",
     "ToolCall",
     "ToolSpec",
     "ToolStyle",

@@ -10,16 +10,19 @@ from llm_lite.desktop.actions import (
     caching,
     calling,
     chatting,
+    forking,
     history,
     inspecting,
     presets,
     program,
     quantizing,
     tools,
+    undoing,
 )
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.calling import CallAction
 from llm_lite.desktop.actions.chatting import ChatAction
+from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.presets import PresetAction
@@ -27,6 +30,7 @@ from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.tools import ToolAction
+from llm_lite.desktop.actions.undoing import UndoAction
 from llm_lite.desktop.state import defects
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
@@ -36,11 +40,13 @@ Action = (
     | HistoryAction
     | ProgramAction
     | InsideAction
+    | ForkAction
     | CacheAction
     | QuantAction
     | PresetAction
     | ToolAction
     | CallAction
+    | UndoAction
     | ReportDefect
 )
 
@@ -49,7 +55,8 @@ def act(action: Action, state: AppState, now: float) -> Result:
     """The state after `action`, and what the engine must be told."""
     if type(action) not in _HANDLERS:
         raise TypeError(f"not an action: {action!r}")
-    return _HANDLERS[type(action)](action, state, now)
+    after, commands = _HANDLERS[type(action)](action, state, now)
+    return undoing.noted(action, state, after, now), commands
 
 
 def due(state: AppState) -> Result:
@@ -64,11 +71,13 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **chatting.HANDLERS,
     **program.HANDLERS,
     **inspecting.HANDLERS,
+    **forking.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,
     **presets.HANDLERS,
     **tools.HANDLERS,
     **calling.HANDLERS,
+    **undoing.HANDLERS,
     **defects.HANDLERS,
 }

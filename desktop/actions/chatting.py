@@ -127,7 +127,7 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         return _send_answer(action, state, text, now)
     if problem := obstacle(state):
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
-    message = Message("user", text)
+    message = Message(edited.role if edited is not None else "user", text)
     if edited is None or at is None:
         calling = waiting(state)  # calls that nobody has answered count as refused
         refused = results(state, calling) if calling else ()

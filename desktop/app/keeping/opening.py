@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
 
-from llm_lite.core.history import AnswerRun, ConversationTree, StoredConversation, StoredMessage
-from llm_lite.core.messages import Gains
+from llm_lite.core.history import ConversationTree, StoredConversation, StoredMessage
 from llm_lite.core.tools.calls import MARKS, CallSplit, read_calls
 from llm_lite.desktop.app.keeping.recorder import Kept, Opened
-from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show, typed
 from llm_lite.desktop.state.state import Message, Token
 from llm_lite.desktop.state.thoughts import Thought
@@ -70,7 +68,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
     if stored.role == "tool" and stored.run is not None:
         return Message("tool", text, reply=_reply(stored))
     if stored.role != "assistant":
-        return Message("user", text)
+        return Message(stored.role, text)
     thought = typed(stored.thought)
     spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
     end = stored.end
@@ -86,9 +84,10 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         sampling=stored.run.sampling if stored.run else None,
         thought=Thought.told(thought, spoken) if thought else None,
         calls=calls,
-        written=_written(stored.run) if stored.run else None,
+        written=fit_to_show(replace(stored.run, sampling=None)) if stored.run else None,
         edited=stored.run is None and stored.based_on is not None,
         restored=bool(spelled),
+        likelihoods=stored.likelihoods[: len(spelled)],
     )
 
 
@@ -103,23 +102,3 @@ def _reply(stored: StoredMessage) -> ToolReply:
     how: How = next((how for how in get_args(How) if how == run.backend), "hand")
     seconds = stored.end.seconds if stored.end else 0.0
     return ToolReply(fit_line(run.model.name, 100), how, fit_line(run.device, 100), seconds)
-
-
-def _written(run: AnswerRun) -> Written:
-    gains: Gains | None = run.gains
-    return fit_to_show(
-        Written(
-            run.model.name,
-            run.model.path,
-            run.model.bytes,
-            run.mode,
-            run.activations,
-            run.keys,
-            run.values,
-            run.backend,
-            run.device,
-            run.threads,
-            gains,
-            run.thinking,
-        )
-    )

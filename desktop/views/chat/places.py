@@ -15,7 +15,6 @@ from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from llm_lite.desktop.widgets.ui import Ui
 
 MEASURING = "chat.measuring"  # in the memory of the surroundings: where messages lie is a guess
-GAPS = {"user": 10, "assistant": 4, "system": 4, "tool": 1}  # spacing units above a message
 A_FRAME = 24_000  # characters of messages that are measured in one
 Height = Callable[[int], float]  # of a message, by its index
 
@@ -110,7 +109,10 @@ def below(state: AppState, ends: list[float], ui: Ui) -> float:
     """Where the next message begins: an answer nearer to its question than a turn to the next."""
     if not ends:
         return ui.u(4)
-    return ends[-1] + ui.u(GAPS[state.messages[len(ends)].role])
+    message = state.messages[len(ends)]
+    if message.reply is not None:
+        return ends[-1] + ui.u(1)
+    return ends[-1] + ui.u(10 if message.role != "assistant" else 4)
 
 
 def in_sight(tops: list[float], ends: list[float]) -> range:

@@ -117,7 +117,7 @@ def blocks_of(state: AppState, ui: Ui, index: int, text: int) -> Sequence[Block]
         return rich_text(ui, "thoughts").blocks(words, quoted=True)
     if message.reply is not None:
         return rich_text(ui).blocks(result_as_code(message.text, SHOWN))
-    return rich_text(ui).blocks(message.markdown, plain=message.role == "user")
+    return rich_text(ui).blocks(message.markdown, plain=message.role != "assistant")
 
 
 def whole(state: AppState, ui: Ui, first: int, last: int) -> Range:
