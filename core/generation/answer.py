@@ -40,6 +40,7 @@ from llm_lite.core.messages import (
     PromptToken,
     StopReason,
     TokenDecoded,
+    ToolSpec,
 )
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
@@ -149,7 +150,9 @@ class Answer:
         prompt.check_size(file.tokenizer, told, runner.session.context, command.overflow)
         if command.raw:
             return prompt.encode_raw(file.tokenizer, command.messages)
-        return encode(file, command.messages, command.continue_last, command.thinking)
+        return encode(
+            file, command.messages, command.continue_last, command.thinking, command.tools
+        )
 
     def _prepare(self, runner: ChatRunner, encoded: prompt.Encoded) -> None:
         tokenizer, session = runner.model_file.tokenizer, runner.session
@@ -335,6 +338,7 @@ def encode(
     messages: Sequence[ChatMessage],
     continue_last: bool,
     thinking: bool = True,
+    tools: Sequence[ToolSpec] = (),
 ) -> prompt.Encoded:
     """A conversation in the model's own template; FileError where that is at fault."""
     try:
@@ -344,6 +348,7 @@ def encode(
             messages,
             continue_last=continue_last,
             thinking=thinking,
+            tools=tools,
         )
     except UnsupportedError as error:  # the template's own fault
         raise FileError(file.path, str(error)) from error

@@ -39,7 +39,7 @@ class ConversationPrefill:
         last = messages[-1] if messages else None
         spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
         prompt.check_size(file.tokenizer, messages, session.context)
-        encoded = encode(file, messages, spoken, self.command.thinking)
+        encoded = encode(file, messages, spoken, self.command.thinking, self.command.tools)
         options = PrefillOptions(name=name_of(messages), conversation=self.command.conversation)
         prepared = session.prepare(encoded.ids, options)
         self._reused = prepared.reused

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from llm_lite.core.errors import LlmLiteError, RequestError
-from llm_lite.core.messages import ChatMessage, Overflow, SpellTokens, Thinking, TokensSpelled
+from llm_lite.core.errors import LlmLiteError, RequestError, UnsupportedError
+from llm_lite.core.generation.tool_messages import for_template, told_plainly, tools_for
+from llm_lite.core.messages import (
+    ChatMessage,
+    Overflow,
+    SpellTokens,
+    Thinking,
+    TokensSpelled,
+    ToolSpec,
+)
 from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
 from llm_lite.core.text.thinking import begun_by, written_out
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
@@ -61,6 +70,7 @@ def check_size(
     if overflow != "stop":
         most = max(_FORGETTABLE * most, _ALWAYS_FORGETTABLE)
     found = sum(utf8_bytes(m.content + m.thought) for m in messages if not m.tokens or m.thought)
+    found += sum(utf8_bytes(call.arguments) for m in messages for call in m.calls)
     if found > most:
         raise RequestError(
             f"the prompt has {found} bytes, but a context of {context} tokens, each of {longest} "
@@ -89,12 +99,13 @@ def encode_chat(
     *,
     continue_last: bool = False,
     thinking: bool = True,
+    tools: Sequence[ToolSpec] = (),
 ) -> Encoded:
     """The template's own text with its control tokens, the messages' contents as plain text.
 
     An assistant's message that knows its tokens enters as these, so that the cache still fits; one
     with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
-    last message is an assistant's, and stays open. `thinking`: as in `Generate`.
+    last message is an assistant's, and stays open. `thinking` and `tools`: as in `Generate`.
 
     What a tool said, and a system's message after the first, are told as such where the template
     writes them; else as a person's, as many templates refuse these roles or leave them out.
@@ -102,13 +113,14 @@ def encode_chat(
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
     turns = _told_roles(template, messages[:-1] if continue_last else messages, thinking)
+    asked = _Asked(template, tokenizer, thinking, tools)
     try:
-        spoken, segments = _rendered(tokenizer, template, turns, thinking)
+        spoken, segments = asked.rendered(turns)
     except RequestError:
         told = [_not_silent(m) for m in turns]
         if told == [*turns]:
             raise
-        spoken, segments = _rendered(tokenizer, template, told, thinking)
+        spoken, segments = asked.rendered(told)
     encoded = Encoded([], [])
     pending: list[tuple[str, bool]] = []
     for text, trusted in segments:
@@ -132,36 +144,114 @@ def encode_chat(
     return encoded
 
 
+class _Asked:
+    """A template with what it is given beside the messages."""
+
+    def __init__(
+        self,
+        template: ChatTemplate,
+        tokenizer: Tokenizer,
+        thinking: bool,
+        tools: Sequence[ToolSpec],
+    ) -> None:
+        self._template, self._tokenizer, self._thinking = template, tokenizer, thinking
+        self._tools = tools_for(template, tools, tokenizer.control_tokens)
+
+    def rendered(self, turns: Sequence[ChatMessage]) -> tuple[dict[str, int], list[Segment]]:
+        """The prompt in segments, and the answers that stand in them as placeholders."""
+        try:
+            return self._segments(turns, for_template(self._template, turns))
+        except UnsupportedError:
+            if not any(turn.calls for turn in turns):
+                raise
+            plain = for_template(self._template, turns, arguments_as_text=True)
+            return self._segments(turns, plain)
+
+    def _segments(
+        self, turns: Sequence[ChatMessage], plain: list[Message]
+    ) -> tuple[dict[str, int], list[Segment]]:
+        spoken, rendered = self._stand_ins(turns, plain)
+        segments = self._template.render_segments(
+            rendered,
+            add_generation_prompt=True,
+            thinking=self._thinking,
+            tools=self._tools,
+            control_tokens=self._tokenizer.control_tokens,
+        )
+        return spoken, segments
+
+    def _stand_ins(
+        self, turns: Sequence[ChatMessage], plain: list[Message]
+    ) -> tuple[dict[str, int], list[Message]]:
+        """Each answer whose tokens are known is replaced by a unique placeholder before rendering:
+        the answers' indices by placeholder, and the messages with these.
+
+        A placeholder is found again whatever the template trims and whatever else is said. Where a
+        template does not write the contents as they are (it drops the thoughts of earlier answers,
+        say, or writes calls in another form), there are no placeholders: the contents are encoded
+        again.
+        """
+        mark = "\uf8ff"  # a private-use character; more of them where a message has it too
+        while any(mark in m.content for m in turns):
+            mark += "\uf8ff"
+        known = [i for i, m in enumerate(turns) if m.role == "assistant" and m.tokens]
+        silent = [i for i in known if not turns[i].thought]
+        for indices in (silent, [i for i in silent if not turns[i].calls]):
+            spoken = {f"{mark}{index}{mark}": index for index in indices}
+            if not spoken:
+                break
+            rendered = list(plain)
+            for name, index in spoken.items():
+                rendered[index] = {"role": "assistant", "content": name}
+            if self._stands_for(turns, plain, spoken, rendered):
+                return spoken, rendered
+        return {}, plain
+
+    def _stands_for(
+        self,
+        turns: Sequence[ChatMessage],
+        plain: list[Message],
+        spoken: dict[str, int],
+        rendered: list[Message],
+    ) -> bool:
+        """Whether the prompt with placeholders is the prompt, once they are filled in."""
+        template = self._template
+        expected = template.render(plain, thinking=self._thinking, tools=self._tools)
+        found = template.render(rendered, thinking=self._thinking, tools=self._tools)
+        untrimmed, trimmed = found, found
+        for name, index in spoken.items():
+            said = turns[index].content
+            if turns[index].calls:
+                said = self._tokenizer.decode(_without_end(self._tokenizer, turns[index].tokens))
+            untrimmed = untrimmed.replace(name, said)
+            trimmed = trimmed.replace(name, said.strip())
+        return expected in (untrimmed, trimmed)
+
+
 def _told_roles(
     template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
 ) -> Sequence[ChatMessage]:
     """The messages, those of a role that the template does not write as a person's."""
-    rare = [m for n, m in enumerate(turns) if m.role == "tool" or (n and m.role == "system")]
+    if not template.tools_variable:
+        turns = told_plainly(turns)
+    rare = [m for n, m in enumerate(turns) if _is_rare(template, n, m)]
     if not rare:
         return turns
     try:
-        text = template.render(
-            [{"role": m.role, "content": m.content} for m in turns], thinking=thinking
-        )
+        text = template.render(for_template(template, turns), thinking=thinking)
         if all(m.content.strip() in text for m in rare):
             return turns
-    except RequestError:
+    except (RequestError, UnsupportedError):
         pass
     return [replace(m, role="user") if m in rare else m for m in turns]
 
 
-def _rendered(
-    tokenizer: Tokenizer, template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
-) -> tuple[dict[str, int], list[Segment]]:
-    """The prompt in segments, and the answers that stand in them as placeholders."""
-    spoken, rendered = _stand_ins(template, turns, thinking)
-    segments = template.render_segments(
-        rendered,
-        add_generation_prompt=True,
-        thinking=thinking,
-        control_tokens=tokenizer.control_tokens,
-    )
-    return spoken, segments
+def _is_rare(template: ChatTemplate, index: int, message: ChatMessage) -> bool:
+    """Of a role that many templates do not write. One that knows functions writes results of calls,
+    in a form of its own."""
+    if message.role == "tool":
+        return not (message.name and template.tools_variable)
+    return index > 0 and message.role == "system"
 
 
 def _not_silent(message: ChatMessage) -> ChatMessage:
@@ -183,12 +273,27 @@ def _add_segments(
     for text, trusted in segments:
         owner = -1
         if not trusted:
-            said = (i for i in range(at, len(turns)) if turns[i].content.strip() == text.strip())
-            owner = next(said, -1)
+            said = (i for i in range(at, len(turns)) if _says(turns[i], text))
+            called = (i for i in range(max(at - 1, 0), len(turns)) if _calls_with(turns[i], text))
+            owner = next(said, next(called, -1))
             at = max(at, owner + 1)
         owner_of_byte += [owner] * len(text.encode())
     encoded.ids += ids
     encoded.owners += _owners(tokenizer, ids, "".join(t for t, _ in segments), owner_of_byte)
+
+
+def _says(turn: ChatMessage, text: str) -> bool:
+    """As it is, or, what a tool said, as a JSON text."""
+    if turn.content.strip() == text.strip():
+        return True
+    if turn.role != "tool":
+        return False
+    return json.dumps(turn.content, ensure_ascii=False)[1:-1].strip() == text.strip()
+
+
+def _calls_with(turn: ChatMessage, text: str) -> bool:
+    """Whether the arguments of its calls have this text in them."""
+    return any(text in call.arguments for call in turn.calls)
 
 
 def _owners(
@@ -218,42 +323,6 @@ def _spelled_at(data: bytes, at: int, tokenizer: Tokenizer, token: int) -> tuple
     if tokenizer.is_special(token) and (found := data.find(own, at)) >= 0:
         return found, len(own)
     return at, len(bare)
-
-
-def _stand_ins(
-    template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
-) -> tuple[dict[str, int], list[Message]]:
-    """Each answer whose tokens are known is replaced by a unique placeholder before rendering: the
-    answers' indices by placeholder, and the messages with these.
-
-    A placeholder is found again whatever the template trims and whatever else is said. Where a
-    template does not write the contents as they are (it drops the thoughts of earlier answers,
-    say), there are no placeholders: the contents are encoded again.
-    """
-    mark = "\uf8ff"  # a private-use character; more of them where a message has it too
-    while any(mark in m.content for m in turns):
-        mark += "\uf8ff"
-    key = template.thought_key
-    plain: list[Message] = [
-        {"role": m.role, "content": m.content, **({key: m.thought} if key and m.thought else {})}
-        for m in turns
-    ]
-    spoken: dict[str, int] = {}
-    rendered = list(plain)
-    for index, m in enumerate(turns):
-        if m.role == "assistant" and m.tokens and not m.thought:
-            name = f"{mark}{index}{mark}"
-            spoken[name] = index
-            rendered[index] = {"role": m.role, "content": name}
-    if not spoken:
-        return {}, plain
-    expected = template.render(plain, thinking=thinking)
-    found = template.render(rendered, thinking=thinking)
-    untrimmed, trimmed = found, found
-    for name, index in spoken.items():
-        untrimmed = untrimmed.replace(name, turns[index].content)
-        trimmed = trimmed.replace(name, turns[index].content.strip())
-    return (spoken, rendered) if expected in (untrimmed, trimmed) else ({}, plain)
 
 
 def _begin(tokenizer: Tokenizer) -> list[int]:

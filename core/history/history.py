@@ -121,6 +121,8 @@ class History:
         role: StoredRole = "user",
         attachments: Sequence[Attachment] = (),
         based_on: StoredMessage | None = None,
+        run: AnswerRun | None = None,
+        end: AnswerEnd | None = None,
     ) -> StoredMessage:
         """A whole message behind `parent` (None: at the beginning). It is shown from now on; those
         that were there stay as other versions. The first one's first sentence is the title."""
@@ -132,6 +134,8 @@ class History:
             text,
             created=time.time(),
             based_on=based_on.id if based_on else None,
+            run=run,
+            end=end,
             attachments=tuple(attachments),
         )
         names = (attached.name for attached in attachments)

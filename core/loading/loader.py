@@ -325,6 +325,7 @@ def _model_info(
         feed_forward=shape.feed_forward,
         has_chat_template=model_file.template.origin == "model",
         switches_thinking=bool(model_file.template.thinking_switch),
+        tool_style=model_file.template.tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
         stored_formats=MappingProxyType(dict(formats)),
         format_notes=described(formats),

@@ -122,6 +122,7 @@ from llm_lite.core.messages.options import (
 )
 from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
 from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
+from llm_lite.core.messages.tools import ServerSpec, ToolCall, ToolSpec, ToolStyle
 
 Level = Literal["info", "warning", "error"]
 
@@ -300,6 +301,7 @@ __all__ = [
     "RunsForced",
     "SamplingOptions",
     "SaveCache",
+    "ServerSpec",
     "SetGains",
     "Shutdown",
     "SpellTokens",
@@ -319,6 +321,9 @@ __all__ = [
     "TokenDecoded",
     "TokensCounted",
     "TokensSpelled",
+    "ToolCall",
+    "ToolSpec",
+    "ToolStyle",
     "Unfit",
     "VariantDropped",
     "VariantKept",

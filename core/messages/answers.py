@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from llm_lite.core.messages.options import SamplingOptions
+from llm_lite.core.messages.tools import ToolCall, ToolSpec
 
 Role = Literal["system", "user", "assistant", "tool"]
 StopReason = Literal["end", "stop string", "length", "stopped", "context", "error"]
@@ -20,6 +21,8 @@ class ChatMessage:
     content: str
     tokens: tuple[int, ...] = ()  # an assistant's ids as generated; () where unknown
     thought: str = ""  # of an assistant: what it thought before it said `content`
+    calls: tuple[ToolCall, ...] = ()  # of an assistant, behind what it said
+    name: str = ""  # of a tool's message: the function that it answers; they stand in calls' order
 
 
 Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone, 0 ablates it
@@ -39,6 +42,7 @@ class Generate:
     `overflow` says what is done when the context is full: the answer ends, what lies between the
     first turn and the last tokens is forgotten, or all but the first tokens and the last.
     `thinking` is what the template's switch for thoughts is set to, where it has one.
+    `tools` are offered to the model where its template knows of them.
     """
 
     request: int
@@ -50,6 +54,7 @@ class Generate:
     forced: tuple[int, ...] = ()
     overflow: Overflow = "stop"
     thinking: bool = True
+    tools: tuple[ToolSpec, ...] = ()
     begin: ChatMessage | None = None
     conversation: int = 0  # its number in the history; 0: not known
 
@@ -80,6 +85,7 @@ class Read:
     messages: tuple[ChatMessage, ...]
     thinking: bool = True
     conversation: int = 0  # as in `Generate`
+    tools: tuple[ToolSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from llm_lite.core.messages.options import EngineOptions, KvType, Mode
+from llm_lite.core.messages.tools import ToolStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class ModelInfo:
     feed_forward: int
     has_chat_template: bool
     switches_thinking: bool = False  # the template has a switch for thoughts
+    tool_style: ToolStyle = ""  # how its template has functions called; "": it knows of none
     mode_bytes: Mapping[str, int] = field(  # weight mode -> bytes of all weights in it
         default_factory=lambda: MappingProxyType({})
     )

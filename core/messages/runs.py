@@ -22,7 +22,11 @@ class ModelIdentity:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRun:
-    """0 and "" stand for what is not known."""
+    """0 and "" stand for what is not known.
+
+    Of a tool's message, what answered: the function is the model's name, its server the device,
+    and `backend` says how ("server", "hand", "refused", "failed").
+    """
 
     model: ModelIdentity = field(default_factory=ModelIdentity)
     mode: str = ""  # of the weights
@@ -35,6 +39,7 @@ class AnswerRun:
     sampling: SamplingOptions | None = None  # its seed included
     gains: Gains | None = None  # None: all are 1
     thinking: bool = True  # what the template's switch was set to
+    tools: str = ""  # how its text marks calls (`core.tools.calls`); "": no functions were offered
 
     @classmethod
     def by(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from llm_lite.core.errors import RequestError, UnsupportedError
 from llm_lite.core.text.sandbox.limits import Limits
 from llm_lite.core.text.sandbox.process import SandboxError, sandbox
 from llm_lite.core.text.thinking import style_of
+from llm_lite.core.tools import calls as tool_calls
 
 if TYPE_CHECKING:
     from llm_lite.core.text.tokenizer import Tokenizer
@@ -31,6 +32,7 @@ PLAIN = (
 )
 _CONTROL_LIKE = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]")
 _NEUTRAL = "x"
+_OURS = ("role", "name", "tool_call_id")  # fields that no message says: they are checked names
 # Where a template looks for the thoughts of an answer, and what it calls the switch for them.
 _THOUGHT_KEYS = (
     ("reasoning_content", r"\breasoning_content\b"),
@@ -42,7 +44,8 @@ _SWITCHES = (
     ("thinking", r"\b(el)?if (not )?thinking\b"),
 )
 
-Message = Mapping[str, str]  # role, content; perhaps thoughts under the template's key
+# role, content; perhaps thoughts under the template's key, tool_calls, and the name of a tool
+Message = Mapping[str, Any]
 Segment = tuple[str, bool]  # text, whether the template (and not a message) wrote it
 
 
@@ -70,6 +73,9 @@ class ChatTemplate:
         self.thought_key = _first_found(_THOUGHT_KEYS, source)
         self.thinking_switch = _first_found(_SWITCHES, source)
         self.thinking_style = style_of(source)
+        # What it calls the functions that a model may call, and how answers mark these calls.
+        self.tools_variable = tool_calls.variable_of(source)
+        self.tool_style = tool_calls.style_of(source)
         answer = self._ask("check template", COMPILING)
         if "failed" in answer:
             raise UnsupportedError(f"the chat template is broken: {answer['failed']}")
@@ -102,10 +108,13 @@ class ChatTemplate:
         *,
         add_generation_prompt: bool = True,
         thinking: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> str:
         """The prompt for messages of `role`, `content` and perhaps `thought_key`. `thinking` is
-        what its switch is set to, where it has one."""
-        typed = sum(len(text) for message in messages for text in message.values())
+        what its switch is set to, where it has one. `tools` are functions as transformers takes
+        them; a template that knows of none is given none."""
+        typed = sum(len(text) for message in messages for text in _texts_of(message))
+        given = {self.tools_variable: list(tools)} if tools and self.tools_variable else {}
         answer = self._ask(
             "render template",
             RENDERING,
@@ -114,8 +123,9 @@ class ChatTemplate:
             variables={
                 **self._tokens,
                 **({self.thinking_switch: thinking} if self.thinking_switch else {}),
+                **given,
             },
-            most_chars=MAX_EXTRA_CHARS + 2 * typed,
+            most_chars=MAX_EXTRA_CHARS + 2 * typed + 4 * len(repr(given)),
         )
         if "refused" in answer:
             raise RequestError(f"the chat template refuses this: {answer['refused']}")
@@ -129,6 +139,7 @@ class ChatTemplate:
         *,
         add_generation_prompt: bool = True,
         thinking: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
         control_tokens: Collection[str] = (),
     ) -> list[Segment]:
         """The same text as render(), cut into (text, trusted) for Tokenizer.encode_segments.
@@ -138,10 +149,13 @@ class ChatTemplate:
         neutral contents: a control token that contents bring in is not trusted anywhere.
         """
         render = partial(
-            self.render, add_generation_prompt=add_generation_prompt, thinking=thinking
+            self.render,
+            add_generation_prompt=add_generation_prompt,
+            thinking=thinking,
+            tools=tools,
         )
         plain = render(messages)
-        said = (text for m in messages for key, text in m.items() if key != "role")
+        said = (text for m in messages for text in _texts_of(m))
         marks = _unused_characters([self.source, plain, *said])
         for mark in (_mark_all, _mark_inside_whitespace):
             marked = [_changed(m, partial(mark, start=marks[0], end=marks[1])) for m in messages]
@@ -165,7 +179,40 @@ def _first_found(names: Sequence[tuple[str, str]], source: str) -> str:
 
 def _changed(message: Message, change: Callable[[str], str]) -> Message:
     """With all that the message says changed."""
-    return {key: text if key == "role" else change(text) for key, text in message.items()}
+    return {key: v if key in _OURS else _changed_in(v, change) for key, v in message.items()}
+
+
+def _changed_in(value: Any, change: Callable[[str], str]) -> Any:
+    """Texts at any depth; a call's own fields, which are ours, stay. Names of arguments, which a
+    model writes, are changed too, and stay different."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_changed_in(item, change) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "function" in value:
+        function = dict(value["function"])
+        function["arguments"] = _changed_in(function["arguments"], change)
+        return {**value, "function": function}
+    changed = {}
+    for place, (key, item) in enumerate(value.items()):
+        name = change(key)
+        changed[f"{name}{place}" if name in changed else name] = _changed_in(item, change)
+    return changed
+
+
+def _texts_of(value: Any) -> Iterator[str]:
+    """All texts that a message says."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_of(item)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield key
+            yield from _texts_of(item)
 
 
 def _marked_segments(

@@ -7,36 +7,37 @@ from dataclasses import replace
 from typing import Any
 
 from llm_lite.desktop.actions import (
-    attaching,
     caching,
     chatting,
     forking,
     history,
     inspecting,
-    layouts,
-    palette,
-    presets,
     program,
-    prompts,
     quantizing,
     resuming,
     undoing,
 )
-from llm_lite.desktop.actions.attaching import AttachingAction
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
+from llm_lite.desktop.actions.composing import attaching, presets, prompts
+from llm_lite.desktop.actions.composing.attaching import AttachingAction
+from llm_lite.desktop.actions.composing.presets import PresetAction
+from llm_lite.desktop.actions.composing.prompts import PromptAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
-from llm_lite.desktop.actions.layouts import LayoutAction
-from llm_lite.desktop.actions.palette import PaletteAction
-from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
-from llm_lite.desktop.actions.prompts import PromptAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.actions.resuming import ResumeAction
+from llm_lite.desktop.actions.tools import calling
+from llm_lite.desktop.actions.tools import declaring as tools
+from llm_lite.desktop.actions.tools.calling import CallAction
+from llm_lite.desktop.actions.tools.declaring import ToolAction
 from llm_lite.desktop.actions.undoing import UndoAction
+from llm_lite.desktop.actions.window import layouts, palette
+from llm_lite.desktop.actions.window.layouts import LayoutAction
+from llm_lite.desktop.actions.window.palette import PaletteAction
 from llm_lite.desktop.state import defects
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
@@ -54,6 +55,8 @@ Action = (
     | PresetAction
     | AttachingAction
     | PromptAction
+    | ToolAction
+    | CallAction
     | UndoAction
     | ResumeAction
     | ReportDefect
@@ -94,6 +97,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **presets.HANDLERS,
     **attaching.HANDLERS,
     **prompts.HANDLERS,
+    **tools.HANDLERS,
+    **calling.HANDLERS,
     **undoing.HANDLERS,
     **resuming.HANDLERS,
     **defects.HANDLERS,

@@ -10,7 +10,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
-from llm_lite.desktop.actions.attaching import files_obstacle
+from llm_lite.desktop.actions.composing.attaching import files_obstacle
 from llm_lite.desktop.actions.requests import (
     Result,
     as_version,
@@ -20,6 +20,8 @@ from llm_lite.desktop.actions.requests import (
     obstacle,
     show,
 )
+from llm_lite.desktop.actions.rounds import waiting
+from llm_lite.desktop.actions.tools.calling import results
 from llm_lite.desktop.state.incoming import typed
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState, Message
@@ -130,7 +132,9 @@ def _send(action: Send, state: AppState, now: float) -> Result:
     message = Message(role, text, attachments=state.files.attachments)
     state = replace(state, files=state.files.emptied())
     if edited is None or at is None:
-        messages = (*state.messages, message)
+        calling = waiting(state)  # calls that nobody has answered count as refused
+        refused = results(state, calling) if calling else ()
+        messages = (*state.messages, *refused, message)
     else:
         messages = as_version(state, at, message)
     return ask(replace(state, draft="", editing=None, comparing=None), messages, now)

@@ -15,6 +15,8 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.core.tools.calls import CallSplit
+from llm_lite.desktop.actions.rounds import offered
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.state.token_state import cut
@@ -87,7 +89,8 @@ def ask_again(
 def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = None) -> Message:
     """One without words yet, by the model that is loaded."""
     written = AnswerRun.by(state.model, state.executor, gains, state.thinking)
-    return Message("assistant", "", sampling=sampling, written=written)
+    calls = CallSplit(state.model.tool_style) if state.model and offered(state) else None
+    return Message("assistant", "", sampling=sampling, written=written, calls=calls)
 
 
 def as_version(state: AppState, index: int, message: Message) -> tuple[Message, ...]:
@@ -132,7 +135,7 @@ def read_again(state: AppState) -> Result:
     told, request = conversation(state, state.messages), state.next_request
     reading = Reading(request, lead=len(told) - len(state.messages))
     state = replace(state, reading=reading, next_request=request + 1)
-    return state, (Read(request, told, state.thinking),)
+    return state, (Read(request, told, state.thinking, tools=offered(state)),)
 
 
 def end_reading(state: AppState) -> Result:
@@ -154,12 +157,15 @@ def _send(
         state.next_request,
         len(command.messages) - len(shown) + (not command.continue_last),
     )
+    tools = offered(state)
+    style = state.model.tool_style if tools and state.model else ""
     state = replace(
         show(state, shown),
-        running=Running(request, now, lead=lead, forced=forced),
+        running=Running(request, now, lead=lead, forced=forced, tool_style=style),
         next_request=request + 1,
     )
     command = replace(command, request=request, overflow=state.overflow, thinking=state.thinking)
+    command = replace(command, tools=tools)
     if state.draining is not None:  # the engine answers one at a time
         return replace(state, queued=command), stop
     return state, (*stop, command)

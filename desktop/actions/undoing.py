@@ -8,6 +8,7 @@ from typing import Any
 
 from llm_lite.core.messages import Command, Stop
 from llm_lite.desktop.actions.chatting import Regenerate, Send, SetSystemPrompt
+from llm_lite.desktop.actions.composing.presets import UsePreset
 from llm_lite.desktop.actions.forking import ContinueFrom, ContinueText, ShowMessage, along
 from llm_lite.desktop.actions.history import (
     ArchiveConversation,
@@ -23,7 +24,6 @@ from llm_lite.desktop.actions.history import (
     done_since,
 )
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer, SwitchVersion, steer
-from llm_lite.desktop.actions.presets import UsePreset
 from llm_lite.desktop.actions.program import SetOptions, set_options
 from llm_lite.desktop.actions.requests import Result, end_reading
 from llm_lite.desktop.language.translate import mark, tr

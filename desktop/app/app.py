@@ -10,23 +10,21 @@ import gc
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from imgui_bundle import imgui
 
-from llm_lite.core.errors import DeviceError, DeviceLostError, LlmLiteError
+from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.attaching import AttachFiles
-from llm_lite.desktop.actions.presets import ListPresets
-from llm_lite.desktop.actions.program import OpenModel, TellSystemTheme
-from llm_lite.desktop.actions.prompts import ImportPrompts
+from llm_lite.desktop.actions.composing.presets import ListPresets
+from llm_lite.desktop.actions.program import TellSystemTheme
+from llm_lite.desktop.app.choosing import FileChoice
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles, prompts_folder
-from llm_lite.desktop.app.dialogs import ATTACHMENTS, MODEL, FileDialog, Wish
 from llm_lite.desktop.app.input_method.input_method import InputMethod, instead_of_xim
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
@@ -47,7 +45,6 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Geometry, Window, has_input
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.prompts.library import PROMPTS_SHOWN
 from llm_lite.desktop.widgets.fonts import load_fonts
 
 TITLE = "llm-lite"
@@ -58,10 +55,10 @@ Complain = Callable[[str], None]
 SWITCH = 0.0005
 LONGEST_SLEEP = 0.5  # seconds; Ctrl-C is noticed between two sleeps
 LOOK_PERIOD = 0.25  # seconds between two looks for settings that changed
-MODEL_ENDINGS = (".gguf", ".safetensors")
 DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
 LEAST_SAVING = 0.2  # seconds for the history, where the engine took all of these:
+TOOLS_SECONDS = 0.7  # for tool servers to end by themselves; only where some run
 CLOSE_SECONDS = 1.2  # for the engine to end; the program is gone in under two
 
 
@@ -119,7 +116,6 @@ class App:
         self._lost: list[Device] = []
         self._title = TITLE
         self._saved_at = -math.inf
-        self._dialog = FileDialog()
         self._pacer = Pacer()
         self._listening = True  # to the engine: what it says ends the sleep
         with instead_of_xim() as ours:
@@ -141,10 +137,11 @@ class App:
         self.program.presets = PresetFiles(presets_folder())
         self.program.prompts = PromptFiles(prompts_folder())
         self.program.prompts.wake = self._heard
-        self.program.on_choose_file = self._choose_file
-        self.program.on_choose_attachments = self._choose_attachments
+        self._files = FileChoice(self.program, lambda: self._pacer.on_input(time.monotonic()))
+        self.program.on_choose_file = self._files.choose_model
+        self.program.on_choose_attachments = self._files.choose_attachments
         self.program.files.wake = self._heard
-        self.window.on_drop = self._drop
+        self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
 
     def start(self, source: str | None) -> None:
@@ -156,8 +153,15 @@ class App:
         if self.program.presets is not None:  # a folder is read: not before the first frame
             self.program.do(ListPresets(self.program.presets.names(), ""))
         self._system_theme = SystemTheme(self.window.wake)
+        self._begin_tools()
         self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
+
+    def _begin_tools(self) -> None:
+        from llm_lite.desktop.app.tools.files import tools_file
+        from llm_lite.desktop.app.tools.host import ToolHost
+
+        self.program.use_tools(ToolHost(tools_file(), self.window.wake))
 
     def _take_engine(self) -> None:
         """Once it is there; what was wanted of it before goes to it now."""
@@ -196,7 +200,7 @@ class App:
             self.window.wake()
 
     def _sleep(self) -> None:
-        longest = DIALOG_PERIOD if self._dialog.open else LONGEST_SLEEP
+        longest = DIALOG_PERIOD if self._files.open else LONGEST_SLEEP
         now = time.monotonic()
         seconds = self._pacer.wait(now, self._input_method.wait(now, longest))
         if seconds > 0:
@@ -215,7 +219,7 @@ class App:
         if self.program.update():
             self._pacer.on_change(now)
             self._name_window()
-        self._look_at_dialog()
+        self._files.look()
         self._look_at_theme()
         self._save(now)
 
@@ -227,17 +231,6 @@ class App:
         if theme is not None:
             self.program.do(TellSystemTheme(theme))
             self._pacer.on_input(time.monotonic())
-
-    def _look_at_dialog(self) -> None:
-        try:
-            chosen = self._dialog.poll()
-        except LlmLiteError as error:
-            self.program.warn(str(error))
-            return
-        if chosen and self._dialog.wish is MODEL:
-            self._open(chosen[0])
-        elif chosen:
-            self._attach(chosen)
 
     def _name_window(self) -> None:
         model = self.program.state.model
@@ -302,35 +295,6 @@ class App:
         self._pacer.frame = SOFTWARE_FRAME if device.info.kind == "software" else FRAME
         return device
 
-    def _choose_file(self, wish: Wish = MODEL) -> None:
-        recent = self.program.state.recent
-        try:
-            self._dialog.ask(Path(recent[0]).parent if recent else None, wish)
-        except DeviceError as error:
-            self.program.warn(str(error))
-
-    def _choose_attachments(self) -> None:
-        self._choose_file(ATTACHMENTS)
-
-    def _drop(self, paths: list[Path]) -> None:
-        """A model is opened; anything else goes with the draft, or to the prompts that are open."""
-        if self.program.interface.ui.memory.get(PROMPTS_SHOWN):
-            self.program.do(ImportPrompts(tuple(map(str, paths))))
-            return
-        models = [path for path in paths if path.suffix.lower() in MODEL_ENDINGS]
-        if models:
-            self._open(models[0])
-        self._attach([path for path in paths if path not in models])
-
-    def _attach(self, paths: Sequence[Path]) -> None:
-        if paths:
-            self.program.do(AttachFiles(tuple(map(str, paths))))
-            self._pacer.on_input(time.monotonic())
-
-    def _open(self, path: Path) -> None:
-        self.program.do(OpenModel(str(path)))
-        self._pacer.on_input(time.monotonic())
-
     def _save(self, now: float, at_once: bool = False) -> None:
         if now - self._saved_at < LOOK_PERIOD and not at_once:
             return
@@ -354,9 +318,11 @@ class App:
     def close(self) -> bool:
         """Save, stop the engine, give everything back; False, at once, if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
-        self._dialog.close()
+        self._files.close()
         if self._system_theme is not None:
             self._system_theme.close()
+        if self.program.tools is not None:
+            self.program.tools.close(self.program.state, TOOLS_SECONDS)
         self._input_method.close()
         if not self._close_engine(CLOSE_SECONDS):
             return False

@@ -14,8 +14,8 @@ from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.history import UndoHistory
-from llm_lite.desktop.actions.layouts import KeepSizes
 from llm_lite.desktop.actions.program import DismissNotice, ResetLayout
+from llm_lite.desktop.actions.window.layouts import KeepSizes
 from llm_lite.desktop.app.docking import focus, layout, sizes
 from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.input_method.messages import NOTHING
@@ -188,7 +188,7 @@ class Interface:
             case ("search", _, _):
                 ui.memory[FOCUS] = True
             case ("palette", _, _):
-                ui.open("palette")
+                ui.show_popover("palette")
             case (("next_panel" | "previous_panel") as step, _, _):
                 focus.go(ui, 1 if step == "next_panel" else -1, shown)
             case (("next_tab" | "previous_tab") as step, _, _):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, get_args
 
@@ -20,11 +21,11 @@ from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
 from llm_lite.core.messages import Command, Event, Generate, Read
 from llm_lite.desktop.actions.act import Action, act, due
-from llm_lite.desktop.actions.attaching import ChooseAttachments
 from llm_lite.desktop.actions.caching import AskFreeMemory
+from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
+from llm_lite.desktop.actions.composing.presets import PresetFileAction
+from llm_lite.desktop.actions.composing.prompts import PromptFileAction
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
-from llm_lite.desktop.actions.palette import SearchPalette
-from llm_lite.desktop.actions.presets import PresetFileAction
 from llm_lite.desktop.actions.program import (
     ChooseFile,
     ExportAttention,
@@ -32,9 +33,11 @@ from llm_lite.desktop.actions.program import (
     OpenModel,
     SaveText,
 )
-from llm_lite.desktop.actions.prompts import PromptFileAction
 from llm_lite.desktop.actions.resuming import NeedsCaches, keeping
+from llm_lite.desktop.actions.tools.calling import CallHostAction
+from llm_lite.desktop.actions.tools.declaring import ToolHostAction
 from llm_lite.desktop.actions.undoing import is_for_keeper
+from llm_lite.desktop.actions.window.palette import SearchPalette
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.app.composing.reader import FileReader
 from llm_lite.desktop.app.errands import open_link, save_text
@@ -44,13 +47,14 @@ from llm_lite.desktop.app.keeping.idle import IdleWork
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
-from llm_lite.desktop.state.incoming import fit_to_show
+from llm_lite.desktop.state.incoming import fit_line, fit_to_show
 from llm_lite.desktop.state.notices import add_log, expire, notify
 from llm_lite.desktop.state.state import AppState, CatalogueEntry, DeviceChoice, LogLine
 from llm_lite.desktop.widgets.figure import Figure
 
 if TYPE_CHECKING:
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+    from llm_lite.desktop.app.tools.host import ToolHost
 
 _NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches), SearchPalette)
 
@@ -74,6 +78,7 @@ class Program:
         self.presets: PresetFiles | None = None
         self.prompts: PromptFiles | None = None
         self.files = FileReader()  # of what goes with the draft
+        self.tools: ToolHost | None = None
         self.on_choose_file: Callable[[], None] = lambda: None
         self.on_choose_attachments: Callable[[], None] = lambda: None
         self.on_open_link: Callable[[str], Outcome | None] = open_link
@@ -103,6 +108,8 @@ class Program:
         self.files.follow(self.state.files)
         for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
             self.do(found)
+        for told in self.tools.poll(self.state) if self.tools else ():
+            self.do(told)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
@@ -177,7 +184,9 @@ class Program:
         elif isinstance(action, PromptFileAction) and self.prompts is not None:
             self.prompts.do(action)
         elif isinstance(action, PresetFileAction) and self.presets is not None:
-            self._do_preset(action)
+            self._follow(partial(self.presets.do, action, self.state))
+        elif isinstance(action, ToolHostAction | CallHostAction) and self.tools is not None:
+            self._follow(partial(self.tools.do, action, self.state))
         try:
             self.state, commands = act(action, self.state, time.monotonic())
         except Exception as error:
@@ -186,10 +195,18 @@ class Program:
         self._note()
         self._send(commands)
 
-    def _do_preset(self, action: PresetFileAction) -> None:
-        assert self.presets is not None
+    def use_tools(self, tools: ToolHost) -> None:
+        """From now on; what is kept of them is read."""
+        self.tools, tools.log = tools, self._log
+        self._follow(tools.begin)
+
+    def _log(self, text: str) -> None:
+        self.state = add_log(self.state, LogLine("info", fit_line(text), time.time()))
+
+    def _follow(self, work: Callable[[], list[Action]]) -> None:
+        """What follows of what needs files or processes."""
         try:
-            follows = self.presets.do(action, self.state)
+            follows = work()
         except FileError as error:
             self.warn(str(error))
             return

@@ -63,7 +63,7 @@ def _find(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _map(state: AppState, ui: Ui) -> list[Action]:
-    ui.open("tree.map")
+    ui.show_popover("tree.map")
     return []
 
 
@@ -179,7 +179,7 @@ def _shelf(shelf: Shelf) -> Callable[[AppState, Ui], list[Action]]:
 
 
 def _import(state: AppState, ui: Ui) -> list[Action]:
-    ui.open("history.import")
+    ui.show_popover("history.import")
     return [ShowHistory(True)]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.actions.program import ClearLog, ResetLayout, SetFontSize, SetTheme
+from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.commands.command import Run, UserCommand
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.state import Appearance, AppState
@@ -20,7 +20,7 @@ def _use(name: LayoutName) -> Run:
 
 def _open(popover: str) -> Run:
     def run(state: AppState, ui: Ui) -> list[Action]:
-        ui.open(popover)
+        ui.show_popover(popover)
         return []
 
     return run

@@ -28,7 +28,7 @@ from llm_lite.desktop.widgets.ui import Ui
 
 def _open(popover: str) -> Run:
     def run(state: AppState, ui: Ui) -> list[Action]:
-        ui.open(popover)
+        ui.show_popover(popover)
         return []
 
     return run

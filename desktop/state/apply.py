@@ -54,6 +54,7 @@ from llm_lite.desktop.state.state import (
 )
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
+from llm_lite.desktop.state.tools.tools_state import heard
 from llm_lite.desktop.state.tree.spelling import spelled
 
 
@@ -210,8 +211,10 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
     if running.thinking and not last.tokens and not last.text:
         thought = Thought.of(running.thinking)
     thought = thought and thought.heard(events, since)
-    text = thought.split.said if thought else last.text + "".join(texts)
-    last = replace(last, text=text, thought=thought, tokens=(*last.tokens, *tokens))
+    text = thought.split.said if thought else last.spoken + "".join(texts)
+    calls = heard(last.calls, running.tool_style, text)
+    text = calls.said if calls else text
+    last = replace(last, text=text, thought=thought, calls=calls, tokens=(*last.tokens, *tokens))
     state = _with_answer(state, last)
     owner = len(state.messages) - 1
     state = replace(
@@ -237,6 +240,9 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
     last = replace(last, stop_reason=event.stop_reason, stats=event.stats, problem=event.message)
     if thought := last.thought and last.thought.ended():
         last = replace(last, thought=thought, text=thought.split.said)
+    if calls := heard(last.calls, "", thought.split.said if thought else last.spoken):
+        calls = calls.ended()
+        last = replace(last, calls=calls, text=calls.said)
     state = replace(
         _with_answer(state, last),
         running=None,

@@ -31,7 +31,9 @@ from llm_lite.core.messages import (
     SamplingOptions,
     StopReason,
     Thinking,
+    ToolStyle,
 )
+from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.composing.draft_files import DraftFiles
@@ -41,6 +43,7 @@ from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.state.tools.tools_state import ToolReply, ToolsState
 from llm_lite.desktop.state.undo.steps import Undoing
 from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.state.window.palette_state import PaletteState
@@ -89,6 +92,8 @@ class Message:
     thought: Thought | None = None  # None: the model marks no thoughts; `text` is without them
     written: AnswerRun | None = None  # what wrote an answer; None: that is not known
     edited: bool = False  # an answer whose text a person wrote
+    calls: CallSplit | None = None  # None: no functions were offered; `text` is without its calls
+    reply: ToolReply | None = None  # of a tool's message
     restored: bool = False  # read from the history, which knows its first tokens by their ids only
     attachments: tuple[Attachment, ...] = ()
     unfolded: int = -1  # the attachment whose text is shown
@@ -98,7 +103,12 @@ class Message:
     @property
     def whole(self) -> str:
         """All that its tokens spell: thoughts and their marks too."""
-        return self.thought.split.raw if self.thought else self.text
+        return self.thought.split.raw if self.thought else self.spoken
+
+    @property
+    def spoken(self) -> str:
+        """Without its thoughts, but with its calls and their marks."""
+        return self.calls.raw if self.calls else self.text
 
     @property
     def markdown(self) -> str:
@@ -122,7 +132,10 @@ class Message:
     def as_chat(self, with_tokens: bool = True) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens) if with_tokens else ()
         text = told(self.text, self.attachments) if self.attachments else self.text
-        return ChatMessage(self.role, text, ids, self.thought.text if self.thought else "")
+        thought = self.thought.text if self.thought else ""
+        calls = self.calls.calls if self.calls else ()
+        name = self.reply.name if self.reply else ""
+        return ChatMessage(self.role, text, ids, thought, calls, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +154,7 @@ class Running:
     lead: int = 0  # messages told before those of the conversation
     forced: tuple[Token, ...] = ()  # what the answer begins with, as it was judged before
     thinking: Thinking | None = None  # how the answer marks its thoughts
+    tool_style: ToolStyle = ""  # how it marks its calls; "": no functions were offered
     heard: float | None = None  # when its last tokens came
 
     @property
@@ -291,6 +305,7 @@ class AppState:
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
+    tools: ToolsState = field(default_factory=ToolsState)
     undoing: Undoing = field(default_factory=Undoing)
     resume: ResumeState = field(default_factory=ResumeState)
     layouts: Layouts = field(default_factory=Layouts)

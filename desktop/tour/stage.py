@@ -28,18 +28,18 @@ from llm_lite.desktop.attention.maps import AttentionMaps
 from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.state.attention_state import FigureName, Head
 from llm_lite.desktop.state.state import AppState, Message
-from llm_lite.desktop.tour.cache import look_at_cache
-from llm_lite.desktop.tour.choices import look_at_choices
-from llm_lite.desktop.tour.composing import look_at_composing
-from llm_lite.desktop.tour.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.input_driver import InputDriver
-from llm_lite.desktop.tour.inspect import look_inside
-from llm_lite.desktop.tour.layouts import look_at_layouts
 from llm_lite.desktop.tour.measures import MeasuredStage
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
-from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
-from llm_lite.desktop.tour.sampling import look_at_sampling
-from llm_lite.desktop.tour.thoughts import look_at_thoughts
+from llm_lite.desktop.tour.scenes.cache import look_at_cache
+from llm_lite.desktop.tour.scenes.choices import look_at_choices
+from llm_lite.desktop.tour.scenes.composing import look_at_composing
+from llm_lite.desktop.tour.scenes.history import fill, look_at_history, open_first
+from llm_lite.desktop.tour.scenes.inspect import look_inside
+from llm_lite.desktop.tour.scenes.layouts import look_at_layouts
+from llm_lite.desktop.tour.scenes.quantization import leave, look_at_modes, point_at_parting
+from llm_lite.desktop.tour.scenes.sampling import look_at_sampling
+from llm_lite.desktop.tour.scenes.tools import look_at_answers
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
 
@@ -183,7 +183,7 @@ class Stage:
         kept = Path(self._folder.name)
         look_at_composing(driver, self._picture, kept, "05")
         self._popover("status.executor", "executor")
-        look_at_thoughts(driver, self._picture, "05-thoughts")
+        look_at_answers(driver, self._picture, "05")
         look_at_layouts(driver, self._picture, "dark")
         driver.click("rail.theme")
         driver.leave()
@@ -191,7 +191,7 @@ class Stage:
         open_first(driver)
         look_at_layouts(driver, self._picture, "light")
         look_at_history(driver, self._picture, "06-conversations", "-light")
-        look_at_thoughts(driver, self._picture, "06-thoughts-light")
+        look_at_answers(driver, self._picture, "06", "-light")
         look_at_composing(driver, self._picture, kept, "06", "-light")
         driver.click("rail.new_chat")
         for notice in driver.state.notices:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.layouts import ShowInspector, UseLayout
+from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState

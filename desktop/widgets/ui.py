@@ -49,7 +49,7 @@ class Ui:
         """Of the bar at the lower edge, in pixels."""
         return self.u(8)
 
-    def open(self, popover: str, control: str = "") -> None:
+    def show_popover(self, popover: str, control: str = "") -> None:
         """Show a popover, from the next frame on, and give the keyboard to a control in it."""
         self.opened, self.reaching = popover, control
 

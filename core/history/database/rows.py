@@ -51,7 +51,7 @@ ATTACHMENT = f"{_FIRST_ATTACHMENT}, kind, whole"
 CACHE = "id, conversation, message, file, bytes, model, created, used"
 
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
-_RUN_TEXTS = ("mode", "activations", "keys", "values", "backend", "device")
+_RUN_TEXTS = ("mode", "activations", "keys", "values", "backend", "device", "tools")
 _Options = TypeVar("_Options", SamplingOptions, GenerationStats)
 
 

@@ -7,7 +7,11 @@ import time
 from llm_lite.core.attached_text import Attachment, told_of
 from llm_lite.core.history.records import StoredConversation, StoredMessage
 from llm_lite.core.history.tree import ConversationTree
+from llm_lite.core.messages import ToolCall
 from llm_lite.core.plain_text import one_line
+from llm_lite.core.tools.calls import MARKS, read_calls
+from llm_lite.core.tools.fences import fenced, result_as_code
+from llm_lite.core.tools.json_values import pretty
 
 ROLES = {"system": "System", "user": "User", "assistant": "Model", "tool": "Tool"}
 
@@ -40,7 +44,15 @@ def _attached(attachment: Attachment) -> str:
 def answer_to_markdown(message: StoredMessage) -> str:
     """A message as it was said: models answer in Markdown. A fence that is still open is closed,
     so that what follows is no code."""
+    calls = ""
     text = message.text.strip("\n")
+    style = next((s for s in MARKS if message.run and s == message.run.tools), None)
+    if style is not None and message.role == "assistant":
+        split = read_calls(style, message.text)
+        text = split.said.strip("\n")
+        calls = "".join(f"\n\n{_call_to_markdown(call)}" for call in split.calls)
+    elif message.role == "tool" and message.run:
+        return result_as_code(text)
     opened = ""
     for line in text.splitlines():
         bare = line.strip()
@@ -49,7 +61,11 @@ def answer_to_markdown(message: StoredMessage) -> str:
             opened = mark
         elif opened and bare.startswith(opened) and bare.strip(opened[0]) == "":
             opened = ""
-    return f"{text}\n{opened}" if opened else text
+    return (f"{text}\n{opened}" if opened else text) + calls
+
+
+def _call_to_markdown(call: ToolCall) -> str:
+    return f"Call of `{call.name or '?'}`:\n\n{fenced(pretty(call.arguments), 'json')}"
 
 
 def speaker(message: StoredMessage) -> str:

@@ -67,7 +67,7 @@ class Templates:
         try:
             template = self.compile(request["source"])
             try:
-                text = template.render(**_ABSENT, **given, **request["variables"])
+                text = template.render({**_ABSENT, **given, **request["variables"]})
             except TypeError:  # it takes them for lists, as other programs leave them out
                 text = template.render(**given, **request["variables"])
         except RefusalError as refusal:

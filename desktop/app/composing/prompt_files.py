@@ -12,7 +12,7 @@ from llm_lite.core.errors import FileError, LlmLiteError
 from llm_lite.core.files.places import expanded, user_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.plain_text import one_line
-from llm_lite.desktop.actions import prompts as does
+from llm_lite.desktop.actions.composing import prompts as does
 from llm_lite.desktop.app.composing.examples import examples
 from llm_lite.desktop.app.composing.prompt_text import ENDINGS, prompt_name, read_prompt, written
 from llm_lite.desktop.language.translate import tr, trn

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llm_lite.core.errors import CancelledError, FileError
-from llm_lite.desktop.actions.attaching import FileRead
+from llm_lite.desktop.actions.composing.attaching import FileRead
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.state.composing.draft_files import DraftFile, DraftFiles
 from llm_lite.desktop.state.defects import ReportDefect, defect_of

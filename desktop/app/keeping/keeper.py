@@ -17,7 +17,6 @@ from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.places import expanded
 from llm_lite.core.files.writing import make_folder
 from llm_lite.core.history import (
-    ConversationSummary,
     ConversationTree,
     FoundMessage,
     History,
@@ -37,7 +36,6 @@ from llm_lite.core.history import (
 from llm_lite.core.messages import CacheKept, Event, KeptChecked, KeptResumed, Level, TitleMade
 from llm_lite.desktop.actions import history as does
 from llm_lite.desktop.actions import resuming
-from llm_lite.desktop.actions.palette import PaletteAnswered, SearchPalette
 from llm_lite.desktop.actions.undoing import (
     LIST_LABELS,
     OF_THE_LIST,
@@ -45,17 +43,18 @@ from llm_lite.desktop.actions.undoing import (
     Journalled,
     UndoAction,
 )
+from llm_lite.desktop.actions.window.palette import PaletteAnswered, SearchPalette
 from llm_lite.desktop.app.keeping.caches import KeptCaches
 from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.keeping.recorder import Recorder
+from llm_lite.desktop.app.keeping.rows import found_row, row_of
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.defects import ReportDefect, defect_of
-from llm_lite.desktop.state.history_state import ROWS, ConversationRow, FoundRow, Shelf
+from llm_lite.desktop.state.history_state import ROWS, Shelf
 from llm_lite.desktop.state.state import AppState
 
 FIRST_SEARCH, WHOLE_SEARCH = 0.05, 2.0  # seconds: at once, and where nobody types on
 FOUND = 60  # results
-SNIPPET = 400  # characters
 PALETTE = 30  # results in the command palette
 Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect | PaletteAnswered
 Job = Callable[[], Iterable[Act]]
@@ -384,19 +383,3 @@ class HistoryKeeper:
         if imported.notes:
             words += f" {imported.notes[0]}"
         return [*self._first_rows(), does.TellHistory(level, words, undo=True)]
-
-
-def row_of(summary: ConversationSummary) -> ConversationRow:
-    shelf: Shelf = "archived" if summary.archived else "all"
-    if summary.deleted is not None:
-        shelf = "deleted"
-    title = does.fit_title(summary.title)
-    return ConversationRow(summary.id, title, summary.updated, summary.pinned, shelf)
-
-
-def found_row(found: FoundMessage) -> FoundRow:
-    """Its snippet on one line: whitespace is one character each, so that the marks stay."""
-    snippet = "".join(char if char.isprintable() else " " for char in found.snippet[:SNIPPET])
-    marks = tuple((a, min(b, len(snippet))) for a, b in found.marks if a < len(snippet))
-    title = does.fit_title(found.title)
-    return FoundRow(found.conversation, title, found.message, found.created, snippet, marks)

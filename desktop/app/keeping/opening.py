@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
 from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment
 from llm_lite.core.history import ConversationTree, StoredConversation, StoredMessage
 from llm_lite.core.plain_text import lines
+from llm_lite.core.tools.calls import MARKS, CallSplit, read_calls
 from llm_lite.desktop.app.keeping.recorder import Kept, Opened
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show, typed
 from llm_lite.desktop.state.state import Message, Token
 from llm_lite.desktop.state.thoughts import Thought
+from llm_lite.desktop.state.tools.tools_state import How, ToolReply
 
 # A message, and those that are shown behind it.
 Chain = tuple[Message, "Chain | None"]
@@ -64,11 +67,15 @@ def _walk(chain: Chain | None) -> Iterator[Message]:
 def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
     """Its tokens are known by their ids; `tokens` are those that there are already."""
     text = typed(stored.text)
+    if stored.role == "tool" and stored.run is not None:
+        return Message("tool", text, reply=_reply(stored))
     if stored.role != "assistant":
         return Message(stored.role, text, attachments=tuple(map(_attachment, stored.attachments)))
     thought = typed(stored.thought)
     spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
     end = stored.end
+    calls, spoken = _calls(stored, text), text
+    text = calls.said if calls else text
     return Message(
         "assistant",
         text,
@@ -77,7 +84,8 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         stats=fit_to_show(end.stats) if end and end.stats else None,
         problem=fit_line(end.problem) if end else "",
         sampling=stored.run.sampling if stored.run else None,
-        thought=Thought.told(thought, text) if thought else None,
+        thought=Thought.told(thought, spoken) if thought else None,
+        calls=calls,
         written=fit_to_show(replace(stored.run, sampling=None)) if stored.run else None,
         edited=stored.run is None and stored.based_on is not None,
         restored=bool(spelled),
@@ -89,3 +97,16 @@ def _attachment(stored: Attachment) -> Attachment:
     """What a file of conversations says may be anything."""
     name, text = fit_line(stored.name, LONGEST_NAME), lines(stored.text[:LONGEST_TEXT])
     return replace(stored, name=name, text=text)
+
+
+def _calls(stored: StoredMessage, text: str) -> CallSplit | None:
+    style = next((s for s in MARKS if stored.run is not None and s == stored.run.tools), None)
+    return None if style is None else read_calls(style, text)
+
+
+def _reply(stored: StoredMessage) -> ToolReply:
+    assert stored.run is not None
+    run = stored.run
+    how: How = next((how for how in get_args(How) if how == run.backend), "hand")
+    seconds = stored.end.seconds if stored.end else 0.0
+    return ToolReply(fit_line(run.model.name, 100), how, fit_line(run.device, 100), seconds)

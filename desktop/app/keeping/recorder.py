@@ -13,6 +13,7 @@ from llm_lite.core.history import (
     AnswerEnd,
     AnswerRun,
     History,
+    ModelIdentity,
     StoredMessage,
 )
 from llm_lite.desktop.state.state import AppState, Message
@@ -146,6 +147,7 @@ class Recorder:
         if message.role == "assistant" and not message.edited:
             kept = self._begin(message, parent, beside if base else None, state, now)
         else:
+            run, end = answered_by(message)
             stored = self._history.add_message(
                 self.conversation,
                 parent,
@@ -153,6 +155,8 @@ class Recorder:
                 role=message.role,
                 attachments=message.attachments,
                 based_on=base,
+                run=run,
+                end=end,
             )
             kept = Kept(stored, message)
         self._kept[message.key] = kept
@@ -225,7 +229,16 @@ class Recorder:
 def said(message: Message) -> tuple[str, str, tuple[int, ...]]:
     """Text, thoughts and tokens, as the history keeps them."""
     thought = message.thought.text if message.thought else ""
-    return message.text, thought, tuple(token.id for token in message.tokens)
+    return message.spoken, thought, tuple(token.id for token in message.tokens)
+
+
+def answered_by(message: Message) -> tuple[AnswerRun | None, AnswerEnd | None]:
+    """Of what a tool said: who said it, and how long it took."""
+    reply = message.reply
+    if reply is None:
+        return None, None
+    run = AnswerRun(ModelIdentity(reply.name), backend=reply.how, device=reply.server)
+    return run, AnswerEnd(seconds=reply.seconds)
 
 
 def likelihoods_of(message: Message) -> tuple[float, ...]:
@@ -236,4 +249,5 @@ def likelihoods_of(message: Message) -> tuple[float, ...]:
 
 
 def run_of(message: Message) -> AnswerRun:
-    return replace(message.written or AnswerRun(), sampling=message.sampling)
+    tools = message.calls.style if message.calls else ""
+    return replace(message.written or AnswerRun(), sampling=message.sampling, tools=tools)

@@ -17,7 +17,7 @@ from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.messages import MODES, Gains, Mode, SamplingOptions
 from llm_lite.core.plain_text import lines, one_line
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.presets import (
+from llm_lite.desktop.actions.composing.presets import (
     ChoosePreset,
     DeletePreset,
     ImportPreset,

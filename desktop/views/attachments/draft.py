@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.attaching import (
+from llm_lite.desktop.actions.composing.attaching import (
     AttachWhole,
     ChooseAttachments,
     DraftBudget,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.attaching import UnfoldAttachment
+from llm_lite.desktop.actions.composing.attaching import UnfoldAttachment
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.attachments.chip import chip_height, chip_width, draw_chip, note

@@ -8,8 +8,8 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.attaching import files_obstacle
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
+from llm_lite.desktop.actions.composing.attaching import files_obstacle
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.language.translate import tr

@@ -33,6 +33,8 @@ from llm_lite.desktop.views.tokens.tokens import (
     place_of,
     versions_width,
 )
+from llm_lite.desktop.views.tools.calls import HAND, CallCards
+from llm_lite.desktop.views.tools.results import ResultItem
 from llm_lite.desktop.views.tree.roles import draw_role
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way
 from llm_lite.desktop.widgets.icons import (
@@ -117,8 +119,10 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
 
 def _item(
     state: AppState, ui: Ui, index: int, message: Message, width: float
-) -> _Item | TokenItem | CompareItem:
+) -> _Item | TokenItem | CompareItem | ResultItem:
     """A message as it is to be shown."""
+    if message.reply is not None and not state.xray.shown:
+        return ResultItem(state, ui, index, message, width)
     if state.comparing and state.comparing.index == index:
         return CompareItem(state, ui, index, width)
     if state.xray.shown:
@@ -150,7 +154,9 @@ def _height(state: AppState, ui: Ui, width: float, index: int) -> float:
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
     place = place_of(state, ui, index) if state.xray.shown else None
     shown = (state.xray.shown, place, state.comparing, rich_text(ui).look(ui))
-    key = (width, ui.theme.text, state.answering is message, *shown)
+    key: tuple[Any, ...] = (width, ui.theme.text, state.answering is message, *shown)
+    if message.calls and index == len(state.messages) - 1:
+        key = (*key, state.tools, ui.memory.get(HAND))
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
         height = _item(state, ui, index, message, width).height
@@ -201,6 +207,7 @@ class _Item:
         self.label = 0.0 if message.role == "user" else ui.theme.size("small") + ui.u(2)
         self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)
         self.files = ShownFiles(ui, index, message, width)
+        self.cards = CallCards(state, ui, index, message, width)
         self.height = self._height() + self.files.height
 
     def _height(self) -> float:
@@ -210,11 +217,10 @@ class _Item:
         text = self.page.height
         if self.writing:
             text = max(text, self.ui.theme.line) + (0 if self.message.text else self.ui.u(4))
-        if self.fold.live:
+        if self.fold.live or (self.cards.height and not self.message.text):
             text = 0.0
-        return (
-            self.label + self.fold.height + text + self._ending_height() + self.row + self.ui.u(1)
-        )
+        above = self.label + self.fold.height + text + self.cards.height
+        return above + self._ending_height() + self.row + self.ui.u(1)
 
     def _ending(self) -> str:
         reason = self.message.stop_reason
@@ -289,11 +295,15 @@ class _Item:
         draw_highlight(self.state, ui, self.index, self.page, at.x, y)
         spot, name = (at.x, y), f"answer.{self.index}"
         draw_page(self.state, ui, (self.index, SAID), self.page, spot, self.width, name)
-        if self.writing:
+        if self.writing and not self.cards.height:
             if not self.fold.live:
                 self._draw_writing(at.x, y)
             return folded
-        y += self.page.height
+        y += self.page.height if self.message.text else 0.0
+        folded += self.cards.draw(ImVec2(at.x, y))
+        y += self.cards.height
+        if self.writing:
+            return folded
         if words := self._ending():
             self._draw_ending(words, at.x, y + ui.u(2))
             y += self._ending_height()
@@ -349,7 +359,7 @@ class _Item:
         if self.tools and not self.state.busy:
             actions += draw_again(self.state, ui, self.index, side)
             draw_choices_button(self.state, ui, self.index, side)
-        if self.last and not self.state.busy:
+        if self.last and not self.state.busy and not self.cards.asks:
             imgui.same_line(0, ui.u(1))
             hint = tr("Continue from where the answer ended")
             if icon_button(ui, "chat.continue", ICON_CONTINUE, hint, side=side, style="small"):

@@ -52,7 +52,7 @@ def _spans(state: AppState, message: Message, page: Page, place: Any) -> tuple[A
     """Characters of the message's tokens, and of the runs of its page, in its text; tokens of its
     thoughts lie before it."""
     found = passage(message.whole, message.pieces, place, state.positions)
-    lead = len(found.text) - len(message.text)  # what is said ends the whole
+    lead = len(found.text) - len(message.spoken)  # what is said, and calls, end the whole
     own = tuple((a - lead, b - lead) for a, b in found.spans[found.own :])
     return own, character_places(
         message.text, [run.text for _, laid in page.blocks for run in laid.runs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.presets import (
+from llm_lite.desktop.actions.composing.presets import (
     ChoosePreset,
     DeletePreset,
     ExportPreset,

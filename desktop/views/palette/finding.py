@@ -19,18 +19,18 @@ SAID = 20.0  # points of a conversation in which the words stand, but not in its
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Finding:
     item: Item
     at: tuple[int, ...] = ()  # places of the letters that match
     heading: str = ""  # above it
 
 
-def found(query: str, state: AppState, ui: Ui) -> list[Offer]:
+def found(query: str, state: AppState, ui: Ui) -> list[Finding]:
     query = fold(query).strip()
     return _matching(query, state, ui) if query else _offered(state, ui)
 
 
-def _offered(state: AppState, ui: Ui) -> list[Offer]:
+def _offered(state: AppState, ui: Ui) -> list[Finding]:
     """Before anything is typed: recent choices, then conversations, then all commands."""
     known = {item.key: item for item in items.fixed(state, ui)}
     talks = {item.key: item for item in items.newest(state)}
@@ -49,18 +49,18 @@ def _recent(key: str, known: dict[str, Item], state: AppState) -> Item | None:
     return known.get(key)
 
 
-def _under(heading: str, of: list[Item]) -> list[Offer]:
-    return [Offer(item, heading="" if number else heading) for number, item in enumerate(of)]
+def _under(heading: str, of: list[Item]) -> list[Finding]:
+    return [Finding(item, heading="" if number else heading) for number, item in enumerate(of)]
 
 
-def _matching(query: str, state: AppState, ui: Ui) -> list[Offer]:
+def _matching(query: str, state: AppState, ui: Ui) -> list[Finding]:
     recent = {key: RECENT - place for place, key in enumerate(state.palette.recent)}
-    scored: dict[str, tuple[float, Offer]] = {}
+    scored: dict[str, tuple[float, Finding]] = {}
 
     def add(item: Item, fits: Match | None, plus: float = 0.0) -> None:
         if fits is not None and item.key not in scored:
             points = fits.score + plus + recent.get(item.key, 0.0)
-            scored[item.key] = (points, Offer(item, fits.at))
+            scored[item.key] = (points, Finding(item, fits.at))
 
     for item in items.heads(query, state):
         add(item, Match(200.0))

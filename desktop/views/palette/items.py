@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.composing.presets import ChoosePreset
 from llm_lite.desktop.actions.history import OpenConversation
-from llm_lite.desktop.actions.layouts import ShowInspector, UseLayout
-from llm_lite.desktop.actions.presets import ChoosePreset
 from llm_lite.desktop.actions.program import OpenModel, SetAttention
+from llm_lite.desktop.actions.window.layouts import ShowInspector, UseLayout
 from llm_lite.desktop.commands.command import GROUPS, UserCommand
 from llm_lite.desktop.commands.dispatch import run
 from llm_lite.desktop.commands.hints import keys_of
@@ -110,7 +110,7 @@ def _of_setting(setting: NamedSetting) -> Item:
     def go(state: AppState, ui: Ui) -> list[Action]:
         if setting.unfold:
             ui.memory["sampler.unfold"] = setting.unfold
-        ui.open(setting.popover, setting.control)
+        ui.show_popover(setting.popover, setting.control)
         return []
 
     return Item(setting.key, tr("Setting"), tr(setting.title), go, words=setting.words)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.palette import NoteChoice, SearchPalette
+from llm_lite.desktop.actions.window.palette import NoteChoice, SearchPalette
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.palette import finding
-from llm_lite.desktop.views.palette.finding import Offer
+from llm_lite.desktop.views.palette.finding import Finding
 from llm_lite.desktop.widgets.icons import ICON_SEARCH
 from llm_lite.desktop.widgets.keycaps import draw_keys, keys_width
 from llm_lite.desktop.widgets.ui import Ui
@@ -31,7 +31,7 @@ class Held:
 
     query: str = ""
     at: int = 0
-    rows: list[Offer] = field(default_factory=list)
+    rows: list[Finding] = field(default_factory=list)
     made_of: object = None
     scroll: bool = False  # the chosen row is to be in sight
     field: int = 0  # the input is another one each time
@@ -153,7 +153,7 @@ def _move(ui: Ui, held: Held, room: float) -> None:
             held.at, held.scroll = to, True
 
 
-def _draw_rows(ui: Ui, held: Held, width: float, room: float) -> Offer | None:
+def _draw_rows(ui: Ui, held: Held, width: float, room: float) -> Finding | None:
     """The row that was clicked."""
     line, head = ui.u(9.5), ui.u(8)
     tops, y = [], ui.u(1.5)
@@ -194,8 +194,8 @@ def _into_sight(
 def _draw_seen(
     ui: Ui, held: Held, tops: list[float], width: float, line: float, head: float,
     height: float, content: float,
-) -> Offer | None:  # fmt: skip
-    chosen: Offer | None = None
+) -> Finding | None:  # fmt: skip
+    chosen: Finding | None = None
     low = imgui.get_scroll_y()
     start, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     moved = imgui.get_io().mouse_delta
@@ -220,7 +220,7 @@ def _draw_seen(
     return chosen
 
 
-def _draw_row(ui: Ui, row: Offer, rect: tuple[float, float, float, float], chosen: bool) -> None:
+def _draw_row(ui: Ui, row: Finding, rect: tuple[float, float, float, float], chosen: bool) -> None:
     """Group, title with the letters that match, note and chord."""
     draw, item = imgui.get_window_draw_list(), row.item
     x0, y0, x1, y1 = rect
@@ -247,7 +247,7 @@ def _draw_row(ui: Ui, row: Offer, rect: tuple[float, float, float, float], chose
             draw.add_text(ImVec2(x, round(middle - small / 2)), ui.color("muted"), words)
 
 
-def _draw_title(ui: Ui, row: Offer, at: ImVec2, room: float) -> float:
+def _draw_title(ui: Ui, row: Finding, at: ImVec2, room: float) -> float:
     """Where it ends. Letters that match are bold, in the accent's colour for text."""
     draw, x = imgui.get_window_draw_list(), at.x
     with ui.font():

@@ -17,6 +17,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import sampler, system_prompt
 from llm_lite.desktop.views.program import models, preferences
+from llm_lite.desktop.views.tools import panel as tools_panel
 from llm_lite.desktop.widgets.icons import (
     ICON_MEMORY,
     ICON_MODELS,
@@ -28,6 +29,7 @@ from llm_lite.desktop.widgets.icons import (
     ICON_SIDEBAR,
     ICON_SLIDERS,
     ICON_SUN,
+    ICON_TERMINAL,
 )
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, popover
@@ -46,10 +48,12 @@ class Panel:
 
 
 PROMPT, MEMORY = mark("System prompt"), mark("Memory of the conversation")
+TOOLS = mark("Tools")
 PANELS = (
     Panel("models", mark("Models"), ICON_MODELS, mark("Models"), 92, models.draw),
     Panel("sampler", mark("Sampling"), ICON_SLIDERS, mark("Sampling"), 76, sampler.draw),
     Panel("system_prompt", PROMPT, ICON_PROMPT, PROMPT, 92, system_prompt.draw),
+    Panel("tools", TOOLS, ICON_TERMINAL, TOOLS, 100, tools_panel.draw),
     Panel("memory", mark("Memory"), ICON_MEMORY, MEMORY, 88, memory.draw),
     Panel("settings", mark("Settings"), ICON_SETTINGS, mark("Settings"), 96, preferences.draw),
 )

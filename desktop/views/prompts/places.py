@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.prompts import InsertPrompt
+from llm_lite.desktop.actions.composing.prompts import InsertPrompt
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.prompts import SavedPrompt, filled
 from llm_lite.desktop.state.incoming import TYPED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.prompts import WantPrompts
+from llm_lite.desktop.actions.composing.prompts import WantPrompts
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.composing.prompts import SavedPrompt
 from llm_lite.desktop.state.state import AppState

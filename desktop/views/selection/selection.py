@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from llm_lite.core.tools.fences import SHOWN, result_as_code
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.widgets.markdown.blocks import Block
 from llm_lite.desktop.widgets.markdown.characters import (
@@ -114,6 +115,8 @@ def blocks_of(state: AppState, ui: Ui, index: int, text: int) -> Sequence[Block]
     if text == THOUGHT:
         words = message.thought.text if message.thought else ""
         return rich_text(ui, "thoughts").blocks(words, quoted=True)
+    if message.reply is not None:
+        return rich_text(ui).blocks(result_as_code(message.text, SHOWN))
     return rich_text(ui).blocks(message.markdown, plain=message.role != "assistant")
 
 

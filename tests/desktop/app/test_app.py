@@ -12,8 +12,8 @@ from imgui_bundle import imgui
 from llm_lite.cli.terminal.output import warn
 from llm_lite.core.errors import DeviceLostError
 from llm_lite.core.messages import EngineOptions, LoadModel, SamplingOptions
-from llm_lite.desktop.actions.attaching import ChooseAttachments
 from llm_lite.desktop.actions.chatting import Send, SetSampling
+from llm_lite.desktop.actions.composing.attaching import ChooseAttachments
 from llm_lite.desktop.actions.program import ChooseFile, SetFontSize, SetTheme
 from llm_lite.desktop.app import pacing
 from llm_lite.desktop.app.app import CLOSE_SECONDS, App, given

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from llm_lite.core.errors import FileError
-from llm_lite.desktop.actions import prompts as does
-from llm_lite.desktop.actions.attaching import AttachFiles, FileRead
+from llm_lite.desktop.actions.composing import prompts as does
+from llm_lite.desktop.actions.composing.attaching import AttachFiles, FileRead
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.app.composing.prompt_files import MOST_TOLD, PromptFiles
 from llm_lite.desktop.app.composing.prompt_text import prompt_name, read_prompt, written

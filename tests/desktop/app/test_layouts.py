@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.desktop.actions.layouts import KeepSizes, UseLayout
 from llm_lite.desktop.actions.quantizing import ShowRuns
+from llm_lite.desktop.actions.window.layouts import KeepSizes, UseLayout
 from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
 from llm_lite.desktop.state.state import AppState

@@ -8,7 +8,7 @@ import pytest
 from llm_lite.core.errors import FileError
 from llm_lite.core.messages import EngineOptions, Reconfigure, SamplingOptions, SetGains
 from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.presets import (
+from llm_lite.desktop.actions.composing.presets import (
     ChoosePreset,
     DeletePreset,
     ExportPreset,

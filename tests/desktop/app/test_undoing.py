@@ -12,6 +12,7 @@ from llm_lite.desktop.actions.chatting import (
     Send,
     SetSystemPrompt,
 )
+from llm_lite.desktop.actions.composing.presets import UsePreset
 from llm_lite.desktop.actions.forking import ContinueFrom, ShowMessage
 from llm_lite.desktop.actions.history import (
     DeleteAll,
@@ -24,7 +25,6 @@ from llm_lite.desktop.actions.history import (
     UndoHistory,
 )
 from llm_lite.desktop.actions.inspecting import SwitchVersion
-from llm_lite.desktop.actions.presets import UsePreset
 from llm_lite.desktop.actions.undoing import undo_label
 from llm_lite.desktop.state.sampling.preset import Preset
 from tests.desktop.app.test_history import Chat, all_of

@@ -7,7 +7,8 @@ import pytest
 from llm_lite.core.attached_text import Attachment, told, told_of
 from llm_lite.core.messages import CountTokens, Generate, TokensCounted
 from llm_lite.desktop.actions.act import act, due
-from llm_lite.desktop.actions.attaching import (
+from llm_lite.desktop.actions.chatting import CancelEdit, EditMessage, Regenerate, Send, SetDraft
+from llm_lite.desktop.actions.composing.attaching import (
     AttachFiles,
     AttachWhole,
     FileRead,
@@ -18,7 +19,6 @@ from llm_lite.desktop.actions.attaching import (
     budget,
     level,
 )
-from llm_lite.desktop.actions.chatting import CancelEdit, EditMessage, Regenerate, Send, SetDraft
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES
 from llm_lite.desktop.state.state import AppState, Message

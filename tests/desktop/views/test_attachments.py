@@ -6,14 +6,14 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.attached_text import Attachment
-from llm_lite.desktop.actions.attaching import (
+from llm_lite.desktop.actions.chatting import Send
+from llm_lite.desktop.actions.composing.attaching import (
     AttachFiles,
     ChooseAttachments,
     FileRead,
     FitFiles,
     UnfoldAttachment,
 )
-from llm_lite.desktop.actions.chatting import Send
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.attachments import text_box
 from llm_lite.desktop.views.attachments.chip import about, note

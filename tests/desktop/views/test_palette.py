@@ -8,10 +8,10 @@ from imgui_bundle import imgui
 
 from llm_lite.core import history as kept
 from llm_lite.desktop.actions.chatting import NewChat
+from llm_lite.desktop.actions.composing.presets import ChoosePreset
 from llm_lite.desktop.actions.history import OpenConversation, RowsRead
-from llm_lite.desktop.actions.palette import PaletteAnswered, SearchPalette
-from llm_lite.desktop.actions.presets import ChoosePreset
 from llm_lite.desktop.actions.program import OpenModel, SetAttention
+from llm_lite.desktop.actions.window.palette import PaletteAnswered, SearchPalette
 from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
 from llm_lite.desktop.commands.settings import SETTINGS

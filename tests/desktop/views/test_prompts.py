@@ -4,7 +4,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.chatting import Send, SetDraft
-from llm_lite.desktop.actions.prompts import ImportPrompts, PromptsRead
+from llm_lite.desktop.actions.composing.prompts import ImportPrompts, PromptsRead
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.state.composing.prompts import SavedPrompt
 from llm_lite.desktop.views.prompts.library import PROMPTS_SHOWN

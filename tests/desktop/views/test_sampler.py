@@ -6,7 +6,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
-from llm_lite.desktop.actions.presets import ChoosePreset, ImportPreset, SavePreset
+from llm_lite.desktop.actions.composing.presets import ChoosePreset, ImportPreset, SavePreset
 from llm_lite.desktop.state.sampling.texts import bias_lines, biases_of, stop_lines, stops_of
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.chat.sampler_groups import FILTERS, PENALTIES

@@ -10,7 +10,7 @@ from functools import cache
 from llm_lite.core.generation.sampling import check
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.act import act
-from llm_lite.desktop.actions.presets import UsePreset
+from llm_lite.desktop.actions.composing.presets import UsePreset
 from llm_lite.desktop.app.presets import files
 from llm_lite.desktop.state.sampling.preset import Preset
 from llm_lite.desktop.state.state import AppState

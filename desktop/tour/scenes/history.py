@@ -12,7 +12,7 @@ from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.history import BeginRename, OpenConversation, Reveal, SearchHistory
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
-from llm_lite.desktop.tour.resume import look_at_resume
+from llm_lite.desktop.tour.scenes.resume import look_at_resume
 
 Picture = Callable[[str], None]
 LIMIT = 60.0  # seconds

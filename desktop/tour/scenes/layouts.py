@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from imgui_bundle import imgui
 
-from llm_lite.desktop.actions.layouts import UseLayout
+from llm_lite.desktop.actions.window.layouts import UseLayout
 from llm_lite.desktop.state.window.layouts import LayoutName
 from llm_lite.desktop.tour.input_driver import InputDriver
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from imgui_bundle import imgui
 
 from llm_lite.core.files.writing import make_folder, write_file
-from llm_lite.desktop.actions.attaching import AttachFiles, RemoveFiles, budget
 from llm_lite.desktop.actions.chatting import SetDraft
+from llm_lite.desktop.actions.composing.attaching import AttachFiles, RemoveFiles, budget
 from llm_lite.desktop.actions.program import DismissNotice
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles
 from llm_lite.desktop.state.state import AppState

@@ -1,0 +1,42 @@
+"""Functions that a model may call, and its calls of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# How a model marks its calls; `core.tools.calls` reads each. "unknown": its template is given
+# functions and marks calls in a way that is not read here.
+ToolStyle = Literal[
+    "tags", "bar", "mistral", "llama", "harmony", "unknown", ""  # "": knows no tools
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A function as it is offered to a model."""
+
+    name: str
+    description: str = ""
+    parameters: str = '{"type": "object", "properties": {}}'  # a JSON schema, as text
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What a model wants to have called. Where it cannot be called, `problem` is a sentence, and
+    `arguments` what was written."""
+
+    name: str
+    arguments: str = "{}"  # a JSON object, as text
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A program that offers functions over MCP on its standard streams."""
+
+    name: str
+    command: str  # a line, as a shell splits it; no shell runs it
+    environment: tuple[tuple[str, str], ...] = ()  # beside PATH, HOME and the like
+    start_seconds: float = 10.0
+    call_seconds: float = 30.0

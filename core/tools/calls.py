@@ -1,0 +1,340 @@
+"""Calls of functions in an answer: told from what is said, however the text is cut into pieces.
+
+What a model writes is not trusted: half a call, broken JSON and names that are none become a call
+with a problem, which is shown and never run. Marks, by style:
+
+- tags: <tool_call>{"name": ..., "arguments": {...}}</tool_call>, of Qwen, Hermes, SmolLM3 and
+  Granite; also a list of such objects, and <function=name><parameter=key>value</parameter>
+  </function> of Qwen3-Coder in the same tags;
+- bar: <|tool_call|>[{...}] of Granite 3.0 and Phi 4;
+- mistral: [TOOL_CALLS] and a list, or name[ARGS]{...};
+- llama: an answer that is nothing but {"name": ..., "parameters": {...}};
+- harmony: a channel "commentary" that is addressed to=functions.name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llm_lite.core.messages import ToolCall, ToolStyle
+from llm_lite.core.tools.declared import NAME
+from llm_lite.core.tools.json_values import JsonProblem, kind_of, read_json, written
+
+MOST_CALLS = 32  # in an answer
+_LOOKED_AT = 8  # closing marks that may stand in the texts of a call
+_SHOWN_BROKEN = 4_000  # characters of a call that cannot be read
+
+
+@dataclass(frozen=True, slots=True)
+class CallMarks:
+    openings: tuple[str, ...]
+    closings: tuple[str, ...] = ()  # (): the end of the answer
+
+
+MARKS: dict[ToolStyle, CallMarks] = {
+    "tags": CallMarks(("<tool_call>",), ("</tool_call>",)),
+    "bar": CallMarks(("<|tool_call|>",), ("<|/tool_call|>",)),
+    "mistral": CallMarks(("[TOOL_CALLS]",)),
+    "llama": CallMarks(("<|python_tag|>",)),
+    "harmony": CallMarks(
+        (
+            "<|start|>assistant<|channel|>commentary to=",
+            "<|channel|>commentary to=",
+            "<|start|>assistant to=",
+        ),
+        ("<|call|>",),
+    ),
+}
+_TEMPLATES: tuple[tuple[ToolStyle, str], ...] = (  # what a template of each style has in it
+    ("harmony", r"to=functions"),
+    ("mistral", r"\[TOOL_CALLS\]"),
+    ("tags", r"<tool_call>"),
+    ("bar", r"<\|tool_call\|>"),
+    ("llama", r"""<\|python_tag\|>|\\?["']parameters\\?["']"""),
+)
+_USES_TOOLS = re.compile(r"\{[%{][^}]*?\b(tools|xml_tools)\b")
+_BEGUN_LLAMA = re.compile(r'\{\s*"(name|type|function)"\s*:')
+_NAME_IN_BODY = re.compile(
+    r'"name"\s*:\s*"([^"\\]{1,64})"|<function=([^>\s]{1,64})>|\A\s*([\w.-]{1,64})'
+)
+
+
+def variable_of(source: str) -> str:
+    """What a chat template calls the functions that it is given; "" where it takes none."""
+    found = {match[1] for match in _USES_TOOLS.finditer(source)}
+    return "tools" if "tools" in found else next(iter(found), "")
+
+
+def style_of(source: str) -> ToolStyle:
+    """How answers to prompts of a chat template mark their calls."""
+    if not variable_of(source):
+        return ""
+    return next((style for style, found in _TEMPLATES if re.search(found, source)), "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class CallSplit:
+    """An answer as far as it was heard, without its thoughts. Pure: `fed` and `ended` give another
+    one."""
+
+    style: ToolStyle
+    raw: str = ""  # all that was heard
+    words: str = ""  # what is said
+    held: str = ""  # within a call, or perhaps the beginning of a mark
+    inside: bool = False
+    calls: tuple[ToolCall, ...] = ()
+    is_ended: bool = False
+    trusting: bool = False  # the first closing mark ends a call, wherever it stands
+
+    @property
+    def said(self) -> str:
+        """The visible text."""
+        late = self.held if self.is_ended and not self.inside else ""
+        text = self.words + late
+        return text.rstrip() if self.calls or self.inside else text
+
+    @property
+    def begun(self) -> ToolCall | None:
+        """A call that is being written: its name as far as it is known, and its text."""
+        if not self.inside or self.is_ended:
+            return None
+        return ToolCall(_guessed_name(self.held), self.held)
+
+    def fed(self, text: str) -> CallSplit:
+        """With more of the answer, which may go on behind its end too."""
+        split = replace(self, raw=self.raw + text, held=self.held + text, is_ended=False)
+        while split.held:
+            after = _inside(split) if split.inside else _outside(split)
+            if after is split:
+                break
+            split = after
+        return split
+
+    def up_to(self, text: str) -> CallSplit:
+        """With all of an answer of which this one heard the beginning."""
+        if not text.startswith(self.raw) or (self.is_ended and text != self.raw):
+            return CallSplit(self.style).fed(text)
+        return self.fed(text[len(self.raw) :]) if len(text) > len(self.raw) else self
+
+    def ended(self) -> CallSplit:
+        """With what was held back, as nothing follows."""
+        split = replace(self, is_ended=True)
+        if not split.inside:
+            return split
+        if self.style == "llama" and not _as_calls(self.style, self.held):
+            return replace(split, words=self.words + self.held, held="", inside=False)
+        body, rest = _first_closing(split)
+        split = _with_calls(split, _read(self.style, body))
+        # What followed a mark that at first seemed to stand within a text of the call:
+        more = CallSplit(split.style, trusting=True).fed(rest)
+        calls = more.calls
+        if more.inside:
+            calls = (*calls, *_read(self.style, more.held))
+        words = split.words + more.words + ("" if more.inside else more.held)
+        return _with_calls(replace(split, words=words, held="", inside=False), calls)
+
+
+def read_calls(style: ToolStyle, text: str) -> CallSplit:
+    """A whole answer."""
+    return CallSplit(style).fed(text).ended()
+
+
+def _outside(split: CallSplit) -> CallSplit:
+    if split.style == "llama" and not split.words.strip():
+        bare = split.held.lstrip()
+        if bare.startswith("{") and _BEGUN_LLAMA.match(bare):
+            return replace(split, held=bare, inside=True)
+        if bare.startswith("{") and len(bare) < 24 and ":" not in bare:
+            return split  # may become one
+    openings = MARKS[split.style].openings
+    found = [(at, -len(mark), mark) for mark in openings if (at := split.held.find(mark)) >= 0]
+    if found:
+        at, _, mark = min(found)
+        words = split.words + split.held[:at]
+        return replace(split, words=words, held=split.held[at + len(mark) :], inside=True)
+    keep = max(_begun(split.held, mark) for mark in openings)
+    if keep == len(split.held):
+        return split
+    cut = len(split.held) - keep
+    return replace(split, words=split.words + split.held[:cut], held=split.held[cut:])
+
+
+def _inside(split: CallSplit) -> CallSplit:
+    for at, mark in _closings(split):
+        body = split.held[:at]
+        if not split.trusting and _in_text(body) and "<function=" not in body[:40]:
+            continue  # the mark stands in a text of the call
+        after = _with_calls(split, _read(split.style, body))
+        return replace(after, held=split.held[at + len(mark) :], inside=False)
+    return split
+
+
+def _closings(split: CallSplit) -> list[tuple[int, str]]:
+    """Where the call may end, first to last."""
+    found: list[tuple[int, str]] = []
+    for mark in MARKS[split.style].closings:
+        at = split.held.find(mark)
+        while at >= 0 and len(found) < _LOOKED_AT:
+            found.append((at, mark))
+            at = split.held.find(mark, at + len(mark))
+    return sorted(found)
+
+
+def _first_closing(split: CallSplit) -> tuple[str, str]:
+    """The body of the call that is open at the end, and what follows it."""
+    for at, mark in _closings(split):
+        return split.held[:at], split.held[at + len(mark) :]
+    return split.held, ""
+
+
+def _in_text(body: str) -> bool:
+    """Whether the end of some JSON lies within one of its texts."""
+    return body.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 1
+
+
+def _begun(text: str, mark: str) -> int:
+    """How many last characters of `text` may be the beginning of `mark`."""
+    longest = min(len(text), len(mark) - 1)
+    return next((n for n in range(longest, 0, -1) if text.endswith(mark[:n])), 0)
+
+
+def _with_calls(split: CallSplit, calls: tuple[ToolCall, ...]) -> CallSplit:
+    room = MOST_CALLS - len(split.calls)
+    return replace(split, calls=(*split.calls, *calls[:room]))
+
+
+def _read(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
+    """The calls in a body; one with a problem where it cannot be read."""
+    try:
+        calls = _as_calls(style, body)
+        if calls:
+            return calls
+        problem = "no function is named"
+    except JsonProblem as error:
+        problem = f"the call is not valid JSON: {error}"
+    return (ToolCall(_guessed_name(body), body.strip()[:_SHOWN_BROKEN], problem),)
+
+
+def _as_calls(style: ToolStyle, body: str) -> tuple[ToolCall, ...]:
+    """() where there is none. JsonProblem, but for the style of Llama, where any JSON may be an
+    answer."""
+    if style == "harmony":
+        return _addressed(body)
+    if style == "mistral":
+        parts = [part for part in body.split("[TOOL_CALLS]") if part.strip()]
+        return tuple(call for part in parts for call in _mistral(part))
+    if "<function=" in body:
+        return tuple(_tagged(part) for part in body.split("<function=")[1 : MOST_CALLS + 1])
+    try:
+        values = _values(body)
+    except JsonProblem:
+        if style == "llama":
+            return ()
+        raise
+    calls = tuple(call for value in values if (call := _call_of(value)) is not None)
+    return calls if len(calls) == len(values) or style != "llama" else ()
+
+
+def _values(body: str) -> list[Any]:
+    """One value, a list of them, or several behind each other."""
+    text = body.strip().removesuffix("<|eom_id|>").removesuffix("<|eot_id|>").strip()
+    try:
+        value = read_json(text)
+    except JsonProblem:
+        several = _several(text)
+        if not several:
+            raise
+        return several
+    return value if isinstance(value, list) else [value]
+
+
+def _several(text: str) -> list[Any]:
+    decoder, at = json.JSONDecoder(), 0
+    found: list[Any] = []
+    while at < len(text) and len(found) < MOST_CALLS:
+        if text[at] in " \t\r\n;,":
+            at += 1
+            continue
+        try:
+            _, end = decoder.raw_decode(text, at)
+            found.append(read_json(text[at:end]))
+        except (ValueError, RecursionError):
+            return []
+        at = end
+    return found
+
+
+def _call_of(value: Any) -> ToolCall | None:
+    if not isinstance(value, dict):
+        return None
+    body = value["function"] if isinstance(value.get("function"), dict) else value
+    name = body.get("name", value.get("function"))
+    if not isinstance(name, str):
+        return None
+    arguments = body.get("arguments", body.get("parameters", {}))
+    if isinstance(arguments, str) and arguments.strip():
+        try:
+            arguments = read_json(arguments)
+        except JsonProblem as problem:
+            return _named(name, arguments, f"the arguments are not valid JSON: {problem}")
+    return _with_arguments(name, {} if arguments in (None, "") else arguments)
+
+
+def _with_arguments(name: str, arguments: Any) -> ToolCall:
+    if not isinstance(arguments, dict):
+        problem = f"the arguments are {kind_of(arguments)}, expected an object"
+        return _named(name, written(arguments), problem)
+    return _named(name, written(arguments))
+
+
+def _named(name: str, arguments: str, problem: str = "") -> ToolCall:
+    name = name.removeprefix("functions.")
+    if not NAME.fullmatch(name):
+        return ToolCall("", arguments, problem or f"{name[:64]!r} is no name of a function")
+    return ToolCall(name, arguments, problem)
+
+
+def _tagged(part: str) -> ToolCall:
+    """What follows "<function=": texts only, of which the schema says what they are."""
+    name, _, inner = part.partition(">")
+    arguments = {}
+    for parameter in inner.partition("</function>")[0].split("<parameter=")[1:]:
+        key, _, value = parameter.partition(">")
+        arguments[key[:64]] = value.partition("</parameter>")[0].strip("\n")
+    return _named(name.strip(), written(arguments))
+
+
+def _mistral(part: str) -> tuple[ToolCall, ...]:
+    text = part.strip().removesuffix("</s>")
+    name, mark, rest = text.partition("[ARGS]")
+    if mark:
+        return (_json_call(name.partition("[CALL_ID]")[0].strip(), rest),)
+    match = re.match(r"([\w.-]{1,64})\s*(\{.*)", text, re.DOTALL)
+    if match:
+        return (_json_call(match[1], match[2]),)
+    return tuple(call for value in _values(text) if (call := _call_of(value)) is not None)
+
+
+def _addressed(body: str) -> tuple[ToolCall, ...]:
+    head, mark, text = body.partition("<|message|>")
+    name = re.match(r"[\w.-]{1,80}", head)
+    if not mark or name is None:
+        return ()
+    return (_json_call(name[0], text.removesuffix("<|end|>")),)
+
+
+def _json_call(name: str, text: str) -> ToolCall:
+    try:
+        return _with_arguments(name, read_json(text.strip() or "{}"))
+    except JsonProblem as problem:
+        return _named(name, text[:_SHOWN_BROKEN], f"the arguments are not valid JSON: {problem}")
+
+
+def _guessed_name(body: str) -> str:
+    match = _NAME_IN_BODY.search(body[:400])
+    name = next((group for group in match.groups() if group), "") if match else ""
+    name = name.removeprefix("functions.")
+    return name if NAME.fullmatch(name) else ""

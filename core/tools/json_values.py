@@ -1,0 +1,90 @@
+"""JSON from models, people and servers: bounded in size and nesting, every failure one sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+MOST_CHARS = 256 << 10
+MOST_LEVELS = 32
+
+
+class JsonProblem(ValueError):  # noqa: N818 - a sentence for a person, not a defect
+    """What is wrong, and on which line."""
+
+
+def read_json(text: str, most: int = MOST_CHARS) -> Any:
+    """The value. JsonProblem."""
+    if len(text) > most:
+        raise JsonProblem(f"it has {len(text):,} characters, at most {most:,} are read")
+    try:
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise JsonProblem(f"{where}: {_small(error.msg)}") from None
+    except RecursionError:
+        raise JsonProblem("it nests too deep") from None
+    except ValueError as error:
+        raise JsonProblem(str(error)[:200]) from None
+    if levels_of(value) > MOST_LEVELS:
+        raise JsonProblem(f"it nests deeper than {MOST_LEVELS} levels")
+    return value
+
+
+def levels_of(value: Any) -> int:
+    """How deep lists and objects lie within each other."""
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        item, level = waiting.pop()
+        if isinstance(item, dict | list):
+            deepest = max(deepest, level)
+            inner = item.values() if isinstance(item, dict) else item
+            waiting += ((one, level + 1) for one in inner)
+    return deepest
+
+
+def written(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def pretty(text: str) -> str:
+    """With a line for each member; as it is where it is no JSON."""
+    try:
+        return written(read_json(text), indent=2)
+    except JsonProblem:
+        return text
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, as a sentence names it."""
+    if value is None:
+        return "null"
+    for types, name in _NAMES:
+        if isinstance(value, types):
+            return name
+    return type(value).__name__
+
+
+_NAMES: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (bool, "true or false"),
+    ((int, float), "a number"),
+    (str, "a text"),
+    (list, "a list"),
+    (dict, "an object"),
+)
+
+
+def _small(words: str) -> str:
+    return words[:1].lower() + words[1:]
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return value

@@ -1,0 +1,332 @@
+"""Tool servers, run over MCP in a thread of its own, of which one polls what happened.
+
+The `mcp` package is imported in that thread, when the first server is started: it takes more than
+half a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import ServerSpec, ToolSpec
+from llm_lite.core.plain_text import lines, one_line, shortened
+from llm_lite.core.tools.declared import MOST_FUNCTIONS, checked
+from llm_lite.core.tools.json_values import JsonProblem, written
+from llm_lite.core.tools.transport import ServerProcess
+
+_Done = TypeVar("_Done")
+MOST_RESULT = 64 << 10  # characters of what a tool answers
+_LAST_WORDS = 0.5  # seconds for calls of a server that has ended
+_MOMENT = 0.05  # seconds, in which it shows that a server has ended, not only its output
+_PAGES = 8  # of a server's list of tools
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReady:
+    server: str
+    tools: tuple[ToolSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEnded:
+    server: str
+    problem: str = ""  # a sentence; "" where a person has stopped it
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSaid:
+    """A line for the log."""
+
+    server: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    call: str
+    text: str
+    seconds: float
+    failed: bool = False
+
+
+ServerEvent = ServerReady | ServerEnded | ServerSaid | CallEnded
+
+
+@dataclass(slots=True)
+class _Running:
+    task: asyncio.Task[None]
+    process: ServerProcess | None = None
+    session: Any = None
+    calls: dict[str, asyncio.Task[tuple[str, bool]]] = field(default_factory=dict)
+
+
+class ToolServers:
+    """For one thread. `wake` is called, on another, when there is something to poll."""
+
+    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+        self._wake = wake
+        self._events: queue.Queue[ServerEvent] = queue.Queue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._servers: dict[str, _Running] = {}  # of the loop's thread
+
+    def start(self, spec: ServerSpec) -> None:
+        self._do(lambda: self._start(spec))
+
+    def stop(self, server: str) -> None:
+        if self._loop is not None:
+            self._do(lambda: self._stop(server))
+
+    def call(
+        self, call: str, server: str, tool: str, arguments: dict[str, Any], seconds: float
+    ) -> None:
+        """CallEnded follows, whatever happens."""
+        self._do(lambda: self._begin_call(call, server, tool, arguments, seconds))
+
+    def cancel(self, call: str) -> None:
+        if self._loop is not None:
+            self._do(lambda: self._cancel(call))
+
+    def poll(self) -> list[ServerEvent]:
+        events = []
+        while not self._events.empty():
+            events.append(self._events.get())
+        return events
+
+    def close(self, timeout: float = 1.0) -> None:
+        """All servers end, with all that they have started."""
+        if self._loop is None or self._thread is None:
+            return
+        self._do(self._end_all)
+        self._thread.join(timeout)
+        for running in list(self._servers.values()):
+            if running.process is not None:
+                running.process.kill()
+        self._loop = self._thread = None
+
+    # On the thread of the loop
+
+    def _do(self, work: Callable[[], None]) -> None:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._run, name="tools", daemon=True)
+            self._thread.start()
+        self._loop.call_soon_threadsafe(work)
+
+    def _run(self) -> None:
+        assert self._loop is not None
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what is wrong is an event
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def _say(self, event: ServerEvent) -> None:
+        self._events.put(event)
+        self._wake()
+
+    def _spawn(self, work: Coroutine[Any, Any, _Done]) -> asyncio.Task[_Done]:
+        assert self._loop is not None
+        return self._loop.create_task(work)
+
+    def _start(self, spec: ServerSpec) -> None:
+        if spec.name in self._servers:
+            return
+        running = _Running(self._spawn(self._serve(spec)))
+        self._servers[spec.name] = running
+
+    def _stop(self, server: str) -> None:
+        running = self._servers.get(server)
+        if running is not None:
+            running.task.cancel()
+
+    def _cancel(self, call: str) -> None:
+        for running in self._servers.values():
+            if call in running.calls:
+                running.calls[call].cancel()
+
+    def _end_all(self) -> None:
+        self._spawn(self._end())
+
+    async def _end(self) -> None:
+        tasks = [running.task for running in self._servers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert self._loop is not None
+        self._loop.stop()
+
+    async def _serve(self, spec: ServerSpec) -> None:
+        """From start to end of a server; ServerEnded is the last that is said."""
+        problem = ""
+        try:
+            problem = await self._run_server(spec)
+        except asyncio.CancelledError:
+            problem = ""
+        except Exception as error:
+            problem = _why(error)
+        running = self._servers[spec.name]
+        if running.calls:  # they hear that the connection is closed, and say so
+            await asyncio.wait(running.calls.values(), timeout=_LAST_WORDS)
+        for task in list(running.calls.values()):
+            task.cancel()
+        await asyncio.gather(*running.calls.values(), return_exceptions=True)
+        del self._servers[spec.name]
+        self._say(ServerEnded(spec.name, problem))
+
+    async def _run_server(self, spec: ServerSpec) -> str:
+        """Why it ended, as a sentence."""
+        from mcp import ClientSession, Implementation
+
+        running = self._servers[spec.name]
+        heard = _Lines(self._say, spec.name)
+        process = running.process = ServerProcess(spec, heard)
+        async with process.streams() as (incoming, outgoing):
+            name = Implementation(name="llm-lite", version="0.1")
+            session = ClientSession(incoming, outgoing, client_info=name)
+            async with session:
+                begun = self._begin_session(session, spec, process)
+                tools = await _within(spec.start_seconds, begun, _late(spec))
+                running.session = session
+                self._say(ServerReady(spec.name, tools))
+                await process.finished.wait()
+        return process.ending
+
+    async def _begin_session(
+        self, session: Any, spec: ServerSpec, process: ServerProcess
+    ) -> tuple[ToolSpec, ...]:
+        import mcp_types as types
+
+        try:
+            await session.initialize()
+            found: list[Any] = []
+            cursor: str | None = None
+            for _ in range(_PAGES):
+                params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+                request = types.ListToolsRequest(params=params)
+                page = await session.send_request(request, types.ListToolsResult)
+                found += page.tools
+                cursor = page.next_cursor
+                if not cursor or len(found) > MOST_FUNCTIONS:
+                    break
+        except Exception as error:
+            # The process may have ended, and the session says only that it is closed.
+            await asyncio.sleep(_MOMENT)
+            if process.finished.is_set():
+                raise RequestError(process.ending) from None
+            raise RequestError(f"it does not speak MCP: {_why(error)}") from None
+        return self._checked(spec.name, found)
+
+    def _checked(self, server: str, found: list[Any]) -> tuple[ToolSpec, ...]:
+        """Those that can be offered; of the others the log tells."""
+        tools: dict[str, ToolSpec] = {}
+        for number, tool in enumerate(found[:MOST_FUNCTIONS], 1):
+            try:
+                spec = checked(tool.name, tool.description, tool.input_schema, f"tool {number}")
+            except JsonProblem as problem:
+                self._say(ServerSaid(server, f"a tool is left out: {problem}"))
+                continue
+            tools.setdefault(spec.name, spec)
+        if len(found) > MOST_FUNCTIONS:
+            self._say(ServerSaid(server, f"only its first {MOST_FUNCTIONS} tools are listed"))
+        return tuple(tools.values())
+
+    def _begin_call(
+        self, call: str, server: str, tool: str, arguments: dict[str, Any], seconds: float
+    ) -> None:
+        running = self._servers.get(server)
+        if running is None or running.session is None:
+            self._say(CallEnded(call, f"The server {server} is not running.", 0.0, True))
+            return
+        began = time.monotonic()
+        task = self._spawn(self._asked(running, tool, arguments, seconds))
+        running.calls[call] = task
+        task.add_done_callback(lambda done: self._tell_call(running, call, began, done))
+
+    def _tell_call(
+        self, running: _Running, call: str, began: float, done: asyncio.Task[tuple[str, bool]]
+    ) -> None:
+        """Also of a call that was stopped before it began."""
+        running.calls.pop(call, None)
+        text, failed = ("The call was stopped.", True) if done.cancelled() else done.result()
+        self._say(CallEnded(call, text, time.monotonic() - began, failed))
+
+    async def _asked(
+        self, running: _Running, tool: str, arguments: dict[str, Any], seconds: float
+    ) -> tuple[str, bool]:
+        """What a tool answered, and whether it failed."""
+        import mcp_types as types
+
+        try:
+            params = types.CallToolRequestParams(name=tool, arguments=arguments)
+            request = types.CallToolRequest(params=params)
+            asked = running.session.send_request(request, types.CallToolResult)
+            late = f"took longer than {seconds:g} s and was given up"
+            result = await _within(seconds, asked, late)
+            return _text_of(result), bool(result.is_error)
+        except Exception as error:
+            process = running.process
+            await asyncio.sleep(_MOMENT)
+            if process is not None and process.finished.is_set():
+                return f"The server ended: {process.ending}", True
+            return f"{tool} {_why(error)}", True
+
+
+class _Lines:
+    def __init__(self, say: Callable[[ServerEvent], None], server: str) -> None:
+        self._say, self._server = say, server
+
+    def __call__(self, line: str) -> None:
+        self._say(ServerSaid(self._server, line))
+
+
+async def _within(seconds: float, work: Awaitable[Any], late: str) -> Any:
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        raise RequestError(late) from None
+
+
+def _late(spec: ServerSpec) -> str:
+    return f"it did not answer within {spec.start_seconds:g} s"
+
+
+def _why(error: BaseException) -> str:
+    """One line; of a group of errors the first."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return shortened(one_line(str(error)), 300) or type(error).__name__
+
+
+def _text_of(result: Any) -> str:
+    """What a tool answered, cut to what a conversation can hold."""
+    parts, room = [], MOST_RESULT
+    for block in result.content:
+        parts.append(_block_text(block))
+    if not any(parts) and result.structured_content is not None:
+        parts.append(written(result.structured_content, indent=2))
+    text = lines("\n".join(part for part in parts if part))
+    if len(text) <= room:
+        return text
+    return f"{text[:room]}\n… cut here: {len(text):,} characters, {room:,} are kept"
+
+
+def _block_text(block: Any) -> str:
+    text = getattr(block, "text", None)
+    if isinstance(text, str):
+        return text
+    inner = getattr(getattr(block, "resource", None), "text", None)
+    if isinstance(inner, str):
+        return inner
+    kind, mime = getattr(block, "type", "content"), getattr(block, "mime_type", None)
+    size = len(getattr(block, "data", "") or "")
+    return f"[{kind}{f', {mime}' if mime else ''}{f', {size:,} characters' if size else ''}]"

@@ -1,0 +1,190 @@
+"""A tool server's process and its standard streams, with bounds on all that it writes.
+
+The `mcp` package brings a transport of its own; it keeps a line of any length and lets a server
+write as fast as it can. Here a line, the rate of lines and the lines that are no messages have
+limits, and the process ends with its whole group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import ServerSpec
+from llm_lite.core.plain_text import one_line, shortened
+from llm_lite.core.tools.commands import split_command
+
+MOST_LINE = 4 << 20  # bytes of a message
+BURST = 16 << 20  # bytes that a server may write at once,
+RATE = 2 << 20  # and a second from then on
+MOST_STRAY = 50  # lines that are no messages
+_STRAY_SHOWN = 5  # of them in the log
+LOG_LINES = 200  # of a server's standard error
+LOG_CHARS = 500  # of such a line
+GRACE = 0.5  # seconds to end by itself, once its input is closed
+
+
+class ServerProcess:
+    """`heard` is told each line of its standard error, and nothing after the first LOG_LINES."""
+
+    def __init__(self, spec: ServerSpec, heard: Callable[[str], None]) -> None:
+        self.spec = spec
+        self.problem = ""  # why it was ended; "" where it ended by itself
+        self.code: int | None = None
+        self.pid = 0  # of the process, and the number of its group
+        self.finished = asyncio.Event()
+        self._heard = heard
+        self._allowance = float(BURST)
+        self._counted_at = time.monotonic()
+        self._stray = 0
+
+    @property
+    def ending(self) -> str:
+        """Why it ended, as a sentence."""
+        if self.problem:
+            return self.problem
+        return "it ended" if self.code is None else f"it ended with code {self.code}"
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        """What `mcp.ClientSession` reads and writes. RequestError where it cannot be started."""
+        import anyio
+        from mcp.shared.message import SessionMessage
+
+        process = await self._begin()
+        to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+        tasks = [
+            asyncio.create_task(self._read(process, to_session)),
+            asyncio.create_task(self._write(process, from_session)),
+            asyncio.create_task(self._read_errors(process)),
+        ]
+        try:
+            yield incoming, outgoing
+        finally:
+            await self._end(process)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for stream in (to_session, incoming, outgoing, from_session):
+                stream.close()
+
+    async def _begin(self) -> asyncio.subprocess.Process:
+        from mcp.client.stdio import get_default_environment
+
+        command = split_command(self.spec.command)
+        pipe = asyncio.subprocess.PIPE
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                limit=MOST_LINE,
+                env=get_default_environment() | dict(self.spec.environment),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise RequestError(f"{command[0]} cannot be started: {reason}") from None
+        self.pid = process.pid
+        return process
+
+    async def _read(self, process: asyncio.subprocess.Process, session: Any) -> None:
+        import anyio
+        import mcp_types
+        from mcp.shared.message import SessionMessage
+
+        assert process.stdout is not None
+        try:
+            while line := await process.stdout.readline():
+                self._count(len(line))
+                if not line.strip():
+                    continue
+                try:
+                    message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    self._note_stray(line)
+                    continue
+                await session.send(SessionMessage(message))
+        except RequestError as error:
+            self.problem = str(error)
+        except ValueError:
+            self.problem = f"it wrote a line of more than {MOST_LINE >> 20} MiB"
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        finally:
+            with suppress(TimeoutError):
+                self.code = await asyncio.wait_for(process.wait(), 0.2)
+            self.finished.set()
+            session.close()  # requests that wait end now
+
+    def _count(self, size: int) -> None:
+        now = time.monotonic()
+        self._allowance += RATE * (now - self._counted_at) - size
+        self._allowance, self._counted_at = min(self._allowance, float(BURST)), now
+        if self._allowance < 0:
+            raise RequestError(f"it wrote more than {BURST >> 20} MiB without a pause")
+
+    def _note_stray(self, line: bytes) -> None:
+        self._stray += 1
+        if self._stray <= _STRAY_SHOWN:
+            self._heard(f"no message: {_shown(line)}")
+        if self._stray > MOST_STRAY:
+            raise RequestError(f"it wrote {self._stray} lines that are no messages of MCP")
+
+    async def _write(self, process: asyncio.subprocess.Process, session: Any) -> None:
+        assert process.stdin is not None
+        with suppress(OSError, ConnectionError):
+            async for message in session:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                process.stdin.write(text.encode() + b"\n")
+                await process.stdin.drain()
+
+    async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
+        """Read to its end, as a full pipe would stop the server."""
+        assert process.stderr is not None
+        count, begun = 0, b""
+        while chunk := await process.stderr.read(1 << 16):
+            *lines, begun = (begun + chunk).split(b"\n")
+            begun = begun[: LOG_CHARS * 4]
+            for line in lines:
+                count += 1
+                if count <= LOG_LINES and line.strip():
+                    self._heard(_shown(line))
+                elif count == LOG_LINES + 1:
+                    self._heard("what it says from here on is not shown")
+        if begun.strip() and count < LOG_LINES:
+            self._heard(_shown(begun))
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        """With all that it has started."""
+        assert process.stdin is not None
+        process.stdin.close()
+        with suppress(TimeoutError, asyncio.CancelledError):
+            await asyncio.wait_for(process.wait(), 0.0 if self.problem else GRACE)
+        self.kill()
+        with suppress(TimeoutError, asyncio.CancelledError):
+            self.code = await asyncio.wait_for(process.wait(), GRACE)
+        # Else it is closed when it is collected, perhaps after its loop.
+        getattr(process, "_transport").close()  # noqa: B009 - no public name leads to it
+
+    def kill(self) -> None:
+        """For any thread. The group keeps its number while any of it is there."""
+        if not self.pid:
+            return
+        with suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(self.pid, signal.SIGKILL)
+            else:
+                os.kill(self.pid, signal.SIGTERM)
+
+
+def _shown(line: bytes) -> str:
+    return shortened(one_line(line[: LOG_CHARS * 4].decode(errors="replace").strip()), LOG_CHARS)

@@ -1,0 +1,1 @@
+"""What a person brings into a draft: files, prompts and presets of the library."""

@@ -1,0 +1,76 @@
+"""Files that a person gives the window: by the system's dialog, and by dropping them on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from llm_lite.core.errors import DeviceError, LlmLiteError
+from llm_lite.desktop.actions.composing.attaching import AttachFiles
+from llm_lite.desktop.actions.composing.prompts import ImportPrompts
+from llm_lite.desktop.actions.program import OpenModel
+from llm_lite.desktop.app.dialogs import ATTACHMENTS, MODEL, FileDialog, Wish
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.views.prompts.library import PROMPTS_SHOWN
+
+MODEL_ENDINGS = (".gguf", ".safetensors")
+
+
+class FileChoice:
+    """`on_given` is called when a file was given: there is something new to draw."""
+
+    def __init__(self, program: Program, on_given: Callable[[], None]) -> None:
+        self._program, self._on_given = program, on_given
+        self._dialog = FileDialog()
+
+    @property
+    def open(self) -> bool:
+        """Whether a dialog is."""
+        return self._dialog.open
+
+    def choose_model(self) -> None:
+        self._ask(MODEL)
+
+    def choose_attachments(self) -> None:
+        self._ask(ATTACHMENTS)
+
+    def look(self) -> None:
+        """Whether the dialog was answered."""
+        try:
+            chosen = self._dialog.poll()
+        except LlmLiteError as error:
+            self._program.warn(str(error))
+            return
+        if chosen and self._dialog.wish is MODEL:
+            self._open(chosen[0])
+        elif chosen:
+            self._attach(chosen)
+
+    def drop(self, paths: list[Path]) -> None:
+        """A model is opened; anything else goes with the draft, or to the prompts that are open."""
+        if self._program.interface.ui.memory.get(PROMPTS_SHOWN):
+            self._program.do(ImportPrompts(tuple(map(str, paths))))
+            return
+        models = [path for path in paths if path.suffix.lower() in MODEL_ENDINGS]
+        if models:
+            self._open(models[0])
+        self._attach([path for path in paths if path not in models])
+
+    def close(self) -> None:
+        self._dialog.close()
+
+    def _ask(self, wish: Wish) -> None:
+        recent = self._program.state.recent
+        try:
+            self._dialog.ask(Path(recent[0]).parent if recent else None, wish)
+        except DeviceError as error:
+            self._program.warn(str(error))
+
+    def _attach(self, paths: Sequence[Path]) -> None:
+        if paths:
+            self._program.do(AttachFiles(tuple(map(str, paths))))
+            self._on_given()
+
+    def _open(self, path: Path) -> None:
+        self._program.do(OpenModel(str(path)))
+        self._on_given()

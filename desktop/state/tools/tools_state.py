@@ -1,0 +1,115 @@
+"""Functions that a model may call: those declared, those of servers, and the calls of an answer
+that wait for their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from llm_lite.core.messages import ServerSpec, ToolSpec, ToolStyle
+from llm_lite.core.tools.calls import CallSplit
+
+MOST_OFFERED = 128 << 10  # characters of all schemas that are offered together
+DECLARED = ""  # the source of functions that a person declared; others are names of servers
+
+How = Literal["server", "hand", "refused", "failed"]
+ServerStatus = Literal["off", "starting", "on", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """How a call was answered; the words are the message's text."""
+
+    name: str  # of the function
+    how: How
+    server: str = ""
+    seconds: float = 0.0
+    unfolded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredCall:
+    text: str
+    reply: ToolReply
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCall:
+    began: float
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallRound:
+    """The calls of one answer: what is known of each, by its number."""
+
+    key: int = 0  # of the message
+    answered: tuple[tuple[int, AnsweredCall], ...] = ()
+    running: tuple[tuple[int, RunningCall], ...] = ()
+
+    def answer_of(self, number: int) -> AnsweredCall | None:
+        return dict(self.answered).get(number)
+
+    def running_of(self, number: int) -> RunningCall | None:
+        return dict(self.running).get(number)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolServer:
+    spec: ServerSpec
+    status: ServerStatus = "off"
+    tools: tuple[ToolSpec, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsState:
+    text: str = ""  # of the declared functions, as it is typed
+    functions: tuple[ToolSpec, ...] = ()  # the last that could be read
+    problem: str = ""  # why the text cannot be read
+    servers: tuple[ToolServer, ...] = ()
+    on: frozenset[tuple[str, str]] = frozenset()  # source, name
+    round: CallRound = field(default_factory=CallRound)
+    chat: int = 0  # that `allowed` and `granted` are of
+    allowed: frozenset[tuple[str, str]] = frozenset()  # run without asking, in this conversation
+    granted: int = 0  # further rounds that a person has allowed since the last question
+
+    def server(self, name: str) -> ToolServer | None:
+        return next((server for server in self.servers if server.spec.name == name), None)
+
+    def with_server(self, name: str, **changes: object) -> ToolsState:
+        servers = tuple(
+            replace(s, **changes) if s.spec.name == name else s  # type: ignore[arg-type]
+            for s in self.servers
+        )
+        return replace(self, servers=servers)
+
+
+def sources(tools: ToolsState) -> tuple[tuple[str, ToolSpec], ...]:
+    """All functions that there are, each with its source."""
+    declared = tuple((DECLARED, spec) for spec in tools.functions)
+    running = (server for server in tools.servers if server.status == "on")
+    return (*declared, *((s.spec.name, spec) for s in running for spec in s.tools))
+
+
+def chosen(tools: ToolsState) -> tuple[tuple[str, ToolSpec], ...]:
+    """Those that are switched on; of one name the first."""
+    found: dict[str, tuple[str, ToolSpec]] = {}
+    for source, spec in sources(tools):
+        if (source, spec.name) in tools.on:
+            found.setdefault(spec.name, (source, spec))
+    return tuple(found.values())
+
+
+def size_of(specs: tuple[ToolSpec, ...]) -> int:
+    """Characters that they take in a prompt, about."""
+    return sum(len(s.name) + len(s.description) + len(s.parameters) for s in specs)
+
+
+def heard(split: CallSplit | None, style: ToolStyle, text: str) -> CallSplit | None:
+    """The calls of an answer that says `text` so far; None where no functions were offered."""
+    if split is None:
+        if not style:
+            return None
+        split = CallSplit(style)
+    return split.up_to(text)

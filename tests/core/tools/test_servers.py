@@ -1,0 +1,186 @@
+"""Tool servers that work, hang, die, flood, and write what is no message."""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import ServerSpec
+from llm_lite.core.tools.commands import split_command
+from llm_lite.core.tools.servers import (
+    MOST_RESULT,
+    CallEnded,
+    ServerEnded,
+    ServerReady,
+    ServerSaid,
+    ToolServers,
+)
+from llm_lite.core.tools.transport import LOG_LINES
+
+SCRIPT = Path(__file__).parent / "tool_server.py"
+PATIENCE = 60.0  # seconds, on a machine that does much else
+
+
+def spec(how="well", **changes):
+    command = shlex.join([sys.executable, str(SCRIPT), how])
+    return ServerSpec("test", command, **{"start_seconds": PATIENCE, **changes})
+
+
+class Hearer:
+    def __init__(self):
+        self.servers = ToolServers()
+        self.heard = []
+        self._waiting = []
+
+    def until(self, kind):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            self._waiting += self.servers.poll()
+            while self._waiting:
+                event = self._waiting.pop(0)
+                self.heard.append(event)
+                if isinstance(event, kind):
+                    return event
+            time.sleep(0.005)
+        raise AssertionError(f"no {kind.__name__}: {self.heard}")
+
+    def call(self, tool, seconds=PATIENCE, **arguments):
+        self.servers.call("1", "test", tool, arguments, seconds)
+        return self.until(CallEnded)
+
+    def lines(self):
+        return [event.text for event in self.heard if isinstance(event, ServerSaid)]
+
+
+@pytest.fixture
+def hearer():
+    one = Hearer()
+    yield one
+    one.servers.close(PATIENCE)
+
+
+def is_alive(pid):
+    """A zombie is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(") ")[-1][0] != "Z"
+    except OSError:
+        return False
+
+
+def test_tools_are_listed_and_called(hearer):
+    hearer.servers.start(spec())
+    ready = hearer.until(ServerReady)
+    assert [tool.name for tool in ready.tools][:2] == ["weather", "sleep"]
+    assert any("'bad name!'" in line for line in hearer.lines())
+    answered = hearer.call("weather", city="Oslo")
+    assert (answered.text, answered.failed) == ("12 degrees in Oslo", False)
+    failed = hearer.call("fail")
+    assert (failed.text, failed.failed) == ("no such city", True)
+    long = hearer.call("long").text
+    assert long.startswith("z" * MOST_RESULT) and long.endswith(
+        "200,000 characters, 65,536 are kept"
+    )
+    hearer.servers.stop("test")
+    assert hearer.until(ServerEnded).problem == ""
+    assert "is not running" in hearer.call("weather").text
+
+
+def test_a_call_that_hangs_ends_by_itself_or_is_stopped(hearer):
+    hearer.servers.start(spec())
+    hearer.until(ServerReady)
+    late = hearer.call("sleep", seconds=0.2)
+    assert late.failed and late.text == "sleep took longer than 0.2 s and was given up"
+    hearer.servers.call("2", "test", "sleep", {}, PATIENCE)
+    hearer.servers.cancel("2")
+    assert hearer.until(CallEnded).text == "The call was stopped."
+
+
+def test_a_server_that_dies_in_a_call_is_told_and_can_be_started_again(hearer):
+    hearer.servers.start(spec())
+    hearer.until(ServerReady)
+    assert hearer.call("die").text == "The server ended: it ended with code 3"
+    assert hearer.until(ServerEnded).problem == "it ended with code 3"
+    assert "out of cheese" in hearer.lines()
+    hearer.servers.start(spec())
+    hearer.until(ServerReady)
+    assert not hearer.call("weather", city="Oslo").failed
+
+
+ENDINGS = {
+    "hang": "it did not answer within 0.5 s",
+    "exit": "it ended with code 2",
+    "stray": "it wrote 51 lines that are no messages of MCP",
+    "flood": "it wrote more than 16 MiB without a pause",
+}
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_a_server_that_misbehaves_is_ended_with_a_sentence(hearer, how):
+    hearer.servers.start(spec(how, start_seconds=0.5 if how == "hang" else PATIENCE))
+    assert hearer.until(ServerEnded).problem == ENDINGS[how]
+    assert len(hearer.lines()) <= LOG_LINES + 1
+    assert all(len(line) <= 500 for line in hearer.lines())
+
+
+def test_a_line_without_end_is_not_kept(hearer):
+    hearer.servers.start(spec())
+    hearer.until(ServerReady)
+    assert "a line of more than 4 MiB" in hearer.call("flood").text
+    assert "a line of more than 4 MiB" in hearer.until(ServerEnded).problem
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("closing", [False, True])
+def test_what_a_server_has_started_ends_with_it(hearer, closing):
+    hearer.servers.start(spec("family"))
+    hearer.until(ServerReady)
+    child = next(int(line.split()[1]) for line in hearer.lines() if line.startswith("child"))
+    assert is_alive(child)
+    if closing:
+        hearer.servers.close(PATIENCE)
+    else:
+        hearer.servers.stop("test")
+        hearer.until(ServerEnded)
+    end = time.monotonic() + PATIENCE
+    while is_alive(child):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+COMMANDS = {
+    "/nonexistent/server --x": "/nonexistent/server cannot be started: No such file or directory",
+    "'unclosed": "the command cannot be split: no closing quotation",
+    "  ": "the command is empty",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_cannot_run_is_a_sentence(hearer, command):
+    hearer.servers.start(ServerSpec("test", command))
+    assert hearer.until(ServerEnded).problem == COMMANDS[command]
+
+
+def test_a_server_gets_its_own_variables_and_none_of_ours(hearer, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_OURS", "x")
+    told = "import os, sys; sys.stderr.write(os.environ.get('SECRET_OF_OURS', 'none') + "
+    code = told + "os.environ['KEY'] + '\\n')"
+    command = shlex.join([sys.executable, "-c", code])
+    hearer.servers.start(ServerSpec("test", command, (("KEY", "=mine"),)))
+    hearer.until(ServerEnded)
+    assert hearer.lines() == ["none=mine"]
+
+
+def test_no_shell_reads_a_command():
+    assert split_command("a 'b c' $HOME ; rm") == ["a", "b c", "$HOME", ";", "rm"]
+    with pytest.raises(RequestError, match="null character"):
+        split_command("a \0")
+
+
+def test_closing_without_a_start_does_nothing():
+    servers = ToolServers()
+    servers.close()
+    servers.stop("test")
+    assert servers.poll() == []

@@ -1,0 +1,358 @@
+"""Calls of an answer in the whole program: asked for, run, answered, refused, and gone on with."""
+
+import shlex
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from llm_lite.core.errors import FileError
+from llm_lite.core.history import ConversationTree, History
+from llm_lite.core.history.exchange.markdown import to_markdown
+from llm_lite.core.messages import Generate, LoadModel, Read, ServerSpec
+from llm_lite.desktop.actions.chatting import NewChat, Send
+from llm_lite.desktop.actions.history import OpenConversation
+from llm_lite.desktop.actions.inspecting import ReadAgain
+from llm_lite.desktop.actions.rounds import ROUNDS, waiting
+from llm_lite.desktop.actions.tools.calling import (
+    REFUSED,
+    AllowTool,
+    AnswerCall,
+    GoOn,
+    RefuseCall,
+    RunCall,
+    StopCall,
+)
+from llm_lite.desktop.actions.tools.declaring import (
+    ImportFunctions,
+    OfferTool,
+    RemoveServer,
+    SetFunctions,
+    SetServer,
+    StartServer,
+    StopServer,
+)
+from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
+from llm_lite.desktop.app.program import Program
+from llm_lite.desktop.app.tools.files import read, write
+from llm_lite.desktop.app.tools.host import ToolHost
+from llm_lite.desktop.state.state import AppState
+from tests.desktop.headless import sent
+from tests.desktop.scripted_engine import WEATHER, ScriptedEngine, call
+
+LIMIT = 60.0  # seconds, on a machine that does much else
+SERVER = Path(__file__).parents[2] / "core" / "tools" / "tool_server.py"
+OSLO = call("weather", '{"city": "Oslo"}')
+
+
+class Chat:
+    """The program without its interface, an engine that says what is written, and a host."""
+
+    def __init__(self, folder, *said, style="tags"):
+        self.folder = folder
+        self.program = Program(AppState(), interface=None)
+        self.engine = ScriptedEngine(*said, style=style)
+        self.program.start(self.engine)
+        self.program.use_tools(ToolHost(folder / "tools.json", lambda: None))
+        self.engine.send(LoadModel(None))
+        self.wait(lambda s: s.model is not None)
+
+    @property
+    def state(self):
+        return self.program.state
+
+    def do(self, *actions):
+        for action in actions:
+            self.program.do(action)
+
+    def wait(self, until):
+        end = time.monotonic() + LIMIT
+        while not until(self.state):
+            assert time.monotonic() < end, self.state.notices
+            self.program.update()
+            time.sleep(0.002)
+
+    def say(self, text="Weather?"):
+        self.do(Send(text))
+        self.rest()
+
+    def rest(self):
+        self.wait(lambda s: not s.busy)
+
+    def serve(self, how="well"):
+        command = shlex.join([sys.executable, str(SERVER), how])
+        self.do(SetServer(ServerSpec("test", command, start_seconds=LIMIT)), StartServer("test"))
+        self.wait(lambda s: s.tools.servers[0].status in ("on", "ended"))
+
+    def said(self):
+        return [(m.role, m.text) for m in self.state.messages]
+
+    def close(self):
+        if self.program.keeper is not None:
+            self.program.keeper.end()
+            self.program.keeper.close(LIMIT)
+        self.program.tools.close(self.state, LIMIT)
+        self.engine.close()
+
+
+@pytest.fixture
+def chat(tmp_path):
+    made = []
+
+    def make(*said, **options):
+        made.append(Chat(tmp_path, *said, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_a_call_asks_is_answered_by_hand_and_the_model_goes_on(chat):
+    one = chat(f"I will look.\n{OSLO}", "Cold.")
+    one.do(SetFunctions(WEATHER))
+    one.say()
+    assert one.state.messages[-1].text == "I will look." and waiting(one.state) is not None
+    assert len(sent(one.engine, Generate)) == 1  # it waits
+    one.do(AnswerCall(0, "3 degrees"))
+    one.rest()
+    assert one.said()[1:] == [
+        ("assistant", "I will look."), ("tool", "3 degrees"), ("assistant", "Cold."),
+    ]  # fmt: skip
+    first, second = sent(one.engine, Generate)
+    assert [tool.name for tool in first.tools] == ["weather"] == [t.name for t in second.tools]
+    assert second.messages[-1].role == "tool" and second.messages[-1].name == "weather"
+    assert [c.name for c in second.messages[-2].calls] == ["weather"]
+
+
+def test_a_server_runs_a_call_only_when_a_person_says_so(chat):
+    one = chat(OSLO, "Mild.")
+    one.serve()
+    one.say()
+    for _ in range(20):
+        one.program.update()
+    assert not one.state.tools.round.running and len(one.state.messages) == 2
+    one.do(RunCall(0))
+    one.do(RunCall(0))  # a second click
+    one.wait(lambda s: len(s.messages) == 4 and not s.busy)
+    tool = one.state.messages[2]
+    assert (tool.text, tool.reply.how, tool.reply.server) == (
+        "12 degrees in Oslo",
+        "server",
+        "test",
+    )
+
+
+def test_a_function_that_is_allowed_runs_without_asking_in_this_conversation_only(chat):
+    one = chat(OSLO, "Mild.", OSLO, "Still mild.", OSLO)
+    one.serve()
+    one.say()
+    one.do(AllowTool("test", "weather", True))
+    one.wait(lambda s: len(s.messages) == 4 and not s.busy)
+    one.say("And now?")
+    one.wait(lambda s: len(s.messages) == 8 and not s.busy)
+    one.do(NewChat())
+    one.say()
+    for _ in range(20):
+        one.program.update()
+    assert len(one.state.messages) == 2 and not one.state.tools.round.running
+
+
+def test_all_calls_are_answered_before_the_model_goes_on_in_their_order(chat):
+    one = chat(OSLO + call("weather", '{"city": "Seoul"}') + call("x", "{}"), "Done.")
+    one.do(SetFunctions(WEATHER))
+    one.say()
+    one.do(RefuseCall(2), AnswerCall(1, "b"))
+    assert len(one.state.messages) == 2
+    one.do(AnswerCall(0, "a"))
+    one.rest()
+    assert [text for role, text in one.said() if role == "tool"] == ["a", "b", REFUSED]
+
+
+def test_arguments_that_do_not_fit_and_calls_that_cannot_be_read_are_not_run(chat):
+    one = chat(call("weather", '{"city": 5}') + call("weather", "{") + call("rm", "{}"), "Sorry.")
+    one.serve()
+    one.say()
+    one.do(RunCall(0), RunCall(1), RunCall(2), RunCall(3), RunCall(-1))
+    assert not one.state.tools.round.running
+
+
+def test_a_message_instead_refuses_what_waits(chat):
+    one = chat(OSLO, "Fine.")
+    one.do(SetFunctions(WEATHER))
+    one.say()
+    one.say("Never mind.")
+    assert [role for role, _ in one.said()] == ["user", "assistant", "tool", "user", "assistant"]
+    assert one.said()[2][1] == REFUSED
+
+
+def test_rounds_behind_each_other_end_and_a_person_is_asked(chat):
+    one = chat(OSLO)  # calls for ever
+    one.do(SetFunctions(WEATHER))
+    one.say()
+    for _ in range(ROUNDS):
+        one.do(AnswerCall(0, "again"))
+        one.rest()
+    assert len(sent(one.engine, Generate)) == ROUNDS
+    one.do(GoOn())
+    one.rest()
+    assert len(sent(one.engine, Generate)) == ROUNDS + 1
+    one.do(AnswerCall(0, "again"))
+    one.rest()
+    assert len(sent(one.engine, Generate)) == ROUNDS + 2
+
+
+def test_a_hanging_tool_is_stopped_and_its_result_says_so(chat):
+    one = chat(call("sleep", "{}"), "A pity.")
+    one.serve()
+    one.say()
+    one.do(RunCall(0))
+    one.do(StopCall(0))
+    one.wait(lambda s: len(s.messages) == 4 and not s.busy)
+    assert one.said()[2][1] == "The call was stopped."
+    assert one.state.messages[2].reply.how == "failed"
+
+
+def test_a_server_that_dies_is_told_and_started_again(chat):
+    one = chat(call("die", "{}"), "Oh.", OSLO, "Good.")
+    one.serve()
+    one.say()
+    one.do(RunCall(0))
+    one.wait(lambda s: len(s.messages) == 4 and not s.busy)
+    assert one.said()[2][1] == "The server ended: it ended with code 3"
+    one.wait(lambda s: s.tools.servers[0].status == "ended")
+    assert any("test: it ended with code 3" in notice.text for notice in one.state.notices)
+    assert any("out of cheese" in line.text for line in one.state.log)
+    one.do(StartServer("test"))
+    one.wait(lambda s: s.tools.servers[0].status == "on")
+    one.say()
+    one.do(RunCall(0))
+    one.wait(lambda s: len(s.messages) == 8 and not s.busy)
+    one.do(StopServer("test"))
+    one.wait(lambda s: s.tools.servers[0].status == "off")
+
+
+def test_a_model_without_functions_is_offered_none_and_its_text_stays(chat):
+    one = chat(f"As in {OSLO}", style="")
+    one.do(SetFunctions(WEATHER))
+    one.say()
+    assert sent(one.engine, Generate)[0].tools == ()
+    assert one.state.messages[-1].text == f"As in {OSLO}" and waiting(one.state) is None
+
+
+def test_what_is_switched_off_is_not_offered(chat):
+    one = chat("Hi.")
+    one.do(SetFunctions(WEATHER), OfferTool("", "weather", False))
+    one.say()
+    one.do(ReadAgain())
+    assert sent(one.engine, Generate)[0].tools == () == sent(one.engine, Read)[0].tools
+    one.do(OfferTool("", "weather", True))
+    one.rest()
+    one.do(ReadAgain())
+    one.wait(lambda s: s.reading is None)
+    one.do(ReadAgain())
+    assert [tool.name for tool in sent(one.engine, Read)[-1].tools] == ["weather"]
+
+
+def test_calls_and_results_are_kept_and_open_again(chat, tmp_path):
+    one = chat(f"I will look.\n{OSLO}{OSLO}", "Cold.", OSLO)
+    path = tmp_path / "history.db"
+    one.program.keeper = HistoryKeeper(path, lambda: None)
+    one.do(SetFunctions(WEATHER))
+    one.say()
+    one.do(AnswerCall(0, "`3` degrees"), RefuseCall(1))
+    one.rest()
+    one.say("And tomorrow?")
+    before = one.state.messages
+    one.wait(lambda s: s.history.open is not None)
+    number = one.state.history.open
+    one.do(NewChat(), OpenConversation(number))
+    one.wait(lambda s: s.history.opening is None and len(s.messages) == len(before))
+    again = one.state.messages
+    assert [(m.role, m.text, m.reply) for m in again] == [(m.role, m.text, m.reply) for m in before]
+    assert [m.calls and m.calls.calls for m in again] == [m.calls and m.calls.calls for m in before]
+    assert waiting(one.state) is not None  # the last call still asks
+    one.do(AnswerCall(0, "5 degrees"))
+    one.rest()
+    assert one.said()[-2] == ("tool", "5 degrees")
+    one.program.keeper.end()
+    assert one.program.keeper.close(LIMIT)
+    one.program.keeper = None
+    history = History(path)
+    assert history.wait_until_open(LIMIT)
+    kept = history.conversation(number)
+    text = to_markdown(kept)
+    history.close(LIMIT)
+    assert [m.role for m in ConversationTree.of(kept).path()].count("tool") == 3
+    assert "Call of `weather`:\n\n```json" in text and "<tool_call>" not in text
+    assert "## Tool: weather\n\n```\n`3` degrees\n```" in text
+
+
+def test_what_is_declared_is_kept_and_offered_when_it_is_switched_on(tmp_path):
+    path = tmp_path / "tools.json"
+    spec = ServerSpec("s", "a 'b c'", (("KEY", "v=1"),), 5.0, 60.0)
+    write(path, WEATHER, (spec,))
+    assert read(path) == (WEATHER, (spec,))
+    assert sys.platform == "win32" or path.stat().st_mode & 0o077 == 0  # it may hold keys
+    one = Chat(tmp_path, "Hi.")
+    assert one.state.tools.servers[0].spec == spec and one.state.tools.servers[0].status == "off"
+    assert [f.name for f in one.state.tools.functions] == ["weather"] and not one.state.tools.on
+    one.do(RemoveServer("s"), SetFunctions("[{]"))
+    one.close()
+    assert read(path) == ("[{]", ())  # also while it is not right yet
+
+
+def test_nothing_is_written_over_a_file_that_cannot_be_read(tmp_path):
+    path = tmp_path / "tools.json"
+    path.write_text('{"servers": 5}')
+    one = Chat(tmp_path, "Hi.")
+    assert "servers: expected a list" in one.state.notices[-1].text
+    one.do(SetFunctions(WEATHER))
+    one.close()
+    assert path.read_text() == '{"servers": 5}'
+
+
+BROKEN = {
+    '{"functions": 5}': "functions: expected a text",
+    '{"servers": [5]}': "servers, 1: expected an object",
+    '{"servers": [{"name": "a b"}]}': "servers, 1, name: expected 1 to 64 letters",
+    '{"servers": [{"name": "a"}]}': "servers, 1, command: expected a text",
+    '{"servers": [{"name": "a", "command": "b", "environment": {"A": 1}}]}': "object of texts",
+    '{"servers": [{"name": "a", "command": "b", "call_seconds": 1e9}]}': "call_seconds: expected",
+    "[": "not valid JSON",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_file_that_is_wrong_is_a_sentence(tmp_path, text):
+    path = tmp_path / "tools.json"
+    path.write_text(text)
+    with pytest.raises(FileError, match=r"tools\.json") as told:
+        read(path)
+    assert BROKEN[text] in str(told.value)
+
+
+def test_functions_are_imported_and_a_file_that_is_none_is_told(chat, tmp_path):
+    one = chat("Hi.")
+    (tmp_path / "f.json").write_text(WEATHER)
+    one.do(ImportFunctions(str(tmp_path / "f.json")))
+    assert [f.name for f in one.state.tools.functions] == ["weather"]
+    (tmp_path / "g.json").write_bytes(b"\xff")
+    one.do(ImportFunctions(str(tmp_path / "g.json")), ImportFunctions(str(tmp_path / "none")))
+    told = [notice.text for notice in one.state.notices]
+    assert "not valid UTF-8" in told[-2] and "none" in told[-1]
+    one.do(SetFunctions("[{]"))
+    assert one.state.tools.problem.startswith("line 1, column 3")
+    assert [f.name for f in one.state.tools.functions] == ["weather"]  # those of before
+
+
+def test_an_answer_that_is_stopped_within_a_call_waits_for_nothing_that_can_run(chat):
+    one = chat(OSLO[:30])
+    one.do(SetFunctions(WEATHER))
+    one.say()
+    (broken,) = one.state.messages[-1].calls.calls
+    assert broken.problem and one.state.messages[-1].text == ""
+    kept = replace(one.state.messages[-1])
+    assert kept.whole == OSLO[:30]
