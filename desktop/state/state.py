@@ -10,6 +10,7 @@ from itertools import count
 from typing import Literal
 
 from llm_lite.core.messages import (
+    AllowedTokens,
     Alternative,
     AttentionRows,
     ChatMessage,
@@ -60,6 +61,7 @@ class Token:
     text: str
     probability: float  # nan: not judged
     alternatives: tuple[Alternative, ...] = ()
+    allowed: AllowedTokens | None = None  # by a schema or grammar; None: all were
 
 
 @dataclass(frozen=True, slots=True)
