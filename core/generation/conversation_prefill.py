@@ -40,7 +40,8 @@ class ConversationPrefill:
         spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
         prompt.check_size(file.tokenizer, messages, session.context)
         encoded = encode(file, messages, spoken, self.command.thinking)
-        prepared = session.prepare(encoded.ids, PrefillOptions(name=name_of(messages)))
+        options = PrefillOptions(afresh=self.command.afresh, name=name_of(messages))
+        prepared = session.prepare(encoded.ids, options)
         self._reused = prepared.reused
         self._labels = labelled(file.tokenizer, encoded)
         self._steps = prefill_steps(session, prepared, self.should_stop)
@@ -58,6 +59,9 @@ class ConversationPrefill:
         known = self._labels[: session.context_used]
         self.emit(ConversationRead(self.command.request, known))
         self.emit(cache_status(session, self._reused))
+
+    def interrupted(self, seconds: float) -> None:
+        """Nothing is measured of a conversation that is read."""
 
     def fail(self, message: str) -> None:
         self.emit(ConversationRead(self.command.request, (), message))

@@ -215,6 +215,8 @@ class AttentionMaps:
         """A frame is about to be built; `busy` while the model is writing."""
         self._asked.begin("")
         self._readings.begin()
+        if busy and not self._busy:
+            self.milliseconds = 0.0  # what maps cost the answer before is not of this one
         self._busy, self._background = busy, False
         if source is not self._source:
             self._adopt(source)

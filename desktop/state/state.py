@@ -107,7 +107,8 @@ class Running:
     prompt_tokens: int = 0
     reused_tokens: int = 0
     done: int = 0  # prompt tokens read so far
-    first_token: float | None = None
+    first_token: float | None = None  # when the window heard of it
+    ttft_ms: float = 0.0  # to the first token, as the engine measures it; 0: not yet
     stopping: bool = False
     arrivals: tuple[float, ...] = ()  # of the last tokens, within RATE_WINDOW
     lead: int = 0  # messages told before those of the conversation
@@ -188,9 +189,9 @@ class Notice:
 @dataclass(frozen=True, slots=True)
 class RateSample:
     time: float
-    rate: float  # tokens per second
-    phase: Literal["prefill", "decode"]
+    rate: float  # tokens per second, of decoding
     step_ms: float = 0.0  # of the model's step for this token
+    answer: int = 0  # the request that it was of
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,6 @@ class AppState:
 
     @property
     def decode_rate(self) -> float:
-        if self.running and self.running.phase == "decode":
+        if self.running:
             return self.running.rate
         return self.last_stats.decode_tok_s if self.last_stats else 0.0
