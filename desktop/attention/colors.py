@@ -52,9 +52,9 @@ def faded(name: str, light: bool = False) -> NDArray[np.uint8]:
 
 
 @cache
-def stops(name: str, steps: int, light: bool = False) -> tuple[int, ...]:
+def stops(name: str, steps: int, light: bool = False, fades: bool = True) -> tuple[int, ...]:
     """The colours at the ends of so many equal pieces, as Dear ImGui packs them."""
-    packed = faded(name, light).view(np.uint32).reshape(-1)
+    packed = (faded if fades else table)(name, light).view(np.uint32).reshape(-1)
     return tuple(int(packed[i * (ENTRIES - 1) // steps]) for i in range(steps + 1))
 
 

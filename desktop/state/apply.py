@@ -241,6 +241,10 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
 
 
 def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppState:
+    details = state.row_details
+    if event.request == details.request and details.head is not None:
+        rows = (*details.rows, (details.head, event))
+        return replace(state, row_details=replace(details, request=0, rows=rows))
     return (
         replace(state, rows_request=0, attention_rows=event)
         if event.request == state.rows_request

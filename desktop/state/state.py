@@ -142,6 +142,16 @@ class AnswerComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class RowDetails:
+    """What a token looks at by each of the large heads, in numbers."""
+
+    key: tuple[object, ...] = ()  # what the rows belong to: of others they are not shown
+    head: tuple[int, int] | None = None  # whose row was asked for
+    request: int = 0  # not answered yet; 0: none
+    rows: tuple[tuple[tuple[int, int], AttentionRows], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Lens:
     """What was asked of the layers, and what they said last."""
 
@@ -253,6 +263,7 @@ class AppState:
     owners: tuple[int, ...] = ()  # by position: message, or TEMPLATE or SYSTEM
     cache: CacheState = field(default_factory=CacheState)
     xray: XRay = field(default_factory=XRay)
+    row_details: RowDetails = field(default_factory=RowDetails)
     rows_request: int = 0  # the one whose answer is wanted
     attention_rows: AttentionRows | None = None
     lens: Lens = field(default_factory=Lens)

@@ -47,12 +47,13 @@ from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {
     "stop string": mark("Ended before a stop string."),
-    "length": mark("Reached the limit of new tokens. Continue makes more."),
+    "length": mark("Reached the limit of new tokens."),
     "context": mark("The context is full."),
     "stopped": mark("Stopped."),
     "error": mark("The answer could not be finished."),
 }
 
+MORE = mark("Continue makes more.")
 REUSE = mark(
     "So much of what the model had to read was in the cache already and was not read again."
 )
@@ -146,8 +147,9 @@ def _height(state: AppState, ui: Ui, width: float, index: int) -> float:
     message = state.messages[index]
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
     place = place_of(state, ui, index) if state.xray.shown else None
+    last = index == len(state.messages) - 1  # what is said at its end depends on that
     shown = (state.xray.shown, place, state.comparing, rich_text(ui).look(ui))
-    key = (width, ui.theme.text, state.answering is message, *shown)
+    key = (width, ui.theme.text, state.answering is message, last, *shown)
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
         height = _item(state, ui, index, message, width).height
@@ -215,7 +217,8 @@ class _Item:
         reason = self.message.stop_reason
         if self.message.problem or reason is None or reason == "end":
             return sentence(self.message.problem)
-        return tr(ENDINGS[reason])
+        words = tr(ENDINGS[reason])
+        return f"{words} {tr(MORE)}" if reason == "length" and self.last else words
 
     def _ending_height(self) -> float:
         words = self._ending()

@@ -93,7 +93,7 @@ def _draw_rates(state: AppState, ui: Ui, points: Sequence[RateSample], limit: fl
     rates = np.array([p.rate for p in points], np.float64)
     with ui.font(style="small"):
         if _begin(ui, "##rates", tr("seconds of writing"), "tok/s"):
-            top = max(rates.max(), limit) * 1.15
+            top = max(rates.max() * 1.15, limit * 1.4)  # above the limit stand its words
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
             times = _plot_answers(ui, points, rates, 0)
             if limit:
@@ -109,11 +109,11 @@ def _draw_limit(state: AppState, ui: Ui, times: Floats, limit: float) -> None:
     spec.line_color = vec(ui.theme.palette.muted)
     spec.line_weight = max(1.0, ui.u(0.25))
     implot.plot_line("limit", times[[0, -1]], np.full(2, limit), spec)
-    below = ImVec2(0, ui.u(2.5))
+    above = ImVec2(0, -ui.u(2.5))
     middle = float(times[0] + times[-1]) / 2
     read = size(state.last_stats.read_bytes)
     words = tr("memory allows {rate}: {read} a token").format(rate=rate(limit), read=read)
-    implot.plot_text(words, middle, limit, below)
+    implot.plot_text(words, middle, limit, above)
 
 
 def _draw_steps(ui: Ui, points: Sequence[RateSample]) -> None:

@@ -14,6 +14,7 @@ from llm_lite.core.messages import AttentionRows
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.token_state import Passage
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -73,7 +74,8 @@ def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
     rest = weights[1:] if len(weights) > 1 else weights
     top = max(float(rest.max()), LEAST_TOP)
     shares = np.clip(weights / top, 0.0, 1.0)
-    colors = table(choice.colors)[np.rint(shares * 255).astype(int)].astype(np.float64)
+    light = ui.theme.palette.base & 0xFF > 0x7F
+    colors = table(choice.colors, light)[np.rint(shares * 255).astype(int)].astype(np.float64)
     alpha = np.clip(shares / FULL, 0.0, 1.0)
     base = ui.theme.palette.base
     behind = np.array([base >> 16, base >> 8 & 255, base & 255], np.float64)
@@ -87,14 +89,15 @@ def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
     return Shades(tuple(fills.tolist()), tuple(texts.tolist()), top, float(weights.max()) > top)
 
 
-def paint_of(state: AppState, ui: Ui, message: Message, first: int | None, own: int) -> Paint:
-    """For a message whose first token is at position `first`, `own` of the template before it."""
+def paint_of(state: AppState, ui: Ui, message: Message, passage: Passage) -> Paint:
+    """For the tokens of a message, and of the template around it."""
+    first, own, behind = passage.first, passage.own, len(passage.spans) - passage.tail
     found = shades(state, ui)
     text, faint = ui.color("text"), ui.color("muted")
     chips = (ui.color("hover", 0.55), ui.color("hover"))
 
     def paint(token: int) -> tuple[int, int]:
-        color = text if token < 0 or token >= own else faint
+        color = text if token < 0 or own <= token < behind else faint
         if token < 0:
             return 0, color
         if found is not None and first is not None:

@@ -44,7 +44,7 @@ def text_figure(state: AppState, ui: Ui) -> Figure:
         title = tr("You") if message.role == "user" else tr("Answer")
         figure.text(u(8), y, title, "muted", "small", "bold")
         y += small + u(2)
-        paint = paint_of(state, own, message, passage.first, passage.own)
+        paint = paint_of(state, own, message, passage)
         at, first = state.xray.at, passage.first
         marked = {} if at is None or first is None else {at - first: own.color("accent")}
         draw_boxes(own, page, (u(8), y), paint, marked, figure.list)

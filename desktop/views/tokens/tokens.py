@@ -65,8 +65,7 @@ class TokenItem:
         top = at.y + self.label
         name = f"message.{self.index}"
         ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
-        first, own = self.passage.first, self.passage.own
-        paint = paint_of(self.state, ui, self.message, first, own)
+        paint = paint_of(self.state, ui, self.message, self.passage)
         draw_boxes(ui, self.page, (at.x, top), paint, self._marked(), draw)
         self._point(at.x, top)
         if not self.tools:
@@ -138,7 +137,7 @@ def laid(
 def place_of(state: AppState, ui: Ui, index: int) -> Place | None:
     held = ui.memory.get("places")
     if held is None or held[0] is not state.owners:
-        held = ui.memory["places"] = (state.owners, places(state.owners))
+        held = ui.memory["places"] = (state.owners, places(state.owners, state.positions))
     found: dict[int, Place] = held[1]
     return found.get(index)
 
@@ -202,7 +201,8 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed, token: int) -> None:
     facts = []
     if pointed.position is not None:
         facts.append(tr("position {n:,}").format(n=pointed.position))
-    if token < 0:
+    place = place_of(state, ui, pointed.index)
+    if token < 0 or (place is not None and token >= place.stop - place.start):
         facts.append(tr("the chat template's own"))
     elif token < len(message.tokens):
         facts.insert(0, tr("token {n:,}").format(n=message.tokens[token].id))
