@@ -170,7 +170,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
     tip(ui, f"{about(model, mode)}\n{place(model, mode)}\n{tr(LIVE)}")
     small = ui.theme.size("small")
-    y = round(at.y + (height - ui.theme.text) / 2)
+    y = int(at.y + (height - ui.theme.text) / 2 + 0.5)  # rows keep their distance: no half is even
     below = y + round((ui.theme.text - small) * BASELINE)
     font = ui.fonts["bold" if used else "regular"]
     draw.add_text(font, ui.theme.text, ImVec2(at.x + pad, y), ui.color("text"), mode)

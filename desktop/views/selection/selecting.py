@@ -34,6 +34,7 @@ MOST_SPEED = 160.0
 TICK = 1 / 60  # seconds, while the text scrolls under the pointer
 JUMP = "/jump_"  # in the name of the window of the button that scrolls to the end
 KEY = imgui.Key
+FAR = 1e6  # pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,29 @@ def _keys(state: AppState, ui: Ui, shown: list[Shown]) -> None:
         if imgui.is_key_chord_pressed(shift | int(key)):
             found = _other_line(ui, shown, held.caret, lines)
             select(state, ui, held.anchor, (found, found))
+    for key, forward in ((KEY.home, False), (KEY.end, True)):
+        if imgui.is_key_chord_pressed(shift | int(key)):
+            found = _line_end(ui, shown, held.caret, forward)
+            select(state, ui, held.anchor, (found, found))
+        elif imgui.is_key_chord_pressed(ctrl | shift | int(key)):
+            found = _text_end(state, ui, forward)
+            select(state, ui, held.anchor, (found, found))
+
+
+def _line_end(ui: Ui, shown: list[Shown], place: Place, forward: bool) -> Place:
+    """Of the line that a place is on, as far as it is in sight."""
+    for one in shown:
+        spot = caret(ui, one.page.blocks, place[2])
+        if (one.index, one.text) == place[:2] and spot is not None:
+            _, top, bottom = spot
+            x = one.x + (FAR if forward else -FAR)
+            return _place(ui, shown, x, one.y + (top + bottom) / 2)
+    return place
+
+
+def _text_end(state: AppState, ui: Ui, forward: bool) -> Place:
+    """Of the conversation."""
+    return whole(state, ui, 0, len(state.messages) - 1)[1 if forward else 0]
 
 
 def _select_all(state: AppState, ui: Ui, shown: list[Shown]) -> None:

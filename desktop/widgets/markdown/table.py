@@ -10,7 +10,7 @@ from llm_lite.desktop.widgets.ui import Face, Ui
 
 ENDLESS = 1e6  # pixels: a cell on one line
 KEPT = 4096  # cells whose lines are known
-NARROW = 4.0  # text sizes that a column has, if that can be
+NARROW, WIDE = 5.0, 16.0  # text sizes: columns get no narrower; and no wider where a table scrolls
 BOLD: dict[Face, Face] = {"regular": "bold", "italic": "bold_italic"}
 
 
@@ -28,6 +28,7 @@ class Grid:
     rows: tuple[float, ...]
     sources: tuple[_Row, ...] = ()  # what the rows were made of
     counts: tuple[int, ...] = ()  # runs up to each row
+    over: float = 0.0  # pixels that are out of sight, as the table is wider than its column
 
     @property
     def width(self) -> float:
@@ -63,7 +64,8 @@ def lay_out_table(ui: Ui, cells: TableCells, style: Style) -> Grid:
             tall = max(tall, height)
         edges.append(edges[-1] + tall + 2 * pad_y)
         counts.append(len(runs))
-    grid = Grid(tuple(runs), tuple(columns), tuple(edges), sources, tuple(counts))
+    over = max(columns[-1] - max(style.width, 1.0), 0.0)
+    grid = Grid(tuple(runs), tuple(columns), tuple(edges), sources, tuple(counts), over)
     ui.memory["table"] = (fit, grid)
     return grid
 
@@ -121,7 +123,8 @@ def _wrapped(ui: Ui, spans: Spans, style: Style) -> Wrapped:
 
 
 def _widths(rows: tuple[_Row, ...], count: int, style: Style, pad: float) -> list[float]:
-    """Of each column, without its room at the sides. Wide columns give what all lack."""
+    """Of each column, without its room at the sides. Wide columns give what all lack; where they
+    would become too narrow to be read, the table is wider than its place."""
     wanted = [style.size] * count
     for row in rows:
         for column, width in enumerate(row.wanted[:count]):
@@ -130,7 +133,9 @@ def _widths(rows: tuple[_Row, ...], count: int, style: Style, pad: float) -> lis
     room = max(style.width - 2 * pad * count, count * 1.0)
     if sum(wanted) <= room:
         return wanted
-    least = min(NARROW * style.size, room / count)
+    least = NARROW * style.size
+    if sum(min(each, least) for each in wanted) > room:
+        return [float(int(min(each, WIDE * style.size))) for each in wanted]
     most = _level(wanted, room)
     return [float(int(max(min(each, most), min(each, least)))) for each in wanted]
 
