@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.units import duration, rate, sentence, tokens
 from llm_lite.desktop.views.chat.again import draw_again, draw_other_writer, writer
 from llm_lite.desktop.views.chat.asked import draw_asked
-from llm_lite.desktop.views.chat.compare import CompareItem
+from llm_lite.desktop.views.chat.compare import CompareItem, scroll_to_end
 from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
 from llm_lite.desktop.views.chat.places import find_places, hold_in_place, in_sight
 from llm_lite.desktop.views.chat.thoughts import ThoughtFold
@@ -102,7 +103,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
         imgui.dummy(ImVec2(1, ui.u(2)))
         follow_selecting(state, ui, scroll)
         if scroll.follow:
-            imgui.set_scroll_here_y(1.0)
+            _follow(state, ui, tops, width)
         if state.xray.shown:
             actions += draw_pointed(state, ui)
         scroll.bottom = imgui.get_scroll_max_y()
@@ -111,6 +112,15 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
     actions += draw_choices(state, ui)
     _jump_button(ui, scroll)
     return actions
+
+
+def _follow(state: AppState, ui: Ui, tops: Sequence[float], width: float) -> None:
+    """Keep the end of what is written in sight."""
+    last = len(state.messages) - 1
+    if state.comparing and state.comparing.index == last:
+        scroll_to_end(CompareItem(state, ui, last, width), tops[last])
+    else:
+        imgui.set_scroll_here_y(1.0)
 
 
 def _item(

@@ -31,6 +31,7 @@ from llm_lite.desktop.views.quantization.divergence import (
     draw_strip,
     kl_color,
     strip_height,
+    taller,
 )
 from llm_lite.desktop.widgets.controls import line_slider, picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_CLOSE
@@ -212,7 +213,7 @@ def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float
     imgui.begin_child("runs.answers", ImVec2(0, max(min(room, tall), ui.u(20))))
     pointed = _draw_answers(ui, comparison, column, gap)
     imgui.end_child()
-    on_strip = draw_strip(ui, comparison)
+    on_strip = draw_strip(ui, comparison, taller(ui, room - max(tall, ui.u(20))))
     pointed = on_strip if on_strip is not None else pointed
     ui.memory["runs.pointed"] = pointed
     if pointed is not None and pointed < len(comparison.forced):
