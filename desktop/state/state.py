@@ -88,6 +88,14 @@ class Message:
         return self.thought.split.raw if self.thought else self.text
 
     @property
+    def markdown(self) -> str:
+        """What is laid out: an answer of a JSON schema is code, whose end is not written."""
+        of_schema = self.sampling is not None and bool(self.sampling.json_schema)
+        if not of_schema or self.text[:1] not in ("{", "[") or "```" in self.text:
+            return self.text
+        return f"```json\n{self.text}"
+
+    @property
     def pieces(self) -> list[str]:
         """The text of each token; none where that is not known."""
         return [] if self.restored else [token.text for token in self.tokens]

@@ -205,7 +205,7 @@ class _Item:
         # Beside a question there is room for its buttons.
         room = min(width * 0.84, width - ui.u(15)) - ui.u(7) if self.user else width
         self.page: Page = rich_text(ui).page(
-            ui, message.text, float(round(room)), plain=self.user, live=self.writing
+            ui, message.markdown, float(round(room)), plain=self.user, live=self.writing
         )
         self.label = 0.0 if self.user else ui.theme.size("small") + ui.u(2)
         self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)

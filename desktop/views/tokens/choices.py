@@ -13,8 +13,8 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ContinueFrom
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.state import AppState, Message, Token
+from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets.icons import ICON_BRANCH
-from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, popover, tip, wrapped
 
@@ -136,18 +136,23 @@ def _draw_row(ui: Ui, row: Row, number: int, count: int) -> Alternative | None:
     room = imgui.get_content_region_avail().x - ui.u(8)
     if row.token is None:
         with ui.font("mono"):
-            shown = fit(visible(row.text), room)
+            shown = fit(_spelled(row.text), room)
             draw.add_text(ImVec2(left, words), ui.color("muted"), shown)
         imgui.dummy(ImVec2(0, height))
         return None
     with ui.font("mono"):
-        shown = fit(visible(row.text), ui.u(LABEL) - ui.u(2))
+        shown = fit(_spelled(row.text), ui.u(LABEL) - ui.u(2))
         draw.add_text(ImVec2(left, words), ui.color("text"), shown)
     imgui.set_cursor_screen_pos(ImVec2(left + ui.u(LABEL), at.y + ui.u(0.75)))
     chosen = _draw_branches(ui, row.token, number, at.x + room)
     imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + height))
     imgui.dummy(ImVec2(0, 0))
     return chosen
+
+
+def _spelled(text: str) -> str:
+    """On one line, with signs for blanks: here they tell one token from another."""
+    return text.replace("\n", "⏎").replace("\t", "→").replace(" ", "␣")
 
 
 def _draw_branches(ui: Ui, token: Token, number: int, right: float) -> Alternative | None:
@@ -161,7 +166,7 @@ def _draw_branches(ui: Ui, token: Token, number: int, right: float) -> Alternati
         for other in allowed.best:
             if other.token == token.id:
                 continue
-            label = f"{visible(other.text)}  {other.probability:.1%}"
+            label = f"{_spelled(other.text)}  {share_words(other.probability)}"
             if imgui.get_cursor_screen_pos().x + imgui.calc_text_size(label).x + ui.u(5) > end:
                 break
             name = f"{PANEL}.{number}.{other.token}"
@@ -174,5 +179,5 @@ def _draw_branches(ui: Ui, token: Token, number: int, right: float) -> Alternati
         with ui.colored(text="muted"):
             imgui.text_unformatted(counted)
         share = tr("The model gave {share} of its probability to what was allowed here.")
-        tip(ui, share.format(share=f"{allowed.probability:.1%}"))
+        tip(ui, share.format(share=share_words(allowed.probability)))
     return chosen

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from llm_lite.core.messages import AllowedTokens, Alternative, Generate
+from llm_lite.core.messages import AllowedTokens, Alternative, Generate, SamplingOptions
 from llm_lite.desktop.state.state import Message, Token
 from llm_lite.desktop.views.tokens.choices import has_choices, rows_of
 from tests.desktop.fake_engine import FakeEngine
@@ -61,3 +61,11 @@ def test_an_answer_that_was_free_has_no_such_button(talk):
     talk.program.state = replace(talk.state, messages=(talk.state.messages[0], free))
     talk.driver.frames(2)
     assert not talk.driver.shows("message.1.choices")
+
+
+def test_an_answer_of_a_schema_is_laid_out_as_code():
+    of_schema = replace(ANSWER, sampling=SamplingOptions(json_schema="{}"))
+    assert of_schema.markdown == '```json\n{"color":"blue"}'
+    assert ANSWER.markdown == ANSWER.text
+    fenced = replace(of_schema, text='{"a": "```"}')
+    assert fenced.markdown == fenced.text
