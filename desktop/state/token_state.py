@@ -62,6 +62,11 @@ class Passage:
     own: int  # tokens before those of the message itself
     tail: int = 0  # tokens after those
 
+    @property
+    def breaks(self) -> bool:
+        """Whether the template ends it with a break, behind which nothing stands."""
+        return self.tail > 0 and self.text.endswith("\n")
+
 
 def unread(owners: tuple[int, ...], spoken: Sequence[bool]) -> bool:
     """Whether a message that says something has no place in the cache."""

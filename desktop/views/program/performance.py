@@ -26,8 +26,8 @@ READ_HINT = mark(
     "below also measures how fast memory can be read at all."
 )
 INSTRUMENTS = mark(
-    "What looking inside cost: lens, X-ray, gains and measures of the cache are made between two "
-    "tokens of the answer, maps of heads while frames are drawn. A closed panel costs nothing."
+    "What looking inside cost of the answer's time: lens, X-ray and measures of the cache are made "
+    "between two tokens, maps of heads while frames are drawn. A closed panel asks for none of it."
 )
 BEFORE = mark("Of the answer before this one:")
 GAP = 0.02  # of all that is shown, between two answers
@@ -200,11 +200,11 @@ def _instruments(stats: GenerationStats, maps: HeadMaps | None) -> str:
     writing = 1e3 * (stats.new_tokens - 1) / stats.decode_tok_s if stats.decode_tok_s else 0.0
     parts = [tr("none")]
     if writing > 0 and stats.inspect_ms > 0:
-        words = tr("{time} of the answer, {share}")
+        words = tr("{time}, {share}")
         share = percent(min(stats.inspect_ms / writing, 1.0))
         parts = [words.format(time=duration(max(stats.inspect_ms, 1.0)), share=share)]
     if maps is not None and maps.milliseconds > 0:
-        each = tr("maps {time:.1f} ms a frame").format(time=maps.milliseconds)
+        each = tr("maps: {time:.1f} ms a frame").format(time=maps.milliseconds)
         parts = [each] if stats.inspect_ms <= 0 else [*parts, each]
     return "  ·  ".join(parts)
 

@@ -221,7 +221,7 @@ def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
             top = max(max(report.kld_by_chunk) for report in reports)
             implot.setup_axis_limits(implot.ImAxis_.x1, 0.5, most + 0.5, imgui.Cond_.always)
             implot.setup_axis_limits(
-                implot.ImAxis_.y1, 0.0, max(1.15 * top, 1e-8), imgui.Cond_.always
+                implot.ImAxis_.y1, -0.06 * top, max(1.15 * top, 1e-8), imgui.Cond_.always
             )
             ticks = np.arange(1, most + 1, -(-most // TICKS), dtype=np.float64)
             implot.setup_axis_ticks(implot.ImAxis_.x1, ticks.tolist())

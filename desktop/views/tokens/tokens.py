@@ -53,9 +53,10 @@ class TokenItem:
         self.state, self.ui, self.index, self.message = state, ui, index, message
         self.width = width
         self.passage, self.page = laid(state, ui, index, message, width)
+        self.shown = shown_height(self.passage, self.page)
         self.label = ui.theme.size("small") + ui.u(2)
         self.tools = ui.u(7) if message.versions else 0.0
-        self.height = self.label + self.page.height + self.tools + ui.u(2)
+        self.height = self.label + self.shown + self.tools + ui.u(2)
 
     def draw(self) -> list[Action]:
         ui, at = self.ui, imgui.get_cursor_screen_pos()
@@ -70,7 +71,7 @@ class TokenItem:
         self._point(at.x, top)
         if not self.tools:
             return []
-        imgui.set_cursor_screen_pos(ImVec2(at.x, top + self.page.height + ui.u(0.5)))
+        imgui.set_cursor_screen_pos(ImVec2(at.x, top + self.shown + ui.u(0.5)))
         return draw_versions(self.state, ui, self.index)
 
     def _title(self) -> str:
@@ -98,7 +99,7 @@ class TokenItem:
         if not imgui.is_window_hovered(held):
             return
         token = self.page.at(mouse.x - x, mouse.y - top)
-        if token == NO_TOKEN or not 0 <= mouse.y - top < self.page.height:
+        if token == NO_TOKEN or not 0 <= mouse.y - top < self.shown:
             return
         first = self.passage.first
         position = None if first is None else first + token
@@ -117,6 +118,11 @@ class TokenItem:
                 y = top + box.line * line
                 name = f"token.{self.index}.{box.token - self.passage.own}"
                 self.ui.rects.setdefault(name, (x + box.x, y, x + box.x + box.width, y + line))
+
+
+def shown_height(passage: Passage, page: TokenPage) -> float:
+    """Without the empty line behind a break."""
+    return page.height - (page.line if passage.breaks else 0.0)
 
 
 def laid(
