@@ -29,6 +29,10 @@ INSTRUMENTS = mark(
     "What looking inside cost of the answer's time: lens, X-ray and measures of the cache are made "
     "between two tokens, maps of heads while frames are drawn. A closed panel asks for none of it."
 )
+TEACHES = mark(
+    "A prompt is read many tokens at a time, as fast as there is arithmetic; an answer is written "
+    "token by token, as fast as weights come out of memory."
+)
 BEFORE = mark("Of the answer before this one:")
 GAP = 0.02  # of all that is shown, between two answers
 BARE = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
@@ -43,6 +47,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     elif state.last_stats is None:
         nothing = tr("Nothing was measured yet: ask something.")
         wrapped(ui, tr("Measuring.") if state.busy else nothing)
+        if not state.busy:
+            wrapped(ui, tr(TEACHES), "faint")
     _draw_stats(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
     if len(points) > 1:

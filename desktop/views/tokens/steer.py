@@ -53,6 +53,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
     if model is None or not (model.layers and model.heads):
         wrapped(ui, tr("Load a model to weigh its heads."))
+        wrapped(ui, tr(ABOUT), "faint")
         return []
     gains = state.steering.gains or ((1.0,) * model.heads,) * model.layers
     actions = _draw_effect(state, ui)
