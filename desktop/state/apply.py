@@ -30,10 +30,11 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state import cache_state, quant_apply, speed, turns
+from llm_lite.desktop.state import cache_state, quant_apply, turns
 from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
+from llm_lite.desktop.state.plots import speed
 from llm_lite.desktop.state.state import (
     RATE_WINDOW,
     RECENT_FILES,

@@ -12,8 +12,8 @@ from llm_lite.desktop.widgets.markdown.characters import Span, block_spans
 from llm_lite.desktop.widgets.markdown.code_frame import draw_code_run, draw_frame, draw_numbers
 from llm_lite.desktop.widgets.markdown.geometry import block_rects
 from llm_lite.desktop.widgets.markdown.layout import LaidText, indent
-from llm_lite.desktop.widgets.markdown.sideways import draw_scroll, offset
 from llm_lite.desktop.widgets.markdown.slant import draw_italic
+from llm_lite.desktop.widgets.markdown.table import draw_scroll, offset
 from llm_lite.desktop.widgets.markdown.wrapping import CODE_SCALE, Run, ascent
 from llm_lite.desktop.widgets.markup.code_colors import CodeColors
 from llm_lite.desktop.widgets.ui import Ui
@@ -112,7 +112,7 @@ class PageDrawing:
                 self._run(laid, run, at + run.x, y + run.y)
         if grid.over:
             self.draw.pop_clip_rect()
-            draw_scroll(self.ui, self.draw, laid, left, y, name)
+            draw_scroll(self.ui, self.draw, grid, left, y, name)
 
     def _in_sight(self, at: float) -> bool:
         return at + self.ui.theme.line >= self.low and at <= self.high

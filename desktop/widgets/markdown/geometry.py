@@ -19,7 +19,7 @@ from llm_lite.desktop.widgets.markdown.characters import (
     shown_text,
 )
 from llm_lite.desktop.widgets.markdown.layout import LaidText
-from llm_lite.desktop.widgets.markdown.sideways import offset
+from llm_lite.desktop.widgets.markdown.table import offset
 from llm_lite.desktop.widgets.markdown.wrapping import CODE_SCALE, Run, ascent
 from llm_lite.desktop.widgets.ui import Rect, Ui
 

@@ -6,7 +6,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.desktop.state.state import Message
-from llm_lite.desktop.widgets.markdown import sideways
+from llm_lite.desktop.widgets.markdown import table
 from llm_lite.desktop.widgets.markdown.geometry import block_rects, character_at
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from tests.desktop.headless import READY
@@ -49,8 +49,8 @@ def test_a_scrolled_table_is_selected_where_it_is_seen(one):
     run = laid.runs[-1]
     x, y = run.x + 1 - laid.grid.over, run.y + 5
     before = character_at(one.ui, page.blocks, x, y)
-    sideways.scroll_to(one.ui, laid.grid, 1e9)
-    assert sideways.offset(one.ui, laid.grid) == pytest.approx(laid.grid.over, abs=1)
+    table.scroll_to(one.ui, laid.grid, 1e9)
+    assert table.offset(one.ui, laid.grid) == pytest.approx(laid.grid.over, abs=1)
     after = character_at(one.ui, page.blocks, x, y)
     assert after > before
     (rect,) = block_rects(one.ui, laid, after, after + 4)
@@ -70,10 +70,10 @@ def test_the_bar_and_the_wheel_scroll_it(one):
     one.driver.frames(2)
     io.add_mouse_button_event(0, False)
     one.driver.frames(2)
-    ((grid, dragged),) = one.ui.memory[sideways.SCROLLED].values()
+    ((grid, dragged),) = one.ui.memory[table.SCROLLED].values()
     assert 0 < dragged <= grid.over
     io.add_mouse_pos_event(x0 + 20, y0 - 20)
     one.driver.frames(2)
     io.add_mouse_wheel_event(-2.0, 0.0)
     one.driver.frames(3)
-    assert sideways.offset(one.ui, grid) > dragged
+    assert table.offset(one.ui, grid) > dragged
