@@ -69,6 +69,7 @@ def _formula(request: dict[str, Any], data: bytes) -> Answer:
 
     config.svg2 = False
     lend_letters()
+    _measure_rows_once()
     tex, display = request["tex"], request["display"]
     if UNKNOWN.search(convert(tex)):
         raise ValueError("it has a command that is not known")
@@ -93,6 +94,21 @@ def _formula(request: dict[str, Any], data: bytes) -> Answer:
         raise ValueError("a part of it lies far away")
     shape = {"width": width, "ascent": -top, "descent": top + height}
     return {"contours": contours, "letters": letters, **shape}
+
+
+@cache
+def _measure_rows_once() -> None:
+    """ziamath lays a row out twice, first to know how far its signs stretch, and within that the
+    rows in it twice again: a depth of 12 takes seconds. A row that is only measured, without
+    signs that stretch, need not know how far they would."""
+    from ziamath.nodes.mrow import Mrow
+
+    measured = Mrow._get_height_nostretch
+
+    def height(row: Any, line: Any, **style: Any) -> tuple[float, float]:
+        return (0.0, 0.0) if style.get("nostretch") else measured(row, line, **style)
+
+    setattr(Mrow, "_get_height_nostretch", height)  # noqa: B010 - for the type checker
 
 
 def _check_letters(made: Any) -> None:
@@ -143,7 +159,7 @@ def lend_letters() -> None:
             return Lent(char, self)
         return find(self, char, variant)
 
-    MathFont.findglyph = findglyph  # type: ignore[method-assign, unused-ignore]
+    setattr(MathFont, "findglyph", findglyph)  # noqa: B010 - for the type checker
 
 
 def _contours(element: Any) -> list[list[Point]]:
