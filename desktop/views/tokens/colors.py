@@ -89,9 +89,9 @@ def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
     return Shades(tuple(fills.tolist()), tuple(texts.tolist()), top, float(weights.max()) > top)
 
 
-def paint_of(state: AppState, ui: Ui, message: Message, passage: Passage) -> Paint:
+def paint_of(state: AppState, ui: Ui, message: Message, cut: Passage) -> Paint:
     """For the tokens of a message, and of the template around it."""
-    first, own, behind = passage.first, passage.own, len(passage.spans) - passage.tail
+    first, own, behind = cut.first, cut.own, cut.behind
     found = shades(state, ui)
     text, faint = ui.color("text"), ui.color("muted")
     chips = (ui.color("hover", 0.55), ui.color("hover"))
@@ -107,16 +107,11 @@ def paint_of(state: AppState, ui: Ui, message: Message, passage: Passage) -> Pai
                 return fill, found.texts[position] or color
             return 0, color
         if state.xray.probabilities:
-            return likely(ui, probability(message, token - own)), color
+            at = cut.token(token)
+            return likely(ui, math.nan if at is None else message.likelihood(at)), color
         return chips[token % 2], color
 
     return paint
-
-
-def probability(message: Message, token: int) -> float:
-    """nan where nobody asked how likely it was."""
-    tokens = message.tokens
-    return tokens[token].probability if 0 <= token < len(tokens) else math.nan
 
 
 def likely(ui: Ui, value: float) -> int:
