@@ -40,7 +40,8 @@ class ConversationPrefill:
         spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
         prompt.check_size(file.tokenizer, messages, session.context)
         encoded = encode(file, messages, spoken, self.command.thinking)
-        options = PrefillOptions(afresh=self.command.afresh, name=name_of(messages))
+        conversation, afresh = self.command.conversation, self.command.afresh
+        options = PrefillOptions(afresh=afresh, name=name_of(messages), conversation=conversation)
         prepared = session.prepare(encoded.ids, options)
         self._reused = prepared.reused
         self._labels = labelled(file.tokenizer, encoded)

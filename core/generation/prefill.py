@@ -23,6 +23,7 @@ class PrefillOptions:
     resumed: bool = False
     afresh: bool = False  # nothing of the cache or of other prefixes is reused
     name: str = ""  # of the conversation, as the list of kept prefixes shows it
+    conversation: int = 0  # its number in the history
 
 
 PLAIN = PrefillOptions()

@@ -132,7 +132,7 @@ def read_again(state: AppState, afresh: bool = False) -> Result:
     told, request = conversation(state, state.messages), state.next_request
     reading = Reading(request, lead=len(told) - len(state.messages))
     state = replace(state, reading=reading, next_request=request + 1)
-    return state, (Read(request, told, state.thinking, afresh),)
+    return state, (Read(request, told, state.thinking, afresh=afresh),)
 
 
 def end_reading(state: AppState) -> Result:

@@ -132,6 +132,16 @@ def test_the_largest_weights_of_a_row_come_first():
     assert without == [(2, pytest.approx(0.6)), (1, pytest.approx(0.2))]
 
 
+def test_what_is_read_again_for_maps_is_read_afresh():
+    from llm_lite.desktop.actions.act import act
+
+    messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+    state = AppState(model=MODEL, executor=EXECUTOR, messages=messages)
+    for afresh in (False, True):
+        _, (command,) = act(ReadAgain(afresh), state, 0.0)
+        assert command.afresh is afresh and command.conversation == 0
+
+
 def test_rows_are_asked_one_head_after_the_other():
     from llm_lite.desktop.actions.act import act
     from llm_lite.desktop.state.apply import apply
