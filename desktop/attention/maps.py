@@ -69,8 +69,6 @@ class AttentionMaps:
         """Bytes that came back to the host so far, by what they were for."""
         return self._readings.bytes
 
-    # What a view asks while it draws.
-
     @property
     def problem(self) -> str:
         """Why there are no maps, as a sentence; "" when there are."""
@@ -100,7 +98,7 @@ class AttentionMaps:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Token ids at positions 0 .. length - 1."""
+        """Their ids."""
         return self._tokens
 
     @property
@@ -215,6 +213,8 @@ class AttentionMaps:
         """A frame is about to be built; `busy` while the model is writing."""
         self._asked.begin("")
         self._readings.begin()
+        if busy > self._busy:  # what maps cost the answer before is not of this one
+            self.milliseconds = 0.0
         self._busy, self._background = busy, False
         if source is not self._source:
             self._adopt(source)

@@ -78,7 +78,7 @@ def _draw_model(state: AppState, ui: Ui) -> None:
             tr("How much text fits: what is available now, and what the model was trained for."),
         ),
         (
-            tr("Its memory"),
+            tr("KV cache"),
             tr("{size}, keys {keys}, values {values}").format(
                 size=size(model.kv_bytes), keys=model.cache.keys, values=model.cache.values
             ),

@@ -92,8 +92,8 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
     stats, running = state.last_stats, state.running
     prompt = stats.prefill_tok_s if stats else 0.0
     first = stats.ttft_ms if stats else 0.0
-    if running and running.first_token is not None:
-        first = (running.first_token - running.started) * 1e3
+    if running:  # what it brings is told as soon as it is known, not what another answer brought
+        prompt, first = 0.0, running.ttft_ms
     used, whole = state.context_used, state.model.context if state.model else 0
     return [
         (
