@@ -37,7 +37,6 @@ QUIET = {
     "state/sampling/fields.py": (".*", "the same, of lists in them"),
     "state/incoming.py": (".*", "names of classes"),
     "state/defects.py": ("A defect of the program|please report it:", "a line for the report"),
-    "app/program.py": (" could not be (done|shown)", "a line for the report"),
     "app/interface.py": ("status bar", "the name of a part, for the report"),
     "app/dialogs.py": (r"\*\.gguf .*", "patterns of files"),
     "attention/colors.py": ("[0-9a-f ]+", "colours"),
