@@ -84,7 +84,7 @@ def _limit(state: AppState) -> float:
 def _draw_rates(ui: Ui, points: list[RateSample], limit: float) -> None:
     rates = np.array([p.rate for p in points], np.float64)
     with ui.font(style="small"):
-        if _begin(ui, "##rates", "seconds", "tok/s"):
+        if _begin(ui, "##rates", tr("seconds"), "tok/s"):
             top = max(rates.max(), limit) * 1.15
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
             times = _plot_answers(ui, points, rates, 0)

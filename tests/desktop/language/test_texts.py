@@ -40,7 +40,6 @@ QUIET = {
     "app/interface.py": ("status bar", "the name of a part, for the report"),
     "app/dialogs.py": (r"\*\.gguf .*", "patterns of files"),
     "attention/colors.py": ("[0-9a-f ]+", "colours"),
-    "attention/frame.py": ("[A-Z][A-Za-z]+", "names of buffers in shaders"),
     "views/__init__.py": ("(upper|lower) right", "places"),
     "views/quantization/comparison.py": ("Vulkan|NumPy", "names"),
     "views/program/status_bar.py": ("Vulkan|NumPy", "names"),
