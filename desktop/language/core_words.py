@@ -28,6 +28,13 @@ WORDS = (
     mark("measuring a step"),
     mark("run A"),
     mark("run B"),
+    # devices
+    mark("discrete"),
+    mark("integrated"),
+    mark("software"),
+    mark("virtual"),
+    mark("other"),
+    mark("auto"),
     # what is undone and done again
     mark("Rename"),
     mark("Pin"),
