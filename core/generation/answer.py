@@ -20,11 +20,12 @@ from llm_lite.core.generation.prefill import (
     PrefillOptions,
     Prepared,
 )
-from llm_lite.core.generation.sampling import TokenChoice
+from llm_lite.core.generation.sampling import Allowed, TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.steps import AnswerItem, answer_steps
 from llm_lite.core.generation.stop_strings import StopStrings
 from llm_lite.core.messages import (
+    AllowedTokens,
     Alternative,
     CacheRewritten,
     CacheStatus,
@@ -248,7 +249,8 @@ class Answer:
         best = alternatives(tokenizer, choice.best)
         request, token = self.command.request, choice.token
         used, step_ms = session.context_used, 1e3 * session.step_seconds
-        event = TokenDecoded(request, token, text, choice.probability, used, best, step_ms)
+        allowed = allowed_tokens(tokenizer, choice.allowed)
+        event = TokenDecoded(request, token, text, choice.probability, used, best, step_ms, allowed)
         self._show(self._stops.feed(event, text))
 
     def _left(self) -> int:
@@ -351,6 +353,13 @@ def alternatives(
     tokenizer: Tokenizer, best: Sequence[tuple[int, float]]
 ) -> tuple[Alternative, ...]:
     return tuple(Alternative(token, text_of(tokenizer, token), p) for token, p in best)
+
+
+def allowed_tokens(tokenizer: Tokenizer, allowed: Allowed | None) -> AllowedTokens | None:
+    if allowed is None:
+        return None
+    best = alternatives(tokenizer, allowed.best)
+    return AllowedTokens(allowed.count, allowed.probability, best)
 
 
 def text_of(tokenizer: Tokenizer, token: int) -> str:

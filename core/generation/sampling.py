@@ -67,11 +67,24 @@ _NAMES = {  # as they are written
 }
 
 
+Likeliest = tuple[tuple[int, float], ...]  # tokens and their probabilities, the likeliest first
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The tokens that a mask left."""
+
+    count: int
+    probability: float  # of all of them together, as in TokenChoice
+    best: Likeliest
+
+
 @dataclass(frozen=True, slots=True)
 class TokenChoice:
     token: int
     probability: float  # at temperature 1, without mask, penalties and filters; nan: not scored
-    best: tuple[tuple[int, float], ...] = ()  # the likeliest tokens and theirs
+    best: Likeliest = ()  # of all tokens
+    allowed: Allowed | None = None  # None: all were
 
 
 def check(options: SamplingOptions) -> None:
@@ -158,20 +171,21 @@ class Sampler:
         seen = _largest_and_sum(logits)
         options = self._options
         greedy = options.temperature == 0.0
+        fitted = None if mask is None else _fitted(mask, len(logits))
         state = DrawState(
             uniform=0.0 if greedy else self._random.random(),
             xtc_uniform=self._random.random() if options.xtc_probability else 1.0,
             recent=self._recent(context),
             repeats=_last(context, options.dry_window) if self._breaks else NO_IDS,
             unbroken=self._breaks.unbroken(context) if self._breaks else 0,
-            mask=None if mask is None else _fitted(mask, len(logits)),
+            mask=fitted,
             mu=self._mu,
         )
         token, surprise = draw(logits, self._kernel_options, state)
         if token < 0:
             raise RequestError("no token is allowed here: the answer ends")
         self._mu -= options.mirostat_eta * (surprise - options.mirostat_tau)
-        return _choice(logits, seen, token)
+        return _choice(logits, seen, token, fitted)
 
     def _recent(self, context: Sequence[int]) -> Ids:
         """Tokens that the penalties are for."""
@@ -217,15 +231,16 @@ def _fitted(mask: Mask, size: int) -> Mask:
     return np.pad(mask, (0, lacking)) if lacking > 0 else mask
 
 
-def score_token(logits: NDArray[np.float32], token: int) -> TokenChoice:
+def score_token(logits: NDArray[np.float32], token: int, mask: Mask | None = None) -> TokenChoice:
     """The token with its probability and those of the likeliest; logits float32 [V].
 
     NotFiniteError as `Sampler.choose`.
     """
-    return _choice(logits, _largest_and_sum(logits), token)
+    fitted = None if mask is None else _fitted(mask, len(logits))
+    return _choice(logits, _largest_and_sum(logits), token, fitted)
 
 
-def likeliest(logits: NDArray[np.float32]) -> tuple[tuple[int, float], ...]:
+def likeliest(logits: NDArray[np.float32]) -> Likeliest:
     """The `BEST` likeliest tokens and their probabilities, the likeliest first."""
     return score_token(logits, 0).best
 
@@ -238,8 +253,28 @@ def _largest_and_sum(logits: NDArray[np.float32]) -> tuple[float, float]:
     return most, total
 
 
-def _choice(logits: NDArray[np.float32], seen: tuple[float, float], token: int) -> TokenChoice:
+def _choice(
+    logits: NDArray[np.float32], seen: tuple[float, float], token: int, mask: Mask | None
+) -> TokenChoice:
+    best = _likeliest(logits, seen, largest(logits, BEST).tolist())
+    probability = _likeliest(logits, seen, [token])[0][1]
+    allowed = None if mask is None else _allowed(logits, seen, mask)
+    return TokenChoice(token, probability, best, allowed)
+
+
+def _allowed(logits: NDArray[np.float32], seen: tuple[float, float], mask: Mask) -> Allowed:
+    """Not all of them are forbidden."""
+    bits = np.unpackbits(mask.view(np.uint8), count=len(logits), bitorder="little")
+    ids = np.flatnonzero(bits)
+    values = logits[ids]
+    most, total = sum_exp(values)
+    together = math.exp(most - seen[0]) * total / seen[1]
+    best = ids[largest(values, BEST)].tolist()
+    return Allowed(len(ids), together, _likeliest(logits, seen, best))
+
+
+def _likeliest(
+    logits: NDArray[np.float32], seen: tuple[float, float], tokens: Sequence[int]
+) -> Likeliest:
     most, total = seen
-    likely = largest(logits, BEST).tolist()
-    probability, *rest = (math.exp(float(logits[i]) - most) / total for i in (token, *likely))
-    return TokenChoice(token, probability, tuple(zip(likely, rest, strict=True)))
+    return tuple((token, math.exp(float(logits[token]) - most) / total) for token in tokens)

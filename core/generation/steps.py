@@ -94,10 +94,8 @@ def _answer_steps(
         logits = step.logits
         yield step
     yield from (TokenChoice(token, math.nan) for token in forced[:-1])
-    if guide is not None:
-        guide.take_all(forced)
     if forced:
-        choice, produced = score_token(logits, forced[-1]), 0
+        choice, produced = _judged(guide, logits, forced), 0
     else:
         choice, produced = _next(sampler, guide, logits, tokens), 1
     while True:
@@ -114,6 +112,16 @@ def _answer_steps(
             guide.prepare()
         logits = session.decode(choice.token, should_stop)
         choice, produced = _next(sampler, guide, logits, tokens), produced + 1
+
+
+def _judged(guide: Guide | None, logits: NDArray[np.float32], forced: Sequence[int]) -> TokenChoice:
+    """The last of the forced tokens, as if it had been chosen."""
+    if guide is None:
+        return score_token(logits, forced[-1])
+    guide.take_all(forced[:-1])
+    choice = score_token(logits, forced[-1], guide.mask())
+    guide.take(forced[-1])
+    return choice
 
 
 def _next(

@@ -12,6 +12,7 @@ from typing import Literal
 
 from llm_lite.core.messages.answers import (
     OVERFLOWS,
+    AllowedTokens,
     Alternative,
     ChatMessage,
     ConversationRead,
@@ -191,6 +192,7 @@ __all__ = [
     "MODES",
     "OVERFLOWS",
     "Activations",
+    "AllowedTokens",
     "Alternative",
     "AnalyzeTensors",
     "AttentionRows",

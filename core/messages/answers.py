@@ -115,6 +115,15 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
+class AllowedTokens:
+    """What a schema or grammar allowed in one place."""
+
+    count: int
+    probability: float  # that the model gave all of them together, as in Alternative
+    best: tuple[Alternative, ...]  # the five likeliest of them, the likeliest first
+
+
+@dataclass(frozen=True, slots=True)
 class TokenDecoded:
     request: int
     token: int
@@ -125,6 +134,7 @@ class TokenDecoded:
     # others have none, and no probability.
     alternatives: tuple[Alternative, ...] = ()
     step_ms: float = 0.0  # that the model's step took whose logits chose the token
+    allowed: AllowedTokens | None = None  # None: nothing was forbidden
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
 from llm_lite.desktop.views.program import rail, status_bar
+from llm_lite.desktop.views.selection.find import open_find
 from llm_lite.desktop.views.selection.selecting import copy
 from llm_lite.desktop.widgets.frame_times import FrameTimes
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ERROR, ICON_INFO, ICON_WARNING
@@ -174,6 +175,8 @@ class Interface:
                 return [UndoHistory()]
             if pressed(shift | int(key.z), key.y):
                 return [RedoHistory()]
+        if pressed(key.f) and state.messages:
+            open_find(self.ui)
         if pressed(key.o):
             return [ChooseFile()]
         if pressed(key.equal, key.keypad_add, shift | int(key.equal)):

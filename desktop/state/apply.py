@@ -344,11 +344,16 @@ def _owner(message: int, lead: int) -> int:
 
 def _judged(event: TokenDecoded, running: Running, index: int) -> Token:
     """The token; one that was forced and not judged again is as it was."""
-    token = Token(event.token, event.text, event.probability, event.alternatives)
+    token = Token(event.token, event.text, event.probability, event.alternatives, event.allowed)
     if event.probability == event.probability or index >= len(running.forced):
         return token
     before = running.forced[index]
-    return replace(token, probability=before.probability, alternatives=before.alternatives)
+    return replace(
+        token,
+        probability=before.probability,
+        alternatives=before.alternatives,
+        allowed=before.allowed,
+    )
 
 
 def _answer(state: AppState) -> Message:

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Literal
 
 from llm_lite.core.messages import (
+    AllowedTokens,
     Alternative,
     AttentionRows,
     ChatMessage,
@@ -60,6 +61,7 @@ class Token:
     text: str
     probability: float  # nan: not judged
     alternatives: tuple[Alternative, ...] = ()
+    allowed: AllowedTokens | None = None  # by a schema or grammar; None: all were
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,14 @@ class Message:
     def whole(self) -> str:
         """All that its tokens spell: thoughts and their marks too."""
         return self.thought.split.raw if self.thought else self.text
+
+    @property
+    def markdown(self) -> str:
+        """What is laid out: an answer of a JSON schema is code, whose end is not written."""
+        of_schema = self.sampling is not None and bool(self.sampling.json_schema)
+        if not of_schema or self.text[:1] not in ("{", "[") or "```" in self.text:
+            return self.text
+        return f"```json\n{self.text}"
 
     @property
     def pieces(self) -> list[str]:

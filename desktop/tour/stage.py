@@ -6,7 +6,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +29,22 @@ from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.state.attention_state import FigureName, Head
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.tour.cache import look_at_cache
+from llm_lite.desktop.tour.choices import look_at_choices
 from llm_lite.desktop.tour.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.inspect import look_inside
+from llm_lite.desktop.tour.measures import MeasuredStage
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
 from llm_lite.desktop.tour.sampling import look_at_sampling
 from llm_lite.desktop.tour.thoughts import look_at_thoughts
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program.rail import PANELS
-from llm_lite.desktop.widgets.frame_times import percentiles
 
 PROMPT = "Why is the sky blue? Answer in three sentences."
 KOREAN = "Please repeat this Korean greeting exactly: 안녕하세요! 하늘이 파랗습니다."
 LARGE = (3840, 2160, 2.0)  # width, height, scale
+SMALL = (1600, 1000, 1.0)
 SAMPLING = SamplingOptions(seed=1, max_new_tokens=160)
 EXACT = SamplingOptions(temperature=0.0, repetition_penalty=1.0, max_new_tokens=48)
 LOAD_LIMIT, ANSWER_LIMIT = 300.0, 900.0  # seconds
@@ -50,17 +52,6 @@ MAPS_LIMIT = 60.0
 FIGURED: tuple[Head, ...] = ((0, 1), (1, 1), (2, 1), (1, 2))
 IDLE_SECONDS = 2.0
 LEAST_ANSWER = 8  # tokens
-
-
-@dataclass(slots=True)
-class MeasuredStage:
-    """Frame times by what the engine did meanwhile, in ms; moments in s after process start."""
-
-    frames: dict[str, list[float]] = field(
-        default_factory=lambda: {"idle": [], "prefill": [], "decode": []}
-    )
-    startup: dict[str, float] = field(default_factory=dict)
-    recorded_during_decode: int = 0
 
 
 class Stage:
@@ -95,6 +86,7 @@ class Stage:
         self._look_around()
         self._ask_in_korean()
         self._large()
+        self._look_at_choices()
 
     def _begin(self, source: str | None, engine: Any) -> None:
         """First frame, then the engine; the prompt is typed while the model loads."""
@@ -321,6 +313,13 @@ class Stage:
         self.program.do(SetTheme("light"))
         self._runs("12-runs-light")
 
+    def _look_at_choices(self) -> None:
+        self._backstage.resize(*SMALL)
+        self.driver.frames(3)
+        for theme in ("light", "dark"):
+            self.program.do(SetTheme(theme))
+            look_at_choices(self.driver, self._picture, f"14-choices-{theme}")
+
     def _runs(self, name: str) -> None:
         """The comparison that was made before."""
         self.program.do(ShowRuns(True))
@@ -354,32 +353,8 @@ class Stage:
 
     def report(self) -> dict[str, Any]:
         assert self.answer is not None
-        state, measured, answer = self.program.state, self.measured, self.answer
-        info = self.device.info
-        return {
-            "answer": answer.text,
-            "tokens": [token.id for token in answer.tokens],
-            "stop_reason": answer.stop_reason,
-            "stats": asdict(answer.stats) if answer.stats else {},
-            "model": state.model.name if state.model else "",
-            "executor": asdict(state.executor) if state.executor else {},
-            "device": {
-                "name": info.name,
-                "kind": info.kind,
-                "driver": info.driver,
-                "api_version": str(info.api_version),
-            },
-            "frame_ms": {name: percentiles(times) for name, times in measured.frames.items()},
-            "frames_drawn": self._screen.loop.frames,
-            "command_buffers_recorded_during_decode": measured.recorded_during_decode,
-            "attention": {
-                "bytes_read_back_for_maps": self._maps().read_back["maps"],
-                "bytes_read_back_for_the_pointer": self._maps().read_back["pointer"],
-                "bytes_read_back_for_scores": self._maps().read_back["scores"],
-                "memory": self._maps().memory,
-            },
-            "startup": measured.startup,
-        }
+        screen = self._screen
+        return self.measured.report(self.program.state, self.answer, self.device, screen)
 
     def write_pictures(self, directory: Path) -> list[str]:
         for name, pixels in self._pictures.items():

@@ -16,6 +16,7 @@ from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
 from llm_lite.desktop.views.quantization import comparison
+from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
@@ -42,6 +43,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions = _draw_header(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
+    draw_find(state, ui)
     room = imgui.get_content_region_avail().y - composer_height(state, ui)
     with ui.styled(item_spacing=(0.0, 0.0)):
         if state.messages:

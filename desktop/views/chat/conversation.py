@@ -23,6 +23,7 @@ from llm_lite.desktop.views.chat.thoughts import ThoughtFold
 from llm_lite.desktop.views.chat.unseen import Unseen
 from llm_lite.desktop.views.selection.selecting import draw_page, follow_selecting
 from llm_lite.desktop.views.selection.selection import SAID
+from llm_lite.desktop.views.tokens.choices import draw_choices, draw_choices_button
 from llm_lite.desktop.views.tokens.tokens import (
     TokenItem,
     draw_choice,
@@ -106,6 +107,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
         scroll.bottom = imgui.get_scroll_max_y()
         imgui.end_child()
     actions += draw_choice(state, ui) + draw_asked(ui) + draw_other_writer(state, ui)
+    actions += draw_choices(state, ui)
     _jump_button(ui, scroll)
     return actions
 
@@ -191,7 +193,7 @@ class _Item:
         # Beside a question there is room for its buttons.
         room = min(width * 0.84, width - ui.u(15)) - ui.u(7) if self.user else width
         self.page: Page = rich_text(ui).page(
-            ui, message.text, float(round(room)), plain=self.user, live=self.writing
+            ui, message.markdown, float(round(room)), plain=self.user, live=self.writing
         )
         self.label = 0.0 if self.user else ui.theme.size("small") + ui.u(2)
         self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)
@@ -334,6 +336,7 @@ class _Item:
         copy_button(ui, f"{name}.copy", self.message.text, tr("Copy the answer"), side)
         if self.tools and not self.state.busy:
             actions += draw_again(self.state, ui, self.index, side)
+            draw_choices_button(self.state, ui, self.index, side)
         if self.last and not self.state.busy:
             imgui.same_line(0, ui.u(1))
             hint = tr("Continue from where the answer ended")

@@ -1,1 +1,1 @@
-"""Text of the conversation that a person selects: what is selected, and how."""
+"""Text of the conversation that a person selects or looks for: what is selected, and how."""

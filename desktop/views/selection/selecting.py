@@ -28,6 +28,7 @@ from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.ui import Ui
 
 SHOWN, DRAG, MENU = "selection.shown", "selection.drag", "selection.menu"
+REVEAL = "selection.reveal"  # a place that is to be in sight
 UNITS: dict[int, Unit] = {1: "letter", 2: "word"}  # by clicks
 SPEED = 12.0  # text heights a second and text height that the pointer is outside
 MOST_SPEED = 160.0
@@ -65,6 +66,8 @@ def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> None:
     shown: list[Shown] = ui.memory.pop(SHOWN, [])
     if not shown or state.xray.shown:
         return
+    if REVEAL in ui.memory:
+        _reveal(ui, shown, scroll)
     if ui.memory.get(DRAG):
         _drag(state, ui, shown, scroll)
     elif imgui.is_mouse_clicked(0) or imgui.is_mouse_clicked(1):
@@ -74,6 +77,22 @@ def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> None:
     if not imgui.get_io().want_text_input:
         _keys(state, ui, shown)
     _draw_menu(state, ui)
+
+
+def _reveal(ui: Ui, shown: list[Shown], scroll: Any) -> None:
+    """Scroll until the place is in sight; its message may come into sight with the next frame."""
+    place: Place = ui.memory[REVEAL]
+    scroll.follow = False
+    ui.redraw_in(0.0)
+    for one in shown:
+        spot = caret(ui, one.page.blocks, place[2]) if (one.index, one.text) == place[:2] else None
+        if spot is None:
+            continue
+        del ui.memory[REVEAL]
+        top, height = imgui.get_window_pos().y, imgui.get_window_height()
+        low, high = one.y + spot[1], one.y + spot[2]
+        if low < top + ui.u(4) or high > top + height - ui.u(4):
+            imgui.set_scroll_y(max(0.0, imgui.get_scroll_y() + low - top - height / 3))
 
 
 def _point() -> None:

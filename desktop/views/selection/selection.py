@@ -114,7 +114,7 @@ def blocks_of(state: AppState, ui: Ui, index: int, text: int) -> Sequence[Block]
     if text == THOUGHT:
         words = message.thought.text if message.thought else ""
         return rich_text(ui, "thoughts").blocks(words, quoted=True)
-    return rich_text(ui).blocks(message.text, plain=message.role == "user")
+    return rich_text(ui).blocks(message.markdown, plain=message.role == "user")
 
 
 def whole(state: AppState, ui: Ui, first: int, last: int) -> Range:
@@ -170,7 +170,7 @@ def selected_text(state: AppState, ui: Ui, markdown: bool = False) -> str:
                 continue
             blocks = blocks_of(state, ui, index, text)
             if markdown and text == SAID and message.role == "assistant":
-                parts.append(markdown_source(message.text, blocks, *span))
+                parts.append(markdown_source(message.markdown, blocks, *span))
             else:
                 parts.append(plain_text(blocks, *span))
     return "\n\n".join(part for part in parts if part)

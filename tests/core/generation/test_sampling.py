@@ -223,6 +223,10 @@ def test_a_mask_forbids_and_the_probability_stays_the_model_s():
     chosen = [sampler.choose(scores, (), np.array([0b11], np.uint32)) for _ in range(100)]
     assert {(c.token, round(c.probability, 3)) for c in chosen} == {(0, 0.1), (1, 0.2)}
     assert chosen[0].best[0][0] == 2, "what the model would have liked is told"
+    allowed = chosen[0].allowed
+    assert (allowed.count, round(allowed.probability, 3)) == (2, 0.3)
+    assert [(token, round(p, 3)) for token, p in allowed.best] == [(1, 0.2), (0, 0.1)]
+    assert sampler.choose(scores, ()).allowed is None
     long = np.zeros(100, np.float32)
     assert sampler.choose(long, (), np.array([4], np.uint32)).token == 2, "a short mask forbids"
     with pytest.raises(RequestError, match="no token is allowed"):

@@ -1,0 +1,43 @@
+"""The tour asks for an answer of a JSON schema, and opens the tree of its choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from llm_lite.core.messages import SamplingOptions
+from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling
+from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.views.tokens.choices import has_choices
+
+Picture = Callable[[str], None]
+QUESTION = "Describe the sky as JSON."
+SCHEMA = """{
+  "type": "object",
+  "properties": {
+    "color": {"enum": ["blue", "grey", "red"]},
+    "clouds": {"type": "boolean"},
+    "mood": {"enum": ["calm", "bright", "heavy"]}
+  },
+  "required": ["color", "clouds", "mood"],
+  "additionalProperties": false
+}"""
+LIMIT = 300.0  # seconds
+
+
+def look_at_choices(driver: InputDriver, picture: Picture, name: str) -> None:
+    """In a conversation of its own; the settings are as before afterwards."""
+    before = driver.state.sampling
+    driver.program.do(NewChat())
+    sampling = SamplingOptions(seed=3, max_new_tokens=60, json_schema=SCHEMA)
+    driver.program.do(SetSampling(replace(sampling, temperature=0.7)))
+    driver.program.do(Send(QUESTION))
+    driver.wait("the answer", lambda s: not s.busy, LIMIT)
+    driver.frames(3)
+    if has_choices(driver.state.messages[-1]):
+        driver.click("message.1.choices")
+        driver.leave()
+        picture(name)
+        driver.click("tokens.choices.close")
+    driver.program.do(SetSampling(before))
+    driver.leave()
