@@ -73,7 +73,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
         with ui.colored(text="warning" if state.options.backend != "cpu" else "muted"):
             imgui.text_unformatted(ICON_WARNING)
         ui.mark("status.reason")
-        tip(ui, sentence(reason))
+        tip(ui, sentence(said(reason)))
 
 
 def _executor_label(state: AppState) -> tuple[str, str]:
@@ -156,7 +156,9 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     options = state.options
     if state.executor and state.executor.reason:
         wrapped(
-            ui, sentence(state.executor.reason), "warning" if options.backend == "auto" else "muted"
+            ui,
+            sentence(said(state.executor.reason)),
+            "warning" if options.backend == "auto" else "muted",
         )
     text(ui, tr("Executor"), style="small")
     backend = chooser(
@@ -178,7 +180,7 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     if not state.devices:
         wrapped(ui, tr("None was found."))
     for device in state.devices:
-        note = said(device.kind) if device.usable else device.why_not
+        note = said(device.kind if device.usable else device.why_not)
         chosen_one = options.device == device.index
         name = f"executor.device.{device.index}"
         if row_button(ui, name, device.name, note, chosen_one, device.usable):

@@ -1,5 +1,6 @@
 """Every text of the window stands in every catalogue, translated, with the same values in it."""
 
+import ast
 import gettext
 import io
 import locale
@@ -11,6 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from llm_lite.core.inspect.attention_scores import SCORES
+from llm_lite.core.messages import ModeSpeed
+from llm_lite.core.metrics.modes import recommend
 from llm_lite.desktop.language import catalogues
 from llm_lite.desktop.language.catalogues import (
     ENGLISH,
@@ -20,7 +23,7 @@ from llm_lite.desktop.language.catalogues import (
     own_name,
     system_language,
 )
-from llm_lite.desktop.language.core_words import WORDS, said
+from llm_lite.desktop.language.core_words import SENTENCES, WORDS, said, said_stage
 from llm_lite.desktop.language.translate import tr, trn, use
 from tests.paths import ROOT
 
@@ -112,11 +115,11 @@ def test_korean_texts_are_in_korean():
 
 def test_words_of_the_engine_are_translated():
     use(catalogue("ko"))
-    assert said("reading the header") == "헤더 읽는 중"
-    assert said("preparing the weights, run B") == "가중치 준비 중, 실행 B"
-    assert said("int4: measuring memory") == "int4: 메모리 측정 중"
-    assert said("") == tr("") == ""  # gettext would give the head of the catalogue
-    assert said("a name: of a tensor") == "a name: of a tensor"
+    assert said_stage("reading the header") == "헤더 읽는 중"
+    assert said_stage("preparing the weights, run B") == "가중치 준비 중, 실행 B"
+    assert said_stage("int4: measuring memory") == "int4: 메모리 측정 중"
+    assert said("") == said_stage("") == tr("") == ""  # gettext: the head of the catalogue
+    assert said("model.gguf: ready") == "model.gguf: ready"  # an error is not translated in parts
     for words in (*WORDS, *(score.label for score in SCORES.values())):
         assert KOREAN.search(tr(words)), words
 
@@ -136,6 +139,47 @@ def test_labels_of_what_is_undone_are_in_its_list():
     for pair in re.findall(r'label = "([^"]+)" if \w+ else "([^"]+)"', source):
         told |= set(pair)
     assert len(told) >= 8 and told <= set(WORDS), told - set(WORDS)
+
+
+def _templates():
+    """Every text of core with {} for the values in it."""
+    for path in (ROOT / "core").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+            elif isinstance(node, ast.JoinedStr):
+                parts = (
+                    part.value if isinstance(part, ast.Constant) else "{}" for part in node.values
+                )
+                yield "".join(parts)
+
+
+def test_sentences_of_core_are_as_core_says_them():
+    plain = {re.sub(r"{\w+}", "{}", sentence) for sentence in SENTENCES}
+    recommended = {sentence for sentence in plain if "nearly as fast" in sentence}
+    assert plain - recommended <= set(_templates())
+
+
+def test_the_recommended_mode_is_told_in_korean():
+    use(catalogue("ko"))
+    for speeds in ((9.0, 9.5), (9.5, 9.0)):
+        for first, second in (("int8", "int4"), ("fp16", "as-stored"), ("as-stored", "int8")):
+            for sizes in ((1, 2), (2, 1)):
+                rows = [
+                    ModeSpeed(mode, "a8", size, 1.0, speed)
+                    for mode, size, speed in zip((first, second), sizes, speeds, strict=True)
+                ]
+                best, reason = recommend(rows)
+                assert said(reason) != reason and rows[best].mode in said(reason)
+
+
+def test_values_of_a_sentence_stay():
+    use(catalogue("ko"))
+    told = said("the Vulkan device is only software (llvmpipe (LLVM 15.0.6, 256 bits))")
+    assert KOREAN.search(told) and "llvmpipe (LLVM 15.0.6, 256 bits)" in told
+    assert said("Blocks of 32 weights in 18 bytes: 4.5 bits a weight.").count("4.5") == 1
+    use(gettext.NullTranslations())
+    assert said("the device has no compute queue") == "the device has no compute queue"
 
 
 def test_forms_of_plural():
