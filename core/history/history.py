@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from llm_lite.core.files.places import user_folder
 from llm_lite.core.history.database import changes as change
 from llm_lite.core.history.database import connection as connections
 from llm_lite.core.history.database import overlay, reading
+from llm_lite.core.history.database.reader import Reader
 from llm_lite.core.history.database.search import search
 from llm_lite.core.history.database.writer import HistoryWriter
 from llm_lite.core.history.events import HistoryEvent
@@ -56,7 +57,8 @@ class History:
         self.path = path or history_path()
         self._writer = HistoryWriter(self.path, wake)
         self._local = threading.local()
-        self._readers: list[sqlite3.Connection] = []
+        self._readers: list[Reader] = []
+        self._closed = False
         self._lock = threading.Lock()
 
     def poll(self) -> list[HistoryEvent]:
@@ -83,10 +85,10 @@ class History:
     def close(self, timeout: float = _CLOSING) -> bool:
         """Save and end; False where changes could not be saved, which are lost then."""
         with self._lock:  # first: the last to close clears the log, and readers may not
-            for connection in self._readers:
-                with suppress(sqlite3.Error):
-                    connection.close()
-            self._readers.clear()
+            self._closed, readers = True, self._readers
+            self._readers = []
+        for reader in readers:
+            reader.close()
         return self._writer.close(timeout)
 
     def submit(self, what: change.Change) -> None:
@@ -323,38 +325,35 @@ class History:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """This thread's connection, with one state of the file for all that is read through it;
         FileError for whatever SQLite says."""
+        epoch = self._writer.epoch
         try:
-            connection = self._reader()
-            connection.execute("BEGIN")
-            try:
+            with self._reader().reading() as connection:
                 yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             if connections.is_damage(error):
                 index = connections.is_index_damage(error)
-                self._writer.damage_found(self._local.epoch, index=index)
+                self._writer.damage_found(epoch, index=index)
                 raise FileError(self.path, "is damaged; what can be read of it is saved") from error
             raise FileError(self.path, f"cannot be read: {error}") from error
 
-    def _reader(self) -> sqlite3.Connection:
+    def _reader(self) -> Reader:
         """Of the file that is there now; of an empty one in memory until there is one."""
         epoch = self._writer.epoch
-        known: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if known is not None and self._local.epoch == epoch:
+        known: Reader | None = getattr(self._local, "reader", None)
+        if known is not None and known.epoch == epoch:
             return known
-        self._local.connection, self._local.epoch = None, epoch
-        with self._lock:
-            if known is not None:
-                self._readers.remove(known)
-                known.close()
+        if known is not None:
+            known.close()
         opened = self._writer.opened.is_set() and self.path.is_file()
         fresh = connections.connect_reader(self.path) if opened else connections.connect_memory()
+        self._local.reader = reader = Reader(fresh, epoch)
         with self._lock:
-            self._readers.append(fresh)
-        self._local.connection = fresh
-        return fresh
+            self._readers = [one for one in self._readers if one is not known]
+            if self._closed:
+                reader.close()
+            else:
+                self._readers.append(reader)
+        return reader
 
 
 def renumbered(conversation: StoredConversation) -> StoredConversation:

@@ -1,10 +1,12 @@
 """Disks that are full, read-only or damaged: nothing that was said is lost, and it is said once."""
 
+import contextlib
 import os
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -408,3 +410,33 @@ def test_a_damaged_index_is_made_again(history):
     tries = history._writer._tries
     time.sleep(0.3)
     assert history._writer._tries < tries + 10  # it rests again
+
+
+def test_it_is_closed_while_threads_read(tmp_path):
+    """Closing a connection within a call of another thread ended the process."""
+    path = tmp_path / "history.db"
+    filled = History(path)
+    for number in range(50):
+        talk = filled.begin(title=f"Talk {number}")
+        filled.add_message(talk.id, None, "a quick brown fox " * 30)
+    assert filled.flush() and filled.close()
+
+    def read_until_closed(history):
+        with contextlib.suppress(FileError):
+            while True:
+                history.search("quick")
+                history.page()
+
+    for number in range(20):
+        history = History(path)
+        assert history.wait_until_open()
+        threads = [threading.Thread(target=read_until_closed, args=(history,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(number / 1000)
+        assert history.close()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        with pytest.raises(FileError, match="closed"):
+            history.page()

@@ -1,0 +1,41 @@
+"""One thread's connection for reading, which another thread may close."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+_LONGEST = 1.0  # seconds that closing waits for a reading that was told to end
+
+
+class Reader:
+    """A connection must not be closed while another thread is within a call of it: the process
+    would crash. So a reading holds a lock, and closing interrupts it and waits."""
+
+    def __init__(self, connection: sqlite3.Connection, epoch: int) -> None:
+        """`epoch`: of the writer, whose file it reads."""
+        self.epoch = epoch
+        self._connection, self._lock = connection, threading.Lock()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """With one state of the file. sqlite3.Error, also where it was closed."""
+        with self._lock:
+            connection = self._connection
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """A reading that does not end in time keeps the connection open."""
+        with suppress(sqlite3.Error):
+            self._connection.interrupt()
+        if self._lock.acquire(timeout=_LONGEST):
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._lock.release()
