@@ -32,6 +32,7 @@ from llm_lite.core.errors import (
 )
 from llm_lite.core.generation.answer import Answer
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
+from llm_lite.core.generation.prompt import spelled
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import give_back
 from llm_lite.core.messages import (
@@ -51,6 +52,7 @@ from llm_lite.core.messages import (
     Reconfigure,
     SaveCache,
     Shutdown,
+    SpellTokens,
     StepRequest,
     Stop,
     Task,
@@ -274,6 +276,9 @@ class Engine:
             self._generate(number, command)
         elif isinstance(command, Read):
             self._read(number, command)
+        elif isinstance(command, SpellTokens):
+            if self._host.file is not None:
+                self._emit(spelled(self._host.file.tokenizer, command))
         elif isinstance(command, SaveCache | OpenCache):
             self._host.file_away(command)
         elif isinstance(command, Task):

@@ -66,6 +66,7 @@ class Answer:
     should_stop: StopCheck
     requested: float = field(default_factory=time.perf_counter)
     produced: list[int] = field(default_factory=list)
+    _forced: tuple[int, ...] = ()  # what it begins with
     _runner: ChatRunner | None = None
     _steps: Iterator[AnswerItem] = field(default_factory=lambda: iter(()))
     _decoder: StreamDecoder | None = None
@@ -144,9 +145,8 @@ class Answer:
 
     def _encode(self, runner: ChatRunner) -> prompt.Encoded:
         file, command = runner.model_file, self.command
-        prompt.check_size(
-            file.tokenizer, command.messages, runner.session.context, command.overflow
-        )
+        told = (*command.messages, *([command.begin] if command.begin else ()))
+        prompt.check_size(file.tokenizer, told, runner.session.context, command.overflow)
         if command.raw:
             return prompt.encode_raw(file.tokenizer, command.messages)
         return encode(file, command.messages, command.continue_last, command.thinking)
@@ -157,10 +157,11 @@ class Answer:
             self._decoder = self._primed_decoder(tokenizer)
             self._stops = self._primed_stops(tokenizer, encoded)
             self._options = _options(self.command, tokenizer, encoded)
+            self._forced = self._begun_with(tokenizer, encoded)
         guide = self._guide(tokenizer, encoded)
         if self._is_begun:
             self._options = replace(self._options, resumed=True)
-        forced = self.command.forced[len(self.produced) :]
+        forced = self._forced[len(self.produced) :]
         prepared = session.prepare([*encoded.ids, *self.produced, *forced[:-1]], self._options)
         if not self._is_begun:
             self._tell_start(runner, encoded, prepared)
@@ -218,6 +219,12 @@ class Answer:
         stops.hear(tokenizer.decode(self._continued(encoded)))
         return stops
 
+    def _begun_with(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[int, ...]:
+        command = self.command
+        if command.forced or command.begin is None:
+            return command.forced
+        return tuple(prompt.begun_with(tokenizer, command.begin, encoded.thinking))
+
     def _guide(self, tokenizer: Tokenizer, encoded: prompt.Encoded) -> Guide | None:
         """It has heard what was said so far, on another executor too."""
         command = self.command
@@ -255,7 +262,7 @@ class Answer:
 
     def _left(self) -> int:
         """New tokens still allowed; forced ones are not new."""
-        new = max(0, len(self.produced) - len(self.command.forced))
+        new = max(0, len(self.produced) - len(self._forced))
         return self.command.sampling.max_new_tokens - new
 
     def _note_time(self) -> None:

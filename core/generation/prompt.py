@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import ChatMessage, Overflow, Thinking
+from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.messages import ChatMessage, Overflow, SpellTokens, Thinking, TokensSpelled
 from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
 from llm_lite.core.text.thinking import begun_by, written_out
-from llm_lite.core.text.tokenizer import Tokenizer
+from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
 
 class ChatFile(Protocol):
@@ -95,10 +95,13 @@ def encode_chat(
     An assistant's message that knows its tokens enters as these, so that the cache still fits; one
     with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
     last message is an assistant's, and stays open. `thinking`: as in `Generate`.
+
+    What a tool said, and a system's message after the first, are told as such where the template
+    writes them; else as a person's, as many templates refuse these roles or leave them out.
     """
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
-    turns = messages[:-1] if continue_last else messages
+    turns = _told_roles(template, messages[:-1] if continue_last else messages, thinking)
     try:
         spoken, segments = _rendered(tokenizer, template, turns, thinking)
     except RequestError:
@@ -127,6 +130,24 @@ def encode_chat(
         opened = _open_tail(tokenizer, messages[-1], encoded.thinking)
         encoded.add(opened, len(messages) - 1)
     return encoded
+
+
+def _told_roles(
+    template: ChatTemplate, turns: Sequence[ChatMessage], thinking: bool
+) -> Sequence[ChatMessage]:
+    """The messages, those of a role that the template does not write as a person's."""
+    rare = [m for n, m in enumerate(turns) if m.role == "tool" or (n and m.role == "system")]
+    if not rare:
+        return turns
+    try:
+        text = template.render(
+            [{"role": m.role, "content": m.content} for m in turns], thinking=thinking
+        )
+        if all(m.content.strip() in text for m in rare):
+            return turns
+    except RequestError:
+        pass
+    return [replace(m, role="user") if m in rare else m for m in turns]
 
 
 def _rendered(
@@ -247,6 +268,26 @@ def _open_tail(tokenizer: Tokenizer, last: ChatMessage, thinking: Thinking | Non
     if thinking is None:
         return tokenizer.encode(last.content, parse_special=False)
     return tokenizer.encode_segments(written_out(thinking, last.thought, last.content))
+
+
+def spelled(tokenizer: Tokenizer, command: SpellTokens) -> TokensSpelled:
+    """What tokens of an answer stand for, cut as they were when it was written."""
+    decoder, texts = StreamDecoder(tokenizer), list[str]()
+    try:
+        for token in command.tokens:
+            ends = token in tokenizer.end_ids
+            texts.append(decoder.flush() if ends else decoder.feed(token))
+    except LlmLiteError:  # of another vocabulary
+        texts = []
+    return TokensSpelled(command.key, command.tokens, tuple(texts))
+
+
+def begun_with(tokenizer: Tokenizer, begin: ChatMessage, thinking: Thinking | None) -> list[int]:
+    """The tokens of an answer's beginning, which another model or a person may have written."""
+    if thinking is None or not begin.thought:
+        return tokenizer.encode(begin.content, parse_special=False)
+    segments = written_out(thinking, begin.thought, begin.content, thinks_on=not begin.content)
+    return tokenizer.encode_segments(segments)
 
 
 def _without_end(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[int]:

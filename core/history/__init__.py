@@ -15,12 +15,10 @@ from llm_lite.core.history.history import History, history_path
 from llm_lite.core.history.journal import Journal, JournalEntry
 from llm_lite.core.history.records import (
     AnswerEnd,
-    AnswerRun,
     Attachment,
     ConversationPage,
     ConversationSummary,
     FoundMessage,
-    ModelIdentity,
     PageCursor,
     SavedCache,
     SearchResults,
@@ -31,6 +29,7 @@ from llm_lite.core.history.records import (
 )
 from llm_lite.core.history.titles import title_of
 from llm_lite.core.history.tree import ConversationTree
+from llm_lite.core.messages import AnswerRun, ModelIdentity
 
 __all__ = [
     "AnswerEnd",

@@ -22,7 +22,6 @@ from llm_lite.core.history.events import HistoryEvent
 from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import (
     AnswerEnd,
-    AnswerRun,
     Attachment,
     ConversationPage,
     ConversationSummary,
@@ -35,6 +34,7 @@ from llm_lite.core.history.records import (
     TitleSource,
 )
 from llm_lite.core.history.titles import title_of
+from llm_lite.core.messages import AnswerRun
 
 _PURGED_AT_ONCE = 5  # conversations of one transaction
 _CLOSING = 10.0  # seconds; a full disk is not waited for
@@ -182,10 +182,16 @@ class History:
         return message
 
     def write_answer(
-        self, answer: StoredMessage, text: str, thought: str = "", tokens: tuple[int, ...] = ()
+        self,
+        answer: StoredMessage,
+        text: str,
+        thought: str = "",
+        tokens: tuple[int, ...] = (),
+        likelihoods: tuple[float, ...] = (),
     ) -> None:
         """All that it says so far. As often as one likes: the newest counts."""
-        self.submit(change.WriteAnswer(answer.conversation, answer.id, text, thought, tokens))
+        said = (text, thought, tokens, likelihoods)
+        self.submit(change.WriteAnswer(answer.conversation, answer.id, *said))
 
     def finish_answer(
         self,
@@ -194,9 +200,11 @@ class History:
         thought: str = "",
         tokens: tuple[int, ...] = (),
         end: AnswerEnd = AnswerEnd(),  # noqa: B008 - frozen
+        likelihoods: tuple[float, ...] = (),
     ) -> None:
         """All that it says, and how it ended."""
-        written = change.WriteAnswer(answer.conversation, answer.id, text, thought, tokens)
+        said = (text, thought, tokens, likelihoods)
+        written = change.WriteAnswer(answer.conversation, answer.id, *said)
         self.submit(change.FinishAnswer(written, end, time.time()))
 
     def continue_answer(self, answer: StoredMessage) -> None:
@@ -345,7 +353,7 @@ class History:
         if known is not None:
             known.close()
         opened = self._writer.opened.is_set() and self.path.is_file()
-        fresh = connections.connect_reader(self.path) if opened else connections.connect_memory()
+        fresh = connections.connect_older(self.path) if opened else connections.connect_memory()
         self._local.reader = reader = Reader(fresh, epoch)
         with self._lock:
             self._readers = [one for one in self._readers if one is not known]

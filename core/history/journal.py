@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from llm_lite.core.history.database.changes import (
     Change,
@@ -15,6 +15,7 @@ from llm_lite.core.history.database.changes import (
     SetTitle,
 )
 from llm_lite.core.history.history import History
+from llm_lite.core.history.records import StoredConversation
 from llm_lite.core.history.tree import ConversationTree
 
 MOST = 200  # entries
@@ -27,6 +28,14 @@ class JournalEntry:
     label: str
     done: tuple[Change, ...]
     inverse: tuple[Change, ...]
+    number: int = 0
+    source: int | None = None  # of a fork: the conversation that it was made of
+
+    def gone(self, *, back: bool) -> frozenset[int]:
+        """Conversations that leave the list when it is taken back, or done again."""
+        changes = self.inverse if back else self.done
+        deleted = (c for c in changes if isinstance(c, SetDeleted) and c.at is not None)
+        return frozenset(number for change in deleted for number in change.conversations)
 
 
 class Journal:
@@ -40,6 +49,22 @@ class Journal:
         self._history = history
         self._undo: list[JournalEntry] = []
         self._redo: list[JournalEntry] = []
+        self._count = 0
+
+    @property
+    def newest(self) -> JournalEntry | None:
+        """What `undo` would take back."""
+        return self._undo[-1] if self._undo else None
+
+    @property
+    def last(self) -> int:
+        """The number of the last entry that there ever was."""
+        return self._count
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Of all that can be taken back or done again."""
+        return frozenset(entry.number for entry in (*self._undo, *self._redo))
 
     @property
     def undo_label(self) -> str:
@@ -91,6 +116,20 @@ class Journal:
             self._do("Delete all", SetDeleted(numbers, time.time()), SetDeleted(numbers, None))
         return len(numbers)
 
+    def add(self, conversations: Sequence[StoredConversation], label: str = "Import") -> list[int]:
+        """Whole ones, under new ids; which."""
+        numbers = tuple(self._history.add(one).id for one in conversations)
+        if numbers:
+            self._do(label, SetDeleted(numbers, None), SetDeleted(numbers, time.time()))
+        return list(numbers)
+
+    def fork(self, path: StoredConversation) -> int:
+        """A conversation of the path of another one; its number."""
+        number = self._history.add(path).id
+        done, old = SetDeleted((number,), None), SetDeleted((number,), time.time())
+        self._begin(JournalEntry("Fork", (done,), (old,), source=path.summary.id))
+        return number
+
     def select(self, conversation: int, parent: int | None, child: int | None) -> None:
         """Another version is shown."""
         stored = self._history.conversation(conversation)
@@ -129,7 +168,8 @@ class Journal:
     def _begin(self, entry: JournalEntry) -> None:
         for change in entry.done:
             self._history.submit(change)
-        self._undo.append(entry)
+        self._count += 1
+        self._undo.append(replace(entry, number=self._count))
         del self._undo[:-MOST]
         self._redo.clear()
 

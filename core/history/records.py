@@ -5,49 +5,16 @@ Times are in seconds since the epoch, sizes in bytes. Ids are numbers of `core.h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from llm_lite.core.messages import (
-    Gains,
-    GenerationStats,
-    SamplingOptions,
-    StopReason,
-)
+from llm_lite.core.messages import AnswerRun, GenerationStats, StopReason
 
 TitleSource = Literal["none", "message", "model", "person"]
 TITLE_SOURCES: tuple[TitleSource, ...] = ("none", "message", "model", "person")
 # What a tool said stands in conversations that other programs began.
 StoredRole = Literal["system", "user", "assistant", "tool"]
 STORED_ROLES: tuple[StoredRole, ...] = ("system", "user", "assistant", "tool")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelIdentity:
-    """Which file answered. 0 and "" stand for what is not known."""
-
-    name: str = ""
-    path: str = ""
-    bytes: int = 0
-    modified: float = 0.0  # when the file was written last
-    fingerprint: str = ""  # a hash, as `core.kv_cache.on_disk.Identity.model`
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerRun:
-    """How an answer was made: all that another answer like it would need."""
-
-    model: ModelIdentity = field(default_factory=ModelIdentity)
-    mode: str = ""  # of the weights
-    activations: str = ""
-    keys: str = ""  # of the cache
-    values: str = ""
-    backend: str = ""
-    device: str = ""
-    threads: int = 0
-    sampling: SamplingOptions | None = None  # its seed included
-    gains: Gains | None = None  # None: all are 1
-    thinking: bool = True  # what the template's switch was set to
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +55,8 @@ class StoredMessage:
     run: AnswerRun | None = None  # of an answer that a model gave
     end: AnswerEnd | None = None
     attachments: tuple[Attachment, ...] = ()
+    # Of the tokens, how likely the model found each; -1: not judged; () where that is not known.
+    likelihoods: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from llm_lite.core.history.records import StoredConversation, StoredMessage
+from llm_lite.core.history.records import AnswerEnd, StoredConversation, StoredMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,35 @@ class ConversationTree:
             found.append(at)
             at = self.by_id.get(at.parent) if at.parent is not None else None
         return tuple(reversed(found))
+
+    def fork(self, message: int, title: str) -> StoredConversation:
+        """A conversation of the path to a message, and of nothing else; `History.add` gives it
+        numbers of its own."""
+        now, path = time.time(), self.path_to(message)
+        follows = [one.id for one in path[1:]]
+        messages = tuple(
+            replace(
+                one,
+                selected=child,
+                based_on=None,
+                kept_tokens=0,
+                finished=True,
+                end=one.end if one.finished else AnswerEnd("stopped"),
+            )
+            for one, child in zip(path, [*follows, None], strict=True)
+        )
+        summary = replace(
+            self.conversation.summary,
+            title=title,
+            title_source="person",
+            created=now,
+            updated=now,
+            pinned=False,
+            archived=False,
+            deleted=None,
+            selected=path[0].id if path else None,
+        )
+        return StoredConversation(summary, messages)
 
     def _child(self, parent: int | None, selected: int | None) -> StoredMessage | None:
         child = self.by_id.get(selected) if selected is not None else None

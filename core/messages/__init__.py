@@ -26,11 +26,13 @@ from llm_lite.core.messages.answers import (
     PromptToken,
     Read,
     Role,
+    SpellTokens,
     Stop,
     StopReason,
     Thinking,
     ThinkingStyle,
     TokenDecoded,
+    TokensSpelled,
 )
 from llm_lite.core.messages.cache import (
     CacheMeasured,
@@ -107,6 +109,7 @@ from llm_lite.core.messages.options import (
     SamplingOptions,
 )
 from llm_lite.core.messages.profiling import OpTime, ProfileStep, StepProfile, StepProfiled
+from llm_lite.core.messages.runs import AnswerRun, ModelIdentity
 
 Level = Literal["info", "warning", "error"]
 
@@ -135,6 +138,7 @@ Command = (
     | Reconfigure
     | Generate
     | Read
+    | SpellTokens
     | StepRequest
     | SaveCache
     | OpenCache
@@ -162,6 +166,7 @@ Event = (
     | ConversationRead
     | PrefillProgress
     | TokenDecoded
+    | TokensSpelled
     | GenerationFinished
     | LensResult
     | GainsEffect
@@ -195,6 +200,7 @@ __all__ = [
     "AllowedTokens",
     "Alternative",
     "AnalyzeTensors",
+    "AnswerRun",
     "AttentionRows",
     "AttentionRowsMode",
     "Backend",
@@ -244,6 +250,7 @@ __all__ = [
     "MeasureModes",
     "Mode",
     "ModeSpeed",
+    "ModelIdentity",
     "ModelInfo",
     "ModelLoaded",
     "ModesMeasured",
@@ -266,6 +273,7 @@ __all__ = [
     "SaveCache",
     "SetGains",
     "Shutdown",
+    "SpellTokens",
     "StepProfile",
     "StepProfiled",
     "StepRequest",
@@ -279,6 +287,7 @@ __all__ = [
     "Thinking",
     "ThinkingStyle",
     "TokenDecoded",
+    "TokensSpelled",
     "VariantDropped",
     "VariantKept",
 ]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from llm_lite.core.messages.options import SamplingOptions
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 StopReason = Literal["end", "stop string", "length", "stopped", "context", "error"]
 Overflow = Literal["stop", "forget-middle", "rolling"]
 OVERFLOWS: tuple[Overflow, ...] = ("stop", "forget-middle", "rolling")
@@ -33,7 +33,9 @@ class Generate:
     With `raw`, the messages' text goes to the model as it is, without a chat template.
     With `gains`, all of the conversation is read and answered with these and no others: a cache
     that was made with others is cleared first. Without, the gains of `SetGains` hold.
-    `forced` tokens begin the answer; they come back as TokenDecoded and do not count as new.
+    `forced` tokens begin the answer; they come back as TokenDecoded and do not count as new. Where
+    there are none, `begin` may say with what text it begins: it is encoded as this model's own and
+    then forced. Thoughts with no text behind them go on.
     `overflow` says what is done when the context is full: the answer ends, what lies between the
     first turn and the last tokens is forgotten, or all but the first tokens and the last.
     `thinking` is what the template's switch for thoughts is set to, where it has one.
@@ -48,6 +50,22 @@ class Generate:
     forced: tuple[int, ...] = ()
     overflow: Overflow = "stop"
     thinking: bool = True
+    begin: ChatMessage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpellTokens:
+    """Ask what tokens of an answer that was kept stand for; `key` comes back."""
+
+    key: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokensSpelled:
+    key: int
+    tokens: tuple[int, ...]
+    texts: tuple[str, ...]  # as those of TokenDecoded; () where they are not of this vocabulary
 
 
 @dataclass(frozen=True, slots=True)

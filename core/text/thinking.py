@@ -196,11 +196,15 @@ def begun_by(prompt: str, style: ThinkingStyle) -> Thinking:
     return Thinking(style, prompt.rstrip().endswith(MARKS[style].opening.rstrip()))
 
 
-def written_out(thinking: Thinking, thought: str, said: str) -> list[tuple[str, bool]]:
+def written_out(
+    thinking: Thinking, thought: str, said: str, *, thinks_on: bool = False
+) -> list[tuple[str, bool]]:
     """An answer of which the parts are known, as the model wrote it after its prompt: (text,
-    whether it is a mark)."""
+    whether it is a mark). With `thinks_on` its thoughts have not ended."""
     if not thought:
         return [(said, False)]
     opening, closing = MARKS[thinking.style].written
     lead = "" if thinking.inside else opening
+    if thinks_on:
+        return [(lead, True), (thought, False)]
     return [(lead, True), (thought, False), (closing, True), (said, False)]

@@ -9,20 +9,24 @@ from typing import Any
 from llm_lite.desktop.actions import (
     caching,
     chatting,
+    forking,
     history,
     inspecting,
     presets,
     program,
     quantizing,
+    undoing,
 )
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
+from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.actions.undoing import UndoAction
 from llm_lite.desktop.state import defects
 from llm_lite.desktop.state.defects import ReportDefect
 from llm_lite.desktop.state.state import AppState
@@ -32,9 +36,11 @@ Action = (
     | HistoryAction
     | ProgramAction
     | InsideAction
+    | ForkAction
     | CacheAction
     | QuantAction
     | PresetAction
+    | UndoAction
     | ReportDefect
 )
 
@@ -43,7 +49,8 @@ def act(action: Action, state: AppState, now: float) -> Result:
     """The state after `action`, and what the engine must be told."""
     if type(action) not in _HANDLERS:
         raise TypeError(f"not an action: {action!r}")
-    return _HANDLERS[type(action)](action, state, now)
+    after, commands = _HANDLERS[type(action)](action, state, now)
+    return undoing.noted(action, state, after, now), commands
 
 
 def due(state: AppState) -> Result:
@@ -58,9 +65,11 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **chatting.HANDLERS,
     **program.HANDLERS,
     **inspecting.HANDLERS,
+    **forking.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,
     **presets.HANDLERS,
+    **undoing.HANDLERS,
     **defects.HANDLERS,
 }

@@ -125,7 +125,7 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         return _send_answer(action, state, text, now)
     if problem := obstacle(state):
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
-    message = Message("user", text)
+    message = Message(edited.role if edited is not None else "user", text)
     if edited is None or at is None:
         messages = (*state.messages, message)
     else:
@@ -179,7 +179,7 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
     if not 0 <= index <= last:
         return state, ()
     message = state.messages[index]
-    if message.role == "user":
+    if message.role != "assistant":
         return ask(state, state.messages, now) if index == last else (state, ())
     if action.exactly:
         gains = message.written.gains if message.written else None

@@ -97,6 +97,13 @@ class RedoHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class ForkConversation:
+    """A conversation with the path to a message of the chat, by its key, and nothing else."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
 class SearchHistory:
     query: str
 
@@ -177,6 +184,13 @@ class Reveal:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveConversations:
+    """They are not in the list any more, and leave the chat too."""
+
+    ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class TellHistory:
     """A sentence for the person."""
 
@@ -201,6 +215,7 @@ NeedsHistory = (
     | WantMoreRows
     | ExportConversation
     | ImportConversations
+    | ForkConversation
 )
 HistoryAction = (
     NeedsHistory
@@ -213,6 +228,7 @@ HistoryAction = (
     | ConversationBegun
     | SearchAnswered
     | Reveal
+    | LeaveConversations
     | TellHistory
 )
 
@@ -235,7 +251,7 @@ def _begin_rename(action: BeginRename, state: AppState, now: float) -> Result:
 
 def _rename(action: RenameConversation, state: AppState, now: float) -> Result:
     """The list says so at once; a title of nothing is none."""
-    state = _done(state)
+    state = done_since(state)
     title, history = fit_title(action.title), replace(state.history, renaming=None)
     if title:
         rows = (replace(r, title=title) if r.id == action.id else r for r in history.rows)
@@ -325,8 +341,12 @@ def _reveal(action: Reveal, state: AppState, now: float) -> Result:
 
 def _tell(action: TellHistory, state: AppState, now: float) -> Result:
     if action.undo:
-        state = _done(state)
+        state = done_since(state)
     return notify(state, action.level, action.text, now, action.undo), ()
+
+
+def _leave(action: LeaveConversations, state: AppState, now: float) -> Result:
+    return turn_to(state, ()) if state.history.open in action.ids else (state, ())
 
 
 def _leave_to_the_keeper(action: NeedsHistory, state: AppState, now: float) -> Result:
@@ -334,10 +354,10 @@ def _leave_to_the_keeper(action: NeedsHistory, state: AppState, now: float) -> R
 
 
 def _journalled(action: NeedsHistory, state: AppState, now: float) -> Result:
-    return _done(state), ()
+    return done_since(state), ()
 
 
-def _done(state: AppState) -> AppState:
+def done_since(state: AppState) -> AppState:
     """Undo takes back what is done last: a toast of something before no longer offers it."""
     if not any(notice.undo for notice in state.notices):
         return state
@@ -355,8 +375,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     DeleteAll: _take_away,
     RestoreConversation: _journalled,
     EmptyTrash: _leave_to_the_keeper,
-    UndoHistory: _journalled,
-    RedoHistory: _journalled,
     SearchHistory: _search,
     ShowShelf: _show_shelf,
     WantMoreRows: _leave_to_the_keeper,
@@ -369,5 +387,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ConversationBegun: _conversation_begun,
     SearchAnswered: _search_answered,
     Reveal: _reveal,
+    LeaveConversations: _leave,
+    ForkConversation: _leave_to_the_keeper,
     TellHistory: _tell,
 }

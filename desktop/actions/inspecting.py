@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_lite.core.messages import (
-    Alternative,
     AttentionRows,
     AttentionRowsMode,
     Command,
@@ -29,7 +28,7 @@ from llm_lite.desktop.actions.requests import (
 )
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.state import AnswerComparison, AppState, Token
+from llm_lite.desktop.state.state import AnswerComparison, AppState
 from llm_lite.desktop.state.token_state import XRay
 
 NOTHING_LOCKED = mark("Lock heads in the Attention view first: click their maps.")
@@ -54,15 +53,6 @@ class ShowLens:
 
     position: int
     key: tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ContinueFrom:
-    """Answer again: the first `count` tokens as they are, then `choice`."""
-
-    index: int
-    count: int
-    choice: Alternative
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +84,7 @@ class EndComparison:
 
 
 InsideAction = (
-    SetXRay
-    | ShowLens
-    | ContinueFrom
-    | SwitchVersion
-    | ReadAgain
-    | Steer
-    | AnswerSteered
-    | EndComparison
+    SetXRay | ShowLens | SwitchVersion | ReadAgain | Steer | AnswerSteered | EndComparison
 )
 
 
@@ -143,18 +126,6 @@ def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
     return replace(state, lens=lens, next_step_request=request + 1), (
         Inspect(action.position, request),
     )
-
-
-def continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
-    if not _answers(state, action.index):
-        return state, ()
-    if problem := obstacle(state):
-        return notify(state, "warning", problem, now), ()
-    kept = state.messages[action.index].tokens[: action.count]
-    choice = action.choice
-    forced = (*kept, Token(choice.token, choice.text, choice.probability))
-    state, commands = ask_again(state, action.index, now, forced=forced)
-    return replace(state, comparing=None), commands
 
 
 def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result:
@@ -220,7 +191,6 @@ def end_comparison(action: EndComparison, state: AppState, now: float) -> Result
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetXRay: set_xray,
     ShowLens: show_lens,
-    ContinueFrom: continue_from,
     SwitchVersion: switch_version,
     ReadAgain: reread,
     Steer: steer,

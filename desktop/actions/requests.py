@@ -6,6 +6,7 @@ import zlib
 from dataclasses import replace
 
 from llm_lite.core.messages import (
+    AnswerRun,
     ChatMessage,
     Command,
     Gains,
@@ -15,7 +16,6 @@ from llm_lite.core.messages import (
     Stop,
 )
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.state.token_state import cut
 
@@ -39,7 +39,15 @@ def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMe
     """What the engine is given: the system prompt, where there is one, and the messages."""
     prompt = state.system_prompt.strip()
     system = (ChatMessage("system", prompt),) if prompt else ()
-    return (*system, *(message.as_chat() for message in messages))
+    return (*system, *(message.as_chat(own_tokens(state, message)) for message in messages))
+
+
+def own_tokens(state: AppState, message: Message) -> bool:
+    """Whether the tokens of an answer are the loaded model's; those of another are told as text."""
+    if not message.tokens:
+        return False
+    written, model = message.written, state.model
+    return written is None or model is None or written.model.path in ("", model.path)
 
 
 def ask(
@@ -63,19 +71,22 @@ def ask_again(
     sampling: SamplingOptions | None = None,
     gains: Gains | None = None,
     forced: tuple[Token, ...] = (),
+    begin: ChatMessage | None = None,
 ) -> Result:
     """Another version of the answer at `index`; those that are there are kept beside it."""
     sampling = sampling or _seeded(state.sampling, state.next_request, now)
     before, kept = state.messages[:index], versions(state, index)
     fresh = replace(_answer(state, sampling, gains), versions=kept, place=len(kept))
     ids = tuple(token.id for token in forced)
-    command = Generate(0, conversation(state, before), sampling, gains=gains, forced=ids)
+    command = Generate(
+        0, conversation(state, before), sampling, gains=gains, forced=ids, begin=begin
+    )
     return _send(state, (*before, fresh), now, command, forced)
 
 
 def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = None) -> Message:
     """One without words yet, by the model that is loaded."""
-    written = Written.by(state.model, state.executor, gains, state.thinking)
+    written = AnswerRun.by(state.model, state.executor, gains, state.thinking)
     return Message("assistant", "", sampling=sampling, written=written)
 
 
@@ -139,7 +150,10 @@ def _send(
     forced: tuple[Token, ...] = (),
 ) -> Result:
     state, stop = end_reading(state)
-    request, lead = state.next_request, int(command.messages[0].role == "system")
+    request, lead = (
+        state.next_request,
+        len(command.messages) - len(shown) + (not command.continue_last),
+    )
     state = replace(
         show(state, shown),
         running=Running(request, now, lead=lead, forced=forced),

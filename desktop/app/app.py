@@ -24,6 +24,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.presets import ListPresets
 from llm_lite.desktop.actions.program import OpenModel
 from llm_lite.desktop.app.dialogs import FileDialog
+from llm_lite.desktop.app.input_method.input_method import InputMethod, instead_of_xim
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
 from llm_lite.desktop.app.presets.files import PresetFiles, presets_folder
@@ -114,11 +115,15 @@ class App:
         self._dialog = FileDialog()
         self._pacer = Pacer()
         self._listening = True  # to the engine: what it says ends the sleep
-        self.window = Window(TITLE, _geometry(store.settings.window))
+        with instead_of_xim() as ours:
+            self.window = Window(TITLE, _geometry(store.settings.window))
+        self._input_method = InputMethod(self.window, lambda text: self.program.note(text))
         try:
             self.device = self._begun_with = self._open_device()
             self._context = create_context()
             self.window.connect_imgui()
+            if ours:
+                self._input_method.attach()
             faces = load_fonts(self.window.ui_scale).faces
             interface = Interface(faces, self.window.ui_scale, store.settings)
             self.screen = Screen.make(self.device, self.window)
@@ -180,7 +185,8 @@ class App:
 
     def _sleep(self) -> None:
         longest = DIALOG_PERIOD if self._dialog.open else LONGEST_SLEEP
-        seconds = self._pacer.wait(time.monotonic(), longest)
+        now = time.monotonic()
+        seconds = self._pacer.wait(now, self._input_method.wait(now, longest))
         if seconds > 0:
             self.window.wait_events(seconds)
         else:
@@ -191,7 +197,8 @@ class App:
         now = time.monotonic()
         if self.engine is None:
             self._take_engine()
-        if self.window.drawable and has_input():
+        composes = self._input_method.look(now)
+        if self.window.drawable and (has_input() or composes):
             self._pacer.on_input(now)
         if self.program.update():
             self._pacer.on_change(now)
@@ -218,6 +225,7 @@ class App:
     def _draw(self, *, following: bool = False) -> None:
         interface = self.program.interface
         interface.scale = self.window.ui_scale
+        interface.composition = self._input_method.composition
         try:
             acted = self._picture(following)
         except DeviceLostError as error:
@@ -226,6 +234,7 @@ class App:
         now = time.monotonic()
         if acted:
             self._pacer.on_input(now)
+        self._input_method.follow(now)
         ends = (notice.until for notice in self.program.state.notices)
         self._pacer.again(interface.ui.redraw_at, *ends)
 
@@ -308,6 +317,7 @@ class App:
         """Save, stop the engine, give everything back; False, at once, if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
         self._dialog.close()
+        self._input_method.close()
         if not self._close_engine(CLOSE_SECONDS):
             return False
         self._close_screen()

@@ -23,6 +23,8 @@ from llm_lite.desktop.actions.history import (
 from llm_lite.desktop.actions.program import ChooseFile, DismissNotice, ResetLayout, SetFontSize
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.guard import Guard, say_failed
+from llm_lite.desktop.app.input_method.messages import NOTHING
+from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
 from llm_lite.desktop.language.catalogues import catalogue
@@ -84,6 +86,7 @@ class Interface:
         self.scale = scale
         self.ui = Ui(make_theme(settings.theme, settings.font_size, scale), fonts)
         self.maps: AttentionMaps | None = None
+        self.composition = NOTHING  # of an input method, at the caret
         self._applied: tuple[ThemeName, float, float] | None = None
         self._spoken: str | None = None  # the language that was chosen last
         self._turns = Turns(VIEWS)
@@ -129,6 +132,10 @@ class Interface:
             actions += self._guard.draw("status bar", status_bar.draw, state, ui)
             _edge(ui, (0, 0, 1, 0))
         actions += self._guard.draw("notices", partial(self._draw_notices, height), state, ui)
+        composing = self.composition
+        actions += self._guard.draw(
+            "composition", lambda _, ui: draw_composition(composing, ui), state, ui
+        )
         if any(isinstance(action, ResetLayout) for action in actions):
             self.reset_layout()
         return actions

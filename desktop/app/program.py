@@ -30,6 +30,7 @@ from llm_lite.desktop.actions.program import (
     OpenModel,
     SaveText,
 )
+from llm_lite.desktop.actions.undoing import is_for_keeper
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
@@ -141,7 +142,8 @@ class Program:
             self.warn(action.text)
             return
         elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
-            self.keeper.do(action)
+            if is_for_keeper(action, self.state):
+                self.keeper.do(action)
         elif isinstance(action, PresetFileAction) and self.presets is not None:
             self._do_preset(action)
         try:
@@ -176,6 +178,10 @@ class Program:
     def warn(self, text: str) -> None:
         """A problem of the program itself: a toast, and a line in the log."""
         self.state = notify(self.state, "warning", text, time.monotonic())
+        self.note(text)
+
+    def note(self, text: str) -> None:
+        """A line in the log."""
         self.state = add_log(self.state, LogLine("warning", text, time.time()))
 
     def _send(self, commands: tuple[Command, ...]) -> None:

@@ -37,15 +37,7 @@ WORDS = (
     mark("virtual"),
     mark("other"),
     mark("auto"),
-    # what is undone and done again
-    mark("Rename"),
-    mark("Pin"),
-    mark("Unpin"),
-    mark("Archive"),
-    mark("Unarchive"),
-    mark("Delete"),
-    mark("Delete all"),
-    mark("Restore"),
+    # what is undone and done again, beside what desktop/actions/undoing.py has words of its own for
     mark("Show version"),
 )
 # With values in them, which are told apart by the words between.

@@ -216,6 +216,11 @@ class Window:
         return self._measured.pixels
 
     @property
+    def position(self) -> tuple[int, int] | None:
+        """Of the content's corner on the screen; None where windows are not told."""
+        return self._measured.position
+
+    @property
     def ui_scale(self) -> float:
         """Display pixels of the interface per design pixel: the part of the screen's scale that
         window coordinates do not already hide (all of it on X11 and Windows, none on macOS)."""

@@ -28,6 +28,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     PrefillProgress,
     TokenDecoded,
+    TokensSpelled,
 )
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, quant_apply, turns
@@ -51,6 +52,7 @@ from llm_lite.desktop.state.state import (
 )
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
+from llm_lite.desktop.state.tree.spelling import spelled
 
 
 def apply(event: Event, state: AppState, now: float) -> AppState:
@@ -245,6 +247,16 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
     return state
 
 
+def _tokens_spelled(event: TokensSpelled, state: AppState, now: float) -> AppState:
+    """What the tokens of an answer stand for that was read from the history."""
+    known = (i for i, m in enumerate(state.messages) if m.key == event.key and m.restored)
+    index = next(known, None)
+    if index is None:
+        return state
+    message = spelled(state.messages[index], event.tokens, event.texts)
+    return replace(state, messages=(*state.messages[:index], message, *state.messages[index + 1 :]))
+
+
 def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppState:
     return (
         replace(state, rows_request=0, attention_rows=event)
@@ -322,6 +334,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     ConversationRead: _conversation_read,
     TokenDecoded: _token_decoded,
     GenerationFinished: _generation_finished,
+    TokensSpelled: _tokens_spelled,
     AttentionRows: _attention_rows,
     MapsExported: _maps_exported,
     LensResult: _lens_result,

@@ -1,5 +1,4 @@
-"""What is shown of the conversations that are kept: the list, a search, which one is open, and what
-wrote an answer.
+"""What is shown of the conversations that are kept: the list, a search, which one is open.
 
 Times are in seconds since the epoch.
 """
@@ -9,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
-
-from llm_lite.core.messages import ExecutorInfo, Gains, ModelInfo
 
 Shelf = Literal["all", "archived", "deleted"]
 Panel = Literal["auto", "shown", "hidden"]  # the list; auto: where the window has room for it
@@ -95,55 +92,3 @@ class HistoryState:
         gone = set(numbers)
         rows = tuple(row for row in self.rows if row.id not in gone)
         return self if len(rows) == len(self.rows) else replace(self, rows=rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """0 and "" stand for what is not known."""
-
-    model: str = ""  # its name
-    path: str = ""
-    bytes: int = 0  # of its file
-    mode: str = ""  # of the weights
-    activations: str = ""
-    keys: str = ""  # of the cache
-    values: str = ""
-    backend: str = ""
-    device: str = ""
-    threads: int = 0
-    gains: Gains | None = None  # None: all were 1
-    thinking: bool = True  # what the template's switch was set to
-
-    @classmethod
-    def by(
-        cls,
-        model: ModelInfo | None,
-        executor: ExecutorInfo | None,
-        gains: Gains | None = None,
-        thinking: bool = True,
-    ) -> Written | None:
-        if model is None or executor is None:
-            return None
-        return cls(
-            model.name,
-            model.path,
-            model.file_bytes,
-            executor.mode,
-            executor.activations,
-            executor.keys,
-            executor.values,
-            executor.backend,
-            executor.device,
-            executor.threads,
-            gains,
-            thinking,
-        )
-
-    def is_like(self, other: Written | None) -> bool:
-        """Whether the other would compute the same, with the same gains."""
-        return other is not None and (self.model, self.path, self.mode, self.activations) == (
-            other.model,
-            other.path,
-            other.mode,
-            other.activations,
-        )

@@ -34,6 +34,7 @@ _LINES = {  # text of several lines, and how much of it
     ("Alternative", "text"): TOKEN,
     ("PromptToken", "text"): TOKEN,
     ("TokenDecoded", "text"): TOKEN,
+    ("TokensSpelled", "texts"): TOKEN,
     ("RunToken", "text"): TOKEN,
     ("Logged", "text"): LOG_LINE,
 }
@@ -44,7 +45,7 @@ _PATHS = {
     ("LoadFailed", "source"),
     ("VariantKept", "path"),
     ("MapsExported", "path"),
-    ("Written", "path"),
+    ("ModelIdentity", "path"),
     ("CatalogueEntry", "path"),
     ("CatalogueEntry", "source"),
 }

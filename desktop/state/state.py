@@ -5,6 +5,7 @@ Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
@@ -12,6 +13,7 @@ from typing import Literal
 from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
+    AnswerRun,
     AttentionRows,
     ChatMessage,
     EngineOptions,
@@ -31,10 +33,11 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
-from llm_lite.desktop.state.history_state import HistoryState, Written
+from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.quant_state import Quantization
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
+from llm_lite.desktop.state.undo.steps import Undoing
 
 LOG_LINES = 1000
 NOTICES = 4
@@ -77,9 +80,10 @@ class Message:
     versions: tuple[tuple[Message, ...], ...] = ()
     place: int = 0
     thought: Thought | None = None  # None: the model marks no thoughts; `text` is without them
-    written: Written | None = None  # what wrote an answer; None: that is not known
+    written: AnswerRun | None = None  # what wrote an answer; None: that is not known
     edited: bool = False  # an answer whose text a person wrote
     restored: bool = False  # read from the history, which knows its first tokens by their ids only
+    likelihoods: tuple[float, ...] = ()  # of those; -1: not judged
     key: int = field(default_factory=next_key, compare=False)  # the same whatever is replaced
 
     @property
@@ -100,8 +104,14 @@ class Message:
         """The text of each token; none where that is not known."""
         return [] if self.restored else [token.text for token in self.tokens]
 
-    def as_chat(self) -> ChatMessage:
-        ids = tuple(token.id for token in self.tokens)
+    def likelihood(self, at: int) -> float:
+        """Of a token: how likely the model found it; nan where nobody asked."""
+        if 0 <= at < len(self.likelihoods):
+            return self.likelihoods[at] if self.likelihoods[at] >= 0 else math.nan
+        return self.tokens[at].probability if 0 <= at < len(self.tokens) else math.nan
+
+    def as_chat(self, with_tokens: bool = True) -> ChatMessage:
+        ids = tuple(token.id for token in self.tokens) if with_tokens else ()
         return ChatMessage(self.role, self.text, ids, self.thought.text if self.thought else "")
 
 
@@ -267,6 +277,7 @@ class AppState:
     comparing: AnswerComparison | None = None
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
+    undoing: Undoing = field(default_factory=Undoing)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

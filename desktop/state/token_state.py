@@ -54,6 +54,12 @@ class Passage:
     spans: tuple[tuple[int, int], ...]  # of characters, by token
     first: int | None  # position of the first token; None: not in the cache
     own: int  # tokens before those of the message itself
+    skipped: int = 0  # tokens of the message before these
+    sure: bool = True  # these are its tokens as generated, and not the text cut again
+
+    def token(self, at: int) -> int | None:
+        """Which token of the message is the one at `at` here; None: none, or not known."""
+        return at - self.own + self.skipped if self.sure and at >= self.own else None
 
 
 def unread(owners: tuple[int, ...], spoken: Sequence[bool]) -> bool:
@@ -113,6 +119,14 @@ def align(text: str, pieces: Sequence[str]) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
+def tokens_until(text: str, pieces: Sequence[str], characters: int) -> int | None:
+    """How many first tokens reach so far in `text`; None where that is not known."""
+    if not pieces:
+        return None
+    spans = align(text, pieces)
+    return sum(start < characters for start, _ in spans)
+
+
 def _share(spans: list[tuple[int, int]], count: int, start: int, stop: int) -> None:
     """Divide the characters start..stop-1 among the last `count` tokens."""
     for number in range(count):
@@ -122,12 +136,18 @@ def _share(spans: list[tuple[int, int]], count: int, start: int, stop: int) -> N
 
 
 def passage(
-    text: str, pieces: Sequence[str], place: Place | None, labels: Sequence[str]
+    text: str,
+    pieces: Sequence[str],
+    place: Place | None,
+    labels: Sequence[str],
+    count: int | None = None,
 ) -> Passage:
     """Of a message's text; `pieces` are its tokens as generated, where they are known.
 
-    `labels` are the texts of all positions.
+    `labels` are the texts of all positions. `count` is the number of its tokens, where what they
+    spell is not known.
     """
+    many = len(pieces) if count is None else count
     if place is None:
         return Passage(text, align(text, pieces), None, 0)
     lead = "".join(labels[place.lead : place.start])
@@ -137,13 +157,15 @@ def passage(
         at += len(label)
     known = place.stop - place.start
     words = pieces if 0 <= len(pieces) - known <= 1 else labels[place.start : place.stop]
+    held, sure = 0, 0 <= many - known <= 1
     if known < len(pieces) - 1:  # a part of it was forgotten
-        held = _held(pieces, labels[place.start : place.stop])
+        held, sure = _held(pieces, labels[place.start : place.stop]), True
         own = align(text, pieces)[held : held + known]
     else:
         own = align(text, words)
     spans += [(at + low, at + high) for low, high in own]
-    return Passage(lead + text, tuple(spans), place.lead, place.start - place.lead)
+    lead_tokens = place.start - place.lead
+    return Passage(lead + text, tuple(spans), place.lead, lead_tokens, held, sure)
 
 
 def _held(pieces: Sequence[str], labels: Sequence[str]) -> int:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from imgui_bundle import imgui
+
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.history import BeginRename, OpenConversation, Reveal, SearchHistory
 from llm_lite.desktop.state.state import AppState
@@ -60,6 +62,7 @@ def look_at_history(driver: InputDriver, picture: Picture, name: str, after: str
     driver.wait("the list", lambda s: len(s.history.rows) > len(TALKS), LIMIT)
     _show_versions(driver)
     picture(f"{name}-versions{after}")
+    _look_at_the_tree(driver, picture, name, after)
     row = driver.state.history.rows[3].id
     driver.point(f"history.row.{row}")
     driver.click(f"history.row.{row}.more")
@@ -73,6 +76,25 @@ def look_at_history(driver: InputDriver, picture: Picture, name: str, after: str
     driver.point("history.found.0")
     picture(f"{name}-search{after}")
     driver.program.do(SearchHistory(""))
+    driver.leave()
+
+
+def _look_at_the_tree(driver: InputDriver, picture: Picture, name: str, after: str) -> None:
+    """The map of the conversation, and the ways on from a word of an answer and from a token."""
+    driver.click("chat.map")
+    picture(f"{name}-map{after}")
+    driver.press(imgui.Key.escape)
+    index = next((i for i, m in enumerate(driver.state.messages) if m.role == "assistant"), None)
+    if index is None:
+        return
+    driver.program.do(Reveal(driver.state.messages[index].key))
+    driver.frames(6)
+    x0, y0, _, _ = driver.rect(f"message.{index}")
+    line = driver.program.interface.ui.theme.line
+    driver.point_at(x0 + 2 * line, y0 + 2 * line)
+    driver.press_button(1)
+    picture(f"{name}-fork{after}")
+    driver.press(imgui.Key.escape)
     driver.leave()
 
 

@@ -67,6 +67,18 @@ class InputDriver:
             self.frames()
         self.frames(2)
 
+    def point_at(self, x: float, y: float) -> None:
+        """At a place in pixels."""
+        imgui.get_io().add_mouse_pos_event(x, y)
+        self.frames(2)
+
+    def press_button(self, which: int) -> None:
+        """Of the mouse, where it is."""
+        for down in (True, False):
+            imgui.get_io().add_mouse_button_event(which, down)
+            self.frames()
+        self.frames(2)
+
     def leave(self) -> None:
         imgui.get_io().add_mouse_pos_event(*AWAY)
         self.frames(2)

@@ -48,11 +48,13 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     Reconfigure,
     Shutdown,
+    SpellTokens,
     Stop,
     StopReason,
     Task,
     Thinking,
     TokenDecoded,
+    TokensSpelled,
 )
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
@@ -132,6 +134,7 @@ THOUGHT = (
 THINK = "Think hard: "  # a question that begins so is answered with thoughts
 
 
+MORE = " And so the answer goes on."  # behind a beginning that is told
 OTHER, OTHER_ID = " or", 777  # an alternative that every token has
 
 
@@ -198,6 +201,8 @@ class FakeEngine:
                 self._generate(command)
             elif isinstance(command, Read):
                 self._read(command)
+            elif isinstance(command, SpellTokens):
+                self._say(TokensSpelled(command.key, command.tokens, spell(command.tokens)))
             elif isinstance(command, ReadAttentionRows):
                 self._say(look(command))
             elif isinstance(command, Inspect):
@@ -306,6 +311,8 @@ class FakeEngine:
         answer = KOREAN if korean else ANSWER
         if _thinks(command):
             answer = f"{THOUGHT}\n</think>\n\n{answer}"
+        if command.begin is not None:
+            answer = _begun(command) + MORE
         pieces = pieces_of(answer)
         for number, piece in enumerate(pieces):
             if self._stop.is_set():
@@ -347,6 +354,20 @@ class FakeEngine:
         text = OTHER if token == OTHER_ID else piece
         best = (Alternative(token, text, 0.5), Alternative(OTHER_ID, OTHER, 0.25))
         return TokenDecoded(command.request, token, text, 0.5, used, best, 4.0 + number % 3)
+
+
+def _begun(command: Generate) -> str:
+    """All that a beginning spells."""
+    begin = command.begin
+    assert begin is not None
+    ended = f"\n</think>\n\n{begin.content}" if begin.content else ""
+    return begin.thought + ended if begin.thought else begin.content
+
+
+def spell(tokens: tuple[int, ...]) -> tuple[str, ...]:
+    """What tokens of ANSWER stand for, which are numbered."""
+    pieces = pieces_of(ANSWER)
+    return tuple(OTHER if token == OTHER_ID else pieces[token % 1000] for token in tokens)
 
 
 def _thinks(command: Generate) -> bool:

@@ -77,6 +77,7 @@ class WriteAnswer:
     text: str
     thought: str
     tokens: tuple[int, ...]
+    likelihoods: tuple[float, ...] = ()
 
     @property
     def conversations(self) -> tuple[int, ...]:
@@ -85,8 +86,9 @@ class WriteAnswer:
     def apply(self, connection: sqlite3.Connection) -> None:
         said = storable(self.text), storable(self.thought), rows.tokens_to_blob(self.tokens)
         connection.execute(
-            "UPDATE messages SET text = ?, thought = ?, tokens = ? WHERE id = ? AND NOT finished",
-            (*said, self.message),
+            "UPDATE messages SET text = ?, thought = ?, tokens = ?, likelihoods = ? "
+            "WHERE id = ? AND NOT finished",
+            (*said, rows.likelihoods_to_blob(self.likelihoods), self.message),
         )
 
 

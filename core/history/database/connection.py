@@ -59,6 +59,20 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def connect_older(path: Path) -> sqlite3.Connection:
+    """For reading, also from a file that lacks what a later version has. sqlite3.Error."""
+    connection = connect_reader(path)
+    try:
+        connection.execute("PRAGMA query_only = OFF")
+        if schema.version_of(connection):
+            schema.complete(connection)
+        connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def connect_memory() -> sqlite3.Connection:
     """Tables of the newest version, and nothing in them."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

@@ -10,7 +10,6 @@ from typing import Any
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.records import (
     AnswerEnd,
-    AnswerRun,
     Attachment,
     ConversationSummary,
     PageCursor,
@@ -18,6 +17,7 @@ from llm_lite.core.history.records import (
     StoredConversation,
     StoredMessage,
 )
+from llm_lite.core.messages import AnswerRun
 
 _AT_ONCE = 500
 _NEWEST = "ORDER BY pinned DESC, updated DESC, id DESC"

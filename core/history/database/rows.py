@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 import sys
 from array import array
 from collections.abc import Callable, Mapping
@@ -18,21 +19,26 @@ from llm_lite.core.history.records import (
     STORED_ROLES,
     TITLE_SOURCES,
     AnswerEnd,
-    AnswerRun,
     ConversationSummary,
-    ModelIdentity,
     StoredMessage,
     StoredRole,
     TitleSource,
 )
-from llm_lite.core.messages import Gains, GenerationStats, SamplingOptions, StopReason
+from llm_lite.core.messages import (
+    AnswerRun,
+    Gains,
+    GenerationStats,
+    ModelIdentity,
+    SamplingOptions,
+    StopReason,
+)
 
 SUMMARY = (
     "id, title, title_source, created, updated, pinned, archived, deleted, system_prompt, selected"
 )
 MESSAGE = (
     "id, conversation, parent, role, text, thought, tokens, created, finished, selected, based_on, "
-    "kept_tokens"
+    "kept_tokens, likelihoods"
 )
 ANSWER = (
     "message, model, model_path, model_bytes, model_modified, model_fingerprint, run, stop_reason, "
@@ -76,6 +82,19 @@ def tokens_from_blob(blob: bytes) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def likelihoods_to_blob(likelihoods: tuple[float, ...]) -> bytes:
+    """16-bit floats, little-endian: three digits of a probability."""
+    return struct.pack(f"<{len(likelihoods)}e", *likelihoods)
+
+
+def likelihoods_from_blob(blob: object) -> tuple[float, ...]:
+    """What is no probability is none that is known."""
+    if not isinstance(blob, bytes):
+        return ()
+    found = struct.unpack(f"<{len(blob) // 2}e", blob[: len(blob) // 2 * 2])
+    return tuple(p if 0.0 <= p <= 1.0 else -1.0 for p in found)
+
+
 def summary_row(summary: ConversationSummary) -> tuple[object, ...]:
     s = summary
     title, prompt = storable(s.title), storable(s.system_prompt)
@@ -103,14 +122,15 @@ def summary_of(row: tuple[Any, ...]) -> ConversationSummary:
 def message_row(m: StoredMessage) -> tuple[object, ...]:
     said = (storable(m.text), storable(m.thought), tokens_to_blob(m.tokens))
     rest = (m.created, m.finished, m.selected, m.based_on, m.kept_tokens)
-    return (m.id, m.conversation, m.parent, m.role, *said, *rest)
+    odds = likelihoods_to_blob(m.likelihoods)
+    return (m.id, m.conversation, m.parent, m.role, *said, *rest, odds)
 
 
 def message_of(row: tuple[Any, ...], **more: Any) -> StoredMessage:
     """`more` are the fields that other tables hold."""
-    number, conversation, parent, role, text, thought, tokens, created, finished, *rest = row
+    number, conversation, parent, role, text, thought, tokens, created, finished, *rest, odds = row
     known: StoredRole = next((name for name in STORED_ROLES if name == role), "user")
-    ids = tokens_from_blob(tokens) if tokens else ()
+    more["likelihoods"] = likelihoods_from_blob(odds) if odds else ()
     return StoredMessage(
         number,
         conversation,
@@ -118,7 +138,7 @@ def message_of(row: tuple[Any, ...], **more: Any) -> StoredMessage:
         known,
         text,
         thought,
-        ids,
+        tokens_from_blob(tokens) if tokens else (),
         created,
         bool(finished),
         *rest,

@@ -144,10 +144,11 @@ def _messages(old: sqlite3.Connection) -> Iterator[Row]:
         number, talk, parent, role, text, thought, tokens, created, finished, *rest = row
         if type(talk) is not int:
             continue
-        selected, based_on, kept = rest
+        selected, based_on, kept, odds = rest
         said = _text(text), _text(thought), tokens if isinstance(tokens, bytes) else b""
         known = role if role in STORED_ROLES else "user"
-        rest = [_number(selected), _number(based_on), _number(kept) or 0]
+        likely = odds if isinstance(odds, bytes) else b""
+        rest = [_number(selected), _number(based_on), _number(kept) or 0, likely]
         whole = _real(created, now), int(finished == 1)
         yield (number, talk, _number(parent), known, *said, *whole, *rest)
 
@@ -198,7 +199,9 @@ def _insert(new: sqlite3.Connection, table: str, columns: str, found: list[Row])
 def _table(old: sqlite3.Connection, table: str, columns: str, key: str) -> Iterator[Row]:
     """All rows that can be reached: from the first up to the damage, from the last down to it, and
     between from many places, as a damaged page hides some hundred rows and no more."""
-    names = ", ".join(["rowid", *columns.split(", ")])
+    known = {row[1] for row in old.execute(f"PRAGMA table_info({table})")}
+    # What an older file has no column for is not there.
+    names = ", ".join(["rowid", *(n if n in known else "NULL" for n in columns.split(", "))])
     select = f"SELECT {names} FROM {table} WHERE {key} BETWEEN ? AND ? ORDER BY {key}"
     least, most = -(1 << 63), (1 << 63) - 1
     stretches = [(least - most, least, most)]  # the widest first

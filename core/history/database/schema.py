@@ -84,7 +84,14 @@ CREATE INDEX caches_conversation ON caches (conversation);
 CREATE INDEX caches_message ON caches (message);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+# How likely the model found each token of an answer: `rows.likelihoods_to_blob`.
+_LIKELIHOODS = "ALTER TABLE messages ADD COLUMN likelihoods BLOB NOT NULL DEFAULT x'';"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _LIKELIHOODS)
+
+# What a file lacks that has seen so many migrations, and cannot be brought further as it may not be
+# written to: readings have it as empty.
+_LACKING = {1: {"messages": "x'' AS likelihoods"}}
 
 # The index of words follows what is finished: an answer that is being written would be indexed
 # once for every save. It reads texts from a view, so that they are not in the file twice.
@@ -124,6 +131,19 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
                 for statement in statements(migrations[number]):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number + 1}")
+
+
+def complete(connection: sqlite3.Connection) -> None:
+    """For reading an older file: views in place of tables that lack a column. sqlite3.Error."""
+    lacking: dict[str, list[str]] = {}
+    for version in range(version_of(connection), len(MIGRATIONS)):
+        for table, columns in _LACKING.get(version, {}).items():
+            lacking.setdefault(table, []).append(columns)
+    for table, added in lacking.items():
+        connection.execute(
+            f"CREATE TEMP VIEW IF NOT EXISTS {table} AS "
+            f"SELECT *, {', '.join(added)} FROM main.{table}"
+        )
 
 
 def has_trigrams(connection: sqlite3.Connection) -> bool:

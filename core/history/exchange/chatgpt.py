@@ -19,13 +19,12 @@ from llm_lite.core.history.exchange.entry import JsonEntry
 from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import (
     STORED_ROLES,
-    AnswerRun,
     Attachment,
     ConversationSummary,
-    ModelIdentity,
     StoredConversation,
     StoredMessage,
 )
+from llm_lite.core.messages import AnswerRun, ModelIdentity
 
 _FENCED = ("code", "execution_output")
 _CONTEXT = ("user_profile", "user_instructions", "model_set_context")

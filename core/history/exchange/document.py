@@ -4,7 +4,7 @@
       {"title", "title_source", "created", "updated", "pinned", "archived", "system_prompt",
        "selected", "messages": [
          {"parent", "role", "text", "thought", "tokens", "created", "finished", "selected",
-          "based_on", "kept_tokens", "run", "end", "attachments"}]}]}
+          "based_on", "kept_tokens", "run", "end", "attachments", "likelihoods"}]}]}
 
 Messages are named by their place in the list, and a parent stands before its children. What is as
 usual is left out. Times are in seconds since 1970.
@@ -29,14 +29,12 @@ from llm_lite.core.history.records import (
     STORED_ROLES,
     TITLE_SOURCES,
     AnswerEnd,
-    AnswerRun,
     Attachment,
     ConversationSummary,
-    ModelIdentity,
     StoredConversation,
     StoredMessage,
 )
-from llm_lite.core.messages import GenerationStats
+from llm_lite.core.messages import AnswerRun, GenerationStats, ModelIdentity
 
 FORMAT = "llm-lite-conversations"
 VERSION = 1
@@ -125,6 +123,7 @@ def _message(m: StoredMessage, places: dict[int, int]) -> dict[str, Any]:
         "run": asdict(m.run) if m.run else None,
         "end": asdict(m.end) if m.end else None,
         "attachments": [asdict(attachment) for attachment in m.attachments],
+        "likelihoods": [round(p, 6) if p >= 0 else None for p in m.likelihoods],
     }
     said = {name: value for name, value in at_times.items() if value not in (None, "", [])}
     return {**always, **({} if m.finished else {"finished": False}), **said}
@@ -152,6 +151,7 @@ def _read_message(item: JsonEntry, at: int, conversation: int, ids: list[int]) -
         None if run.is_null else _run(run),
         None if end.is_null else _end(end),
         () if attached.is_null else tuple(_attachment(one) for one in attached.items()),
+        _likelihoods(item.get("likelihoods")),
     )
 
 
@@ -172,6 +172,16 @@ def read_tokens(entry: JsonEntry) -> tuple[int, ...]:
     ):
         raise entry.refused(f"a list of whole numbers up to {_LARGEST_TOKEN}")
     return tuple(entry.value)
+
+
+def _likelihoods(entry: JsonEntry) -> tuple[float, ...]:
+    if entry.is_null:
+        return ()
+    if not isinstance(entry.value, list) or not all(
+        p is None or (type(p) in (int, float) and 0 <= p <= 1) for p in entry.value
+    ):
+        raise entry.refused("a list of probabilities from 0 to 1, or null")
+    return tuple(-1.0 if p is None else float(p) for p in entry.value)
 
 
 def _run(entry: JsonEntry) -> AnswerRun:

@@ -17,14 +17,12 @@ from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import (
     STORED_ROLES,
     AnswerEnd,
-    AnswerRun,
     Attachment,
     ConversationSummary,
-    ModelIdentity,
     StoredConversation,
     StoredMessage,
 )
-from llm_lite.core.messages import GenerationStats, StopReason
+from llm_lite.core.messages import AnswerRun, GenerationStats, ModelIdentity, StopReason
 
 _SYSTEM = "llm.prediction.systemPrompt"
 _ENDS: dict[str, StopReason] = {

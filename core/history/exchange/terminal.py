@@ -11,14 +11,13 @@ from llm_lite.core.history.exchange.entry import JsonEntry
 from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import (
     STORED_ROLES,
-    AnswerRun,
     ConversationSummary,
-    ModelIdentity,
     StoredConversation,
     StoredMessage,
     TitleSource,
 )
 from llm_lite.core.history.titles import title_of
+from llm_lite.core.messages import AnswerRun, ModelIdentity
 
 _VERSION = 1
 

@@ -35,9 +35,15 @@ from llm_lite.core.history import (
 )
 from llm_lite.core.messages import Level
 from llm_lite.desktop.actions import history as does
+from llm_lite.desktop.actions.undoing import (
+    LIST_LABELS,
+    OF_THE_LIST,
+    JournalKept,
+    Journalled,
+    UndoAction,
+)
 from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.keeping.recorder import Recorder
-from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.defects import ReportDefect, defect_of
 from llm_lite.desktop.state.history_state import ROWS, ConversationRow, FoundRow, Shelf
@@ -46,7 +52,7 @@ from llm_lite.desktop.state.state import AppState
 FIRST_SEARCH, WHOLE_SEARCH = 0.05, 2.0  # seconds: at once, and where nobody types on
 FOUND = 60  # results
 SNIPPET = 400  # characters
-Act = does.HistoryAction | ReportDefect
+Act = does.HistoryAction | UndoAction | ReportDefect
 Job = Callable[[], Iterable[Act]]
 
 
@@ -90,6 +96,8 @@ class HistoryKeeper:
         match action:
             case does.OpenConversation(number, message):
                 self._open(number, message)
+            case does.ForkConversation(key):
+                self._fork(key)
             case does.SearchHistory(query):
                 self._query = query
                 self._submit(lambda: self._search(query, FIRST_SEARCH))
@@ -101,7 +109,10 @@ class HistoryKeeper:
                     self._paging = True
                     self._submit(self._next_rows)
             case _:
-                self._submit(lambda: self._change(action))
+                if type(action) in LIST_LABELS:
+                    self._submit(lambda: self._journalled(lambda: self._change(action)))
+                else:
+                    self._submit(lambda: self._change(action))
 
     def end(self) -> None:
         """What is said until now is saved while other things end."""
@@ -119,6 +130,10 @@ class HistoryKeeper:
                 self._tell(does.Reveal(key))
                 return
         self._submit(lambda: self._read(number, message))
+
+    def _fork(self, key: int) -> None:
+        number, message = self.recorder.conversation, self.recorder.number_of(key)
+        self._submit(lambda: self._journalled(lambda: self._make_fork(number, message)))
 
     def _heard(self, event: HistoryEvent) -> None:
         match event:
@@ -239,23 +254,49 @@ class HistoryKeeper:
                 gone = [summary.id for summary in self.history.deleted()]
                 self.history.purge()
                 journal.forget(gone)
-                return self._first_rows()
+                return [*self._first_rows(), JournalKept(journal.numbers)]
             case does.UndoHistory():
-                return self._moved(journal.undo(), tr("Taken back: {what}."))
+                return self._moved(journal.undo(), back=True)
             case does.RedoHistory():
-                return self._moved(journal.redo(), tr("Done again: {what}."))
+                return self._moved(journal.redo(), back=False)
             case does.ExportConversation(number, kind, path):
                 return self._export(number, kind, path)
             case does.ImportConversations(path):
                 return self._import(path)
         return ()
 
-    def _moved(self, entry: JournalEntry | None, words: str) -> Iterable[Act]:
+    def _journalled(self, work: Job) -> Iterable[Act]:
+        """What was done can be undone, in its turn among what was done in the chat."""
+        before, found = self._journal.last, list[Act]()
+        try:
+            found += work()
+        except LlmLiteError as error:
+            found.append(does.TellHistory("warning", str(error)))
+        newest = self._journal.newest
+        if newest is None or self._journal.last == before:
+            return [Journalled(0), *found]
+        return [Journalled(newest.number, newest.label), *found]
+
+    def _moved(self, entry: JournalEntry | None, *, back: bool) -> Iterable[Act]:
         if entry is None:
             return ()
         numbers = {number for change in entry.done for number in change.conversations}
         rows = self._rows_of(numbers) if len(numbers) < ROWS else self._first_rows()
-        return [*rows, does.TellHistory("info", words.format(what=said(entry.label).lower()))]
+        words = tr("Undone: {what}.") if back else tr("Redone: {what}.")
+        said = words.format(what=tr(OF_THE_LIST.get(entry.label, entry.label)))
+        left = does.LeaveConversations(entry.gone(back=back))
+        source = [does.OpenConversation(entry.source)] if back and entry.source else []
+        return [*rows, left, *source, does.TellHistory("info", said)]
+
+    def _make_fork(self, number: int | None, message: int | None) -> Iterable[Act]:
+        stored = self.history.conversation(number) if number is not None else None
+        if stored is None or message is None:
+            return [does.TellHistory("warning", tr("There is nothing to make a fork of."))]
+        bare = does.fit_title(stored.summary.title)[: does.TITLE - 20]
+        title = tr("{title} (fork)").format(title=bare) if bare else ""
+        fork = self._journal.fork(ConversationTree.of(stored).fork(message, title))
+        told = does.TellHistory("info", tr("This is a fork: the other one is in the list."))
+        return [*self._rows_of([fork]), does.OpenConversation(fork), told]
 
     def _export(self, number: int, kind: does.FileKind, path: str) -> Iterable[Act]:
         from llm_lite.core.history.exchange.exporting import export_file
@@ -272,15 +313,14 @@ class HistoryKeeper:
         from llm_lite.core.history.exchange.importing import read_conversations
 
         imported = read_conversations(expanded(path))
-        for conversation in imported.conversations:
-            self.history.add(conversation)
+        self._journal.add(imported.conversations)
         level: Level = "warning" if imported.notes else "info"
         count = len(imported.conversations)
         words = trn("Imported {n:,} conversation.", "Imported {n:,} conversations.", count)
         words = words.format(n=count)
         if imported.notes:
             words += f" {imported.notes[0]}"
-        return [*self._first_rows(), does.TellHistory(level, words)]
+        return [*self._first_rows(), does.TellHistory(level, words, undo=True)]
 
 
 def row_of(summary: ConversationSummary) -> ConversationRow:

@@ -10,10 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from llm_lite.core.history import AnswerRun, ConversationTree, StoredConversation, StoredMessage
-from llm_lite.core.messages import Gains
+from llm_lite.core.history import ConversationTree, StoredConversation, StoredMessage
 from llm_lite.desktop.app.keeping.recorder import Kept, Opened
-from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show, typed
 from llm_lite.desktop.state.state import Message, Token
 from llm_lite.desktop.state.thoughts import Thought
@@ -65,7 +63,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
     """Its tokens are known by their ids; `tokens` are those that there are already."""
     text = typed(stored.text)
     if stored.role != "assistant":
-        return Message("user", text)
+        return Message(stored.role, text)
     thought = typed(stored.thought)
     spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
     end = stored.end
@@ -78,27 +76,8 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         problem=fit_line(end.problem) if end else "",
         sampling=stored.run.sampling if stored.run else None,
         thought=Thought.told(thought, text) if thought else None,
-        written=_written(stored.run) if stored.run else None,
+        written=fit_to_show(replace(stored.run, sampling=None)) if stored.run else None,
         edited=stored.run is None and stored.based_on is not None,
         restored=bool(spelled),
-    )
-
-
-def _written(run: AnswerRun) -> Written:
-    gains: Gains | None = run.gains
-    return fit_to_show(
-        Written(
-            run.model.name,
-            run.model.path,
-            run.model.bytes,
-            run.mode,
-            run.activations,
-            run.keys,
-            run.values,
-            run.backend,
-            run.device,
-            run.threads,
-            gains,
-            run.thinking,
-        )
+        likelihoods=stored.likelihoods[: len(spelled)],
     )

@@ -7,13 +7,12 @@ changed it costs nothing. It asks the history for nothing, and waits for nothing
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llm_lite.core.history import (
     AnswerEnd,
     AnswerRun,
     History,
-    ModelIdentity,
     StoredMessage,
 )
 from llm_lite.desktop.state.state import AppState, Message
@@ -75,6 +74,11 @@ class Recorder:
         """Of a message in the chat, by its number in the history; None where it is not shown."""
         known = ((m.key, self._kept.get(m.key)) for m in self._seen)
         return next((key for key, kept in known if kept and kept.stored.id == message), None)
+
+    def number_of(self, key: int) -> int | None:
+        """Of a message of the chat, in the history."""
+        kept = self._kept.get(key)
+        return kept.stored.id if kept is not None else None
 
     def end(self) -> None:
         """No more will come: an answer that is being written stays as it is."""
@@ -140,7 +144,7 @@ class Recorder:
         assert self.conversation is not None
         base = beside.stored if beside is not None and beside.stored.parent == parent else None
         if message.role == "assistant" and not message.edited:
-            kept = self._begin(message, parent, base, state, now)
+            kept = self._begin(message, parent, beside if base else None, state, now)
         else:
             stored = self._history.add_message(
                 self.conversation, parent, message.text, role=message.role, based_on=base
@@ -154,18 +158,21 @@ class Recorder:
         self,
         message: Message,
         parent: int | None,
-        base: StoredMessage | None,
+        beside: Kept | None,
         state: AppState,
         now: float,
     ) -> Kept:
         assert self.conversation is not None
         running = state.running
-        forced = running.forced[:-1] if running is not None and base is not None else ()
+        forced = running.forced if running is not None and beside is not None else ()
+        same = zip(forced, beside.shown.tokens if beside else (), strict=False)
+        kept_tokens = next((n for n, (a, b) in enumerate(same) if a.id != b.id), len(forced))
+        forced = forced[:kept_tokens]
         stored = self._history.begin_answer(
             self.conversation,
             parent,
             run_of(message),
-            fork_of=base if forced else None,
+            fork_of=beside.stored if beside and forced else None,
             text="".join(token.text for token in forced),
             tokens=tuple(token.id for token in forced),
         )
@@ -194,7 +201,8 @@ class Recorder:
     def _write(self, kept: Kept, now: float) -> None:
         self._late, self._due = None, now + PERIOD
         if not kept.finished:
-            self._history.write_answer(kept.stored, *said(kept.shown))
+            odds = likelihoods_of(kept.shown)
+            self._history.write_answer(kept.stored, *said(kept.shown), odds)
 
     def _finish(self, kept: Kept, message: Message, now: float) -> None:
         kept.finished = True
@@ -206,7 +214,7 @@ class Recorder:
             message.problem,
             max(0.0, now - kept.began),
         )
-        self._history.finish_answer(kept.stored, *said(message), end)
+        self._history.finish_answer(kept.stored, *said(message), end, likelihoods_of(message))
 
 
 def said(message: Message) -> tuple[str, str, tuple[int, ...]]:
@@ -215,20 +223,12 @@ def said(message: Message) -> tuple[str, str, tuple[int, ...]]:
     return message.text, thought, tuple(token.id for token in message.tokens)
 
 
+def likelihoods_of(message: Message) -> tuple[float, ...]:
+    """Of its tokens, -1 for what was not judged."""
+    kept = message.likelihoods
+    later = (token.probability for token in message.tokens[len(kept) :])
+    return (*kept, *(p if p == p else -1.0 for p in later))
+
+
 def run_of(message: Message) -> AnswerRun:
-    written = message.written
-    if written is None:
-        return AnswerRun(sampling=message.sampling)
-    return AnswerRun(
-        ModelIdentity(written.model, written.path, written.bytes),
-        written.mode,
-        written.activations,
-        written.keys,
-        written.values,
-        written.backend,
-        written.device,
-        written.threads,
-        message.sampling,
-        written.gains,
-        written.thinking,
-    )
+    return replace(message.written or AnswerRun(), sampling=message.sampling)

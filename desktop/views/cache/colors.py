@@ -76,7 +76,7 @@ def kinds(state: AppState) -> NDArray[np.uint8]:
     owners = np.full(state.context_used, TEMPLATE, np.int64)
     known = state.owners[: state.context_used]
     owners[: len(known)] = known
-    users = np.array([m.role == "user" for m in state.messages] or [False])
+    users = np.array([m.role != "assistant" for m in state.messages] or [False])
     found = np.full(len(owners), TEMPLATES, np.uint8)
     found[owners == SYSTEM] = SYSTEMS
     said = owners > TEMPLATE

@@ -84,7 +84,7 @@ def whose(state: AppState, position: int) -> str:
         return tr("the chat template's own")
     if owner == SYSTEM or not 0 <= owner < len(state.messages):
         return tr("system prompt")
-    yours = state.messages[owner].role == "user"
+    yours = state.messages[owner].role != "assistant"
     return (tr("you, message {n}") if yours else tr("answer, message {n}")).format(n=owner + 1)
 
 

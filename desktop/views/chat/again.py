@@ -6,16 +6,15 @@ from dataclasses import replace
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import ACTIVATIONS, MODES
+from llm_lite.core.messages import ACTIVATIONS, MODES, AnswerRun
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import EditMessage, Regenerate
-from llm_lite.desktop.actions.history import Reveal
+from llm_lite.desktop.actions.history import ForkConversation, Reveal
 from llm_lite.desktop.actions.program import OpenModel, SetOptions
 from llm_lite.desktop.language.translate import mark, tr
-from llm_lite.desktop.state.history_state import Written
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.views.chat.places import MEASURING
-from llm_lite.desktop.widgets.icons import ICON_DICE, ICON_EDIT, ICON_REGENERATE
+from llm_lite.desktop.widgets.icons import ICON_BRANCH, ICON_DICE, ICON_EDIT, ICON_REGENERATE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, popover, primary_button, wrapped
 
@@ -24,10 +23,12 @@ REGENERATE = mark("Answer again; a new seed gives another answer")
 EXACTLY = mark("Answer exactly so again: the same seed, sampling and gains")
 EDIT = mark("Edit the answer; what the model said stays beside it")
 
+FORK = mark("Fork to a new conversation: a copy of this one up to here")
+
 
 def writer(state: AppState, message: Message) -> str:
     """Who is named at the head of an answer."""
-    known = message.written.model if message.written else ""
+    known = message.written.model.name if message.written else ""
     name = known or (state.model.name if state.model else tr("Assistant"))
     return f"{name}  ·  {tr('edited by you')}" if message.edited else name
 
@@ -48,11 +49,15 @@ def draw_again(state: AppState, ui: Ui, index: int, side: float) -> list[Action]
     imgui.same_line(0, ui.u(1))
     if icon_button(ui, f"{name}.edit", ICON_EDIT, tr(EDIT), side=side, style="small"):
         actions.append(EditMessage(index))
+    if state.history.open is not None:
+        imgui.same_line(0, ui.u(1))
+        if icon_button(ui, f"{name}.fork", ICON_BRANCH, tr(FORK), side=side, style="small"):
+            actions.append(ForkConversation(message.key))
     return actions
 
 
-def _again(state: AppState, ui: Ui, index: int, written: Written) -> list[Action]:
-    if written.is_like(Written.by(state.model, state.executor)):
+def _again(state: AppState, ui: Ui, index: int, written: AnswerRun) -> list[Action]:
+    if written.is_like(AnswerRun.by(state.model, state.executor)):
         return [Regenerate(index, exactly=True)]
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     ui.memory[PANEL] = (written, (low.x, high.y + ui.u(1)))
@@ -63,7 +68,7 @@ def _again(state: AppState, ui: Ui, index: int, written: Written) -> list[Action
 def draw_other_writer(state: AppState, ui: Ui) -> list[Action]:
     """Another model, or another mode of it, is loaded: which one wrote the answer, and the way to
     it."""
-    written: Written | None
+    written: AnswerRun | None
     written, at = ui.memory.get(PANEL, (None, (0.0, 0.0)))
     if written is None:
         return []
@@ -77,22 +82,22 @@ def draw_other_writer(state: AppState, ui: Ui) -> list[Action]:
     return []
 
 
-def other_writer(state: AppState, written: Written) -> str:
+def other_writer(state: AppState, written: AnswerRun) -> str:
     how = ", ".join(filter(None, (written.mode, written.activations)))
-    now = Written.by(state.model, state.executor)
+    now = AnswerRun.by(state.model, state.executor)
     there = tr("No model is loaded.")
     if now is not None:
         there = tr("{model} is loaded in {mode} with {activations}.")
-        if now.path == written.path:
+        if now.model.path == written.model.path:
             there = tr("It is loaded in {mode} with {activations}.")
-        there = there.format(model=now.model, mode=now.mode, activations=now.activations)
-    wrote = tr("{model} wrote it ({how}).").format(model=written.model, how=how)
+        there = there.format(model=now.model.name, mode=now.mode, activations=now.activations)
+    wrote = tr("{model} wrote it ({how}).").format(model=written.model.name, how=how)
     return f"{wrote} {there} {tr('Load what wrote it, then ask again.')}"
 
 
-def _load(state: AppState, written: Written) -> list[Action]:
-    if state.model is None or state.model.path != written.path:
-        return [OpenModel(written.path)]
+def _load(state: AppState, written: AnswerRun) -> list[Action]:
+    if state.model is None or state.model.path != written.model.path:
+        return [OpenModel(written.model.path)]
     options = state.options
     mode = next((m for m in MODES if m == written.mode), options.mode)
     activations = next((a for a in ACTIVATIONS if a == written.activations), options.activations)

@@ -18,6 +18,7 @@ from llm_lite.desktop.views.chat.conversation import column, draw_conversation
 from llm_lite.desktop.views.quantization import comparison
 from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
+from llm_lite.desktop.views.tree.map import draw_map, draw_map_button, map_width
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
@@ -61,16 +62,18 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     else:
         label = tr("Loading") if state.load else tr("No model")
     with ui.font("bold"), ui.colored(button="-"):
-        room = imgui.get_content_region_avail().x - ui.u(12) - switch_width(ui)
+        room = imgui.get_content_region_avail().x - ui.u(14) - switch_width(ui) - map_width(ui)
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
     actions = _draw_progress(state, ui) if state.load and state.messages else []
     if state.messages:
-        imgui.same_line(ui.right(switch_width(ui)))
+        imgui.same_line(ui.right(switch_width(ui) + map_width(ui) + ui.u(1)))
+        draw_map_button(state, ui)
+        imgui.same_line(0, ui.u(1))
         actions += draw_switch(state, ui)
-    return actions
+    return actions + draw_map(state, ui)
 
 
 def _draw_progress(state: AppState, ui: Ui) -> list[Action]:

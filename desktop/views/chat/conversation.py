@@ -24,15 +24,16 @@ from llm_lite.desktop.views.chat.thoughts import ThoughtFold
 from llm_lite.desktop.views.chat.unseen import Unseen
 from llm_lite.desktop.views.selection.selecting import draw_page, follow_selecting
 from llm_lite.desktop.views.selection.selection import SAID
+from llm_lite.desktop.views.tokens.choice import draw_choice
 from llm_lite.desktop.views.tokens.choices import draw_choices, draw_choices_button
 from llm_lite.desktop.views.tokens.tokens import (
     TokenItem,
-    draw_choice,
     draw_pointed,
     draw_versions,
     place_of,
     versions_width,
 )
+from llm_lite.desktop.views.tree.roles import draw_role
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_DOWN,
     ICON_CONTINUE,
@@ -100,7 +101,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
             imgui.pop_id()
         imgui.set_cursor_pos(ImVec2(0, (ends[-1] if ends else 0.0) + ui.u(4)))
         imgui.dummy(ImVec2(1, ui.u(2)))
-        follow_selecting(state, ui, scroll)
+        actions += follow_selecting(state, ui, scroll)
         if scroll.follow:
             imgui.set_scroll_here_y(1.0)
         if state.xray.shown:
@@ -187,7 +188,7 @@ class _Item:
 
     def __init__(self, state: AppState, ui: Ui, index: int, message: Message, width: float) -> None:
         self.state, self.ui, self.index, self.message = state, ui, index, message
-        self.width, self.user = width, message.role == "user"
+        self.width, self.user = width, message.role != "assistant"
         self.last = index == len(state.messages) - 1
         self.writing = self.last and state.answering is message
         self.row, self.left, self.tools = ui.u(7), 0.0, False
@@ -196,13 +197,14 @@ class _Item:
         self.page: Page = rich_text(ui).page(
             ui, message.markdown, float(round(room)), plain=self.user, live=self.writing
         )
-        self.label = 0.0 if self.user else ui.theme.size("small") + ui.u(2)
+        self.label = 0.0 if message.role == "user" else ui.theme.size("small") + ui.u(2)
         self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)
         self.height = self._height()
 
     def _height(self) -> float:
         if self.user:
-            return self.page.height + self.ui.u(4) + (self.row if self.message.versions else 0.0)
+            tools = self.row if self.message.versions else 0.0
+            return self.label + self.page.height + self.ui.u(4) + tools
         text = self.page.height
         if self.writing:
             text = max(text, self.ui.theme.line) + (0 if self.message.text else self.ui.u(4))
@@ -239,6 +241,9 @@ class _Item:
 
     def _draw_user(self, at: ImVec2, hovered: bool) -> list[Action]:
         ui, page = self.ui, self.page
+        if self.label:
+            draw_role(ui, self.message.role, at.x + self.width, at.y)
+            at = ImVec2(at.x, at.y + self.label)
         pad_x, pad_y = ui.u(3.5), ui.u(2)
         width = page.width + pad_x * 2
         low = ImVec2(at.x + self.width - width, at.y)

@@ -109,7 +109,7 @@ def below(state: AppState, ends: list[float], ui: Ui) -> float:
     """Where the next message begins: an answer nearer to its question than a turn to the next."""
     if not ends:
         return ui.u(4)
-    return ends[-1] + ui.u(10 if state.messages[len(ends)].role == "user" else 4)
+    return ends[-1] + ui.u(10 if state.messages[len(ends)].role != "assistant" else 4)
 
 
 def in_sight(tops: list[float], ends: list[float]) -> range:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from imgui_bundle import imgui
 
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.forking import ContinueText, SpellAnswer
+from llm_lite.desktop.actions.history import ForkConversation
+from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.views.selection.selection import (
     SAID,
+    THOUGHT,
     Place,
-    Range,
     Unit,
+    blocks_of,
     clear,
     moved,
     select,
@@ -22,12 +28,16 @@ from llm_lite.desktop.views.selection.selection import (
     unit_at,
     whole,
 )
+from llm_lite.desktop.widgets.markdown.blocks import Block
+from llm_lite.desktop.widgets.markdown.characters import page_text, source_place, word_at
 from llm_lite.desktop.widgets.markdown.drawing import LINK
 from llm_lite.desktop.widgets.markdown.geometry import caret, character_at
 from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
+from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 
 SHOWN, DRAG, MENU = "selection.shown", "selection.drag", "selection.menu"
+SPELL = "selection.spell"  # once for each time that the menu opens
 REVEAL = "selection.reveal"  # a place that is to be in sight
 UNITS: dict[int, Unit] = {1: "letter", 2: "word"}  # by clicks
 SPEED = 12.0  # text heights a second and text height that the pointer is outside
@@ -61,11 +71,11 @@ def draw_page(
     rich.draw(ui, page, x, y, width, name, held.of(*at) if held else None)
 
 
-def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> None:
+def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> list[Action]:
     """At the end of the conversation's window: what a person did there."""
     shown: list[Shown] = ui.memory.pop(SHOWN, [])
     if not shown or state.xray.shown:
-        return
+        return []
     if REVEAL in ui.memory:
         _reveal(ui, shown, scroll)
     if ui.memory.get(DRAG):
@@ -76,7 +86,7 @@ def follow_selecting(state: AppState, ui: Ui, scroll: Any) -> None:
         _point()
     if not imgui.get_io().want_text_input:
         _keys(state, ui, shown)
-    _draw_menu(state, ui)
+    return _draw_menu(state, ui)
 
 
 def _reveal(ui: Ui, shown: list[Shown], scroll: Any) -> None:
@@ -238,31 +248,67 @@ def copy(state: AppState, ui: Ui, markdown: bool = False) -> bool:
 
 
 def _ask_menu(state: AppState, ui: Ui, place: Place) -> None:
-    ui.memory[MENU] = whole(state, ui, place[0], place[0])
+    ui.memory[MENU] = place
+    ui.memory[SPELL] = True
     imgui.open_popup(MENU)
 
 
-def _draw_menu(state: AppState, ui: Ui) -> None:
-    message: Range | None = ui.memory.get(MENU)
-    if message is None:
-        return
+def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
+    place: Place | None = ui.memory.get(MENU)
+    if place is None:
+        return []
+    actions: list[Action] = []
     spacing = (ui.u(3), ui.u(1.5))
     with ui.styled(window_padding=(ui.u(2), ui.u(2)), item_spacing=spacing):
         if not imgui.begin_popup(MENU):
             del ui.memory[MENU]
-            return
+            return []
         held = selection(state, ui)
         some = held is not None and not held.empty
         if _item(ui, "copy", tr("Copy"), "Ctrl+C", some):
             copy(state, ui)
         if _item(ui, "markdown", tr("Copy as Markdown"), "Ctrl+Shift+C", some):
             copy(state, ui, markdown=True)
-        known = message[1][0] < len(state.messages)
+        known = place[0] < len(state.messages)
         if _item(ui, "all", tr("Select all of the message"), "Ctrl+A", known):
+            message = whole(state, ui, place[0], place[0])
             select(state, ui, message, message)
+        if known:
+            imgui.separator()
+            actions += _draw_ways_on(state, ui, place)
         if imgui.is_key_pressed(KEY.escape, False):
             imgui.close_current_popup()
         imgui.end_popup()
+    return actions
+
+
+def _draw_ways_on(state: AppState, ui: Ui, place: Place) -> list[Action]:
+    """Another way from the word that was clicked, or a conversation of what was said until then."""
+    index, text, at = place
+    message, actions = state.messages[index], list[Action]()
+    if ui.memory.pop(SPELL, False) and message.restored:
+        actions.append(SpellAnswer(index))
+    if message.role == "assistant":
+        blocks = blocks_of(state, ui, index, text)
+        low, high = word_at(page_text(blocks), at)
+        label = tr("Continue from here")
+        if word := page_text(blocks)[low:high].strip():
+            label = tr("Continue from “{word}” on").format(word=visible(word, 24))
+        if _item(ui, "continue", label, "", not obstacle(state)):
+            actions.append(ContinueText(index, _characters(message, text, blocks, at)))
+    kept = state.history.open is not None and state.answering is not message
+    if _item(ui, "fork", tr("Fork to a new conversation"), "", kept):
+        actions.append(ForkConversation(message.key))
+    return actions
+
+
+def _characters(message: Message, text: int, blocks: Sequence[Block], at: int) -> int:
+    """How much of all that the answer's tokens spell lies before the end of the word at `at`."""
+    thought = message.thought.text if message.thought else ""
+    if text == THOUGHT:
+        return max(message.whole.find(thought), 0) + source_place(thought, blocks, at)
+    start = max(message.whole.rfind(message.text), 0)
+    return start + source_place(message.text, blocks, at)
 
 
 def _item(ui: Ui, name: str, label: str, keys: str, enabled: bool) -> bool:

@@ -114,7 +114,7 @@ def blocks_of(state: AppState, ui: Ui, index: int, text: int) -> Sequence[Block]
     if text == THOUGHT:
         words = message.thought.text if message.thought else ""
         return rich_text(ui, "thoughts").blocks(words, quoted=True)
-    return rich_text(ui).blocks(message.markdown, plain=message.role == "user")
+    return rich_text(ui).blocks(message.markdown, plain=message.role != "assistant")
 
 
 def whole(state: AppState, ui: Ui, first: int, last: int) -> Range:

@@ -10,7 +10,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import Alternative
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.inspecting import ContinueFrom
+from llm_lite.desktop.actions.forking import ContinueFrom
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.state import AppState, Message, Token
 from llm_lite.desktop.views.tokens.tokens import share_words

@@ -14,6 +14,7 @@ from llm_lite.core.messages import AttentionRows
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.token_state import Passage
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -87,8 +88,9 @@ def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
     return Shades(tuple(fills.tolist()), tuple(texts.tolist()), top, float(weights.max()) > top)
 
 
-def paint_of(state: AppState, ui: Ui, message: Message, first: int | None, own: int) -> Paint:
-    """For a message whose first token is at position `first`, `own` of the template before it."""
+def paint_of(state: AppState, ui: Ui, message: Message, cut: Passage) -> Paint:
+    """For a message with what the template puts before it."""
+    first, own = cut.first, cut.own
     found = shades(state, ui)
     text, faint = ui.color("text"), ui.color("muted")
     chips = (ui.color("hover", 0.55), ui.color("hover"))
@@ -104,16 +106,11 @@ def paint_of(state: AppState, ui: Ui, message: Message, first: int | None, own: 
                 return fill, found.texts[position] or color
             return 0, color
         if state.xray.probabilities:
-            return likely(ui, probability(message, token - own)), color
+            at = cut.token(token)
+            return likely(ui, math.nan if at is None else message.likelihood(at)), color
         return chips[token % 2], color
 
     return paint
-
-
-def probability(message: Message, token: int) -> float:
-    """nan where nobody asked how likely it was."""
-    tokens = message.tokens
-    return tokens[token].probability if 0 <= token < len(tokens) else math.nan
 
 
 def likely(ui: Ui, value: float) -> int:

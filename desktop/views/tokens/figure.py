@@ -9,6 +9,7 @@ from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.views.tokens.bar import draw_legend, legend
 from llm_lite.desktop.views.tokens.colors import paint_of, weights_of
 from llm_lite.desktop.views.tokens.tokens import laid
+from llm_lite.desktop.views.tree.roles import speaker
 from llm_lite.desktop.widgets.figure import Figure
 from llm_lite.desktop.widgets.token_text import draw_boxes, visible
 from llm_lite.desktop.widgets.ui import Ui
@@ -41,10 +42,10 @@ def text_figure(state: AppState, ui: Ui) -> Figure:
     for index, message in enumerate(state.messages):
         passage, page = laid(state, own, index, message, u(WIDTH))
         y += u(4)
-        title = tr("You") if message.role == "user" else tr("Answer")
+        title = speaker(message.role)
         figure.text(u(8), y, title, "muted", "small", "bold")
         y += small + u(2)
-        paint = paint_of(state, own, message, passage.first, passage.own)
+        paint = paint_of(state, own, message, passage)
         at, first = state.xray.at, passage.first
         marked = {} if at is None or first is None else {at - first: own.color("accent")}
         draw_boxes(own, page, (u(8), y), paint, marked, figure.list)

@@ -13,23 +13,22 @@ import numpy as np
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.inspecting import ContinueFrom, SetXRay, SwitchVersion
+from llm_lite.desktop.actions.forking import SpellAnswer
+from llm_lite.desktop.actions.inspecting import SetXRay, SwitchVersion
 from llm_lite.desktop.actions.program import SetAttention
+from llm_lite.desktop.actions.requests import own_tokens
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.token_state import SYSTEM, Passage, Place, passage, places
-from llm_lite.desktop.views.tokens.colors import paint_of, probability, shown_weights, weights_of
+from llm_lite.desktop.views.tokens.choice import CHOICE, Choice
+from llm_lite.desktop.views.tokens.colors import paint_of, shown_weights, weights_of
+from llm_lite.desktop.views.tree.roles import speaker
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.token_text import NO_TOKEN, TokenPage, draw_boxes, lay_out, visible
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import icon_button, meter, popover, text, wrapped
+from llm_lite.desktop.widgets.widgets import icon_button, meter, text, wrapped
 
 MOST = 5  # tokens that the tooltip names
-CHOICE = "tokens.choice"
-OTHERS = mark(
-    "What else might have come here, and how likely. Choose another, and the answer goes on from "
-    "there; the one you see is kept beside it."
-)
 SWALLOWED = mark(
     "Through so many layers the first token takes nearly all: try it without the first."
 )
@@ -44,6 +43,7 @@ class Pointed:
     position: int | None
     at: tuple[float, float]  # pointer, upper edge of its line
     line: float  # height of one
+    cut: Passage
 
 
 class TokenItem:
@@ -65,18 +65,18 @@ class TokenItem:
         top = at.y + self.label
         name = f"message.{self.index}"
         ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
-        first, own = self.passage.first, self.passage.own
-        paint = paint_of(self.state, ui, self.message, first, own)
+        paint = paint_of(self.state, ui, self.message, self.passage)
         draw_boxes(ui, self.page, (at.x, top), paint, self._marked(), draw)
         self._point(at.x, top)
+        asked = ask_spelling(self.state, ui, self.index)
         if not self.tools:
-            return []
+            return asked
         imgui.set_cursor_screen_pos(ImVec2(at.x, top + self.page.height + ui.u(0.5)))
-        return draw_versions(self.state, ui, self.index)
+        return asked + draw_versions(self.state, ui, self.index)
 
     def _title(self) -> str:
         yours = self.message.role == "user"
-        words = tr("You") if yours else tr("Answer")
+        words = speaker(self.message.role)
         first, own = self.passage.first, self.passage.own
         if first is not None and SYSTEM in self.state.owners[first : first + own]:
             words = tr("System prompt, then you") if yours else tr("System prompt, then answer")
@@ -106,7 +106,7 @@ class TokenItem:
         line = self.page.line
         edge = top + (mouse.y - top) // line * line
         self.ui.memory["tokens.pointed"] = Pointed(
-            self.index, token, position, (mouse.x, edge), line
+            self.index, token, position, (mouse.x, edge), line, self.passage
         )
 
     def _mark_rects(self, x: float, top: float) -> None:
@@ -130,7 +130,7 @@ def laid(
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
         words = message.pieces
-        cut = passage(message.whole, words, place, state.positions)
+        cut = passage(message.whole, words, place, state.positions, len(message.tokens))
         held = known[index] = (message, key, cut, lay_out(ui, cut.text, cut.spans, width))
     return held[2], held[3]
 
@@ -165,25 +165,36 @@ def draw_pointed(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _click(state: AppState, ui: Ui, pointed: Pointed) -> list[Action]:
-    """Hold the token; a token of an answer shows what else it might have been."""
-    message = state.messages[pointed.index]
-    token = pointed.token - _own(state, ui, pointed.index)
-    if 0 <= token < len(message.tokens) and message.tokens[token].alternatives:
-        ui.memory[CHOICE] = (pointed.index, token, (pointed.at[0], pointed.at[1] + pointed.line))
+    """Hold the token; one of an answer shows what else it might have been, and the ways on."""
+    message, cut = state.messages[pointed.index], pointed.cut
+    if message.role == "assistant" and pointed.token >= cut.own:
+        end = cut.spans[pointed.token][1] - (len(cut.text) - len(message.whole))
+        at = (pointed.at[0], pointed.at[1] + pointed.line)
+        words = _words(state, pointed)
+        ui.memory[CHOICE] = Choice(pointed.index, cut.token(pointed.token), end, words, at)
         ui.opened = CHOICE
     same = pointed.position == state.attention.row
     row = None if same else pointed.position
     return [SetAttention(replace(state.attention, row=row))]
 
 
-def _own(state: AppState, ui: Ui, index: int) -> int:
-    place = place_of(state, ui, index)
-    return place.start - place.lead if place else 0
+def ask_spelling(state: AppState, ui: Ui, index: int) -> list[Action]:
+    """Ask once what the tokens of an answer stand for that the history has brought back."""
+    message = state.messages[index]
+    if not message.restored or not own_tokens(state, message):
+        return []
+    model = state.model.path if state.model else ""
+    held = ui.memory.get("spelled")
+    if held is None or held[0] != (state.chat, model):
+        held = ui.memory["spelled"] = ((state.chat, model), set[int]())
+    if message.key in held[1]:
+        return []
+    held[1].add(message.key)
+    return [SpellAnswer(index)]
 
 
 def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
     """The token, how likely it was, and the tokens it looks at most."""
-    token = pointed.token - _own(state, ui, pointed.index)
     back, gap = state.xray.looks_back, ui.u(1)  # never over the words that light up
     y = pointed.at[1] - gap if back else pointed.at[1] + pointed.line + gap
     imgui.set_next_window_pos(ImVec2(pointed.at[0], y), 0, ImVec2(0, 1 if back else 0))
@@ -191,22 +202,22 @@ def _draw_tip(state: AppState, ui: Ui, pointed: Pointed) -> None:
         if not imgui.begin_tooltip():
             return
     with ui.styled(item_spacing=(ui.u(2), ui.u(1.25))):
-        _draw_facts(state, ui, pointed, token)
+        _draw_facts(state, ui, pointed)
         _draw_looks(state, ui, ui.u(60))
     imgui.end_tooltip()
 
 
-def _draw_facts(state: AppState, ui: Ui, pointed: Pointed, token: int) -> None:
-    message = state.messages[pointed.index]
+def _draw_facts(state: AppState, ui: Ui, pointed: Pointed) -> None:
+    message, token = state.messages[pointed.index], pointed.cut.token(pointed.token)
     text(ui, f"“{visible(_words(state, pointed))}”", bold=True)
     facts = []
     if pointed.position is not None:
         facts.append(tr("position {n:,}").format(n=pointed.position))
-    if token < 0:
+    if pointed.token < pointed.cut.own:
         facts.append(tr("the chat template's own"))
-    elif token < len(message.tokens):
+    elif token is not None and token < len(message.tokens):
         facts.insert(0, tr("token {n:,}").format(n=message.tokens[token].id))
-    likely = probability(message, token)
+    likely = math.nan if token is None else message.likelihood(token)
     if not math.isnan(likely):
         facts.append(tr("{share:.1%} likely").format(share=likely))
     text(ui, "  ·  ".join(facts) or tr("not in the cache now"), "muted", "small")
@@ -215,8 +226,8 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed, token: int) -> None:
 def _words(state: AppState, pointed: Pointed) -> str:
     if pointed.position is not None and pointed.position < len(state.positions):
         return state.positions[pointed.position]
-    tokens = state.messages[pointed.index].tokens
-    return tokens[pointed.token].text if pointed.token < len(tokens) else ""
+    tokens, token = state.messages[pointed.index].tokens, pointed.cut.token(pointed.token)
+    return tokens[token].text if token is not None and token < len(tokens) else ""
 
 
 def _draw_looks(state: AppState, ui: Ui, width: float) -> None:
@@ -253,51 +264,6 @@ def share_words(share: float) -> str:
     if share >= 0.0005:
         return f"{share:.1%}"
     return f"{100 * share:.1g}%" if share >= 1e-5 else "< 0.001%"
-
-
-def draw_choice(state: AppState, ui: Ui) -> list[Action]:
-    """The alternatives of the token that was clicked."""
-    index, count, low = ui.memory.get(CHOICE, (0, 0, (0.0, 0.0)))
-    known = index < len(state.messages) and count < len(state.messages[index].tokens)
-    actions: list[Action] = []
-    if not known:
-        return actions
-    token = state.messages[index].tokens[count]
-    title = tr("Instead of “{said}”").format(said=visible(token.text))
-    with popover(ui, CHOICE, title, ImVec2(*low), ui.u(84)) as shown:
-        if not shown:
-            return actions
-        wrapped(ui, tr(OTHERS))
-        imgui.dummy(ImVec2(0, ui.u(0.5)))
-        for other in token.alternatives:
-            same = other.token == token.id
-            if _draw_alternative(ui, visible(other.text), other.probability, other.token, same):
-                actions.append(ContinueFrom(index, count, other))
-                imgui.close_current_popup()
-    return actions
-
-
-def _draw_alternative(ui: Ui, label: str, likely: float, token: int, same: bool) -> bool:
-    """A row with a bar behind it, as long as the token is likely."""
-    at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    width, height = imgui.get_content_region_avail().x, ui.u(8)
-    name = f"{CHOICE}.{token}"
-    clicked = imgui.invisible_button(name, ImVec2(width, height)) and not same
-    ui.mark(name)
-    end = ImVec2(at.x + width, at.y + height)
-    hovered = imgui.is_item_hovered() and not same
-    draw.add_rect_filled(at, end, ui.color("pressed" if hovered else "hover"), ui.u(1.5))
-    bar = ImVec2(at.x + max(width * likely, ui.u(3)), end.y)
-    draw.add_rect_filled(at, bar, ui.color("accent_soft"), ui.u(1.5))
-    y = at.y + (height - ui.theme.text) / 2
-    with ui.font("bold" if same else "regular"):
-        draw.add_text(ImVec2(at.x + ui.u(2.5), y), ui.color("text"), label)
-    with ui.font(style="small"):
-        shown = f"{likely:.1%}" + (f"  ·  {tr('chosen')}" if same else "")
-        x = end.x - ui.u(2.5) - imgui.calc_text_size(shown).x
-        spot = ImVec2(x, at.y + (height - ui.theme.size("small")) / 2)
-        draw.add_text(spot, ui.color("muted"), shown)
-    return clicked
 
 
 def versions_width(message: Message, ui: Ui) -> float:

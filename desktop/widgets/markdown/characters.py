@@ -6,6 +6,7 @@ characters. It stays the same when lines are broken elsewhere and when the text 
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,8 @@ from llm_lite.desktop.widgets.markdown.wrapping import Run
 
 Span = tuple[int, int]  # from a character to the one behind
 RULE = "---"
+_WORDS = re.compile(r"\w+|[^\w\s]")
+_MARKS = 4000  # characters between two words that may be marks
 JOINER = "\u200d"
 
 
@@ -158,6 +161,21 @@ def markdown_source(text: str, blocks: Sequence[Block], low: int, high: int) -> 
         return text
     lines = text.split("\n")[pieces[chosen[0]].first : pieces[chosen[-1]].last]
     return textwrap.dedent("\n".join(lines)).strip("\n")
+
+
+def source_place(text: str, blocks: Iterable[Block], at: int) -> int:
+    """Behind the word of a Markdown `text` that is shown at the character `at` of its page: words
+    are found again one after the other, as marks and addresses of links stand between them."""
+    place = 0
+    for match in _WORDS.finditer(page_text(blocks)):
+        if match.start() > at:
+            break
+        found = text.find(match[0], place, place + len(match[0]) + _MARKS)
+        if found >= 0:
+            place = found + len(match[0])
+        if text.startswith("](", place):  # a link's address may have the next word in it
+            place = max(text.find(")", place), place)
+    return place
 
 
 def is_stop(text: str, at: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
+from functools import cache
 from html import unescape
 from typing import Any
 
@@ -63,6 +64,7 @@ def _formula(request: dict[str, Any], data: bytes) -> Answer:
     from ziamath.zmath import Latex
 
     config.svg2 = False
+    _measure_rows_once()
     tex, display = request["tex"], request["display"]
     if UNKNOWN.search(convert(tex)):
         raise ValueError("it has a command that is not known")
@@ -82,6 +84,21 @@ def _formula(request: dict[str, Any], data: bytes) -> Answer:
     if farthest > MOST_EMS * EM or height < 0:
         raise ValueError("a part of it lies far away")
     return {"contours": contours, "width": width, "ascent": -top, "descent": top + height}
+
+
+@cache
+def _measure_rows_once() -> None:
+    """ziamath lays a row out twice, first to know how far its signs stretch, and within that the
+    rows in it twice again: a depth of 12 takes seconds. A row that is only measured, without
+    signs that stretch, need not know how far they would."""
+    from ziamath.nodes.mrow import Mrow
+
+    measured = Mrow._get_height_nostretch
+
+    def height(row: Any, line: Any, **style: Any) -> tuple[float, float]:
+        return (0.0, 0.0) if style.get("nostretch") else measured(row, line, **style)
+
+    setattr(Mrow, "_get_height_nostretch", height)  # noqa: B010 - for the type checker
 
 
 def _check_letters(made: Any) -> None:

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from llm_lite.core.messages import ChatMessage, GenerationStarted, ModelLoaded, Thinking
+from llm_lite.core.messages import (
+    ChatMessage,
+    GenerationStarted,
+    ModelLoaded,
+    SpellTokens,
+    Thinking,
+    TokensSpelled,
+)
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, Client
@@ -93,3 +100,34 @@ def test_thoughts_that_were_cut_short_go_on(client, thinker):
     assert [t.id for t in started.prompt[-len(said) :]] == said
     whole = replace(GREEDY, max_new_tokens=6)
     assert client.ask(3, (ASKED,), whole, forced=forced)[1] == [*said, *more]
+
+
+@pytest.mark.parametrize(("thought", "said"), [("it is", ""), ("it is so", "Yes"), ("", "Yes")])
+def test_an_answer_begins_with_what_another_model_has_written(client, thinker, thought, said):
+    """It is told as text, and comes back as this model's own tokens, which are not new ones."""
+    client.load(thinker)
+    begin = ChatMessage("assistant", said, (), thought)
+    few = replace(GREEDY, max_new_tokens=3)
+    finished, tokens = client.ask(1, (ASKED,), few, begin=begin)
+    written = f"{thought}\n</think>\n\n{said}" if thought and said else thought + said
+    begun = TOKENIZER.encode(written)
+    assert tokens[: len(begun)] == begun and len(tokens) == len(begun) + 3
+    assert finished.stats.new_tokens == len(tokens)
+    assert client.ask(2, (ASKED,), few, forced=tuple(begun))[1] == tokens
+
+
+def test_a_beginning_that_does_not_fit_is_refused(client, thinker):
+    client.load(thinker)
+    begin = ChatMessage("assistant", "word " * 100_000)
+    finished, tokens = client.ask(1, (ASKED,), begin=begin)
+    assert (finished.stop_reason, tokens) == ("error", [])
+    assert "context" in finished.message
+
+
+def test_tokens_that_were_kept_are_spelled(client, thinker):
+    client.load(thinker)
+    ids = tuple(TOKENIZER.encode("Yes."))
+    client.engine.send(SpellTokens(9, ids))
+    client.ask(1, (ASKED,), replace(GREEDY, max_new_tokens=1))
+    (told,) = client.of(TokensSpelled)
+    assert (told.key, told.tokens, "".join(told.texts)) == (9, ids, "Yes.")

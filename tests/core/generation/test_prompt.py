@@ -4,7 +4,7 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation import prompt
-from llm_lite.core.messages import ChatMessage, Thinking
+from llm_lite.core.messages import ChatMessage, SpellTokens, Thinking
 from llm_lite.core.text.chat_template import CHATML, ChatTemplate
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
@@ -263,3 +263,66 @@ def test_a_template_still_refuses_what_it_refuses(tokenizer):
     turns = [user("u"), ChatMessage("assistant", ""), user("v")]
     with pytest.raises(RequestError, match="say something"):
         prompt.encode_chat(tokenizer, ChatTemplate(REFUSING), turns)
+
+
+KNOWS_TOOLS = (
+    "{% for m in messages %}{% if m.role in ('user', 'assistant', 'tool') or loop.first %}"
+    "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+)
+NO_TOOLS = (
+    "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
+    "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "roles"),
+    [
+        (CHATML, ["system", "user", "tool", "system"]),
+        (KNOWS_TOOLS, ["system", "user", "user", "user"]),  # a late system's is left out there
+        (NO_TOOLS, ["system", "user", "user", "user"]),
+    ],
+)
+def test_a_tool_is_told_as_one_where_the_template_writes_it(tokenizer, source, roles):
+    turns = [ChatMessage("system", "Be brief."), user("Hi"), ChatMessage("tool", "42 degrees")]
+    turns.append(ChatMessage("system", "Now shout."))
+    encoded = prompt.encode_chat(tokenizer, ChatTemplate(source), turns)
+    text = tokenizer.decode(encoded.ids)
+    said = [m.content for m in turns]
+    marked = [f"<|im_start|>{r}\n{c}<|im_end|>" for r, c in zip(roles, said, strict=True)]
+    assert [mark in text for mark in marked] == [True] * 4
+    assert {2, 3} <= set(encoded.owners)
+
+
+def test_a_tool_alone_is_known_to_a_template_that_leaves_late_instructions_out(tokenizer):
+    turns = [user("Hi"), ChatMessage("tool", "42 degrees")]
+    ids = prompt.encode_chat(tokenizer, ChatTemplate(KNOWS_TOOLS), turns).ids
+    assert "<|im_start|>tool\n42 degrees" in tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize(
+    ("begin", "thinking", "wanted"),
+    [
+        (ChatMessage("assistant", "The sky"), None, "The sky"),
+        (ChatMessage("assistant", "<|im_end|>"), None, "<|im_end|>"),
+        (ChatMessage("assistant", "The", (), "Hm"), None, "The"),
+        (ChatMessage("assistant", "", (), "Hm"), Thinking("think"), "<think>\nHm"),
+        (ChatMessage("assistant", "", (), "Hm"), Thinking("think", inside=True), "Hm"),
+        (
+            ChatMessage("assistant", "The", (), "Hm"),
+            Thinking("think"),
+            "<think>\nHm\n</think>\n\nThe",
+        ),
+    ],
+)
+def test_the_beginning_of_an_answer_as_its_own_tokens(tokenizer, end, begin, thinking, wanted):
+    ids = prompt.begun_with(tokenizer, begin, thinking)
+    assert tokenizer.decode(ids) == wanted and end not in ids
+
+
+def test_tokens_are_spelled_as_they_were_heard(tokenizer, end):
+    ids = tuple(tokenizer.encode("Héllo 안", parse_special=False))
+    found = prompt.spelled(tokenizer, SpellTokens(7, (*ids, end)))
+    assert (found.key, found.tokens) == (7, (*ids, end))
+    assert "".join(found.texts) == "Héllo 안" and len(found.texts) == len(ids) + 1
+    assert prompt.spelled(tokenizer, SpellTokens(7, (10**6,))).texts == ()

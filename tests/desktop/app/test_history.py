@@ -25,6 +25,7 @@ from llm_lite.desktop.actions.chatting import (
     SetSystemPrompt,
     StopAnswer,
 )
+from llm_lite.desktop.actions.forking import ContinueFrom
 from llm_lite.desktop.actions.history import (
     ArchiveConversation,
     DeleteAll,
@@ -39,12 +40,13 @@ from llm_lite.desktop.actions.history import (
     ShowShelf,
     UndoHistory,
 )
-from llm_lite.desktop.actions.inspecting import ContinueFrom, SwitchVersion
+from llm_lite.desktop.actions.inspecting import SwitchVersion
 from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.settings import history_file
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import SYSTEM
 from tests.desktop.fake_engine import ANSWER, OTHER_ID, FakeEngine
 
 LIMIT = 30.0  # seconds
@@ -142,7 +144,7 @@ def test_a_conversation_is_found_again_as_it_was(chat):
     assert told.as_chat() == last.as_chat()
     one.do(Send("Go on."))
     assert len(one.stored().path()) == 6
-    assert [m.run.model.name for m in one.stored().path()[1::2]] == [last.written.model] * 3
+    assert [m.run.model.name for m in one.stored().path()[1::2]] == [last.written.model.name] * 3
     one.do(NewChat())
     assert one.state.system_prompt == "Another."
     assert one.state.history.open is None
@@ -359,3 +361,22 @@ def test_a_long_or_deep_tree_is_opened_without_recursion(branching):
     stored = conversation_of(parents, [0] * count)
     messages, _ = in_chat(stored)
     assert len(all_of(messages)) == count
+
+
+def test_what_a_tool_or_a_system_said_keeps_its_role(chat):
+    one = chat()
+    talk = one.history.begin(title="Imported")
+    said = [("system", "Use tools."), ("user", "How warm?"), ("tool", "42 degrees")]
+    parent = None
+    for role, text in said:
+        parent = one.history.add_message(talk.id, parent, text, role=role).id
+    state = one.open(talk.id)
+    assert [(m.role, m.text) for m in state.messages] == said
+    one.do(SetSystemPrompt(""), EditMessage(2), Send("43 degrees"))
+    assert [(m.role, m.text) for m in one.stored().path()[:3]] == [
+        *said[:2],
+        ("tool", "43 degrees"),
+    ]
+    told = one.engine.commands[-1].messages
+    assert [m.role for m in told] == ["system", "user", "tool"]
+    assert 0 in one.state.owners and SYSTEM not in one.state.owners  # it is a message, no prompt

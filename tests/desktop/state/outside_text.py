@@ -33,6 +33,7 @@ from llm_lite.core.messages import (
     Read,
     ReadAttentionRows,
     Reconfigure,
+    SpellTokens,
 )
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.quant_state import RunComparison, Work
@@ -47,6 +48,7 @@ COMMANDS = (
     LoadModel(None),
     Generate(1, SAYS),
     Read(1, SAYS),
+    SpellTokens(1, (1, 2)),
     ReadAttentionRows(1, 3, "from", "heads", ((0, 0),)),
     Inspect(3, 1),
     MeasureCache(1, "key-norm", 0, 8),

@@ -33,9 +33,9 @@ from llm_lite.desktop.actions.chatting import (
     SetSampling,
     StopAnswer,
 )
+from llm_lite.desktop.actions.forking import ContinueFrom
 from llm_lite.desktop.actions.inspecting import (
     AnswerSteered,
-    ContinueFrom,
     EndComparison,
     SetXRay,
     ShowLens,

@@ -26,7 +26,7 @@ from llm_lite.core.messages import (
     Stop,
     TokenDecoded,
 )
-from llm_lite.desktop.actions import inspecting
+from llm_lite.desktop.actions import forking, inspecting
 from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Regenerate, Send
 from llm_lite.desktop.actions.program import OpenModel, SetAttention
 from llm_lite.desktop.actions.requests import versions
@@ -130,7 +130,7 @@ def test_locked_heads_need_heads_that_are_locked():
 
 def test_continue_from_another_choice_keeps_the_old_answer():
     before = answered()
-    state, (command,) = play(before, inspecting.ContinueFrom(1, 1, OTHER))
+    state, (command,) = play(before, forking.ContinueFrom(1, 1, OTHER))
     assert isinstance(command, Generate)
     assert (command.forced, command.messages) == ((11, 9), (ChatMessage("user", "hi"),))
     assert texts(state) == ["hi", ""]
@@ -157,7 +157,7 @@ def test_continue_from_another_choice_keeps_the_old_answer():
 def other_version():
     """The first answer shown, the second in the cache."""
     state, _ = play(
-        answered(), inspecting.ContinueFrom(1, 1, OTHER), GenerationFinished(2, "end", STATS)
+        answered(), forking.ContinueFrom(1, 1, OTHER), GenerationFinished(2, "end", STATS)
     )
     return play(state, inspecting.SwitchVersion(1, 0))[0]
 
@@ -208,9 +208,7 @@ def test_reading_that_fails_is_told():
 def test_what_followed_goes_and_comes_with_its_version():
     state = answered(play(answered(), Send("more"))[0])
     assert texts(state) == ["hi", "one two", "more", "one two"]
-    state, _ = play(
-        state, inspecting.ContinueFrom(1, 0, OTHER), GenerationFinished(3, "end", STATS)
-    )
+    state, _ = play(state, forking.ContinueFrom(1, 0, OTHER), GenerationFinished(3, "end", STATS))
     assert texts(state) == ["hi", ""]
     state, _ = play(state, inspecting.SwitchVersion(1, 0))
     assert texts(state) == ["hi", "one two", "more", "one two"]
@@ -225,7 +223,7 @@ def test_answering_again_keeps_the_answer():
 @pytest.mark.parametrize(
     "action",
     [
-        inspecting.ContinueFrom(1, 1, OTHER),
+        forking.ContinueFrom(1, 1, OTHER),
         inspecting.SwitchVersion(1, 0),
         inspecting.AnswerSteered(),
         Regenerate(),

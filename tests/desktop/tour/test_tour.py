@@ -71,6 +71,9 @@ def test_pictures(tour):
         assert f"05-{name}.png" in report["pictures"]
     for name in ("runs", "runs-token", "modes-measured", "modes-report", "modes-switched"):
         assert f"06-{name}.png" in report["pictures"]
+    for name in ("map", "fork", "map-light", "fork-light"):
+        before = "06" if name.endswith("light") else "05"
+        assert f"{before}-conversations-{name}.png" in report["pictures"]
     figures = ["figure-grid", "figure-heads", "figure-text"]
     for name in [v.name for v in VIEWS[1:]] + [p.name for p in PANELS] + ["executor", *figures]:
         assert name in names

@@ -7,6 +7,7 @@ from datetime import date, datetime
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.messages import AnswerRun, ModelIdentity
 from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Regenerate
 from llm_lite.desktop.actions.history import (
     ArchiveConversation,
@@ -32,7 +33,7 @@ from llm_lite.desktop.actions.history import (
 )
 from llm_lite.desktop.actions.inspecting import SwitchVersion
 from llm_lite.desktop.actions.program import OpenModel, SetOptions
-from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, HistoryState, Written
+from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, HistoryState
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.history.found import cut
 from llm_lite.desktop.views.history.rows import grouped
@@ -41,7 +42,7 @@ from tests.desktop.headless import READY
 
 KEY = imgui.Key
 NOW = time.time()
-WROTE = Written.by(MODEL, EXECUTOR)
+WROTE = AnswerRun.by(MODEL, EXECUTOR)
 
 
 def rows(count, **changes):
@@ -335,7 +336,7 @@ def test_a_question_has_versions_and_an_answer_can_be_asked_for_again(headless):
 
 
 def test_an_answer_of_another_model_says_which_and_offers_it(headless):
-    other = replace(WROTE, model="Another", path="/models/another.gguf")
+    other = replace(WROTE, model=ModelIdentity("Another", "/models/another.gguf"))
     talk = (TALK[0], replace(TALK[1], written=other))
     one = headless(replace(READY, messages=talk))
     one.driver.click("message.1.exactly")

@@ -1,0 +1,70 @@
+"""How an answer was made: which file of a model, and all that another answer like it would need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from llm_lite.core.messages.answers import Gains
+from llm_lite.core.messages.models import ExecutorInfo, ModelInfo
+from llm_lite.core.messages.options import SamplingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which file answered. 0 and "" stand for what is not known."""
+
+    name: str = ""
+    path: str = ""
+    bytes: int = 0
+    modified: float = 0.0  # when the file was written last
+    fingerprint: str = ""  # a hash, as `core.kv_cache.on_disk.Identity.model`
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRun:
+    """0 and "" stand for what is not known."""
+
+    model: ModelIdentity = field(default_factory=ModelIdentity)
+    mode: str = ""  # of the weights
+    activations: str = ""
+    keys: str = ""  # of the cache
+    values: str = ""
+    backend: str = ""
+    device: str = ""
+    threads: int = 0
+    sampling: SamplingOptions | None = None  # its seed included
+    gains: Gains | None = None  # None: all are 1
+    thinking: bool = True  # what the template's switch was set to
+
+    @classmethod
+    def by(
+        cls,
+        model: ModelInfo | None,
+        executor: ExecutorInfo | None,
+        gains: Gains | None = None,
+        thinking: bool = True,
+    ) -> AnswerRun | None:
+        """Of an answer that is made now."""
+        if model is None or executor is None:
+            return None
+        return cls(
+            ModelIdentity(model.name, model.path, model.file_bytes),
+            executor.mode,
+            executor.activations,
+            executor.keys,
+            executor.values,
+            executor.backend,
+            executor.device,
+            executor.threads,
+            gains=gains,
+            thinking=thinking,
+        )
+
+    def is_like(self, other: AnswerRun | None) -> bool:
+        """Whether the other would compute the same, with the same gains."""
+        if other is None or (self.model.name, self.model.path) != (
+            other.model.name,
+            other.model.path,
+        ):
+            return False
+        return (self.mode, self.activations) == (other.mode, other.activations)

@@ -1,0 +1,1 @@
+"""What can be undone and done again: the steps and their order."""

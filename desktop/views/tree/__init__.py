@@ -1,0 +1,1 @@
+"""The map of a conversation: every version of every message, and the way that is shown."""
