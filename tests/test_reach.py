@@ -7,7 +7,11 @@ from llm_lite.core.quant.formats import FORMATS
 
 BEGIN = ("llm_lite.cli.entry", "llm_lite.__main__", "llm_lite", *_COMMANDS.values())
 # A process of its own imports each.
-WORKERS = ("llm_lite.core.text.sandbox.worker", "llm_lite.desktop.widgets.markup.worker")
+WORKERS = (
+    "llm_lite.core.text.sandbox.worker",
+    "llm_lite.core.attachments.pdf_worker",
+    "llm_lite.desktop.widgets.markup.worker",
+)
 DEFINITIONS = {
     "llm_lite.core.quant.search": "what kernels_cpp/quantizer/ computes, as core/exec/reference.py "
     "is of the ops",

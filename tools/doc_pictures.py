@@ -18,6 +18,8 @@ SHOWN = {
     "conversations": "05-conversations",
     "conversations-search": "05-conversations-search",
     "conversations-versions": "05-conversations-versions",
+    "files": "05-files-too-long",
+    "prompts": "05-prompts",
     "thoughts": "05-thoughts-unfolded",
     "x-ray": "05-xray-looks",
     "x-ray-choice": "05-xray-choice",

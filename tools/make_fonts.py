@@ -102,6 +102,11 @@ ICONS = {
     "MORE": "ellipsis",
     "POWER": "power",
     "NUMBERS": "list-ordered",
+    "PAPERCLIP": "paperclip",
+    "PICTURE": "image",
+    "FILE_TEXT": "file-text",
+    "FILE_CODE": "file-code",
+    "BOOK": "book-open-text",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from llm_lite.core.errors import DeviceError, FileError, OutOfDeviceMemoryError, OutOfMemoryError
@@ -42,18 +43,21 @@ def save(runner: Runner, path: Path) -> int:
     return on_disk.save(path, runner.session.take_out(), identity(runner))
 
 
-def open_saved(runner: Runner, path: Path) -> int:
+def open_saved(
+    runner: Runner, path: Path, known: on_disk.Identity | None = None, conversation: int = 0
+) -> int:
     """How many positions came back; FileError where the file is not this model's or damaged."""
     session = runner.session
     vocabulary = runner.model_info.vocabulary
-    prefix = on_disk.load(path, identity(runner), session.cache, vocabulary)
+    prefix = on_disk.load(path, known or identity(runner), session.cache, vocabulary)
     if len(prefix.held.tokens) > session.context:
-        raise FileError(
+        raise on_disk.OtherCacheError(
             path,
             f"expected at most {session.context} tokens, as many as the context holds, "
             f"found {len(prefix.held.tokens)}",
+            "context",
         )
-    count = session.take_in(prefix)
+    count = session.take_in(replace(prefix, conversation=conversation))
     try:
         on_disk.files_of(prefix).check()
     except FileError:

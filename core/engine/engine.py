@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_lite.core import system_errors
+from llm_lite.core.engine.kept_conversations import KeptCommand, KeptConversations
 from llm_lite.core.engine.loop import run_steps
 from llm_lite.core.engine.model_host import ModelHost
 from llm_lite.core.engine.priority import let_the_window_go_first
@@ -25,6 +26,7 @@ from llm_lite.core.engine.step_requests import NO_MODEL, StepRequestServer
 from llm_lite.core.engine.switching import Switching
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.engine.tasks import run_task
+from llm_lite.core.engine.titling import entitle
 from llm_lite.core.errors import (
     CancelledError,
     DeviceError,
@@ -43,10 +45,12 @@ from llm_lite.core.messages import (
     Generate,
     GenerationFinished,
     GenerationStats,
+    KeepConversation,
     Level,
     LoadFailed,
     LoadModel,
     Logged,
+    MakeTitle,
     OpenCache,
     Read,
     Reconfigure,
@@ -97,6 +101,7 @@ class Engine:
         self._host = self._make_host(device)
         self._switching = Switching(self._host.prepare)
         self._step_requests = StepRequestServer(self._emit, self._log)
+        self._kept = KeptConversations(self._emit, self._log)
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
 
@@ -218,9 +223,10 @@ class Engine:
         while worker == self._worker:
             number, command = self._next()
             if isinstance(command, Shutdown):
+                self._attempt(self._kept.finish)
                 self._attempt(self._host.unload)
                 return
-            if not self._closing:
+            if not self._closing or isinstance(command, KeepConversation):
                 self._carry_out(worker, number, command)
 
     def _next(self) -> tuple[int, Command]:
@@ -281,6 +287,11 @@ class Engine:
                 self._emit(spelled(self._host.file.tokenizer, command))
         elif isinstance(command, SaveCache | OpenCache):
             self._host.file_away(command)
+        elif isinstance(command, KeptCommand):
+            self._kept.do(self._host.runner, command)
+        elif isinstance(command, MakeTitle):
+            is_over = lambda: self._stopped(number) or not self._commands.empty()  # noqa: E731
+            entitle(self._host, command, self._emit, is_over)
         elif isinstance(command, Task):
             self._task(number, command)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import DeviceError, LlmLiteError
 from llm_lite.core.generation.answer import Emit, alternatives
 from llm_lite.core.generation.sampling import likeliest
@@ -21,6 +22,7 @@ from llm_lite.core.messages import (
     AttentionRows,
     CacheMeasured,
     CompareGains,
+    CountTokens,
     ExportMaps,
     Gains,
     GainsEffect,
@@ -33,6 +35,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     SetGains,
     StepRequest,
+    TokensCounted,
 )
 
 T = TypeVar("T", bound=StepRequest)
@@ -57,6 +60,7 @@ class StepRequestServer:
         self._rows_reader: AttentionRowsReader | None = None  # at the runner of the last request
         self._rows_wanted: ReadAttentionRows | None = None  # wanted, or begun
         self._measures: deque[MeasureCache] = deque()
+        self._counter = TokenCounter(emit)
         self._measuring: Measuring | None = None  # at the first of these
 
     def ask(self, request: StepRequest) -> None:
@@ -152,6 +156,8 @@ class StepRequestServer:
             self._emit(self._lens(request, runner))
         elif isinstance(request, ExportMaps):
             self._export(request, runner)
+        elif isinstance(request, CountTokens):
+            self._counter.ask(request, runner.model_file.tokenizer)
         elif not runner.session.context_used:
             self._refuse(request, "there is nothing to compare: the cache is empty")
         else:
@@ -196,5 +202,7 @@ class StepRequestServer:
         elif isinstance(request, MeasureCache):
             what = request.what
             self._emit(CacheMeasured(request.request, what, request.first, 0, (), message))
+        elif isinstance(request, CountTokens):
+            self._emit(TokensCounted(request.request, message=message))
         else:
             self._log("error", message)

@@ -307,7 +307,8 @@ def _rate(count: int, seconds: float) -> float:
 
 def _options(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -> PrefillOptions:
     head = _first_turn(command.messages, tokenizer, encoded)
-    return PrefillOptions(command.overflow, head, name=name_of(command.messages))
+    name = name_of(command.messages)
+    return PrefillOptions(command.overflow, head, name=name, conversation=command.conversation)
 
 
 def _first_turn(

@@ -40,7 +40,8 @@ class ConversationPrefill:
         spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
         prompt.check_size(file.tokenizer, messages, session.context)
         encoded = encode(file, messages, spoken, self.command.thinking)
-        prepared = session.prepare(encoded.ids, PrefillOptions(name=name_of(messages)))
+        options = PrefillOptions(name=name_of(messages), conversation=self.command.conversation)
+        prepared = session.prepare(encoded.ids, options)
         self._reused = prepared.reused
         self._labels = labelled(file.tokenizer, encoded)
         self._steps = prefill_steps(session, prepared, self.should_stop)

@@ -22,6 +22,7 @@ class PrefillOptions:
     head: int = 0
     resumed: bool = False
     name: str = ""  # of the conversation, as the list of kept prefixes shows it
+    conversation: int = 0  # its number in the history
 
 
 PLAIN = PrefillOptions()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 
 import numpy as np
@@ -73,7 +74,7 @@ class Session:
         self.cache = KvCache(executor, weights)
         self.made_by = made_by
         self._model = model
-        self._name = ""  # of the conversation in the cache
+        self._name, self._conversation = "", 0  # of the conversation in the cache
         ring = ring_tensor(executor.program)
         self._rows = CommittedRows(ring.shape[0] if ring else 0)
         self._gains = HeadGains(executor)
@@ -144,7 +145,8 @@ class Session:
         self._take_from_pool(prompt, reading)
         way = self._prefill_plan(prompt, reading)
         self._keep_copy(way.keep)
-        self._name = reading.name or self._name
+        if reading.name:
+            self._name, self._conversation = reading.name, reading.conversation
         if way.keep < len(self.cache) and self._stale(way.keep):
             self._rows.begin_epoch()
         self._truncate(way.keep)
@@ -227,6 +229,25 @@ class Session:
         """Append one token; logits float32 [V] of what follows."""
         return self._run([token], 1, should_stop)[0]
 
+    @contextmanager
+    def beside(self, start: int, count: int) -> Iterator[None]:
+        """Within, `run_beside` may write positions start..start+count-1; afterwards all is as it
+        was. Who reads the cache meanwhile is told of none of the rows that are written over."""
+        first = self._rows.first
+        least = self._rows.first_after(start + count)
+        with self.cache.beside(start, start + count):
+            self._rows.commit(start, min(max(first, least), start), self.cache.oldest_rows())
+            yield
+        self._commit(first)
+
+    def run_beside(
+        self, tokens: Sequence[int], start: int, should_stop: StopCheck | None = None
+    ) -> NDArray[np.float32]:
+        """A step that the cache does not know of; logits float32 [V] of what follows."""
+        with self.files.unchanged():
+            logits = self.executor.run(Step(np.asarray(tokens, np.int32), start, 1), should_stop)
+        return self.checked(logits[0], f"the logits of token {start + len(tokens) - 1}")
+
     def forget_after(self, kept: int) -> None:
         """Drop positions from `kept` on, where the cache can go back as far."""
         if kept < len(self.cache) and self.cache.usable(kept):
@@ -252,7 +273,7 @@ class Session:
 
     def take_out(self, name: str = "") -> Prefix:
         """A copy of all that the cache holds, for another executor or a file."""
-        return self.cache.copy_out(name or self._name)
+        return self.cache.copy_out(name or self._name, self._conversation)
 
     def take_in(self, prefix: Prefix) -> int:
         """Hold what the prefix holds, as far as it fits; how many positions that are.
@@ -263,7 +284,7 @@ class Session:
         if not usable(prefix, self.cache.layers, length):
             length = 0
         self._keep_copy(self.cache.same_as(prefix))
-        self._name = prefix.name
+        self._name, self._conversation = prefix.name, prefix.conversation
         self.cache.copy_in(prefix, length)
         self._forget_queries()
         return length
@@ -301,7 +322,7 @@ class Session:
         """Before all but the first `kept` positions go: a copy for the pool, if it is worth it."""
         worth = len(self.cache) - kept >= LEAST and self.pool.budget > 0
         if worth and not self.pool.covers(self.cache.held):
-            self.pool.put(self.cache.copy_out(self._name))
+            self.pool.put(self.cache.copy_out(self._name, self._conversation))
 
     def _stale(self, kept: int) -> bool:
         """Whether positions from `kept` on go because of their provenance, not of their tokens."""

@@ -1,5 +1,6 @@
 """Conversations, kept: one database, written as they happen; lists, search, undo, files."""
 
+from llm_lite.core.attached_text import Attachment
 from llm_lite.core.history.caches import CacheCatalogue
 from llm_lite.core.history.events import (
     HistoryChangedElsewhere,
@@ -15,7 +16,6 @@ from llm_lite.core.history.history import History, history_path
 from llm_lite.core.history.journal import Journal, JournalEntry
 from llm_lite.core.history.records import (
     AnswerEnd,
-    Attachment,
     ConversationPage,
     ConversationSummary,
     FoundMessage,
@@ -27,7 +27,7 @@ from llm_lite.core.history.records import (
     StoredRole,
     TitleSource,
 )
-from llm_lite.core.history.titles import title_of
+from llm_lite.core.history.titles import title_of, title_of_model
 from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import AnswerRun, ModelIdentity
 
@@ -61,4 +61,5 @@ __all__ = [
     "TitleSource",
     "history_path",
     "title_of",
+    "title_of_model",
 ]

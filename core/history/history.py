@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from llm_lite.core.attached_text import Attachment
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.history.database import changes as change
@@ -22,7 +23,6 @@ from llm_lite.core.history.events import HistoryEvent
 from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import (
     AnswerEnd,
-    Attachment,
     ConversationPage,
     ConversationSummary,
     PageCursor,
@@ -134,7 +134,8 @@ class History:
             based_on=based_on.id if based_on else None,
             attachments=tuple(attachments),
         )
-        title = title_of(text) if parent is None and role == "user" else ""
+        names = (attached.name for attached in attachments)
+        title = title_of(text or next(names, "")) if parent is None and role == "user" else ""
         self.submit(change.AddMessage(message, title))
         return message
 

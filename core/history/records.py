@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from llm_lite.core.attached_text import Attachment
 from llm_lite.core.messages import AnswerRun, GenerationStats, StopReason
 
 TitleSource = Literal["none", "message", "model", "person"]
@@ -25,15 +26,6 @@ class AnswerEnd:
     stats: GenerationStats | None = None
     problem: str = ""  # a sentence, where it ended early
     seconds: float = 0.0  # from the request to the last token
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """A text that came with a message."""
-
-    name: str
-    text: str = ""
-    tokens: int = 0  # 0: not counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,14 @@ _CODE = re.compile(r"(`+)(.+?)\1")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 # A stop ends a sentence before a space or at the end; those of East Asian scripts anywhere.
 _SENTENCE = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s|$))|(?:[。！？｡]+[」』”’）]*)")
+_LABEL = re.compile(r"^(?:(?:short |conversation )?title|topic)\s*[:：]\s*", re.IGNORECASE)
+_QUOTES = "\"'`*_“”‘’«»「」『』"
+_CHAT = re.compile(r"(?:i|i['’]m|here|here['’]s|sure|sorry|certainly|of course)\b", re.IGNORECASE)
+_COMMON = frozenset(
+    ("about", "from", "have", "help", "more", "that", "their", "they", "this", "what", "your")
+)
+_NO_TITLE = '"“”{}<>|\ufffd'
+_COMPARED = 20_000  # characters of a conversation
 _SHORTEST = 4  # characters: "1." and "e.g." begin a sentence, they are none
 
 
@@ -25,6 +33,39 @@ def title_of(text: str, width: int = WIDTH) -> str:
     no words."""
     line = _first_line(text[:_LOOKED_AT])
     return _trimmed(_first_sentence(line), width)
+
+
+def title_of_model(said: str, conversation: str) -> str:
+    """What a model says that a conversation is about, as a title; "" where that is none: empty, too
+    long, marks, the same again and again, or not about it at all."""
+    line = next((found for part in said.splitlines() if (found := plain(part))), "")
+    line = _LABEL.sub("", line).strip()
+    while len(line) > 1 and (line[0] in _QUOTES and line[-1] in _QUOTES):
+        line = line[1:-1].strip()
+    line = line.rstrip(".。｡:, ")
+    words = line.casefold().split()
+    if not 2 <= len(line) <= WIDTH or any(char in line for char in _NO_TITLE) or _repeats(words):
+        return ""
+    if _CHAT.match(line):
+        return ""
+    return line if _is_about(words, conversation[:_COMPARED].casefold()) else ""
+
+
+def _is_about(words: list[str], conversation: str) -> bool:
+    """Whether something of a title was said: small models answer what nobody asked."""
+    told = (word.strip(_QUOTES + ",.:;!?()") for word in words)
+    parts = (word[:5] if word.isascii() else word[:2] for word in told if _tells(word))
+    return any(part in conversation for part in parts)
+
+
+def _tells(word: str) -> bool:
+    return len(word) >= (4 if word.isascii() else 2) and word not in _COMMON
+
+
+def _repeats(words: list[str]) -> bool:
+    """Whether hardly anything in it is said once; of text without spaces, its characters."""
+    parts = words if len(words) > 1 else [*"".join(words)]
+    return len(parts) > 3 and len(set(parts)) * 2 <= len(parts)
 
 
 def plain(line: str) -> str:

@@ -80,6 +80,10 @@ class AttentionRowsReader:
             raise RequestError("no head is chosen")
         rows = source.common_rows(layer for layer, _ in _wanted(request, source.layers))
         if request.direction == "from" and request.mode != "rollout" and position not in rows:
+            if not rows:
+                raise RequestError(
+                    f"where token {position} looks is not known: the cache was kept without queries"
+                )
             raise RequestError(
                 f"where token {position} looks is no longer known: of {rows.start} to "
                 f"{rows.stop - 1} it is; a larger query memory keeps more"

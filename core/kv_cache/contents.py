@@ -6,7 +6,9 @@ than the context: a ring, in which position p lies in row p mod rows.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +19,7 @@ from llm_lite.core.exec.shifting import shift
 from llm_lite.core.kv_cache.provenance import CacheContents, Gap, Precision, Provenance, common
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers
-from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
+from llm_lite.core.plan.plan import Kind, Tensor, tensor_row_bytes
 from llm_lite.core.quant import rows as state_rows
 from llm_lite.core.quant.tensor import TensorData
 
@@ -41,6 +43,8 @@ class Prefix:
     name: str
     held: CacheContents
     rows: Mapping[str, CacheRows] = field(repr=False)
+    conversation: int = 0  # its number in the history
+    kept: float = 0.0  # when it was copied, seconds since the epoch
 
     @property
     def nbytes(self) -> int:
@@ -136,7 +140,7 @@ class KvCache:
         self._made[:] = held.made
         self._gaps = held.gaps
 
-    def copy_out(self, name: str) -> Prefix:
+    def copy_out(self, name: str, conversation: int = 0) -> Prefix:
         """All that is held."""
         rows = {}
         for layer in self.layers:
@@ -148,7 +152,25 @@ class KvCache:
                 ]
                 data = np.concatenate(parts) if parts else _nothing(tensor)
                 rows[tensor.name] = CacheRows(first, data, tensor.dtype, tensor.block)
-        return Prefix(name, self.held, rows)
+        return Prefix(name, self.held, rows, conversation, time.time())
+
+    @contextmanager
+    def beside(self, start: int, stop: int) -> Iterator[None]:
+        """Steps may write positions start..stop-1 over what is held; afterwards all that a step
+        writes (keys, values and queries) is as it was."""
+        plan, oldest, saved = self._executor.program.plans[0], dict(self._oldest), []
+        for tensor in plan.tensors:
+            if tensor.kind is Kind.STATE and len(tensor.shape) > 1:
+                for row, count in _runs(start, min(stop, start + tensor.shape[0]), tensor.shape[0]):
+                    rows = self._executor.read_state(tensor.name, row, count)
+                    saved.append((tensor.name, row, rows))
+        self.writing(stop)
+        try:
+            yield
+        finally:
+            for name, row, rows in saved:
+                self._executor.write_state(name, row, rows)
+            self._oldest = oldest
 
     def values(self, layer: CacheLayer, tensor: Tensor, positions: range) -> NDArray[np.float32]:
         """What the rows of these positions stand for, float32 [positions, G*d]; not of rows that

@@ -11,15 +11,15 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import FileError, RequestError
+from llm_lite.core.errors import CancelledError, FileError, RequestError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.files.mapping import MappedFile, MappedFiles, mapped
 from llm_lite.core.files.writing import replaced
@@ -34,6 +34,18 @@ VERSION = 1
 _START = struct.Struct("<8sQ")
 
 
+Unlike = Literal["model", "weights", "heads", "types", "context"]
+
+
+class OtherCacheError(FileError):
+    """A whole file, but not of what runs now, which differs in `what`: it may be of use another
+    time."""
+
+    def __init__(self, path: object, problem: str, what: Unlike) -> None:
+        super().__init__(path, problem)
+        self.what = what
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What must be the same for saved rows to be worth anything."""
@@ -43,10 +55,13 @@ class Identity:
     gains: Gains
 
 
-def save(path: Path, prefix: Prefix, identity: Identity) -> int:
+def save(
+    path: Path, prefix: Prefix, identity: Identity, should_stop: Callable[[], bool] = lambda: False
+) -> int:
     """Write the first positions that were made as `identity` says; bytes written.
 
-    RequestError where there is nothing to save, FileError where it cannot be written.
+    RequestError where there is nothing to save, FileError where it cannot be written,
+    CancelledError when stopped; what was at `path` then stays.
     """
     count = _savable(prefix, identity)
     header = json.dumps(_header(prefix, prefix.held.first(count), identity)).encode()
@@ -56,6 +71,8 @@ def save(path: Path, prefix: Prefix, identity: Identity) -> int:
         file.write(header)
         size, checksum = _START.size + len(header), 0
         for rows in prefix.rows.values():
+            if should_stop():
+                raise CancelledError("the cache was not saved: something else had to be done")
             data = np.ascontiguousarray(rows.data[: count - rows.first])
             checksum = zlib.crc32(data.data, checksum)
             size += file.write(data.data)
@@ -92,14 +109,17 @@ def _header(prefix: Prefix, held: CacheContents, identity: Identity) -> dict[str
     }
 
 
-def load(path: Path, identity: Identity, cache: KvCache, vocabulary: int) -> Prefix:
+def load(
+    path: Path, identity: Identity, cache: KvCache, vocabulary: int, *, summed: bool = True
+) -> Prefix:
     """The saved cache, its rows mapped from the file: `files_of` them says whether that is still
-    the file whose checksum was right.
+    the file whose checksum was right. Without `summed` the rows are not looked at, nor their sum.
 
-    FileError where it is damaged, or of another model, other weights, types or layers.
+    OtherCacheError where it is of another model, other weights or types, FileError where it is
+    damaged, or of other layers.
     """
     with mapped(path, "a saved cache", "open it again") as mapping:
-        return _load(path, mapping, identity, cache, vocabulary)
+        return _load(path, mapping, identity, cache, vocabulary, summed)
 
 
 def files_of(prefix: Prefix) -> MappedFiles:
@@ -108,7 +128,12 @@ def files_of(prefix: Prefix) -> MappedFiles:
 
 
 def _load(
-    path: Path, mapping: MappedFile, identity: Identity, cache: KvCache, vocabulary: int
+    path: Path,
+    mapping: MappedFile,
+    identity: Identity,
+    cache: KvCache,
+    vocabulary: int,
+    summed: bool,
 ) -> Prefix:
     try:
         header, at = _read_header(path, mapping)
@@ -117,7 +142,11 @@ def _load(
     except ValueError as error:
         raise FileError(path, f"is no saved cache: {error}") from error
     memory = np.frombuffer(mapping, np.uint8)
-    rows = _rows(path, header, memory, at, cache, len(held.tokens))
+    rows, end = _rows(path, header, memory, at, cache, len(held.tokens))
+    if summed and zlib.crc32(memory[at:end].data) != int.from_bytes(
+        memory[end:].tobytes(), "little"
+    ):
+        raise FileError(path, "is damaged: its checksum is another")
     return Prefix(_text(header, "name"), held, rows)
 
 
@@ -141,12 +170,13 @@ def _read_header(path: Path, mapping: MappedFile) -> tuple[dict[str, Any], int]:
 
 def _check_identity(path: Path, header: Mapping[str, Any], identity: Identity) -> None:
     if header.get("model") != identity.model:
-        raise FileError(path, "was saved with another model or tokenizer")
+        raise OtherCacheError(path, "was saved with another model or tokenizer", "model")
     if header.get("weights") != identity.weights:
         other = found(header.get("weights"))
-        raise FileError(path, f"weights: expected {found(identity.weights)}, found {other}")
+        problem = f"weights: expected {found(identity.weights)}, found {other}"
+        raise OtherCacheError(path, problem, "weights")
     if header.get("gains") != [list(row) for row in identity.gains]:
-        raise FileError(path, "was saved with other weights of heads")
+        raise OtherCacheError(path, "was saved with other weights of heads", "heads")
 
 
 def _held(
@@ -188,9 +218,10 @@ def _rows(
     at: int,
     cache: KvCache,
     count: int,
-) -> dict[str, CacheRows]:
+) -> tuple[dict[str, CacheRows], int]:
+    """The rows of each tensor, and where the last of them ends."""
     tensors = {t.name: (layer, t) for layer in cache.layers for t in layer.tensors}
-    listed, rows, begin = header.get("rows"), {}, at
+    listed, rows = header.get("rows"), {}
     if not isinstance(listed, list) or len(listed) != len(tensors):
         raise FileError(path, f"rows: expected {len(tensors)} tensors")
     for entry, (name, (layer, tensor)) in zip(listed, tensors.items(), strict=True):
@@ -198,7 +229,10 @@ def _rows(
         row = tensor_row_bytes(tensor)
         expected = [name, tensor.dtype, first, count - first, row]
         if entry != expected:
-            raise FileError(path, f"rows: expected {_shown(expected)}, found {_shown(entry)}")
+            problem = f"rows: expected {_shown(expected)}, found {_shown(entry)}"
+            if isinstance(entry, list) and len(entry) == 5 and entry[1] != tensor.dtype:
+                raise OtherCacheError(path, problem, "types")
+            raise FileError(path, problem)
         size = (count - first) * row
         if at + size + 4 > len(memory):
             raise FileError(path, f"is truncated: {name} ends behind its {len(memory)} bytes")
@@ -207,9 +241,7 @@ def _rows(
         at += size
     if len(memory) != at + 4:
         raise FileError(path, f"expected {at + 4} bytes, found {len(memory)}")
-    if zlib.crc32(memory[begin:at].data) != int.from_bytes(memory[at:].tobytes(), "little"):
-        raise FileError(path, "is damaged: its checksum is another")
-    return rows
+    return rows, at
 
 
 def _shown(entry: Any) -> str:

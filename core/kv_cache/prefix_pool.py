@@ -34,7 +34,8 @@ class PrefixPool:
     def listed(self) -> tuple[PooledPrefix, ...]:
         """The most recently used first."""
         return tuple(
-            PooledPrefix(p.name, len(p.held.tokens), p.nbytes) for p in reversed(self._kept)
+            PooledPrefix(p.name, len(p.held.tokens), p.nbytes, p.conversation, p.kept)
+            for p in reversed(self._kept)
         )
 
     def covers(self, held: CacheContents) -> bool:
@@ -88,4 +89,4 @@ def _fitting(prefix: Prefix, budget: int) -> Prefix:
         name: CacheRows(0, r.data[:fits].copy(), r.dtype, r.block)
         for name, r in prefix.rows.items()
     }
-    return Prefix(prefix.name, prefix.held.first(fits), rows)
+    return Prefix(prefix.name, prefix.held.first(fits), rows, prefix.conversation, prefix.kept)

@@ -67,6 +67,7 @@ from llm_lite.core.messages.comparing import (
     VariantDropped,
     VariantKept,
 )
+from llm_lite.core.messages.counting import CountTokens, TokensCounted
 from llm_lite.core.messages.inside import (
     AttentionRows,
     AttentionRowsMode,
@@ -80,6 +81,17 @@ from llm_lite.core.messages.inside import (
     MapsExported,
     ReadAttentionRows,
     SetGains,
+)
+from llm_lite.core.messages.keeping import (
+    CacheKept,
+    CheckKept,
+    KeepConversation,
+    KeptChecked,
+    KeptResumed,
+    MakeTitle,
+    ResumeKept,
+    TitleMade,
+    Unfit,
 )
 from llm_lite.core.messages.models import (
     CacheLayerInfo,
@@ -120,7 +132,7 @@ class Shutdown:
 
 
 StepRequest = (
-    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache
+    SetGains | Inspect | CompareGains | ReadAttentionRows | ExportMaps | MeasureCache | CountTokens
 )  # between steps
 Task = (  # ends with TaskFinished
     CompareRuns
@@ -142,6 +154,10 @@ Command = (
     | StepRequest
     | SaveCache
     | OpenCache
+    | KeepConversation
+    | CheckKept
+    | ResumeKept
+    | MakeTitle
     | Task
     | Stop
     | Shutdown
@@ -174,7 +190,12 @@ Event = (
     | CacheRewritten
     | CacheStatus
     | CacheMeasured
+    | CacheKept
+    | KeptChecked
+    | KeptResumed
+    | TitleMade
     | MapsExported
+    | TokensCounted
     | RunReady
     | RunToken
     | RunFinished
@@ -204,6 +225,7 @@ __all__ = [
     "AttentionRows",
     "AttentionRowsMode",
     "Backend",
+    "CacheKept",
     "CacheLayerInfo",
     "CacheLayout",
     "CacheMeasured",
@@ -211,10 +233,12 @@ __all__ = [
     "CacheStatus",
     "CancelLoad",
     "ChatMessage",
+    "CheckKept",
     "Command",
     "CompareGains",
     "CompareRuns",
     "ConversationRead",
+    "CountTokens",
     "Direction",
     "DivergenceMeasured",
     "DivergenceReport",
@@ -233,7 +257,10 @@ __all__ = [
     "GenerationStarted",
     "GenerationStats",
     "Inspect",
+    "KeepConversation",
     "KeepVariant",
+    "KeptChecked",
+    "KeptResumed",
     "KvType",
     "LensResult",
     "LensRow",
@@ -243,6 +270,7 @@ __all__ = [
     "LoadProgress",
     "LoadStarted",
     "Logged",
+    "MakeTitle",
     "MapsExported",
     "Measure",
     "MeasureCache",
@@ -264,6 +292,7 @@ __all__ = [
     "Read",
     "ReadAttentionRows",
     "Reconfigure",
+    "ResumeKept",
     "Role",
     "RunFinished",
     "RunReady",
@@ -286,8 +315,11 @@ __all__ = [
     "TensorRow",
     "Thinking",
     "ThinkingStyle",
+    "TitleMade",
     "TokenDecoded",
+    "TokensCounted",
     "TokensSpelled",
+    "Unfit",
     "VariantDropped",
     "VariantKept",
 ]

@@ -51,6 +51,7 @@ class Generate:
     overflow: Overflow = "stop"
     thinking: bool = True
     begin: ChatMessage | None = None
+    conversation: int = 0  # its number in the history; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Read:
     request: int
     messages: tuple[ChatMessage, ...]
     thinking: bool = True
+    conversation: int = 0  # as in `Generate`
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class PooledPrefix:
     name: str
     tokens: int
     bytes: int
+    conversation: int = 0  # of the history; 0: not known
+    kept: float = 0.0  # when, seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from llm_lite.desktop.actions import (
+    attaching,
     caching,
     chatting,
     forking,
@@ -14,9 +15,12 @@ from llm_lite.desktop.actions import (
     inspecting,
     presets,
     program,
+    prompts,
     quantizing,
+    resuming,
     undoing,
 )
+from llm_lite.desktop.actions.attaching import AttachingAction
 from llm_lite.desktop.actions.caching import CacheAction
 from llm_lite.desktop.actions.chatting import ChatAction
 from llm_lite.desktop.actions.forking import ForkAction
@@ -24,8 +28,10 @@ from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
 from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
+from llm_lite.desktop.actions.prompts import PromptAction
 from llm_lite.desktop.actions.quantizing import QuantAction
 from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.actions.resuming import ResumeAction
 from llm_lite.desktop.actions.undoing import UndoAction
 from llm_lite.desktop.state import defects
 from llm_lite.desktop.state.defects import ReportDefect
@@ -40,7 +46,10 @@ Action = (
     | CacheAction
     | QuantAction
     | PresetAction
+    | AttachingAction
+    | PromptAction
     | UndoAction
+    | ResumeAction
     | ReportDefect
 )
 
@@ -50,12 +59,17 @@ def act(action: Action, state: AppState, now: float) -> Result:
     if type(action) not in _HANDLERS:
         raise TypeError(f"not an action: {action!r}")
     after, commands = _HANDLERS[type(action)](action, state, now)
-    return undoing.noted(action, state, after, now), commands
+    after = undoing.noted(action, state, after, now)
+    return resuming.leaving(action, state, (after, commands))
 
 
 def due(state: AppState) -> Result:
     """What had to wait for the engine and can be sent now; after every batch of events."""
     state, commands = inspecting.compare_gains(state)
+    state, asked = resuming.due(state)
+    commands = (*commands, *asked)
+    state, counts = attaching.count_due(state)
+    commands = (*commands, *counts)
     if state.queued is None or state.draining is not None:
         return state, commands
     return replace(state, queued=None), (*commands, state.queued)
@@ -70,6 +84,9 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **quantizing.HANDLERS,
     **history.HANDLERS,
     **presets.HANDLERS,
+    **attaching.HANDLERS,
+    **prompts.HANDLERS,
     **undoing.HANDLERS,
+    **resuming.HANDLERS,
     **defects.HANDLERS,
 }

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llm_lite.core.messages import Measure, MeasureCache, OpenCache, Overflow, SaveCache
-from llm_lite.desktop.actions.requests import Result, obstacle
-from llm_lite.desktop.language.translate import tr
+from llm_lite.core.messages import Measure, MeasureCache, Overflow
+from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.state.cache_state import ColorBy
-from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
 
 
@@ -42,27 +40,11 @@ class SetOverflow:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepCache:
-    """Write the cache to a file."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class TakeUpCache:
-    """Read the cache from a file that was kept."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class AskFreeMemory:
     """Find out how much memory the machine has free; the program does it."""
 
 
-CacheAction = (
-    ColorCache | PointAt | AskMeasure | SetOverflow | KeepCache | TakeUpCache | AskFreeMemory
-)
+CacheAction = ColorCache | PointAt | AskMeasure | SetOverflow | AskFreeMemory
 
 
 def color(action: ColorCache, state: AppState, now: float) -> Result:
@@ -95,24 +77,6 @@ def set_overflow(action: SetOverflow, state: AppState, now: float) -> Result:
     return replace(state, overflow=action.overflow), ()
 
 
-def keep(action: KeepCache, state: AppState, now: float) -> Result:
-    if problem := _unready(state):
-        return notify(state, "warning", problem, now), ()
-    return state, (SaveCache(action.path),)
-
-
-def take_up(action: TakeUpCache, state: AppState, now: float) -> Result:
-    if problem := obstacle(state):
-        return notify(state, "warning", problem, now), ()
-    return state, (OpenCache(action.path),)
-
-
-def _unready(state: AppState) -> str:
-    if state.running:
-        return obstacle(state)
-    return "" if state.owners else tr("The cache is empty: there is nothing to keep yet.")
-
-
 def nothing(action: AskFreeMemory, state: AppState, now: float) -> Result:
     return state, ()
 
@@ -122,7 +86,5 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     PointAt: point,
     AskMeasure: measure,
     SetOverflow: set_overflow,
-    KeepCache: keep,
-    TakeUpCache: take_up,
     AskFreeMemory: nothing,
 }

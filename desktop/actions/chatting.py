@@ -10,6 +10,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     Stop,
 )
+from llm_lite.desktop.actions.attaching import files_obstacle
 from llm_lite.desktop.actions.requests import (
     Result,
     as_version,
@@ -118,14 +119,16 @@ def _set_draft(action: SetDraft, state: AppState, now: float) -> Result:
 
 def _send(action: Send, state: AppState, now: float) -> Result:
     text, at = typed(action.text.strip()), state.editing
-    if not text:
+    if not text and not state.files.files:
         return state, ()
     edited = state.messages[at] if at is not None and at < len(state.messages) else None
     if edited is not None and edited.role == "assistant":
         return _send_answer(action, state, text, now)
-    if problem := obstacle(state):
+    if problem := obstacle(state) or files_obstacle(state):
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
-    message = Message(edited.role if edited is not None else "user", text)
+    role = edited.role if edited is not None else "user"
+    message = Message(role, text, attachments=state.files.attachments)
+    state = replace(state, files=state.files.emptied())
     if edited is None or at is None:
         messages = (*state.messages, message)
     else:
@@ -202,11 +205,15 @@ def _ask_in_place(state: AppState, now: float) -> Result:
 def _edit_message(action: EditMessage, state: AppState, now: float) -> Result:
     if state.running or not 0 <= action.index < len(state.messages):
         return state, ()
-    return replace(state, draft=state.messages[action.index].text, editing=action.index), ()
+    message = state.messages[action.index]
+    files = state.files.with_attachments(message.attachments, aside=state.editing is None)
+    return replace(state, draft=message.text, editing=action.index, files=files), ()
 
 
 def _cancel_edit(action: CancelEdit, state: AppState, now: float) -> Result:
-    return (state if state.editing is None else replace(state, draft="", editing=None)), ()
+    if state.editing is None:
+        return state, ()
+    return replace(state, draft="", editing=None, files=state.files.emptied()), ()
 
 
 def _new_chat(action: NewChat, state: AppState, now: float) -> Result:

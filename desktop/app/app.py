@@ -10,7 +10,7 @@ import gc
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,12 @@ from llm_lite.core.errors import DeviceError, DeviceLostError, LlmLiteError
 from llm_lite.core.gpu.device import Device
 from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.attaching import AttachFiles
 from llm_lite.desktop.actions.presets import ListPresets
 from llm_lite.desktop.actions.program import OpenModel
-from llm_lite.desktop.app.dialogs import FileDialog
+from llm_lite.desktop.actions.prompts import ImportPrompts
+from llm_lite.desktop.app.composing.prompt_files import PromptFiles, prompts_folder
+from llm_lite.desktop.app.dialogs import ATTACHMENTS, MODEL, FileDialog, Wish
 from llm_lite.desktop.app.input_method.input_method import InputMethod, instead_of_xim
 from llm_lite.desktop.app.interface import Interface, create_context, destroy_context
 from llm_lite.desktop.app.pacing import FRAME, SOFTWARE_FRAME, Pacer
@@ -43,6 +46,7 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Geometry, Window, has_input
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.prompts.library import PROMPTS_SHOWN
 from llm_lite.desktop.widgets.fonts import load_fonts
 
 TITLE = "llm-lite"
@@ -53,6 +57,7 @@ Complain = Callable[[str], None]
 SWITCH = 0.0005
 LONGEST_SLEEP = 0.5  # seconds; Ctrl-C is noticed between two sleeps
 LOOK_PERIOD = 0.25  # seconds between two looks for settings that changed
+MODEL_ENDINGS = (".gguf", ".safetensors")
 DIALOG_PERIOD = 0.1  # seconds between two looks at an open file dialog
 REBUILD_SECONDS = 10.0  # a device lost again within this time is not tried a third time
 LEAST_SAVING = 0.2  # seconds for the history, where the engine took all of these:
@@ -132,7 +137,11 @@ class App:
             raise
         self.program = Program(state, interface)
         self.program.presets = PresetFiles(presets_folder())
+        self.program.prompts = PromptFiles(prompts_folder())
+        self.program.prompts.wake = self._heard
         self.program.on_choose_file = self._choose_file
+        self.program.on_choose_attachments = self._choose_attachments
+        self.program.files.wake = self._heard
         self.window.on_drop = self._drop
         self.window.on_refresh = self._refresh
 
@@ -208,12 +217,14 @@ class App:
 
     def _look_at_dialog(self) -> None:
         try:
-            path = self._dialog.poll()
+            chosen = self._dialog.poll()
         except LlmLiteError as error:
             self.program.warn(str(error))
             return
-        if path is not None:
-            self._open(path)
+        if chosen and self._dialog.wish is MODEL:
+            self._open(chosen[0])
+        elif chosen:
+            self._attach(chosen)
 
     def _name_window(self) -> None:
         model = self.program.state.model
@@ -278,16 +289,30 @@ class App:
         self._pacer.frame = SOFTWARE_FRAME if device.info.kind == "software" else FRAME
         return device
 
-    def _choose_file(self) -> None:
+    def _choose_file(self, wish: Wish = MODEL) -> None:
         recent = self.program.state.recent
         try:
-            self._dialog.ask(Path(recent[0]).parent if recent else None)
+            self._dialog.ask(Path(recent[0]).parent if recent else None, wish)
         except DeviceError as error:
             self.program.warn(str(error))
 
+    def _choose_attachments(self) -> None:
+        self._choose_file(ATTACHMENTS)
+
     def _drop(self, paths: list[Path]) -> None:
+        """A model is opened; anything else goes with the draft, or to the prompts that are open."""
+        if self.program.interface.ui.memory.get(PROMPTS_SHOWN):
+            self.program.do(ImportPrompts(tuple(map(str, paths))))
+            return
+        models = [path for path in paths if path.suffix.lower() in MODEL_ENDINGS]
+        if models:
+            self._open(models[0])
+        self._attach([path for path in paths if path not in models])
+
+    def _attach(self, paths: Sequence[Path]) -> None:
         if paths:
-            self._open(paths[0])
+            self.program.do(AttachFiles(tuple(map(str, paths))))
+            self._pacer.on_input(time.monotonic())
 
     def _open(self, path: Path) -> None:
         self.program.do(OpenModel(str(path)))
@@ -336,7 +361,9 @@ class App:
             keeper = self._starter.take_keeper()
         if keeper is not None:
             keeper.end()
+            self.program.keep()
         ended = self._end_engine(end)
+        self.program.hear_last()
         if keeper is not None and not keeper.close(max(LEAST_SAVING, end - time.monotonic())):
             self._complain_outside(tr("The last of the conversation could not be saved."))
         return ended

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,17 +14,30 @@ from llm_lite.core.errors import DeviceError, RequestError
 from llm_lite.desktop.language.translate import mark, tr
 
 # A directory of Hugging Face opens by its config.json, a variant by its variant.json.
-KINDS = (
-    (mark("Models"), "*.gguf *.safetensors config.json variant.json slice.json"),
-    (mark("All files"), "*"),
-)
-TITLE = mark("Open a model")
+_MODELS = "*.gguf *.safetensors config.json variant.json slice.json"
 LINUX_HELPERS = ("zenity", "kdialog", "matedialog", "qarma")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be chosen."""
+
+    title: str  # translated where it is shown
+    kinds: tuple[tuple[str, str], ...]  # name, patterns
+    many: bool = False
+
+    @property
+    def named_kinds(self) -> list[tuple[str, str]]:
+        return [(tr(name), patterns) for name, patterns in self.kinds]
+
+
+MODEL = Wish(mark("Open a model"), ((mark("Models"), _MODELS), (mark("All files"), "*")))
+ATTACHMENTS = Wish(mark("Attach files"), ((mark("All files"), "*"),), many=True)
 
 
 class _Dialog(Protocol):
     def ready(self) -> bool: ...
-    def chosen(self) -> Path | None: ...
+    def chosen(self) -> tuple[Path, ...]: ...
     def kill(self) -> None: ...
 
 
@@ -32,22 +46,25 @@ class FileDialog:
 
     def __init__(self) -> None:
         self._dialog: _Dialog | None = None
+        self.wish = MODEL  # of the last one
 
     @property
     def open(self) -> bool:
         return self._dialog is not None
 
-    def ask(self, folder: Path | None) -> None:
+    def ask(self, folder: Path | None, wish: Wish = MODEL) -> None:
         """Show the dialog. Raises DeviceError where the system has none."""
         if self._dialog is not None:
             return
-        self._dialog = _Helper(folder) if sys.platform == "linux" else _Library(folder)
+        self.wish = wish
+        make = _Helper if sys.platform == "linux" else _Library
+        self._dialog = make(folder, wish)
 
-    def poll(self) -> Path | None:
-        """The chosen file, when one has just been chosen. Raises RequestError where its name cannot
-        be told."""
+    def poll(self) -> tuple[Path, ...]:
+        """The chosen files, when they have just been chosen. Raises RequestError where a name
+        cannot be told."""
         if self._dialog is None or not self._dialog.ready():
-            return None
+            return ()
         dialog, self._dialog = self._dialog, None
         return dialog.chosen()
 
@@ -61,7 +78,7 @@ class _Helper:
     """A program of the desktop. The library asks the same ones, but holds the interpreter for a
     tenth of a second meanwhile, and cannot say names that are no UTF-8."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, wish: Wish) -> None:
         program = next(filter(None, map(shutil.which, LINUX_HELPERS)), None)
         if program is None:
             raise DeviceError(
@@ -70,10 +87,11 @@ class _Helper:
                     "or type its path under Models."
                 )
             )
-        words = _kdialog(folder) if Path(program).name == "kdialog" else _zenity(folder)
+        self._many = wish.many
+        asks = _kdialog if Path(program).name == "kdialog" else _zenity
         try:
             self._process = subprocess.Popen(
-                [program, *words],
+                [program, *asks(folder, wish)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -85,43 +103,50 @@ class _Helper:
     def ready(self) -> bool:
         return self._process.poll() is not None
 
-    def chosen(self) -> Path | None:
-        """None where the person cancelled."""
+    def chosen(self) -> tuple[Path, ...]:
+        """None where cancelled. A name with a line break cannot be told from two where
+        there may be many."""
         assert self._process.stdout is not None
         with self._process.stdout as answer:
             name = answer.read().removesuffix(b"\n")
-        return Path(os.fsdecode(name)) if self._process.returncode == 0 and name else None
+        if self._process.returncode != 0 or not name:
+            return ()
+        names = name.split(b"\n") if self._many else [name]
+        return tuple(Path(os.fsdecode(one)) for one in names if one)
 
     def kill(self) -> None:
         self._process.kill()
         self._process.communicate()
 
 
-def _zenity(folder: Path | None) -> list[str]:
+def _zenity(folder: Path | None, wish: Wish) -> list[str]:
     start = [f"--filename={folder}{os.sep}"] if folder else []
-    filters = [f"--file-filter={tr(label)} | {patterns}" for label, patterns in KINDS]
-    return ["--file-selection", f"--title={tr(TITLE)}", *start, *filters]
+    filters = [f"--file-filter={label} | {patterns}" for label, patterns in wish.named_kinds]
+    many = ["--multiple", "--separator=\n"] if wish.many else []
+    return ["--file-selection", f"--title={tr(wish.title)}", *many, *start, *filters]
 
 
-def _kdialog(folder: Path | None) -> list[str]:
-    filters = "\n".join(f"{patterns}|{tr(label)}" for label, patterns in KINDS)
-    return ["--title", tr(TITLE), "--getopenfilename", str(folder or "."), filters]
+def _kdialog(folder: Path | None, wish: Wish) -> list[str]:
+    filters = "\n".join(f"{patterns}|{label}" for label, patterns in wish.named_kinds)
+    many = ["--multiple", "--separate-output"] if wish.many else []
+    return ["--title", tr(wish.title), *many, "--getopenfilename", str(folder or "."), filters]
 
 
 class _Library:
     """Windows and macOS."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, wish: Wish) -> None:
         from imgui_bundle import portable_file_dialogs as dialogs
 
         start = str(folder) if folder and str(folder).isprintable() else ""
-        filters = [word for label, patterns in KINDS for word in (tr(label), patterns)]
-        self._dialog: Any = dialogs.open_file(tr(TITLE), start, filters)
+        filters = [word for kind in wish.named_kinds for word in kind]
+        option = dialogs.opt.multiselect if wish.many else dialogs.opt.none
+        self._dialog: Any = dialogs.open_file(tr(wish.title), start, filters, option)
 
     def ready(self) -> bool:
         return bool(self._dialog.ready(0))
 
-    def chosen(self) -> Path | None:
+    def chosen(self) -> tuple[Path, ...]:
         try:
             names = self._dialog.result()
         except UnicodeDecodeError as error:
@@ -131,7 +156,7 @@ class _Library:
                     "Drop the file on the window, or name it on the command line."
                 )
             ) from error
-        return Path(names[0]) if names else None
+        return tuple(map(Path, names))
 
     def kill(self) -> None:
         self._dialog.kill()

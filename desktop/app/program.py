@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import FileError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.memory import available_bytes
-from llm_lite.core.messages import Command, Event
+from llm_lite.core.messages import Command, Event, Generate, Read
 from llm_lite.desktop.actions.act import Action, act, due
+from llm_lite.desktop.actions.attaching import ChooseAttachments
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
 from llm_lite.desktop.actions.presets import PresetFileAction
@@ -30,10 +31,15 @@ from llm_lite.desktop.actions.program import (
     OpenModel,
     SaveText,
 )
+from llm_lite.desktop.actions.prompts import PromptFileAction
+from llm_lite.desktop.actions.resuming import NeedsCaches, keeping
 from llm_lite.desktop.actions.undoing import is_for_keeper
+from llm_lite.desktop.app.composing.prompt_files import PromptFiles
+from llm_lite.desktop.app.composing.reader import FileReader
 from llm_lite.desktop.app.errands import open_link, save_text
 from llm_lite.desktop.app.figure_export import Exporter, Outcome
 from llm_lite.desktop.app.interface import Interface
+from llm_lite.desktop.app.keeping.idle import IdleWork
 from llm_lite.desktop.app.presets.files import PresetFiles
 from llm_lite.desktop.state.apply import apply, fold
 from llm_lite.desktop.state.defects import defect_of
@@ -45,7 +51,7 @@ from llm_lite.desktop.widgets.figure import Figure
 if TYPE_CHECKING:
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 
-_NEEDS_HISTORY = get_args(NeedsHistory)
+_NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches))
 
 
 class EngineLike(Protocol):
@@ -65,10 +71,14 @@ class Program:
         self.engine: EngineLike | None = None
         self.keeper: HistoryKeeper | None = None  # of what is said, once it is there
         self.presets: PresetFiles | None = None
+        self.prompts: PromptFiles | None = None
+        self.files = FileReader()  # of what goes with the draft
         self.on_choose_file: Callable[[], None] = lambda: None
+        self.on_choose_attachments: Callable[[], None] = lambda: None
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
+        self.idle = IdleWork()
         self._waiting: list[Command] = []
 
     def start(self, engine: EngineLike) -> None:
@@ -85,11 +95,18 @@ class Program:
         self._fold(events, now)
         for event in events:
             self.on_event(event, now)
+            if self.keeper is not None:
+                self.keeper.hear(event, self.state.resume.budget)
         for action in self.keeper.poll() if self.keeper else ():
             self.do(action)
+        self.files.follow(self.state.files)
+        for found in (*self.files.poll(), *(self.prompts.poll() if self.prompts else ())):
+            self.do(found)
         self.state = expire(self.state, now)
         self.state, commands = due(self.state)
         self._send(commands)
+        for action in self.idle.look(self.state, now) if self.keeper else ():
+            self.do(action)
         self._note()
         return self.state is not before
 
@@ -117,6 +134,16 @@ class Program:
         """The frame that was painted has been submitted: pictures to be saved can be rendered."""
         self._say(self.exporter.write(render, self.interface.ui))
 
+    def keep(self) -> None:
+        """The program ends: the cache of the conversation in the chat is kept, if it can be."""
+        self._send(keeping(self.state))
+
+    def hear_last(self) -> None:
+        """The engine has ended: what it kept is listed."""
+        for event in self.engine.poll() if self.engine and self.keeper else ():
+            assert self.keeper is not None
+            self.keeper.hear(event, self.state.resume.budget)
+
     def _say(self, outcome: Outcome | None) -> None:
         if outcome is None:
             return
@@ -130,6 +157,8 @@ class Program:
     def do(self, action: Action) -> None:
         if isinstance(action, ChooseFile):
             self.on_choose_file()
+        elif isinstance(action, ChooseAttachments):
+            self.on_choose_attachments()
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):
@@ -144,6 +173,8 @@ class Program:
         elif isinstance(action, _NEEDS_HISTORY) and self.keeper is not None:
             if is_for_keeper(action, self.state):
                 self.keeper.do(action)
+        elif isinstance(action, PromptFileAction) and self.prompts is not None:
+            self.prompts.do(action)
         elif isinstance(action, PresetFileAction) and self.presets is not None:
             self._do_preset(action)
         try:
@@ -151,8 +182,8 @@ class Program:
         except Exception as error:
             action = defect_of(f"{type(action).__name__} could not be done", error)
             self.state, commands = act(action, self.state, time.monotonic())
-        self._send(commands)
         self._note()
+        self._send(commands)
 
     def _do_preset(self, action: PresetFileAction) -> None:
         assert self.presets is not None
@@ -185,11 +216,13 @@ class Program:
         self.state = add_log(self.state, LogLine("warning", text, time.time()))
 
     def _send(self, commands: tuple[Command, ...]) -> None:
-        if self.engine is None:
-            self._waiting += commands
-            return
         for command in commands:
-            self.engine.send(command)
+            if isinstance(command, Generate | Read) and self.state.history.open is not None:
+                command = replace(command, conversation=self.state.history.open)
+            if self.engine is None:
+                self._waiting.append(command)
+            else:
+                self.engine.send(command)
 
 
 @dataclass(frozen=True, slots=True)

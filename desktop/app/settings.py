@@ -37,6 +37,7 @@ from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.history_state import Panel
 from llm_lite.desktop.state.incoming import TYPED
+from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_lists
 from llm_lite.desktop.state.state import RECENT_FILES, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
@@ -57,6 +58,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "keys": KV_TYPES,
     "values": KV_TYPES,
     "overflow": OVERFLOWS,
+    "resume": get_args(ResumeMode),
     "by": get_args(LookBy),
     "colors": NAMES,
 }
@@ -93,6 +95,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "context": (0, 1 << 24),
     "query_budget": (0, 1 << 40),
     "pool_budget": (0, 1 << 40),
+    "resume_budget": (0, 1 << 44),
     "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
     "high": (0.02, 1.0),
@@ -140,6 +143,9 @@ class Settings:
     overflow: Overflow = "stop"
     thinking: bool = True
     conversations: Panel = "auto"  # the list of them
+    model_titles: bool = True
+    resume: ResumeMode = "ask"
+    resume_budget: int = BUDGET  # bytes of kept caches
     recent: tuple[str, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
@@ -245,6 +251,9 @@ def remember(state: AppState, settings: Settings) -> Settings:
         overflow=state.overflow,
         thinking=state.thinking,
         conversations=state.history.panel,
+        model_titles=state.history.titles,
+        resume=state.resume.mode,
+        resume_budget=state.resume.budget,
         recent=state.recent,
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
@@ -265,7 +274,8 @@ def restore(settings: Settings, state: AppState) -> AppState:
         system_prompt=settings.system_prompt,
         overflow=settings.overflow,
         thinking=settings.thinking,
-        history=replace(state.history, panel=settings.conversations),
+        history=replace(state.history, panel=settings.conversations, titles=settings.model_titles),
+        resume=replace(state.resume, mode=settings.resume, budget=settings.resume_budget),
         recent=settings.recent,
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(

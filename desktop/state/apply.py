@@ -28,11 +28,13 @@ from llm_lite.core.messages import (
     ModelLoaded,
     PrefillProgress,
     TokenDecoded,
+    TokensCounted,
     TokensSpelled,
 )
 from llm_lite.desktop.language.translate import tr
-from llm_lite.desktop.state import cache_state, quant_apply, turns
+from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.cache_state import CacheState
+from llm_lite.desktop.state.folding import quantizing, resuming
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.state import (
@@ -92,7 +94,7 @@ def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState
 
 def _model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
     if state.model is None or state.model.path != event.model.path:
-        state = quant_apply.forget(state)
+        state = quantizing.forget(state)
     recent = (event.model.path, *(p for p in state.recent if p != event.model.path))
     return replace(
         state,
@@ -271,6 +273,12 @@ def _maps_exported(event: MapsExported, state: AppState, now: float) -> AppState
     return notify(state, "info", tr("Saved {path}").format(path=event.path), now)
 
 
+def _tokens_counted(event: TokensCounted, state: AppState, now: float) -> AppState:
+    if event.message and event.request == state.files.request:
+        state = notify(state, "warning", event.message, now)
+    return replace(state, files=state.files.counted(event))
+
+
 def _lens_result(event: LensResult, state: AppState, now: float) -> AppState:
     if event.request != state.lens.request:
         return state
@@ -337,6 +345,7 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     TokensSpelled: _tokens_spelled,
     AttentionRows: _attention_rows,
     MapsExported: _maps_exported,
+    TokensCounted: _tokens_counted,
     LensResult: _lens_result,
     GainsEffect: _gains_effect,
     CacheRewritten: _cache_rewritten,
@@ -344,7 +353,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     CacheMeasured: _cache_measured,
     FileDamaged: _file_damaged,
     Logged: _logged,
-    **dict.fromkeys(quant_apply.EVENTS, quant_apply.fold),
+    **resuming.EVENTS,
+    **dict.fromkeys(quantizing.EVENTS, quantizing.fold),
 }
 
 

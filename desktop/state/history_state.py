@@ -59,6 +59,8 @@ class HistoryState:
     found: tuple[FoundRow, ...] = ()
     found_for: str = ""  # the query that was answered
     complete: bool = True  # there is no more to be found
+    titles: bool = True  # made by the model when it has nothing else to do
+    title_asked: int | None = None  # the conversation whose title was asked for, or found given
     own_prompt: str | None = None  # of new chats, while an opened conversation has another one
 
     def is_shown(self, width: float, beside_runs: bool = False) -> bool:

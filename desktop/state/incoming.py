@@ -37,6 +37,7 @@ _LINES = {  # text of several lines, and how much of it
     ("TokensSpelled", "texts"): TOKEN,
     ("RunToken", "text"): TOKEN,
     ("Logged", "text"): LOG_LINE,
+    ("TitleMade", "text"): SENTENCE,
 }
 _PATHS = {
     ("ModelInfo", "path"),
@@ -44,6 +45,9 @@ _PATHS = {
     ("LoadStarted", "source"),
     ("LoadFailed", "source"),
     ("VariantKept", "path"),
+    ("CacheKept", "path"),
+    ("KeptChecked", "path"),
+    ("KeptResumed", "path"),
     ("MapsExported", "path"),
     ("ModelIdentity", "path"),
     ("CatalogueEntry", "path"),

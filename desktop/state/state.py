@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
+from llm_lite.core.attached_text import Attachment, told
 from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
@@ -33,8 +34,11 @@ from llm_lite.core.messages import (
 )
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.cache_state import CacheState
+from llm_lite.desktop.state.composing.draft_files import DraftFiles
+from llm_lite.desktop.state.composing.prompts import PromptLibrary
 from llm_lite.desktop.state.history_state import HistoryState
 from llm_lite.desktop.state.quant_state import Quantization
+from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.state.undo.steps import Undoing
@@ -83,6 +87,8 @@ class Message:
     written: AnswerRun | None = None  # what wrote an answer; None: that is not known
     edited: bool = False  # an answer whose text a person wrote
     restored: bool = False  # read from the history, which knows its first tokens by their ids only
+    attachments: tuple[Attachment, ...] = ()
+    unfolded: int = -1  # the attachment whose text is shown
     likelihoods: tuple[float, ...] = ()  # of those; -1: not judged
     key: int = field(default_factory=next_key, compare=False)  # the same whatever is replaced
 
@@ -112,7 +118,8 @@ class Message:
 
     def as_chat(self, with_tokens: bool = True) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens) if with_tokens else ()
-        return ChatMessage(self.role, self.text, ids, self.thought.text if self.thought else "")
+        text = told(self.text, self.attachments) if self.attachments else self.text
+        return ChatMessage(self.role, text, ids, self.thought.text if self.thought else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +241,7 @@ class AppState:
     messages: tuple[Message, ...] = ()
     draft: str = ""
     editing: int | None = None  # index of the message whose text is in the draft
+    files: DraftFiles = field(default_factory=DraftFiles)  # that go with the draft
     running: Running | None = None
     reading: Reading | None = None
     next_request: int = 1
@@ -252,6 +260,7 @@ class AppState:
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     presets: tuple[str, ...] = ()  # names of those that are kept
     preset: str = ""  # the one that was chosen or saved last
+    prompts: PromptLibrary = field(default_factory=PromptLibrary)
     system_prompt: str = ""
     overflow: Overflow = "stop"
     thinking: bool = True  # what the switch of a template is set to, where it has one
@@ -278,6 +287,7 @@ class AppState:
     quantization: Quantization = field(default_factory=Quantization)
     history: HistoryState = field(default_factory=HistoryState)
     undoing: Undoing = field(default_factory=Undoing)
+    resume: ResumeState = field(default_factory=ResumeState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

@@ -12,6 +12,7 @@ from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.history import BeginRename, OpenConversation, Reveal, SearchHistory
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.tour.input_driver import InputDriver
+from llm_lite.desktop.tour.resume import look_at_resume
 
 Picture = Callable[[str], None]
 LIMIT = 60.0  # seconds
@@ -77,6 +78,7 @@ def look_at_history(driver: InputDriver, picture: Picture, name: str, after: str
     picture(f"{name}-search{after}")
     driver.program.do(SearchHistory(""))
     driver.leave()
+    look_at_resume(driver, picture, after)
 
 
 def _look_at_the_tree(driver: InputDriver, picture: Picture, name: str, after: str) -> None:

@@ -30,6 +30,7 @@ from llm_lite.desktop.state.attention_state import FigureName, Head
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.tour.cache import look_at_cache
 from llm_lite.desktop.tour.choices import look_at_choices
+from llm_lite.desktop.tour.composing import look_at_composing
 from llm_lite.desktop.tour.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.inspect import look_inside
@@ -178,6 +179,8 @@ class Stage:
         for panel in PANELS:
             self._popover(f"rail.{panel.name}", panel.name)
         look_at_sampling(driver, self._picture)
+        kept = Path(self._folder.name)
+        look_at_composing(driver, self._picture, kept, "05")
         self._popover("status.executor", "executor")
         look_at_thoughts(driver, self._picture, "05-thoughts")
         driver.click("rail.theme")
@@ -186,6 +189,7 @@ class Stage:
         open_first(driver)
         look_at_history(driver, self._picture, "06-conversations", "-light")
         look_at_thoughts(driver, self._picture, "06-thoughts-light")
+        look_at_composing(driver, self._picture, kept, "06", "-light")
         driver.click("rail.new_chat")
         for notice in driver.state.notices:
             driver.click(f"notice.{notice.id}.close")

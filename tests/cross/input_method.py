@@ -32,6 +32,7 @@ ENGINES = {"hangul": "ibus-engine-hangul", "libpinyin": "ibus-engine-libpinyin"}
 FOLDERS = (Path("/usr/libexec"), Path("/usr/lib/ibus"), Path("/usr/lib/ibus-libpinyin"))
 SECONDS = 40.0  # for anything to begin
 SETTLING = 0.4  # seconds for a frame after a key
+COPY_SECONDS = 8.0  # on a busy machine; an empty field takes so long
 SLOWLY = 30  # ms between two keys
 COMPOSER, SEARCH, SYSTEM_PROMPT, POPOVER = (
     (560, 913),
@@ -94,7 +95,12 @@ class Desk:
         self._do("xdotool", "windowfocus", str(self.window))
         time.sleep(3.0)  # the model, and the connection
         self.click(COMPOSER)
-        time.sleep(1.0)
+        self.wait_for(self._takes_text)
+        self.clear()
+
+    def _takes_text(self) -> bool:
+        self.press("1")
+        return self.text().startswith("1")
 
     def begin_ibus(self, engine: str) -> None:
         self.daemon = self._start("ibus-daemon", "--emoji-extension=disable")
@@ -156,7 +162,16 @@ class Desk:
                        check=True)  # fmt: skip
         self.press("ctrl+a", "ctrl+c")
         command = ["timeout", "5", "xclip", "-selection", "clipboard", "-o"]
-        return subprocess.run(command, env=self.environment, capture_output=True).stdout.decode()
+        found, end = "-", time.monotonic() + COPY_SECONDS
+        while found == "-" and time.monotonic() < end:
+            run = subprocess.run(command, env=self.environment, capture_output=True)
+            found = run.stdout.decode()
+        return found
+
+    def has_kept(self) -> bool:
+        """Whether the history holds the question."""
+        files = [path for kind in ("*.sqlite3*", "*.db*") for path in self.folder.rglob(kind)]
+        return any("안녕".encode() in path.read_bytes() for path in files)
 
     def picture(self, name: str) -> None:
         if self._pictures is not None and shutil.which("import"):
@@ -243,10 +258,7 @@ def hangul_is_sent_whole(desk: Desk) -> None:
     desk.press("Return")
     desk.picture("hangul-sent")
     assert (found := desk.text()) == "-", found  # an empty field copies nothing
-    desk.press("ctrl+n")
-    time.sleep(2.0)
-    files = list(desk.folder.rglob("*.sqlite3*")) + list(desk.folder.rglob("*.db*"))
-    assert any("안녕".encode() in path.read_bytes() for path in files), files
+    desk.wait_for(desk.has_kept)
 
 
 def hangul_without_its_daemon(desk: Desk) -> None:

@@ -8,20 +8,24 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 from llm_lite.core.messages import (
     Alternative,
     AttentionRows,
+    CacheKept,
     CacheLayerInfo,
     CacheLayout,
     CacheMeasured,
     CacheRewritten,
     CacheStatus,
     CancelLoad,
+    CheckKept,
     Command,
     CompareGains,
     ConversationRead,
+    CountTokens,
     Event,
     ExecutorChanged,
     ExecutorInfo,
@@ -31,6 +35,9 @@ from llm_lite.core.messages import (
     GenerationStarted,
     GenerationStats,
     Inspect,
+    KeepConversation,
+    KeptChecked,
+    KeptResumed,
     LensResult,
     LensRow,
     LoadFailed,
@@ -38,6 +45,7 @@ from llm_lite.core.messages import (
     LoadProgress,
     LoadStarted,
     Logged,
+    MakeTitle,
     MeasureCache,
     ModelInfo,
     ModelLoaded,
@@ -47,14 +55,18 @@ from llm_lite.core.messages import (
     Read,
     ReadAttentionRows,
     Reconfigure,
+    ResumeKept,
     Shutdown,
     SpellTokens,
     Stop,
     StopReason,
     Task,
     Thinking,
+    TitleMade,
     TokenDecoded,
+    TokensCounted,
     TokensSpelled,
+    Unfit,
 )
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
@@ -138,6 +150,14 @@ MORE = " And so the answer goes on."  # behind a beginning that is told
 OTHER, OTHER_ID = " or", 777  # an alternative that every token has
 
 
+def count(command: CountTokens) -> TokensCounted:
+    """A token for each four characters."""
+    kept = [len(text) for text in command.texts]
+    for place, most in enumerate(command.most):
+        kept[place] = min(kept[place], 4 * most)
+    return TokensCounted(command.request, tuple(k // 4 + 1 for k in kept), tuple(kept))
+
+
 class FakeEngine:
     """`delay` is the time between tokens, in seconds; 0 answers as fast as it can."""
 
@@ -147,6 +167,8 @@ class FakeEngine:
         self.source: FakeSource | None = None
         self.executor = EXECUTOR
         self.model = MODEL
+        self.title: str | None = ""  # what it makes of a conversation
+        self.unfit: Unfit = ""  # what it says of files that are kept
         self.cached: list[int] = []  # what tells the tokens of the cache apart
         self._reused = 0
         self._wake = wake or (lambda: None)
@@ -209,8 +231,14 @@ class FakeEngine:
                 self._say(LensResult(command.request, command.position, lens()))
             elif isinstance(command, MeasureCache):
                 self._say(measured(command, len(self.model.cache.layers)))
+            elif isinstance(command, CountTokens):
+                self._say(count(command))
             elif isinstance(command, CompareGains):
                 self._say(GainsEffect(command.request, 0.25))
+            elif isinstance(command, KeepConversation | CheckKept | ResumeKept):
+                self._keep(command)
+            elif isinstance(command, MakeTitle):
+                self._say(TitleMade(command.conversation, self.title))
             elif isinstance(command, Task):
                 fake_tasks.run_task(command, self.executor, self._say, self._pause)
 
@@ -247,6 +275,28 @@ class FakeEngine:
         if self._rest(self._stop):
             words = words[: len(words) // 2]
         self._say(ConversationRead(command.request, words))
+
+    def _keep(self, command: KeepConversation | CheckKept | ResumeKept) -> None:
+        """A file has the length of the cache, and is whole if it says so."""
+        path = Path(command.path)
+        if isinstance(command, KeepConversation):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"kept {len(self.cached)}")
+            size = len(self.cached) * ROW * 60
+            self._say(CacheKept(command.conversation, command.path, len(self.cached), size))
+            return
+        words = prompt_tokens(command)[:-2]
+        whole = path.read_text().startswith("kept")
+        if isinstance(command, CheckKept):
+            said = (len(words), len(words), path.stat().st_size) if whole else (0, 0, 0)
+            unfit = self.unfit if whole else "damaged"
+            event = KeptChecked(command.conversation, command.path, *said, unfit, unfit)
+            self._say(event)
+            return
+        self.cached = [hash((word.id, word.text)) for word in words]
+        known = (command.request, command.conversation, command.path)
+        self._say(KeptResumed(*known, words, len(words), 0.05))
+        self._tell_cache()
 
     def _generate(self, command: Generate) -> None:
         request, started = command.request, time.monotonic()
@@ -391,7 +441,7 @@ def pieces_of(text: str) -> list[str]:
     return [text[i : i + 4] for i in range(0, len(text), 4)]
 
 
-def prompt_tokens(command: Generate | Read) -> tuple[PromptToken, ...]:
+def prompt_tokens(command: Generate | Read | CheckKept | ResumeKept) -> tuple[PromptToken, ...]:
     """A template token and a line for each message, and a line before the answer."""
     tokens = []
     for index, message in enumerate(command.messages):

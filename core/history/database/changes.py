@@ -320,10 +320,7 @@ def insert_message(connection: sqlite3.Connection, message: StoredMessage) -> No
         )
     connection.executemany(
         f"INSERT INTO attachments ({rows.ATTACHMENT}) VALUES ({rows.marks(rows.ATTACHMENT)})",
-        [
-            (message.id, place, storable(a.name), storable(a.text), a.tokens)
-            for place, a in enumerate(message.attachments)
-        ],
+        [rows.attachment_row(message.id, place, a) for place, a in enumerate(message.attachments)],
     )
 
 

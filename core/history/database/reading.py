@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from llm_lite.core.attached_text import Attachment
 from llm_lite.core.history.database import rows
 from llm_lite.core.history.records import (
     AnswerEnd,
-    Attachment,
     ConversationSummary,
     PageCursor,
     SavedCache,
@@ -77,11 +77,11 @@ def conversation(connection: sqlite3.Connection, number: int) -> StoredConversat
     columns = _of("answers", rows.ANSWER)
     for row in connection.execute(f"SELECT {columns} {below.format('answers')}", (number,)):
         runs[row[0]] = rows.answer_of(row)
-    columns = _of("attachments", rows.ATTACHMENT)
+    columns = _of("attachments", rows.attachment_columns(connection))
     for row in connection.execute(
         f"SELECT {columns} {below.format('attachments')} ORDER BY message, place", (number,)
     ):
-        kept[row[0]].append(Attachment(row[2], row[3], row[4]))
+        kept[row[0]].append(rows.attachment_of(row))
     messages = []
     for row in connection.execute(
         f"SELECT {rows.MESSAGE} FROM messages WHERE conversation = ? ORDER BY id", (number,)
@@ -136,7 +136,7 @@ def copy_conversations(
         of_messages = "message IN (SELECT id FROM messages WHERE conversation IN ({0}))"
         _copy(source, target, "messages", rows.MESSAGE, "conversation IN ({0})", ids)
         _copy(source, target, "answers", rows.ANSWER, of_messages, ids)
-        _copy(source, target, "attachments", rows.ATTACHMENT, of_messages, ids)
+        _copy(source, target, "attachments", rows.attachment_columns(source), of_messages, ids)
 
 
 def _copy(

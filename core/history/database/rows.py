@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 import struct
 import sys
 from array import array
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, TypeVar, get_args
 
+from llm_lite.core.attached_text import ATTACHMENT_KINDS, Attachment, kind_of_text
 from llm_lite.core.history.records import (
     STORED_ROLES,
     TITLE_SOURCES,
@@ -44,7 +46,8 @@ ANSWER = (
     "message, model, model_path, model_bytes, model_modified, model_fingerprint, run, stop_reason, "
     "problem, seconds, stats"
 )
-ATTACHMENT = "message, place, name, text, tokens"
+_FIRST_ATTACHMENT = "message, place, name, text, tokens"
+ATTACHMENT = f"{_FIRST_ATTACHMENT}, kind, whole"
 CACHE = "id, conversation, message, file, bytes, model, created, used"
 
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
@@ -168,6 +171,25 @@ def answer_of(row: tuple[Any, ...]) -> tuple[AnswerRun | None, AnswerEnd | None]
     measured = from_mapping(GenerationStats, _object(stats)) if stats else None
     end = AnswerEnd(known, measured, problem, seconds)
     return run_from_json(run, model), None if end == AnswerEnd() else end
+
+
+def attachment_columns(connection: sqlite3.Connection) -> str:
+    """Those that a file has: an older one may be only read, and is then not brought to the newest
+    version. sqlite3.Error."""
+    there = {row[1] for row in connection.execute("PRAGMA table_info(attachments)")}
+    return ATTACHMENT if set(ATTACHMENT.split(", ")) <= there else _FIRST_ATTACHMENT
+
+
+def attachment_row(message: int, place: int, a: Attachment) -> tuple[object, ...]:
+    return (message, place, storable(a.name), storable(a.text), a.tokens, a.kind, a.whole)
+
+
+def attachment_of(row: tuple[Any, ...]) -> Attachment:
+    _, _, name, text, tokens, *more = row
+    kind, whole = more or ("", 0)
+    known = next((one for one in ATTACHMENT_KINDS if one == kind), kind_of_text(str(name)))
+    numbers = (n if type(n) is int and n >= 0 else 0 for n in (tokens, whole))
+    return Attachment(str(name), str(text), next(numbers), known, next(numbers))
 
 
 def stop_reason(word: object) -> StopReason | None:

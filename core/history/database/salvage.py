@@ -95,7 +95,8 @@ def _copy(source: Path, new: sqlite3.Connection) -> tuple[int, int]:
             talks = {row[0]: row for row in _conversations(old)}
             messages = {row[0]: row for row in _messages(old)}
             answers = list(_answers(old))
-            attachments = list(_table(old, "attachments", rows.ATTACHMENT, "rowid"))
+            columns = rows.attachment_columns(old)
+            attachments = list(_table(old, "attachments", columns, "rowid"))
             caches = list(_table(old, "caches", rows.CACHE, "id"))
     except sqlite3.Error:
         return 0, 0
@@ -107,7 +108,7 @@ def _copy(source: Path, new: sqlite3.Connection) -> tuple[int, int]:
     for row in _parents_first(messages):
         _insert(new, "messages", rows.MESSAGE, [row])
     _insert(new, "answers", rows.ANSWER, [row for row in answers if row[0] in messages])
-    _insert(new, "attachments", rows.ATTACHMENT, [r for r in attachments if r[0] in messages])
+    _insert(new, "attachments", columns, [r for r in attachments if r[0] in messages])
     _insert(
         new, "caches", rows.CACHE, [r for r in caches if {r[1], r[2]} <= {None, *talks, *messages}]
     )

@@ -87,11 +87,20 @@ CREATE INDEX caches_message ON caches (message);
 # How likely the model found each token of an answer: `rows.likelihoods_to_blob`.
 _LIKELIHOODS = "ALTER TABLE messages ADD COLUMN likelihoods BLOB NOT NULL DEFAULT x'';"
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _LIKELIHOODS)
+# What kind of file an attachment was, and how many characters it had where only a part is kept.
+_ATTACHED = """
+ALTER TABLE attachments ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE attachments ADD COLUMN whole INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _LIKELIHOODS, _ATTACHED)
 
 # What a file lacks that has seen so many migrations, and cannot be brought further as it may not be
 # written to: readings have it as empty.
-_LACKING = {1: {"messages": "x'' AS likelihoods"}}
+_LACKING = {
+    1: {"messages": "x'' AS likelihoods"},
+    2: {"attachments": "'' AS kind, 0 AS whole"},
+}
 
 # The index of words follows what is finished: an answer that is being written would be indexed
 # once for every save. It reads texts from a view, so that they are not in the file twice.

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
+from llm_lite.core.attached_text import Attachment
 from llm_lite.core.errors import FileError
 from llm_lite.core.history.exchange.entry import JsonEntry
 from llm_lite.core.history.ids import new_id
 from llm_lite.core.history.records import (
     STORED_ROLES,
-    Attachment,
     ConversationSummary,
     StoredConversation,
     StoredMessage,

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from llm_lite.core.attached_text import ATTACHMENT_KINDS, Attachment, kind_of_text
 from llm_lite.core.history.database.rows import (
     STOP_REASONS,
     from_mapping,
@@ -29,7 +30,6 @@ from llm_lite.core.history.records import (
     STORED_ROLES,
     TITLE_SOURCES,
     AnswerEnd,
-    Attachment,
     ConversationSummary,
     StoredConversation,
     StoredMessage,
@@ -211,5 +211,14 @@ def _end(entry: JsonEntry) -> AnswerEnd | None:
 
 
 def _attachment(entry: JsonEntry) -> Attachment:
-    tokens = entry.get("tokens").whole(_LARGEST, 0)
-    return Attachment(entry.get("name").text(), entry.get("text").text(""), tokens)
+    name, kind = entry.get("name").text(), entry.get("kind")
+    known = next((one for one in ATTACHMENT_KINDS if one == kind.value), None)
+    if known is None and not kind.is_null:
+        raise kind.refused(f"one of {', '.join(ATTACHMENT_KINDS)}")
+    return Attachment(
+        name,
+        entry.get("text").text(""),
+        entry.get("tokens").whole(_LARGEST, 0),
+        known or kind_of_text(name),
+        entry.get("whole").whole(_LARGEST, 0),
+    )

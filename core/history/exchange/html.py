@@ -10,6 +10,7 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING
 
+from llm_lite.core.attached_text import Attachment
 from llm_lite.core.history.exchange.markdown import answer_to_markdown, moment, speaker
 from llm_lite.core.history.records import StoredConversation, StoredMessage
 from llm_lite.core.history.tree import ConversationTree
@@ -66,7 +67,7 @@ def to_html(conversation: StoredConversation, *, thoughts: bool = True) -> str:
 
 def _section(message: StoredMessage, *, thoughts: bool) -> str:
     parts = [f"<h2>{_text(speaker(message))}</h2>"]
-    parts += [f"<p>Attached: {_text(one_line(a.name))}</p>" for a in message.attachments]
+    parts += map(_attached, message.attachments)
     if thoughts and message.thought:
         parts.append(
             f"<details><summary>Thoughts</summary><p>{_text(message.thought)}</p></details>"
@@ -79,6 +80,14 @@ def _section(message: StoredMessage, *, thoughts: bool) -> str:
     if not message.finished:
         parts.append("<p><em>This answer was not finished.</em></p>")
     return f"<section>{''.join(parts)}</section>"
+
+
+def _attached(attachment: Attachment) -> str:
+    """Its name, under which its text is folded."""
+    name = f"Attached: {_text(one_line(attachment.name))}"
+    if not attachment.text:
+        return f"<p>{name}</p>"
+    return f"<details><summary>{name}</summary><pre>{_text(attachment.text)}</pre></details>"
 
 
 @cache

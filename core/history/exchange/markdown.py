@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from llm_lite.core.attached_text import Attachment, told_of
 from llm_lite.core.history.records import StoredConversation, StoredMessage
 from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.plain_text import one_line
@@ -22,13 +23,18 @@ def to_markdown(conversation: StoredConversation, *, thoughts: bool = False) -> 
         parts += ["## System prompt", summary.system_prompt.strip("\n")]
     for message in ConversationTree.of(conversation).path():
         parts.append(f"## {speaker(message)}")
-        parts += [f"Attached: {one_line(attached.name)}" for attached in message.attachments]
+        parts += map(_attached, message.attachments)
         if thoughts and message.thought:
             parts.append(quoted(message.thought))
         parts.append(answer_to_markdown(message))
         if not message.finished:
             parts.append("*This answer was not finished.*")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _attached(attachment: Attachment) -> str:
+    """With its text in a fence, where there is one."""
+    return told_of(attachment) if attachment.text else f"Attached: {one_line(attachment.name)}"
 
 
 def answer_to_markdown(message: StoredMessage) -> str:

@@ -32,9 +32,11 @@ from llm_lite.core.history import (
     Journal,
     JournalEntry,
     PageCursor,
+    title_of_model,
 )
-from llm_lite.core.messages import Level
+from llm_lite.core.messages import CacheKept, Event, KeptChecked, KeptResumed, Level, TitleMade
 from llm_lite.desktop.actions import history as does
+from llm_lite.desktop.actions import resuming
 from llm_lite.desktop.actions.undoing import (
     LIST_LABELS,
     OF_THE_LIST,
@@ -42,6 +44,7 @@ from llm_lite.desktop.actions.undoing import (
     Journalled,
     UndoAction,
 )
+from llm_lite.desktop.app.keeping.caches import KeptCaches
 from llm_lite.desktop.app.keeping.opening import in_chat
 from llm_lite.desktop.app.keeping.recorder import Recorder
 from llm_lite.desktop.language.translate import tr, trn
@@ -52,7 +55,7 @@ from llm_lite.desktop.state.state import AppState
 FIRST_SEARCH, WHOLE_SEARCH = 0.05, 2.0  # seconds: at once, and where nobody types on
 FOUND = 60  # results
 SNIPPET = 400  # characters
-Act = does.HistoryAction | UndoAction | ReportDefect
+Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect
 Job = Callable[[], Iterable[Act]]
 
 
@@ -62,6 +65,7 @@ class HistoryKeeper:
     def __init__(self, path: Path, wake: Callable[[], None]) -> None:
         self.history = History(path, wake)
         self.recorder = Recorder(self.history)
+        self._caches = KeptCaches(self.history)
         self._journal = Journal(self.history)
         self._wake = wake
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -74,6 +78,7 @@ class HistoryKeeper:
         self._thread = threading.Thread(target=self._work, name="history", daemon=True)
         self._thread.start()
         self._submit(self._first_rows)
+        self._submit(lambda: self._change_caches(self._caches.tidy))
 
     # On the thread that draws
 
@@ -91,9 +96,27 @@ class HistoryKeeper:
             found.append(self._done.popleft())
         return found
 
-    def do(self, action: does.NeedsHistory) -> None:
+    def hear(self, event: Event, budget: int) -> None:
+        """What the engine says of caches and titles; caches may take `budget` bytes."""
+        match event:
+            case CacheKept(problem=""):
+                self._submit(lambda: self._change_caches(lambda: self._caches.add(event, budget)))
+            case KeptChecked(number, unfit="damaged") | KeptResumed(_, number, unfit="damaged"):
+                self._submit(lambda: self._change_caches(lambda: self._caches.remove([number])))
+            case TitleMade(number, text) if text is not None:
+                self._submit(lambda: self._entitle(number, text))
+
+    def do(self, action: does.NeedsHistory | resuming.NeedsCaches) -> None:
         """What a person wants of the file."""
         match action:
+            case resuming.SetResume(mode, budget):
+                del mode
+                self._submit(lambda: self._change_caches(lambda: self._caches.fit(budget)))
+            case resuming.ClearKept(one):
+                which = None if one is None else [one]
+                self._submit(lambda: self._change_caches(lambda: self._caches.remove(which)))
+            case resuming.AskTitle(number):
+                self._submit(lambda: self._ask_title(number))
             case does.OpenConversation(number, message):
                 self._open(number, message)
             case does.ForkConversation(key):
@@ -121,6 +144,7 @@ class HistoryKeeper:
     def close(self, seconds: float) -> bool:
         """Whether all is saved."""
         self._jobs.put(None)
+        self._thread.join(seconds / 2)  # a cache that was written at the end is still to be listed
         return self.history.close(seconds)
 
     def _open(self, number: int, message: int | None) -> None:
@@ -213,7 +237,26 @@ class HistoryKeeper:
         if messages:
             self.recorder.expect(messages[0].key, opened)
         reveal = next((k for k, kept in opened.kept.items() if kept.stored.id == message), None)
-        return [does.ConversationRead(number, messages, opened.system_prompt, reveal)]
+        read = does.ConversationRead(number, messages, opened.system_prompt, reveal)
+        return [read, *self._caches.found(number)]
+
+    def _change_caches(self, change: Callable[[], None]) -> Iterable[Act]:
+        change()
+        return [self._caches.listed()]
+
+    def _ask_title(self, number: int) -> Iterable[Act]:
+        summary = self.history.summary(number)
+        wanted = summary is not None and summary.title_source in ("none", "message")
+        return [resuming.TitleWanted(number)] if wanted else []
+
+    def _entitle(self, number: int, text: str) -> Iterable[Act]:
+        """Nonsense leaves the title that is there."""
+        stored = self.history.conversation(number)
+        told = " ".join(message.text for message in stored.messages) if stored else ""
+        title = title_of_model(text, told)
+        if title:
+            self.history.set_title(number, title, "model")
+        return self._rows_of([number])
 
     def _search(self, query: str, seconds: float) -> Iterable[Act]:
         if query != self._query or not query.strip():
@@ -240,16 +283,20 @@ class HistoryKeeper:
                 return [*self._rows_of([number]), does.TellHistory("info", words, undo=True)]
             case does.DeleteConversation(number):
                 journal.delete([number])
+                self._caches.remove([number])
                 words = tr("Deleted the conversation.")
-                return [*self._rows_of([number]), does.TellHistory("info", words, undo=True)]
+                told = does.TellHistory("info", words, undo=True)
+                return [*self._rows_of([number]), self._caches.listed(), told]
             case does.RestoreConversation(number):
                 journal.restore([number])
                 return self._rows_of([number])
             case does.DeleteAll():
                 count = journal.delete_all()
+                self._caches.remove()
                 words = trn("Deleted {n:,} conversation.", "Deleted {n:,} conversations.", count)
                 words = words.format(n=count)
-                return [*self._first_rows(), does.TellHistory("info", words, undo=True)]
+                told = does.TellHistory("info", words, undo=True)
+                return [*self._first_rows(), self._caches.listed(), told]
             case does.EmptyTrash():
                 gone = [summary.id for summary in self.history.deleted()]
                 self.history.purge()

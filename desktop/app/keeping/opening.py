@@ -10,7 +10,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from llm_lite.core.attached_text import LONGEST_NAME, LONGEST_TEXT, Attachment
 from llm_lite.core.history import ConversationTree, StoredConversation, StoredMessage
+from llm_lite.core.plain_text import lines
 from llm_lite.desktop.app.keeping.recorder import Kept, Opened
 from llm_lite.desktop.state.incoming import fit_line, fit_to_show, typed
 from llm_lite.desktop.state.state import Message, Token
@@ -63,7 +65,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
     """Its tokens are known by their ids; `tokens` are those that there are already."""
     text = typed(stored.text)
     if stored.role != "assistant":
-        return Message(stored.role, text)
+        return Message(stored.role, text, attachments=tuple(map(_attachment, stored.attachments)))
     thought = typed(stored.thought)
     spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
     end = stored.end
@@ -81,3 +83,9 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         restored=bool(spelled),
         likelihoods=stored.likelihoods[: len(spelled)],
     )
+
+
+def _attachment(stored: Attachment) -> Attachment:
+    """What a file of conversations says may be anything."""
+    name, text = fit_line(stored.name, LONGEST_NAME), lines(stored.text[:LONGEST_TEXT])
+    return replace(stored, name=name, text=text)

@@ -147,7 +147,12 @@ class Recorder:
             kept = self._begin(message, parent, beside if base else None, state, now)
         else:
             stored = self._history.add_message(
-                self.conversation, parent, message.text, role=message.role, based_on=base
+                self.conversation,
+                parent,
+                message.text,
+                role=message.role,
+                attachments=message.attachments,
+                based_on=base,
             )
             kept = Kept(stored, message)
         self._kept[message.key] = kept

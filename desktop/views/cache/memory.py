@@ -15,6 +15,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.cache_state import WARN, retyped
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
+from llm_lite.desktop.views.cache.kept import draw_kept
 from llm_lite.desktop.views.cache.overflow import draw_overflow
 from llm_lite.desktop.widgets.controls import chooser, slider
 from llm_lite.desktop.widgets.ui import Ui
@@ -49,6 +50,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     options = _draw_pool(ui, options)
     ui.memory["memory.options"] = (state.options, options)
     actions += _draw_apply(state, ui, options)
+    imgui.separator()
+    actions += draw_kept(state, ui)
     imgui.separator()
     overflow = draw_overflow(ui, "memory.overflow", state.overflow)
     return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]

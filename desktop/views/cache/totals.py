@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.files.places import user_folder
-from llm_lite.core.messages import CacheLayerInfo, CacheLayout
+from llm_lite.core.messages import CacheLayerInfo, CacheLayout, PooledPrefix
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.caching import KeepCache, TakeUpCache
+from llm_lite.desktop.actions.history import OpenConversation
+from llm_lite.desktop.actions.resuming import KeepNow
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.cache_state import held, layer_bytes, reserved_bytes, used_bytes
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.turns import forecast
 from llm_lite.desktop.state.units import size, tokens
+from llm_lite.desktop.views.cache.kept import day, draw_line, draw_list
 from llm_lite.desktop.views.cache.overflow import headroom
 from llm_lite.desktop.views.cache.tooltip import ranges
-from llm_lite.desktop.widgets.icons import ICON_FOLDER_OPEN, ICON_SAVE, ICON_SETTINGS
+from llm_lite.desktop.widgets.icons import ICON_SAVE, ICON_SETTINGS
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
     button,
@@ -37,7 +37,7 @@ POOL = mark(
     "What recent conversations left behind. Going back to one of them needs no reading again; the "
     "oldest makes room."
 )
-KEPT = "conversation.kv"  # file of a cache that a person kept
+SHOWN = 5  # conversations on disk
 
 
 def draw_headline(state: AppState, ui: Ui) -> None:
@@ -173,51 +173,55 @@ def _line(ui: Ui, cells: Iterable[str], color: str) -> None:
 
 
 def draw_prefixes(state: AppState, ui: Ui) -> list[Action]:
-    """What other conversations left, and this one's file."""
+    """What other conversations left in memory, and on disk."""
     imgui.dummy(ImVec2(0, ui.u(1)))
-    status = state.cache.status
+    status, actions = state.cache.status, list[Action]()
     heading(ui, tr("Kept for later"), tr(POOL))
     if status is not None:
-        shown = tr("{n} of {whole}")
-        shown = shown.format(n=size(status.pool_used), whole=size(status.pool_budget))
-        text(ui, shown, "muted", "small")
+        shown = tr("In memory: {used} of {whole}")
+        used, whole = size(status.pool_used), size(status.pool_budget)
+        text(ui, shown.format(used=used, whole=whole), "muted", "small")
         ui.mark("kv_cache.pool")
-        for prefix in status.prefixes:
-            _draw_prefix(ui, prefix.name, f"{tokens(prefix.tokens)}  ·  {size(prefix.bytes)}")
+        with ui.styled(item_spacing=(0.0, 0.0)):
+            for number, prefix in enumerate(status.prefixes):
+                actions += _draw_prefix(state, ui, number, prefix)
         if not status.prefixes:
             words = tr("Nothing is kept.")
             if not status.pool_budget:
                 words = tr("The budget is 0: nothing is kept.")
             wrapped(ui, words, "faint")
-    return _draw_file(state, ui)
+    return actions + _draw_on_disk(state, ui)
 
 
-def _draw_prefix(ui: Ui, name: str, note: str) -> None:
-    with ui.font(style="small"):
-        room = imgui.get_content_region_avail().x
-        wide = imgui.calc_text_size(note).x
-        left = imgui.get_cursor_pos_x()
-        imgui.text_unformatted(fit(name or tr("A conversation"), room - wide - ui.u(4)))
-        tip(ui, name)
-        imgui.same_line(left + room - wide)
-        with ui.colored(text="muted"):
-            imgui.text_unformatted(note)
+def _draw_prefix(state: AppState, ui: Ui, number: int, prefix: PooledPrefix) -> list[Action]:
+    """By the conversation's title, which a click opens, and when it was left."""
+    whose, name = prefix.conversation, f"kv_cache.prefix.{number}"
+    known = (row.title for row in state.history.rows if row.id == whose)
+    title = next(known, "") or prefix.name or tr("A conversation")
+    when = f"{day(prefix.kept)}  ·  " if prefix.kept else ""
+    note = f"{when}{tokens(prefix.tokens)}  ·  {size(prefix.bytes)}"
+    hint = tr("Open the conversation") if whose else ""
+    if whose and whose == state.history.open:
+        hint = tr("Another version of this conversation, which a switch of versions brings back")
+        draw_line(ui, name, title, note, hint)
+        return []
+    return [OpenConversation(whose)] if draw_line(ui, name, title, note, hint) else []
 
 
-def kept_file() -> Path:
-    return user_folder("data") / KEPT
-
-
-def _draw_file(state: AppState, ui: Ui) -> list[Action]:
-    """A cache on disk spares reading the conversation again after the program was closed."""
-    actions: list[Action] = []
+def _draw_on_disk(state: AppState, ui: Ui) -> list[Action]:
+    """Caches on disk spare reading conversations again after the program was closed."""
+    resume = state.resume
+    if not resume.folder:
+        return []
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    hint = tr("Write it to a file, so that this conversation need not be read again another day.")
-    ready = bool(state.owners) and not state.busy
-    if button(ui, "kv_cache.keep", tr("Keep this cache on disk"), ICON_SAVE, hint, ready):
-        actions.append(KeepCache(str(kept_file())))
-    imgui.same_line()
-    hint = tr("Read the file back. One of another model or another precision is left alone.")
-    if button(ui, "kv_cache.take_up", tr("Restore"), ICON_FOLDER_OPEN, hint, not state.busy):
-        actions.append(TakeUpCache(str(kept_file())))
+    shown = tr("On disk: {used} of {whole}")
+    words = shown.format(used=size(resume.used), whole=size(resume.budget))
+    text(ui, words if resume.mode != "off" else tr("On disk: off"), "muted", "small")
+    ui.mark("kv_cache.disk")
+    actions = draw_list(ui, "kv_cache.kept", resume.kept[:SHOWN])
+    imgui.dummy(ImVec2(0, 0))  # as far from the list as from the next part
+    hint = tr("Write it to disk now, and not only when the conversation is left.")
+    ready = bool(state.owners) and not state.busy and resume.keeps
+    if button(ui, "kv_cache.keep", tr("Keep now"), ICON_SAVE, hint, ready):
+        actions.append(KeepNow())
     return actions

@@ -12,6 +12,7 @@ from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, short_name
+from llm_lite.desktop.views.cache.resume import draw_strip, strip_height
 from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
@@ -45,13 +46,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
     draw_find(state, ui)
-    room = imgui.get_content_region_avail().y - composer_height(state, ui)
+    below = composer_height(state, ui) + strip_height(state, ui)
+    room = imgui.get_content_region_avail().y - below
     with ui.styled(item_spacing=(0.0, 0.0)):
         if state.messages:
             actions += show_found(state, ui)
             actions += draw_conversation(state, ui, max(room, ui.u(10)))
         else:
             actions += _draw_empty(state, ui, max(room, ui.u(10)))
+        actions += draw_strip(state, ui, *column(ui))
     return actions + draw_composer(state, ui)
 
 

@@ -8,12 +8,16 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.attaching import files_obstacle
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
 from llm_lite.desktop.actions.requests import obstacle
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
 from llm_lite.desktop.views.cache.overflow import draw_meter
 from llm_lite.desktop.views.chat.conversation import column
+from llm_lite.desktop.views.prompts.library import draw_prompts
+from llm_lite.desktop.views.prompts.slash import Slash
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT, ICON_SEND
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, text, tip
@@ -46,7 +50,8 @@ class Input:
 def composer_height(state: AppState, ui: Ui) -> float:
     _, width = column(ui)
     banner = ui.u(7) if state.editing is not None else 0.0
-    return _field_height(state, ui, width) + ui.u(4) + banner + ui.u(7.5)
+    files = files_height(state, ui, width)
+    return _field_height(state, ui, width) + ui.u(4) + banner + files + ui.u(7.5)
 
 
 def draw_composer(state: AppState, ui: Ui) -> list[Action]:
@@ -59,8 +64,10 @@ def draw_composer(state: AppState, ui: Ui) -> list[Action]:
     if state.editing is not None:
         actions += _draw_banner(state, ui, x, y, width)
         y += ui.u(7)
-    height = _field_height(state, ui, width) + ui.u(4)
-    _draw_card(ui, x, y, width, height)
+    height, files = _field_height(state, ui, width) + ui.u(4), files_height(state, ui, width)
+    _draw_card(ui, x, y, width, height + files)
+    actions += draw_files(state, ui, ImVec2(x, y), width)
+    y += files
     actions += _draw_field(state, ui, held, ImVec2(x, y), width, height)
     actions += _draw_button(state, ui, held, ImVec2(x + width, y + height))
     _draw_hint(state, ui, x, y + height + ui.u(1.5), width)
@@ -79,7 +86,7 @@ def _held(state: AppState, ui: Ui) -> Input:
 
 
 def _inner_width(ui: Ui, width: float) -> float:
-    return width - ui.u(2) - ui.u(12)
+    return width - ui.u(2) - ui.u(12) - ui.u(16)
 
 
 def _field_height(state: AppState, ui: Ui, width: float) -> float:
@@ -107,6 +114,7 @@ def _draw_field(
         imgui.set_keyboard_focus_here()
         held.focus = False
     escaped = imgui.is_key_pressed(imgui.Key.escape, False)
+    slash = Slash(state, ui)
     with (
         ui.colored(frame_bg="-", frame_bg_hovered="-", frame_bg_active="-", nav_cursor="-"),
         ui.styled(frame_padding=(ui.u(1.5), ui.u(1.5)), window_padding=(0.0, 0.0)),
@@ -129,8 +137,11 @@ def _draw_field(
         draw.add_text(hint, ui.color("muted"), tr("Ask something"))
     if escaped and was_active:  # Dear ImGui would restore the text from before; we keep it
         held.renew(held.text)
-        return _escape(state)
-    actions: list[Action] = []
+        return [] if slash.dismiss() else _escape(state)
+    actions = slash.draw(at, width, active=was_active or ui.memory["input.active"])
+    if sent and slash.is_open:
+        held.focus = True
+        return actions + slash.choose()
     if words != held.text:
         held.text = words
         actions.append(SetDraft(words))
@@ -148,10 +159,15 @@ def _escape(state: AppState) -> list[Action]:
 
 def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[Action]:
     side = ui.u(8)
+    clip = ImVec2(corner.x - side * 2 - ui.u(2.5), corner.y - side - ui.u(1))
+    actions = draw_paperclip(ui, clip, side)
+    actions += draw_prompts(state, ui, ImVec2(clip.x - side, clip.y), side)
     imgui.set_cursor_screen_pos(ImVec2(corner.x - side - ui.u(1.5), corner.y - side - ui.u(1)))
     if state.running:
-        return _draw_stop(state, ui, side)
-    ready = bool(held.text.strip()) and not obstacle(state)
+        return actions + _draw_stop(state, ui, side)
+    said = bool(held.text.strip() or state.files.files)
+    hindrance = obstacle(state) or files_obstacle(state)
+    ready = said and not hindrance
     fill = "accent" if ready else "hover"
     colors = {"button": fill, "button_hovered": "accent_hover" if ready else fill}
     with (
@@ -160,10 +176,10 @@ def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[A
     ):
         clicked = imgui.button(f"{ICON_SEND}##send", ImVec2(side, side))
     ui.mark("chat.send")
-    tip(ui, (obstacle(state) if held.text.strip() else "") or tr("Send (Enter)"))
+    tip(ui, (hindrance if said else "") or tr("Send (Enter)"))
     if clicked:
         held.focus = True
-    return [Send(held.text)] if clicked else []
+    return [*actions, Send(held.text)] if clicked else actions
 
 
 def _draw_stop(state: AppState, ui: Ui, side: float) -> list[Action]:

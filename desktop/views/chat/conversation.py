@@ -15,6 +15,7 @@ from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.units import duration, rate, sentence, tokens
+from llm_lite.desktop.views.attachments.shown import ShownFiles
 from llm_lite.desktop.views.chat.again import draw_again, draw_other_writer, writer
 from llm_lite.desktop.views.chat.asked import draw_asked
 from llm_lite.desktop.views.chat.compare import CompareItem
@@ -199,7 +200,8 @@ class _Item:
         )
         self.label = 0.0 if message.role == "user" else ui.theme.size("small") + ui.u(2)
         self.fold = ThoughtFold(ui, index, message.thought, width, self.writing)
-        self.height = self._height()
+        self.files = ShownFiles(ui, index, message, width)
+        self.height = self._height() + self.files.height
 
     def _height(self) -> float:
         if self.user:
@@ -246,18 +248,21 @@ class _Item:
             at = ImVec2(at.x, at.y + self.label)
         pad_x, pad_y = ui.u(3.5), ui.u(2)
         width = page.width + pad_x * 2
+        actions = self.files.draw(at)
+        at = ImVec2(at.x, at.y + self.files.height)
         low = ImVec2(at.x + self.width - width, at.y)
         high = ImVec2(at.x + self.width, at.y + page.height + pad_y * 2)
         draw = imgui.get_window_draw_list()
         edited = self.state.editing == self.index
-        draw.add_rect_filled(low, high, ui.color("bubble"), ui.u(3))
+        if self.message.text:
+            draw.add_rect_filled(low, high, ui.color("bubble"), ui.u(3))
         if edited:
             draw.add_rect(low, high, ui.color("accent"), ui.u(3), ui.u(0.5))
         draw_highlight(self.state, ui, self.index, page, low.x + pad_x, low.y + pad_y)
         name = f"user.{self.index}"
         spot = (low.x + pad_x, low.y + pad_y)
         draw_page(self.state, ui, (self.index, SAID), page, spot, page.width, name)
-        side, actions = ui.u(6), list[Action]()
+        side = ui.u(6)
         if self.message.versions:
             left = high.x - versions_width(self.message, ui)
             imgui.set_cursor_screen_pos(ImVec2(left, high.y + ui.u(0.5)))

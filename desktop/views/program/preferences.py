@@ -6,14 +6,19 @@ from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetLanguage, SetTheme
+from llm_lite.desktop.actions.resuming import SetTitles
 from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState, ThemeName
-from llm_lite.desktop.widgets.controls import chooser, picker, slider
+from llm_lite.desktop.widgets.controls import chooser, picker, slider, toggle
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, text
 
 THEMES: tuple[tuple[ThemeName, str], ...] = (("dark", mark("Dark")), ("light", mark("Light")))
+TITLES_HINT = mark(
+    "When it has nothing to do after the first answer, the model names the conversation. A title "
+    "that you gave is never replaced."
+)
 KEYS = (
     (mark("New chat"), "Ctrl+N"),
     (mark("Open a model"), "Ctrl+O"),
@@ -32,6 +37,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions.append(SetTheme(theme))
     actions += _draw_language(state, ui)
     actions += _draw_font_size(state, ui)
+    hint = tr(TITLES_HINT)
+    titles = toggle(ui, "settings.titles", tr("Titles by the model"), state.history.titles, hint)
+    if titles != state.history.titles:
+        actions.append(SetTitles(titles))
     imgui.separator()
     facts(ui, "keys", [(tr(what), key, "") for what, key in KEYS])
     imgui.separator()

@@ -43,8 +43,8 @@ STEPS = 16  # of the bar of colours
 ELSEWHERE = mark("The cache holds another text, so there is nothing to look into.")
 REVERSE = mark("Light up the tokens that look at this one. Holding Shift does the same.")
 PROBABILITIES = mark(
-    "Tint each token of an answer by how unlikely the model found it. Click one to see what else "
-    "it might have said."
+    "Tint each token of an answer by how unlikely the model found it. Click one to go on from "
+    "there or to take another; which others there were is not kept for reopened answers."
 )
 
 

@@ -27,6 +27,10 @@ EXCEPTIONS = {
         "desktop/app/presets/files.py",
         "self._path(name).unlink",
     ): "a preset that a person deletes",
+    (
+        "desktop/app/composing/prompt_files.py",
+        "path.unlink",
+    ): "a prompt that a person deletes or renames",
     ("core/files/regular.py", "os.open"): "to read, without waiting",
     ("core/files/regular.py", "os.fdopen"): "to read",
     ("core/files/places.py", "tempfile.mkdtemp"): "a folder of its own, for a user who has none",

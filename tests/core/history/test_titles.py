@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_lite.core.history import title_of
+from llm_lite.core.history import title_of, title_of_model
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,33 @@ def test_titles_of_anything_are_one_short_line(text, width):
 )
 def test_marks_without_end_take_no_time(piece):
     title_of(piece * 20_000)
+
+
+TALK = "Why is the sky blue? It scatters light. 하늘은 왜 파랗지? 天空为什么是蓝色的？"
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ("The Blue Sky", "The Blue Sky"),
+        ('"Why skies are blue."\n\nIt is', "Why skies are blue"),
+        ("\n**Title: Scattered light**", "Scattered light"),
+        ("하늘이 파란 이유", "하늘이 파란 이유"),
+        ("天空的颜色", "天空的颜色"),
+        ("", ""),
+        ("  \n \n", ""),
+        ("...", ""),
+        ("blue", "blue"),
+        ("sky sky sky sky sky", ""),
+        ("The sky the sky the sky", ""),
+        ("Pancakes without eggs", ""),
+        ("I can help you with the sky", ""),
+        ("Here's a title about the sky", ""),
+        ("<think>The sky", ""),
+        ('{"title": "sky"}', ""),
+        ("Sky " + "x" * 60, ""),
+        ("blue \ufffd", ""),
+    ],
+)
+def test_what_a_model_says_is_a_title_only_where_it_is_one(said, title):
+    assert title_of_model(said, TALK) == title

@@ -187,6 +187,26 @@ def test_rings_are_copied_out_and_in(tiny_llama):
     np.testing.assert_allclose(second.prefill([*prompt, 3]), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("count", [3, 15])
+def test_rings_are_as_they_were_after_steps_beside(tiny_llama, count):
+    program, weights = rings(tiny_llama, window=6, rows=12)
+    session = Session(NumpyExecutor(program, weights))
+    prompt = list(range(45))
+    session.prefill(prompt)
+    before, said = session.take_out(), session.committed
+    with session.beside(45, count):
+        for start in range(45, 45 + count):
+            session.run_beside([7], start)
+        assert session.cache.oldest(session.cache.layers[1]) == 45 + count - 12
+    after = session.take_out()
+    assert before.held == after.held
+    assert (said.length, said.oldest) == (session.committed.length, session.committed.oldest)
+    for name, rows in before.rows.items():
+        assert np.array_equal(rows.data, after.rows[name].data), name
+    expected = Session(NumpyExecutor(program, weights)).prefill([*prompt, 3])
+    np.testing.assert_allclose(session.prefill([*prompt, 3]), expected, atol=1e-5)
+
+
 # What the engine says of it.
 
 

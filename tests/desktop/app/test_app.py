@@ -11,7 +11,8 @@ from imgui_bundle import imgui
 
 from llm_lite.cli.terminal.output import warn
 from llm_lite.core.errors import DeviceLostError
-from llm_lite.core.messages import EngineOptions, SamplingOptions
+from llm_lite.core.messages import EngineOptions, LoadModel, SamplingOptions
+from llm_lite.desktop.actions.attaching import ChooseAttachments
 from llm_lite.desktop.actions.chatting import Send, SetSampling
 from llm_lite.desktop.actions.program import ChooseFile, SetFontSize, SetTheme
 from llm_lite.desktop.app import pacing
@@ -262,6 +263,45 @@ def test_dropped_file_is_loaded(app):
     assert one.engine.commands[-1].source == "/some/missing.gguf"
     assert "no such file" in one.program.state.notices[-1].text
     assert one.program.state.model is not None
+
+
+def test_other_dropped_files_go_with_the_draft_and_a_folder_of_a_model_is_opened(app, tmp_path):
+    one = ready(app())
+    (tmp_path / "a.txt").write_text("some words")
+    (tmp_path / "folder").mkdir()
+    one.window.on_drop([tmp_path / "a.txt", tmp_path / "folder"])
+    turn(one, lambda s: s.files.are_read and len(s.files.files) == 1)
+    assert one.program.state.files.files[0].attached.text == "some words"
+    assert "is a folder" in one.program.state.notices[-1].text
+    (tmp_path / "folder" / "config.json").write_text("{}")
+    one.window.on_drop([tmp_path / "folder"])
+    turn(one, lambda s: s.load is None and len(one.engine.commands) > 1 and s.files.are_read)
+    opened = [c.source for c in one.engine.commands if isinstance(c, LoadModel)]
+    assert opened[-1] == str(tmp_path / "folder")
+
+
+def test_drops_are_imported_while_the_prompts_are_open(app, tmp_path):
+    one = ready(app())
+    (tmp_path / "short.md").write_text("Say it short.")
+    one.program.prompts.folder = tmp_path / "prompts"
+    turn(one, lambda s: "chat.prompts" in one.program.interface.ui.rects)
+    InputDriver(one.program, one._draw).click("chat.prompts")
+    one.window.on_drop([tmp_path / "short.md"])
+    turn(one, lambda s: [prompt.name for prompt in s.prompts.prompts] == ["short"])
+    assert one.program.state.files.files == ()
+
+
+def test_files_are_chosen_in_a_dialog_of_their_own(app, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "b.txt").write_text("b")
+    stand_in = tmp_path / "zenity"
+    stand_in.write_text(f"#!/bin/sh\nprintf '{tmp_path}/a.txt\\n{tmp_path}/b.txt\\n'\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    one = ready(app())
+    one.program.do(ChooseAttachments())
+    turn(one, lambda s: len(s.files.files) == 2 and s.files.are_read)
+    assert [file.name for file in one.program.state.files.files] == ["a.txt", "b.txt"]
 
 
 def test_clipboard_bytes_that_are_no_utf_8_are_pasted_as_text(app):

@@ -33,6 +33,7 @@ QUIET_CALLS = {
 QUIET = {
     "app/settings.py": (".*", "sentences that name the settings file and its field"),
     "app/layout_text.py": (".*", "the language of Dear ImGui's layout"),
+    "app/composing/prompt_text.py": (".*", "sentences that name a prompt's file"),
     "app/presets/files.py": (".*", "sentences that name a preset's file and its field"),
     "state/sampling/fields.py": (".*", "the same, of lists in them"),
     "state/incoming.py": (".*", "names of classes"),

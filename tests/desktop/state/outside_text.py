@@ -9,10 +9,12 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from llm_lite.core.messages import (
     AnalyzeTensors,
+    CacheKept,
     CacheRewritten,
     ChatMessage,
     CompareGains,
     CompareRuns,
+    CountTokens,
     DropVariant,
     EngineOptions,
     Event,
@@ -23,6 +25,8 @@ from llm_lite.core.messages import (
     GenerationStats,
     Inspect,
     KeepVariant,
+    KeptChecked,
+    KeptResumed,
     LoadModel,
     MapsExported,
     MeasureCache,
@@ -34,6 +38,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     Reconfigure,
     SpellTokens,
+    TitleMade,
 )
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.quant_state import RunComparison, Work
@@ -53,6 +58,7 @@ COMMANDS = (
     Inspect(3, 1),
     MeasureCache(1, "key-norm", 0, 8),
     CompareGains(1),
+    CountTokens(1, ("a text", "another")),
     CompareRuns(1, SAYS, (OPTIONS, replace(OPTIONS, mode="int4"))),
     MeasureDivergence(1, "", OPTIONS, OPTIONS),
     MeasureModes(1, OPTIONS),
@@ -68,6 +74,10 @@ NEVER_SAID = (  # by the fake engine on its own
     MapsExported(1, "/tmp/maps.npz", "the disk is full"),
     CacheRewritten(1, tuple(PromptToken(3, f"w{n}", 0) for n in range(9)), ((2, 5),)),
     GenerationFinished(1, "error", GenerationStats(), "the context is full"),
+    CacheKept(7, "/tmp/7.kv", 40, 4096, "abc", 0.01, 0.1, "the disk is full"),
+    KeptChecked(7, "/tmp/7.kv", 40, 50, 4096, "damaged", "is truncated"),
+    KeptResumed(1, 7, "/tmp/7.kv", (PromptToken(3, "w", 0),), 50, 0.1, "damaged", "is truncated"),
+    TitleMade(7, "The sky"),
 )
 
 

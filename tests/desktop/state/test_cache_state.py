@@ -21,9 +21,7 @@ from llm_lite.core.messages import (
     GenerationStarted,
     GenerationStats,
     MeasureCache,
-    OpenCache,
     PromptToken,
-    SaveCache,
     TokenDecoded,
 )
 from llm_lite.core.plan.plan import row_bytes
@@ -31,10 +29,8 @@ from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.caching import (
     AskMeasure,
     ColorCache,
-    KeepCache,
     PointAt,
     SetOverflow,
-    TakeUpCache,
 )
 from llm_lite.desktop.actions.chatting import EditMessage, NewChat, Send
 from llm_lite.desktop.state.apply import apply
@@ -247,12 +243,7 @@ def test_overflow_goes_with_every_question():
     assert isinstance(command, Generate) and command.overflow == "rolling"
 
 
-def test_keeping_and_taking_up():
-    assert act(KeepCache("/x"), READY, 0.0)[1] == (), "nothing to keep"
-    assert act(KeepCache("/x"), two_turns(), 0.0)[1] == (SaveCache("/x"),)
-    assert act(TakeUpCache("/x"), READY, 0.0)[1] == (OpenCache("/x"),)
-    running, _ = say(READY, "x")
-    assert act(TakeUpCache("/x"), running, 0.0)[1] == ()
+def test_pointing():
     assert act(PointAt(3), READY, 0.0)[0].cache.pointed == 3
 
 

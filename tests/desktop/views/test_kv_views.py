@@ -8,20 +8,24 @@ import pytest
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import (
     Generate,
+    KeepConversation,
     LoadModel,
     MeasureCache,
-    OpenCache,
+    PooledPrefix,
     SamplingOptions,
-    SaveCache,
 )
 from llm_lite.desktop.actions.caching import ColorCache
 from llm_lite.desktop.actions.chatting import EditMessage, Send
+from llm_lite.desktop.actions.history import OpenConversation
+from llm_lite.desktop.actions.resuming import kept_path
 from llm_lite.desktop.state.cache_state import (
     layer_bytes,
     reserved_bytes,
     reused_positions,
     used_bytes,
 )
+from llm_lite.desktop.state.history_state import ConversationRow
+from llm_lite.desktop.state.resuming.kept import KeptCache
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.cache.colors import kind_colors, kinds, pack
@@ -92,13 +96,32 @@ def test_a_ring_shows_the_last_positions_and_where_it_writes(cache_view):
     assert one.state.cache.pointed == 256 + 5
 
 
-def test_keeping_on_disk_and_taking_up(cache_view, monkeypatch, tmp_path):
-    monkeypatch.setattr("llm_lite.desktop.views.cache.totals.kept_file", lambda: tmp_path / "x.kv")
+def test_keeping_on_disk_and_the_list_of_what_is_kept(cache_view):
     one, engine = cache_view(view=(1400, 2600))
+    kept = (KeptCache(8, "A haiku about rain", 9 << 20, 86400.0), KeptCache(9, "Bread", 1, 9.0))
+    resume = replace(one.state.resume, folder="/caches", kept=kept)
+    history = replace(one.state.history, open=7)
+    one.program.state = replace(one.state, resume=resume, history=history)
+    one.driver.frames(2)
     one.driver.click("kv_cache.keep")
-    one.driver.click("kv_cache.take_up")
-    assert sent(engine, SaveCache) == [SaveCache(str(tmp_path / "x.kv"))]
-    assert sent(engine, OpenCache) == [OpenCache(str(tmp_path / "x.kv"))]
+    (command,) = sent(engine, KeepConversation)
+    assert command == KeepConversation(7, kept_path("/caches", 7), resume.budget)
+    one.driver.click("kv_cache.kept.1")
+    assert [action.id for action in one.did(OpenConversation)] == [9]
+
+
+def test_what_is_in_memory_is_named_by_its_conversation_and_opens_it(cache_view):
+    one, _ = cache_view(view=(1400, 2600))
+    prefixes = tuple(PooledPrefix("Why?", 100 + n, 1 << 20, n) for n in (0, 7, 8))
+    status = replace(one.state.cache.status, prefixes=prefixes)
+    rows = (ConversationRow(7, "Rain", 0.0), ConversationRow(8, "Bread", 0.0))
+    history = replace(one.state.history, open=7, rows=rows)
+    cache = replace(one.state.cache, status=status)
+    one.program.state = replace(one.state, cache=cache, history=history)
+    one.driver.frames(2)
+    for number in (0, 1, 2):
+        one.driver.click(f"kv_cache.prefix.{number}")
+    assert [action.id for action in one.did(OpenConversation)] == [8], "not itself, nor nobody's"
 
 
 def test_an_edit_says_how_much_was_reused(cache_view):
@@ -139,10 +162,8 @@ def test_colours_of_owners_are_on_the_picture(cache_view, scene):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkeypatch, request):
-    """What the view counts is what the session reports; a kept cache comes back."""
-    path = tmp_path / "x.kv"
-    monkeypatch.setattr("llm_lite.desktop.views.cache.totals.kept_file", lambda: path)
+def test_numbers_of_a_real_model(headless, tiny_llama, backend, request):
+    """What the view counts is what the session reports."""
     device = request.getfixturevalue("device") if backend == "vulkan" else None
     sampling = SamplingOptions(seed=3, max_new_tokens=12)
     one = headless(AppState(sampling=sampling), size=(1400, 2600))
@@ -167,10 +188,3 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, tmp_path, monkey
         assert one.state.cache.problem == ""
         values = one.state.cache.measured.values
         assert values.shape == (len(layers), status.length) and (values[:, :-1] > 0).all()
-    one.driver.click("kv_cache.keep")
-    one.driver.wait("the file", lambda s: path.is_file() and "saved" in s.log[-1].text)
-    assert path.stat().st_size > status.length * each
-    one.driver.click("kv_cache.take_up")
-    one.driver.wait("the cache", lambda s: "came back" in s.log[-1].text)
-    one.driver.frames(3)
-    assert one.state.cache.status.length == one.state.context_used == status.length

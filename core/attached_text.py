@@ -1,0 +1,114 @@
+"""Files that come with a message, and what the model is told of them: the one place that makes it.
+
+The files stand before the person's own words, each in this form:
+
+    Attached file: notes.md (the first 1,200 of 5,000 characters)
+
+    ```markdown
+    its text
+    ```
+
+The fence is longer than any row of backticks in the text, so that no text can end it. Of a picture
+only the name is told:
+
+    Attached picture: cat.png (its content is not given)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from llm_lite.core.plain_text import one_line
+
+AttachmentKind = Literal["text", "markdown", "code", "pdf", "picture"]
+ATTACHMENT_KINDS: tuple[AttachmentKind, ...] = ("text", "markdown", "code", "pdf", "picture")
+LONGEST_NAME = 120  # characters that are told
+LONGEST_TEXT = 4 << 20  # characters of one file
+_BACKTICKS = re.compile("`{3,}")
+_SAME = (  # endings that are the language's name
+    *("go", "java", "swift", "php", "lua", "sql", "css", "scss", "json", "toml", "xml", "svg"),
+    *("diff", "patch", "ini", "cmake", "dart", "scala", "zig", "nim", "r"),
+)
+# What follows the fence, and the ends of names of files that are such code.
+_ENDINGS = {
+    "python": "py pyi pyw",
+    "javascript": "js mjs cjs jsx",
+    "typescript": "ts tsx",
+    "c": "c h",
+    "cpp": "cpp cc cxx hpp hh",
+    "bash": "sh bash zsh",
+    "yaml": "yaml yml",
+    "html": "html htm",
+    "glsl": "glsl comp vert frag",
+    "rust": "rs",
+    "ruby": "rb",
+    "kotlin": "kt",
+    "csharp": "cs",
+    "perl": "pl",
+    "latex": "tex",
+    "powershell": "ps1",
+    "julia": "jl",
+    "haskell": "hs",
+    "elixir": "ex",
+    "objectivec": "m",
+    **dict(zip(_SAME, _SAME, strict=True)),
+}
+LANGUAGES = {end: language for language, ends in _ENDINGS.items() for end in ends.split()}
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message, as it was then."""
+
+    name: str
+    text: str = ""
+    tokens: int = 0  # of what the model is told of it; 0: not counted
+    kind: AttachmentKind = "text"
+    whole: int = 0  # characters of the file, where `text` is only its first part; 0: it is all
+
+    @property
+    def is_cut(self) -> bool:
+        return self.whole > len(self.text)
+
+
+def ending(name: str) -> str:
+    """'py' of 'a.PY'; "" where there is none."""
+    return name.rpartition(".")[2].lower() if "." in name else ""
+
+
+def kind_of_text(name: str) -> AttachmentKind:
+    end = ending(name)
+    if end in ("md", "markdown", "mdx"):
+        return "markdown"
+    return "code" if end in LANGUAGES else "text"
+
+
+def told(text: str, attachments: Iterable[Attachment]) -> str:
+    """A message as the model is told it: the files, then the person's words."""
+    return "\n\n".join(filter(None, (*map(told_of, attachments), text)))
+
+
+def told_of(attachment: Attachment) -> str:
+    """One file as the model is told it."""
+    name = one_line(attachment.name[:LONGEST_NAME])
+    if attachment.kind == "picture":
+        return f"Attached picture: {name} (its content is not given)"
+    if not attachment.text:
+        return f"Attached file: {name} (its content is not given)"
+    part = ""
+    if attachment.is_cut:
+        part = f" (the first {len(attachment.text):,} of {attachment.whole:,} characters)"
+    fence = _fence(attachment.text)
+    language = "markdown" if attachment.kind == "markdown" else ""
+    if attachment.kind == "code":
+        language = LANGUAGES.get(ending(attachment.name), "")
+    body = attachment.text.strip("\n")
+    return f"Attached file: {name}{part}\n\n{fence}{language}\n{body}\n{fence}"
+
+
+def _fence(text: str) -> str:
+    longest = max(map(len, _BACKTICKS.findall(text)), default=2)
+    return "`" * (longest + 1)

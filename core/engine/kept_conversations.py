@@ -1,0 +1,218 @@
+"""Conversations' caches, kept in files from one day to another, without anybody waiting for a disk.
+
+The engine's thread copies what the cache holds and goes on; another one writes the copy.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from llm_lite.core.engine import cache_transfer
+from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
+from llm_lite.core.files.writing import make_folder
+from llm_lite.core.generation.answer import Emit, cache_status, encode, labelled
+from llm_lite.core.generation.prompt import Encoded, check_size
+from llm_lite.core.kv_cache import on_disk
+from llm_lite.core.kv_cache.contents import Prefix
+from llm_lite.core.kv_cache.prefix_pool import LEAST
+from llm_lite.core.kv_cache.provenance import common
+from llm_lite.core.loading.loader import Runner
+from llm_lite.core.memory import available_bytes
+from llm_lite.core.messages import (
+    CacheKept,
+    ChatMessage,
+    CheckKept,
+    KeepConversation,
+    KeptChecked,
+    KeptResumed,
+    Level,
+    ResumeKept,
+    Unfit,
+)
+
+KeptCommand = KeepConversation | CheckKept | ResumeKept
+SHARE = 0.5  # of the memory that is free, which a copy may take
+CLOSING_SECONDS = 0.7  # for a file that is being written when the program ends
+
+
+@dataclass(slots=True)
+class _Copy:
+    command: KeepConversation
+    prefix: Prefix
+    identity: on_disk.Identity
+    begun: float
+    held_up: float
+
+
+class KeptConversations:
+    """`finish` is for when the program ends; all is for the engine's thread."""
+
+    def __init__(self, emit: Emit, log: Callable[[Level, str], None]) -> None:
+        self._emit = emit
+        self._log = log
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._known: dict[str, tuple[int, ...]] = {}  # tokens that are in a file
+        self._identity: tuple[object, str] = (None, "")
+
+    def do(self, runner: Runner | None, command: KeptCommand) -> None:
+        match command:
+            case KeepConversation():
+                self.keep(runner, command)
+            case CheckKept():
+                self.check(runner, command)
+            case ResumeKept():
+                self.resume(runner, command)
+
+    def keep(self, runner: Runner | None, command: KeepConversation) -> None:
+        """Copy what the cache holds and have it written."""
+        if runner is None or runner.session.context_used < LEAST:
+            return
+        tokens = runner.session.tokens()
+        if self._known.get(command.path) == tokens and Path(command.path).is_file():
+            return
+        problem = self._obstacle(runner, command)
+        if problem:
+            self._log("info", f"the cache was not kept: {problem}")
+            return
+        begun = time.perf_counter()
+        try:
+            prefix, identity = runner.session.take_out(), self._identity_of(runner)
+        except LlmLiteError as error:  # the device gives it no more; the model's file has changed
+            self._emit(CacheKept(command.conversation, command.path, problem=str(error)))
+            return
+        held_up = time.perf_counter() - begun
+        self._known[command.path] = tokens
+        copy = _Copy(command, prefix, identity, begun, held_up)
+        self._thread = threading.Thread(target=self._write, args=(copy,), name="keeping")
+        self._thread.daemon = True  # a disk that hangs holds up nobody
+        self._thread.start()
+
+    def check(self, runner: Runner | None, command: CheckKept) -> None:
+        """Say how much of the conversation the file has, or why it is of no use."""
+        if runner is None:
+            return
+        said = partial(KeptChecked, command.conversation, command.path)
+        try:
+            self._emit(said(*self._worth(runner, command)))
+        except LlmLiteError as error:
+            self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
+
+    def _worth(self, runner: Runner, command: CheckKept) -> tuple[int, int, int, Unfit]:
+        """Tokens, those of the conversation, bytes. LlmLiteError."""
+        size, path = _size(command.path), Path(command.path)
+        identity, vocabulary = self._identity_of(runner), runner.model_info.vocabulary
+        prefix = on_disk.load(path, identity, runner.session.cache, vocabulary, summed=False)
+        encoded = _encoded(runner, command.messages, command.thinking)
+        total = len(encoded.ids)
+        tokens = common(prefix.held.tokens, encoded.ids, total)
+        if tokens < LEAST or prefix.held.gaps:
+            return 0, total, size, "beginning"
+        if len(prefix.held.tokens) > runner.session.context:
+            return 0, total, size, "context"
+        return tokens, total, size, ""
+
+    def resume(self, runner: Runner | None, command: ResumeKept) -> None:
+        """Bring the file's rows into the cache."""
+        said = partial(KeptResumed, command.request, command.conversation, command.path)
+        if runner is None:
+            self._emit(said(unfit="failed", problem="no model is loaded"))
+            return
+        begun = time.perf_counter()
+        session, path = runner.session, Path(command.path)
+        try:
+            encoded = _encoded(runner, command.messages, command.thinking)
+            identity = self._identity_of(runner)
+            cache_transfer.open_saved(runner, path, identity, command.conversation)
+        except LlmLiteError as error:
+            self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
+            return
+        self._known[command.path] = session.tokens()
+        session.forget_after(common(session.tokens(), encoded.ids, len(encoded.ids)))
+        if session.tokens() != tuple(encoded.ids[: session.context_used]):
+            session.clear()  # what was forgotten within, or a window that can not go back
+        labels = labelled(runner.model_file.tokenizer, encoded)[: session.context_used]
+        seconds, total = time.perf_counter() - begun, len(encoded.ids)
+        self._emit(said(labels, total, seconds, "" if labels else "beginning"))
+        self._emit(cache_status(session, session.context_used))
+
+    def finish(self) -> None:
+        """Wait a moment for what is being written; then give it up."""
+        if self._thread is not None:
+            self._thread.join(CLOSING_SECONDS)
+            self._stop.set()
+
+    def _obstacle(self, runner: Runner, command: KeepConversation) -> str:
+        """Why nothing can be kept now; "" where it can."""
+        if runner.session.cache.gaps:
+            return "something of the conversation was forgotten"
+        size = runner.session.cache.position_bytes * runner.session.context_used
+        if size > command.most_bytes:
+            return f"it takes {size >> 20} MiB, more than all of them may"
+        free = available_bytes()
+        if free is not None and size > SHARE * free:
+            return "too little memory is free to copy it"
+        if self._thread is not None and self._thread.is_alive():
+            return "another one is still being written"
+        return ""
+
+    def _identity_of(self, runner: Runner) -> on_disk.Identity:
+        """The model's part takes a moment: it is found once a file."""
+        session = runner.session
+        if self._identity[0] is not runner.model_file:
+            self._identity = (runner.model_file, cache_transfer.identity(runner).model)
+        return on_disk.Identity(self._identity[1], session.made_by, session.gains)
+
+    # On the thread that writes
+
+    def _write(self, copy: _Copy) -> None:
+        command = copy.command
+        path, size, problem = Path(command.path), 0, ""
+        try:
+            make_folder(path.parent)
+            size = on_disk.save(path, copy.prefix, copy.identity, self._stop.is_set)
+        except (CancelledError, RequestError) as error:
+            self._log("info", f"the cache was not kept: {error}")
+            self._known.pop(command.path, None)
+            return
+        except LlmLiteError as error:
+            problem = f"The conversation's cache could not be kept: {error}"
+        except Exception as error:
+            problem = f"The conversation's cache could not be kept: {error!r}"
+        if problem:
+            self._known.pop(command.path, None)
+        count, seconds = len(copy.prefix.held.tokens), time.perf_counter() - copy.begun
+        kept = (count, size, copy.identity.model, copy.held_up, seconds)
+        self._emit(CacheKept(command.conversation, command.path, *kept, problem))
+
+
+def _encoded(runner: Runner, messages: tuple[ChatMessage, ...], thinking: bool) -> Encoded:
+    """As a `Read` of the conversation encodes it."""
+    last = messages[-1] if messages else None
+    spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
+    check_size(runner.model_file.tokenizer, messages, runner.session.context)
+    return encode(runner.model_file, messages, spoken, thinking)
+
+
+def _problem(error: LlmLiteError) -> str:
+    """What the error says, without the path, which tells a person nothing."""
+    return error.problem if isinstance(error, FileError) else str(error)
+
+
+def _unfit(error: LlmLiteError, path: str) -> Unfit:
+    """Damage is of the kept file, not of the model's."""
+    if isinstance(error, on_disk.OtherCacheError):
+        return error.what
+    return "damaged" if isinstance(error, FileError) and error.path == path else "failed"
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError as error:
+        raise FileError(path, "is not there any more") from error

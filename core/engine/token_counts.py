@@ -1,0 +1,98 @@
+"""Tokens of texts, counted by a thread of its own: neither an answer nor the window waits."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from llm_lite.core.errors import LlmLiteError
+from llm_lite.core.messages import CountTokens, TokensCounted
+from llm_lite.core.text.tokenizer import Tokenizer
+
+AT_ONCE = 1 << 18  # characters that are encoded together; longer texts are cut at ends of lines
+_TRIES = 6
+
+Emit = Callable[[TokensCounted], None]
+
+
+class TokenCounter:
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._waiting: deque[tuple[CountTokens, Tokenizer]] = deque()
+        self._lock = threading.Lock()
+        self._is_running = False
+
+    def ask(self, request: CountTokens, tokenizer: Tokenizer) -> None:
+        """The answer follows as an event."""
+        with self._lock:
+            self._waiting.append((request, tokenizer))
+            if self._is_running:
+                return
+            self._is_running = True
+        threading.Thread(target=self._work, name="token counts", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._is_running = False
+                    return
+                request, tokenizer = self._waiting.popleft()
+            try:
+                self._emit(counted(request, tokenizer))
+            except LlmLiteError as error:
+                self._emit(TokensCounted(request.request, message=str(error)))
+            except Exception as error:  # a defect costs this request only
+                self._emit(TokensCounted(request.request, message=f"not counted: {error!r}"))
+
+
+def counted(request: CountTokens, tokenizer: Tokenizer) -> TokensCounted:
+    """LlmLiteError where the tokenizer fails at a text."""
+    tokens: list[int] = []
+    kept: list[int] = []
+    for place, text in enumerate(request.texts):
+        count, length = count_tokens(tokenizer, text), len(text)
+        if place < len(request.most) and count > request.most[place]:
+            length, count = fitting(tokenizer, text, count, request.most[place])
+        tokens.append(count)
+        kept.append(length)
+    return TokensCounted(request.request, tuple(tokens), tuple(kept))
+
+
+def count_tokens(tokenizer: Tokenizer, text: str) -> int:
+    """Of a text as a person's message is encoded, without the template's own tokens. Exact up to
+    AT_ONCE characters; in longer ones a word may be cut where a part ends."""
+    count, first = 0, 0
+    while first < len(text):
+        last = min(len(text), first + AT_ONCE)
+        if last < len(text):
+            last = _line_end(text, first, last)
+        count += len(tokenizer.encode(text[first:last], parse_special=False))
+        first = last
+    return count
+
+
+def fitting(tokenizer: Tokenizer, text: str, count: int, most: int) -> tuple[int, int]:
+    """How many of the first characters have at most so many tokens, and how many these have; near
+    the limit, not at it, as what is cut ends with a line where it can. `count` is of all."""
+    length, wanted = len(text), most
+    for _ in range(_TRIES):
+        if length == 0 or wanted <= 0:
+            break
+        length = _line_end(text, 0, max(1, length * wanted // max(count, 1)))
+        count = count_tokens(tokenizer, text[:length])
+        if count <= most:
+            return length, count
+        wanted = most * 97 // 100  # the beginning is denser than the rest
+    return 0, 0
+
+
+def _line_end(text: str, first: int, last: int) -> int:
+    """Behind the last line, or else word, that ends before `last`, not far from it."""
+    near = first + (last - first) * 3 // 4
+    for mark in ("\n", " "):
+        at = text.rfind(mark, near, last)
+        if at > 0:
+            return at + 1
+    return last

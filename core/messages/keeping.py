@@ -1,0 +1,105 @@
+"""A conversation's cache kept in a file from one day to another, and a title for what was said.
+
+Paths name files that the history knows; conversations are numbers of the history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from llm_lite.core.messages.answers import ChatMessage, PromptToken
+
+# Why a kept file is of no use: what it was made with differs, the conversation begins otherwise, or
+# it will never be of use again.
+Unfit = Literal[
+    "", "model", "weights", "heads", "types", "context", "beginning", "damaged", "failed"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class KeepConversation:
+    """Write what the cache holds of a conversation to a file, beside other work: CacheKept follows,
+    unless the file holds just that already. Done also where a Shutdown waits behind it."""
+
+    conversation: int
+    path: str
+    most_bytes: int  # a larger cache is not written
+
+
+@dataclass(frozen=True, slots=True)
+class CheckKept:
+    """Ask whether a kept file is of any use to the conversation as it stands: KeptChecked."""
+
+    conversation: int
+    path: str
+    messages: tuple[ChatMessage, ...]
+    thinking: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeKept:
+    """Bring a kept file into the cache, as far as it is of this conversation: KeptResumed."""
+
+    request: int
+    conversation: int
+    path: str
+    messages: tuple[ChatMessage, ...]
+    thinking: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MakeTitle:
+    """Ask the model what a conversation is about, where nothing else is to be done: TitleMade. The
+    cache is afterwards as it was. Whatever else the engine is told ends it."""
+
+    conversation: int
+    messages: tuple[ChatMessage, ...]
+    thinking: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKept:
+    """`problem` is a sentence where the file was not written; the one before then stays."""
+
+    conversation: int
+    path: str
+    tokens: int = 0
+    bytes: int = 0
+    model: str = ""  # the identity in the file's header
+    held_up: float = 0.0  # seconds for which the engine did nothing else
+    seconds: float = 0.0  # until the disk had it
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptChecked:
+    """`problem` says more where the file is of no use now."""
+
+    conversation: int
+    path: str
+    tokens: int = 0  # that the cache will hold
+    total: int = 0  # of the conversation
+    bytes: int = 0
+    unfit: Unfit = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResumed:
+    request: int
+    conversation: int
+    path: str
+    prompt: tuple[PromptToken, ...] = ()  # all that the cache holds now, by position
+    total: int = 0  # tokens of the conversation
+    seconds: float = 0.0
+    unfit: Unfit = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TitleMade:
+    """`text` is what the model said, to be judged; None where it was interrupted."""
+
+    conversation: int
+    text: str | None

@@ -1,0 +1,301 @@
+"""What a person does with the files that go with a draft, and what these take of the context. The
+files are read by the program's part (`desktop.app.composing`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+from llm_lite.core.attached_text import Attachment, told, told_of
+from llm_lite.core.messages import CountTokens
+from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES, DraftFile, Part
+from llm_lite.desktop.state.incoming import NAME, fit_line
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.state import AppState
+
+TEMPLATE = 32  # tokens that a turn takes beside its text, or less
+LEAST_ANSWER = 64  # tokens; a prompt that leaves less does not fit
+ANSWER_SHARE, MOST_ANSWER = 8, 1024  # what is left for the answer where files are cut to fit
+
+
+@dataclass(frozen=True, slots=True)
+class AttachFiles:
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseAttachments:
+    """In the system's file dialog."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """What the reader found: a text, or a sentence why there is none."""
+
+    key: int
+    attached: Attachment | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFile:
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFiles:
+    """All of the draft's."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitFiles:
+    """Keep only the first part of the longest files, so that the draft fits the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachWhole:
+    """All of a file that was cut."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnfoldAttachment:
+    """Show the text of a message's attachment, or fold it; one of a message at a time."""
+
+    index: int
+    place: int  # -1: none
+
+
+AttachingAction = (
+    AttachFiles
+    | ChooseAttachments
+    | FileRead
+    | RemoveFile
+    | RemoveFiles
+    | FitFiles
+    | AttachWhole
+    | UnfoldAttachment
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftBudget:
+    """Tokens."""
+
+    before: int  # the conversation up to the draft
+    draft: int  # its words and files
+    context: int
+    counted: bool  # all of it
+
+    @property
+    def used(self) -> int:
+        return self.before + self.draft
+
+    @property
+    def fits(self) -> bool:
+        return self.used + LEAST_ANSWER <= self.context
+
+
+def budget(state: AppState) -> DraftBudget | None:
+    """Of a draft with files; None where there are none, or no model."""
+    files = state.files
+    if not files.files or state.model is None:
+        return None
+    key = _before(state)
+    before = state.context_used if key is None else files.before[1]
+    counted = [max(0, file.tokens) for file in files.files]
+    is_counted = all(file.tokens >= 0 for file in files.files) and files.request == 0
+    draft = sum(counted) + files.draft[1] + TEMPLATE
+    return DraftBudget(before, draft, state.model.context, is_counted)
+
+
+def files_obstacle(state: AppState) -> str:
+    """Why the draft cannot be sent with its files now, as a sentence; "" when it can."""
+    if not state.files.are_read:
+        return tr("A file is still being read.")
+    known = budget(state)
+    if known is not None and not known.fits and state.overflow == "stop":
+        words = tr(
+            "The draft with its files does not fit: {used:,} of {context:,} tokens. "
+            "Attach only what fits, or remove a file."
+        )
+        return words.format(used=known.used, context=known.context)
+    return ""
+
+
+def count_due(state: AppState) -> Result:
+    """Asks for the tokens of what is new in a draft with files; one request at a time."""
+    files = state.files
+    if not files.files or state.model is None:
+        return state, ()
+    if files.model != state.model.path:
+        files = files.uncounted(state.model.path)
+    elif files.request or files.failures >= TRIES:
+        return state, ()
+    wanted: list[tuple[Part, str]] = [
+        (("file", file.key), told_of(file.attached))
+        for file in files.files
+        if file.attached is not None and file.tokens < 0
+    ]
+    if files.draft[0] != state.draft:
+        wanted.append((("draft", state.draft), state.draft))
+    key = _before(state)
+    if key is not None and files.before[0] != key:
+        said = state.messages[: state.editing]
+        texts = (told(message.whole, message.attachments) for message in said)
+        wanted.append((("before", key), "\n\n".join((state.system_prompt, *texts))))
+    if not wanted:
+        return replace(state, files=files), ()
+    return _ask(replace(state, files=files), wanted)
+
+
+def _ask(state: AppState, wanted: list[tuple[Part, str]], most: tuple[int, ...] = ()) -> Result:
+    request = state.next_step_request
+    asked = tuple(part for part, _ in wanted)
+    files = replace(state.files, request=request, asked=asked, fitting=bool(most))
+    command = CountTokens(request, tuple(text for _, text in wanted), most)
+    return replace(state, files=files, next_step_request=request + 1), (command,)
+
+
+def _before(state: AppState) -> object:
+    """What tells the conversation up to the draft from others; None where the cache holds just
+    that, and knows its tokens."""
+    if state.editing is None and (state.context_used or not state.messages):
+        return None
+    before = state.messages[: state.editing]
+    return (state.chat, len(before), before[-1].key if before else 0, state.system_prompt)
+
+
+def _attach(action: AttachFiles, state: AppState, now: float) -> Result:
+    edited = state.messages[state.editing] if state.editing is not None else None
+    if edited is not None and edited.role == "assistant":
+        words = tr("Files go with a question, not with an answer that is edited.")
+        return notify(state, "warning", words, now), ()
+    known = {file.path for file in state.files.files if file.path}
+    fresh: dict[str, str] = {}
+    for path in action.paths:
+        name = fit_line(PurePath(path).name or path, NAME)
+        if path in known or path in fresh:
+            words = tr("“{name}” is attached already.").format(name=name)
+            state = notify(state, "info", words, now)
+        else:
+            fresh[path] = name
+    room = MOST_FILES - len(state.files.files)
+    if len(fresh) > room:
+        words = tr("A message takes at most {most} files; the others were left out.")
+        state = notify(state, "warning", words.format(most=MOST_FILES), now)
+    return replace(state, files=state.files.with_paths(tuple(fresh.items())[:room])), ()
+
+
+def _leave_to_the_program(action: ChooseAttachments, state: AppState, now: float) -> Result:
+    return state, ()
+
+
+def _read(action: FileRead, state: AppState, now: float) -> Result:
+    file = _file(state, action.key)
+    if file is None:
+        return state, ()
+    if action.attached is None:
+        state = replace(state, files=state.files.without(action.key))
+        words = _about(file.name, action.problem)
+        return (notify(state, "warning", words, now) if action.problem else state), ()
+    attached = replace(action.attached, name=file.name)
+    same = next((f for f in state.files.files if _is_same(f.attached, attached)), None)
+    if same is not None:
+        words = tr("“{name}” holds the same text as “{other}”, which is attached already.")
+        words = words.format(name=file.name, other=same.name)
+        state = notify(state, "info", words, now)
+        return replace(state, files=state.files.without(action.key)), ()
+    if attached.kind == "picture":
+        words = tr("The model sees no pictures: it is told only the name “{name}”.")
+        state = notify(state, "info", words.format(name=file.name), now)
+    return replace(state, files=state.files.changed(action.key, attached)), ()
+
+
+def _about(name: str, problem: str) -> str:
+    """In quotation marks a name stays as it is written."""
+    verb = problem.partition(" ")[0] in ("has", "is", "holds", "cannot")
+    return f"“{name}”{'' if verb else ':'} {problem}"
+
+
+def _is_same(one: Attachment | None, other: Attachment) -> bool:
+    if one is None or one.kind == "picture":
+        return False
+    return one.text == other.text and one.name == other.name
+
+
+def _file(state: AppState, key: int) -> DraftFile | None:
+    return next((file for file in state.files.files if file.key == key), None)
+
+
+def _remove(action: RemoveFile, state: AppState, now: float) -> Result:
+    return replace(state, files=state.files.without(action.key)), ()
+
+
+def _remove_all(action: RemoveFiles, state: AppState, now: float) -> Result:
+    return replace(state, files=replace(state.files, files=())), ()
+
+
+def _fit(action: FitFiles, state: AppState, now: float) -> Result:
+    known = budget(state)
+    if known is None or known.fits or not known.counted:
+        return state, ()
+    left = min(MOST_ANSWER, max(LEAST_ANSWER, known.context // ANSWER_SHARE))
+    texts = [file for file in state.files.files if file.attached is not None and file.attached.text]
+    others = known.used - sum(file.tokens for file in texts)
+    room = known.context - left - others
+    most = level([file.tokens for file in texts], room)
+    if most <= 2 * TEMPLATE:
+        words = tr("There is no room for the files: begin a new chat, or load a larger context.")
+        return notify(state, "warning", words, now), ()
+    long = [file for file in texts if file.tokens > most]
+    wanted: list[tuple[Part, str]] = [
+        (("file", f.key), f.attached.text) for f in long if f.attached is not None
+    ]
+    # What is told of a file is its text and some tokens about it.
+    return _ask(state, wanted, (most - TEMPLATE,) * len(wanted))
+
+
+def level(tokens: list[int], room: int) -> int:
+    """The most that each may have so that together they have `room`: what is shorter stays."""
+    left = sorted(tokens)
+    while left:
+        share = room // len(left)
+        if left[0] > share:
+            return max(share, 0)
+        room -= left.pop(0)
+    return room
+
+
+def _whole(action: AttachWhole, state: AppState, now: float) -> Result:
+    file = _file(state, action.key)
+    if file is None or file.attached is None or not file.text:
+        return state, ()
+    whole = file.attached.whole if file.attached.whole > len(file.text) else 0
+    attached = replace(file.attached, text=file.text, whole=whole)
+    return replace(state, files=state.files.changed(action.key, attached)), ()
+
+
+def _unfold(action: UnfoldAttachment, state: AppState, now: float) -> Result:
+    if not 0 <= action.index < len(state.messages):
+        return state, ()
+    changed = replace(state.messages[action.index], unfolded=action.place)
+    before, after = state.messages[: action.index], state.messages[action.index + 1 :]
+    return replace(state, messages=(*before, changed, *after)), ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    AttachFiles: _attach,
+    ChooseAttachments: _leave_to_the_program,
+    FileRead: _read,
+    RemoveFile: _remove,
+    RemoveFiles: _remove_all,
+    FitFiles: _fit,
+    AttachWhole: _whole,
+    UnfoldAttachment: _unfold,
+}

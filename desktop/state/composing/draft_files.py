@@ -1,0 +1,125 @@
+"""The files that will go with the draft, and how many tokens all of it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llm_lite.core.attached_text import Attachment
+from llm_lite.core.messages import TokensCounted
+
+MOST_FILES = 50
+TRIES = 3  # to count; then it is left until something else is to be counted
+UNKNOWN = -1
+
+Part = tuple[str, object]  # what is counted: ("file", key), ("draft", its text), ("before", a key)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFile:
+    key: int
+    path: str  # "" of one that came with a message
+    name: str
+    attached: Attachment | None = None  # None: it is being read
+    text: str = ""  # all of the file, where `attached` is cut so that it fits
+    tokens: int = UNKNOWN  # that the model is told of it
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFiles:
+    files: tuple[DraftFile, ...] = ()
+    next_key: int = 1
+    model: str = ""  # the path of the one whose tokens are counted
+    draft: tuple[str, int] = ("", 0)  # what was counted, and its tokens
+    before: tuple[object, int] = (None, 0)  # the conversation up to the draft, where it is counted
+    request: int = 0  # to count, not answered yet; 0: none
+    asked: tuple[Part, ...] = ()
+    fitting: bool = False  # the request asks how much fits
+    failures: int = 0  # to count, one after the other
+    aside: tuple[DraftFile, ...] = ()  # of the draft before a message was edited
+
+    @property
+    def are_read(self) -> bool:
+        return all(file.attached is not None for file in self.files)
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """As they go with the message."""
+        return tuple(
+            replace(file.attached, tokens=max(0, file.tokens))
+            for file in self.files
+            if file.attached is not None
+        )
+
+    def emptied(self) -> DraftFiles:
+        """Sent or given up: those of a draft that an edit has put aside come back."""
+        return DraftFiles(self.aside, self.next_key)
+
+    def with_paths(self, named: tuple[tuple[str, str], ...]) -> DraftFiles:
+        """With files that are to be read: their paths and names."""
+        first = self.next_key
+        more = tuple(DraftFile(first + n, path, name) for n, (path, name) in enumerate(named))
+        return replace(self, files=(*self.files, *more), next_key=first + len(more), failures=0)
+
+    def with_attachments(
+        self, attachments: tuple[Attachment, ...], *, aside: bool = True
+    ) -> DraftFiles:
+        """Those of a message that is edited; with `aside` the draft's own wait for its end."""
+        first = self.next_key
+        files = tuple(DraftFile(first + n, "", one.name, one) for n, one in enumerate(attachments))
+        kept = self.files if aside else self.aside
+        return DraftFiles(files, first + len(files), aside=kept)
+
+    def without(self, key: int) -> DraftFiles:
+        return replace(self, files=tuple(file for file in self.files if file.key != key))
+
+    def changed(self, key: int, attached: Attachment, text: str = "") -> DraftFiles:
+        """With another text for a file, which is to be counted."""
+        files = tuple(
+            replace(f, attached=attached, text=text, tokens=UNKNOWN) if f.key == key else f
+            for f in self.files
+        )
+        return replace(self, files=files)
+
+    def uncounted(self, model: str) -> DraftFiles:
+        """Another model counts otherwise."""
+        files = tuple(replace(file, tokens=UNKNOWN) for file in self.files)
+        return DraftFiles(files, self.next_key, model, aside=self.aside)
+
+    def counted(self, event: TokensCounted) -> DraftFiles:
+        if event.request != self.request:
+            return self
+        if event.message:
+            failures = self.failures + 1
+            return replace(self, request=0, asked=(), fitting=False, failures=failures)
+        known = dict(zip(self.asked, event.tokens, strict=False))
+        kept = dict(zip(self.asked, event.kept, strict=False))
+        done = replace(self, request=0, asked=(), fitting=False, failures=0)
+        if self.fitting:
+            return done.cut(kept)
+        files = tuple(
+            replace(file, tokens=known.get(("file", file.key), file.tokens)) for file in self.files
+        )
+        draft, before = self.draft, self.before
+        for (what, which), count in known.items():
+            if what == "draft":
+                draft = (str(which), count)
+            elif what == "before":
+                before = (which, count)
+        return replace(done, files=files, draft=draft, before=before)
+
+    def cut(self, kept: dict[Part, int]) -> DraftFiles:
+        """With so many characters of the files; what keeps none is left out."""
+        files = []
+        for file in self.files:
+            length = kept.get(("file", file.key))
+            if file.attached is None or length is None:
+                files.append(file)
+                continue
+            text = file.text or file.attached.text
+            if length >= len(text):
+                files.append(file)
+            elif length:
+                whole = max(file.attached.whole, len(text))
+                part = replace(file.attached, text=text[:length], whole=whole)
+                files.append(replace(file, attached=part, text=text, tokens=UNKNOWN))
+        return replace(self, files=tuple(files))

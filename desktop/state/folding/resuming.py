@@ -1,0 +1,97 @@
+"""What the engine says of kept caches, folded into the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from llm_lite.core.messages import CacheKept, KeptChecked, KeptResumed, TitleMade
+from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.state import cache_state, turns
+from llm_lite.desktop.state.notices import notify
+from llm_lite.desktop.state.resuming.kept import Offer
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE
+
+
+def _kept(event: CacheKept, state: AppState, now: float) -> AppState:
+    """Its keeper lists it."""
+    if event.problem:
+        return notify(state, "warning", event.problem, now)
+    if event.conversation != state.history.open:
+        return state
+    return replace(state, resume=replace(state.resume, kept_tokens=event.tokens))
+
+
+def _checked(event: KeptChecked, state: AppState, now: float) -> AppState:
+    offer = _offer(state, event.conversation)
+    if offer is None or offer.phase != "checking":
+        return state
+    changes = (event.tokens, event.total, event.bytes)
+    tokens, total, size = changes
+    phase: Any = "unfit" if event.unfit else "ready"
+    offer = replace(
+        offer, phase=phase, tokens=tokens, total=total, bytes=size,
+        unfit=event.unfit, problem=event.problem,
+    )  # fmt: skip
+    return _with_offer(state, offer, now)
+
+
+def _resumed(event: KeptResumed, state: AppState, now: float) -> AppState:
+    offer = _offer(state, event.conversation)
+    if offer is None or offer.request != event.request:
+        return state
+    if event.unfit:
+        offer = replace(offer, phase="unfit", unfit=event.unfit, problem=event.problem)
+        return _with_offer(state, offer, now)
+    offer = replace(offer, phase="resumed", tokens=len(event.prompt), seconds=event.seconds)
+    state = replace(state, resume=replace(state.resume, kept_tokens=len(event.prompt)))
+    state = _with_offer(state, offer, now)
+    if state.running:  # an answer began meanwhile, and says itself what is there
+        return state
+    length, lead = len(event.prompt), offer.lead
+    state = replace(
+        state,
+        context_used=length,
+        positions=tuple(token.text for token in event.prompt),
+        owners=tuple(_owner(token.message, lead) for token in event.prompt),
+        cache=cache_state.started(state.cache, event.prompt, 0, length),
+        attention_rows=None,
+    )
+    return turns.with_turns(state)
+
+
+def _titled(event: TitleMade, state: AppState, now: float) -> AppState:
+    """Asked again only where it was interrupted; its keeper judges it."""
+    if event.text is not None or state.history.title_asked != event.conversation:
+        return state
+    return replace(state, history=replace(state.history, title_asked=None))
+
+
+def _offer(state: AppState, conversation: int) -> Offer | None:
+    offer = state.resume.offer
+    return offer if offer is not None and offer.conversation == conversation else None
+
+
+def _with_offer(state: AppState, offer: Offer, now: float) -> AppState:
+    state = replace(state, resume=replace(state.resume, offer=offer))
+    if offer.unfit == "damaged":
+        words = tr("The kept cache of this conversation is damaged and was removed: {problem}.")
+        told = tr("It is read again.")
+        return notify(state, "warning", f"{words.format(problem=offer.problem)} {told}", now)
+    return state
+
+
+def _owner(message: int, lead: int) -> int:
+    if message < 0:
+        return TEMPLATE
+    return message - lead if message >= lead else SYSTEM
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
+    CacheKept: _kept,
+    KeptChecked: _checked,
+    KeptResumed: _resumed,
+    TitleMade: _titled,
+}

@@ -1,0 +1,68 @@
+"""Caches of conversations that are kept on disk, and what is offered to the one in the chat.
+
+Times are in seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from llm_lite.core.messages import Unfit
+
+ResumeMode = Literal["off", "ask", "always"]
+OfferPhase = Literal["waiting", "checking", "ready", "unfit", "resuming", "resumed"]
+BUDGET = 2 << 30
+RunWith = tuple[str, str, str, str, str]  # model, mode, activations, types of keys and values
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCache:
+    """Of a conversation; its title as it was when the list was read."""
+
+    conversation: int
+    title: str
+    bytes: int
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a file has for the conversation in the chat."""
+
+    conversation: int
+    path: str
+    phase: OfferPhase = "waiting"  # for a model
+    tokens: int = 0  # that need not be read again
+    total: int = 0  # tokens of the conversation
+    bytes: int = 0
+    unfit: Unfit = ""
+    problem: str = ""
+    seconds: float = 0.0  # that it took to resume
+    request: int = 0
+    lead: int = 0  # messages told before those of the conversation
+    asked: RunWith | None = None  # what it was checked for
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeState:
+    mode: ResumeMode = "ask"
+    budget: int = BUDGET
+    folder: str = ""  # of the files; "": conversations are not kept at all
+    kept: tuple[KeptCache, ...] = ()  # the newest first
+    offer: Offer | None = None
+    kept_tokens: int = 0  # that were in the cache when it was written last
+    dismissed: bool = False  # the strip, for this conversation
+
+    @property
+    def used(self) -> int:
+        return sum(cache.bytes for cache in self.kept)
+
+    @property
+    def keeps(self) -> bool:
+        return self.mode != "off" and bool(self.folder) and self.budget > 0
+
+
+def newest_first(caches: Iterable[KeptCache]) -> tuple[KeptCache, ...]:
+    return tuple(sorted(caches, key=lambda cache: cache.created, reverse=True))

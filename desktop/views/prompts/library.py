@@ -1,0 +1,179 @@
+"""The library of prompts: insert, edit, save the draft as one, bring files in and out."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.prompts import (
+    AddExamples,
+    DeletePrompt,
+    ExportPrompts,
+    ImportPrompts,
+    RestorePrompt,
+    WantPrompts,
+)
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.composing.prompts import SavedPrompt
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.views.prompts.editor import begin_edit, draw_editor, is_editing
+from llm_lite.desktop.views.prompts.places import draw_places, use
+from llm_lite.desktop.widgets.icons import ICON_BOOK, ICON_EDIT, ICON_TRASH, ICON_UPLOAD
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, icon_button, popover, row_button, text, wrapped
+
+PANEL = "prompts"
+PROMPTS_SHOWN = "prompts.shown"  # in the memory of the surroundings: whether the panel is open
+HINT = mark("Prompts: texts that you use again. Or type / at the start.")
+ABOUT = mark(
+    "Texts that you use again, each a Markdown file. What stands in double braces, as {{subject}}, "
+    "is asked for when you insert it. Drop files here to import them."
+)
+WIDTH, ROWS = 112.0, 7  # in spacing units; rows in sight
+LONGEST_PATH, LONGEST_QUERY = 4096, 200  # characters
+
+
+def draw_prompts(state: AppState, ui: Ui, at: ImVec2, side: float) -> list[Action]:
+    """The button with its corner at `at`, and what it opens above it."""
+    imgui.set_cursor_screen_pos(at)
+    is_open = ui.memory.get(PROMPTS_SHOWN, False)
+    if icon_button(ui, "chat.prompts", ICON_BOOK, tr(HINT), side=side, active=is_open):
+        ui.opened = PANEL
+    asked = ui.opened == PANEL
+    actions: list[Action] = [WantPrompts()] if asked else []
+    place = ImVec2(at.x + side - ui.u(WIDTH), at.y - ui.u(2))
+    with ui.styled(item_spacing=(ui.u(2), ui.u(2))):
+        with popover(ui, PANEL, tr("Prompts"), place, ui.u(WIDTH), (0, 1)) as shown:
+            ui.memory[PROMPTS_SHOWN] = shown
+            if shown:
+                actions += draw_editor(state, ui) if is_editing(ui) else _draw_library(state, ui)
+        actions += draw_places(ui, place)
+    return actions
+
+
+def _draw_library(state: AppState, ui: Ui) -> list[Action]:
+    library, actions = state.prompts, list[Action]()
+    wrapped(ui, tr(ABOUT))
+    if library.prompts:
+        query = _field(ui, "prompts.query", tr("Search"), LONGEST_QUERY)
+        actions += _draw_list(ui, library.found(query), query)
+    elif library.read:
+        actions += _draw_empty(ui)
+    if library.deleted is not None:
+        actions += _draw_deleted(ui, library.deleted)
+    if button(ui, "prompts.save", tr("Save the draft as a prompt"), enabled=bool(_draft(state))):
+        begin_edit(ui, "", _draft(state))
+    imgui.same_line()
+    if button(ui, "prompts.new", tr("New prompt")):
+        begin_edit(ui, "", "")
+    return actions + _draw_files(ui, bool(library.prompts))
+
+
+def _draft(state: AppState) -> str:
+    return "" if state.draft.startswith("/") else state.draft.strip()
+
+
+def _draw_empty(ui: Ui) -> list[Action]:
+    text(ui, tr("There are no prompts yet."), "muted")
+    if button(ui, "prompts.examples", tr("Add examples")):
+        return [AddExamples()]
+    return []
+
+
+def _draw_list(ui: Ui, found: tuple[SavedPrompt, ...], query: str) -> list[Action]:
+    if not found:
+        wrapped(ui, tr("No prompt has {words}.").format(words=query))
+        return []
+    row = ui.theme.text + ui.u(4.75) + ui.theme.size("small")
+    height = min(len(found), ROWS) * row
+    actions: list[Action] = []
+    with ui.styled(window_padding=(0.0, 0.0), item_spacing=(0.0, 0.0)):
+        imgui.begin_child("##prompts.list", ImVec2(0, height))
+        width = imgui.get_content_region_avail().x
+        clipper = imgui.ListClipper()
+        clipper.begin(len(found), row)
+        while clipper.step():
+            for number in range(clipper.display_start, clipper.display_end):
+                actions += _draw_row(ui, number, found[number], width, row)
+        imgui.end_child()
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    return actions
+
+
+def _draw_row(ui: Ui, number: int, prompt: SavedPrompt, width: float, row: float) -> list[Action]:
+    """Its buttons stand at the right while the pointer is over it."""
+    top, side = imgui.get_cursor_screen_pos(), ui.u(6)
+    name = f"prompts.{number}"
+    held = imgui.HoveredFlags_.allow_when_blocked_by_active_item  # a button being pressed
+    over = imgui.is_window_hovered(held) and imgui.is_mouse_hovering_rect(
+        top, ImVec2(top.x + width, top.y + row)
+    )
+    imgui.set_next_item_allow_overlap()
+    clicked = row_button(ui, name, prompt.name, prompt.first_line)
+    if not over:
+        return _chosen(ui, prompt) if clicked else []
+    after = imgui.get_cursor_screen_pos()
+    actions: list[Action] = []
+    x, y = top.x + width - side * 3 - ui.u(2), top.y + (row - side) / 2
+    imgui.get_window_draw_list().add_rect_filled(
+        ImVec2(x - ui.u(1), top.y), ImVec2(top.x + width, top.y + row), ui.color("hover"), ui.u(1.5)
+    )
+    buttons = (
+        ("edit", ICON_EDIT, tr("Edit or rename")),
+        ("export", ICON_UPLOAD, tr("Export: the path is asked for below")),
+        ("delete", ICON_TRASH, tr("Delete")),
+    )
+    for what, icon, hint in buttons:
+        imgui.set_cursor_screen_pos(ImVec2(x, y))
+        if icon_button(ui, f"{name}.{what}", icon, hint, side=side, style="small"):
+            clicked = False
+            actions += _do(ui, what, prompt)
+        x += side
+    imgui.set_cursor_screen_pos(after)
+    return actions + (_chosen(ui, prompt) if clicked else [])
+
+
+def _do(ui: Ui, what: str, prompt: SavedPrompt) -> list[Action]:
+    if what == "edit":
+        begin_edit(ui, prompt.name, prompt.text)
+    elif what == "export":
+        ui.memory["prompts.export_of"] = prompt.name
+    else:
+        return [DeletePrompt(prompt.name)]
+    return []
+
+
+def _chosen(ui: Ui, prompt: SavedPrompt) -> list[Action]:
+    imgui.close_current_popup()
+    return use(ui, prompt)
+
+
+def _draw_deleted(ui: Ui, deleted: SavedPrompt) -> list[Action]:
+    imgui.align_text_to_frame_padding()
+    text(ui, tr("Deleted {name}.").format(name=deleted.name), "muted", "small")
+    imgui.same_line()
+    return [RestorePrompt()] if button(ui, "prompts.undo", tr("Undo")) else []
+
+
+def _draw_files(ui: Ui, any_prompts: bool) -> list[Action]:
+    imgui.separator()
+    of = ui.memory.get("prompts.export_of", "")
+    label = tr("Path of a file or folder")
+    path = _field(ui, "prompts.path", label, LONGEST_PATH)
+    actions: list[Action] = []
+    if button(ui, "prompts.import", tr("Import"), enabled=bool(path)):
+        actions.append(ImportPrompts((path,)))
+    imgui.same_line()
+    words = tr("Export {name}").format(name=of) if of else tr("Export all to a folder")
+    if button(ui, "prompts.export", words, enabled=bool(path) and any_prompts):
+        actions.append(ExportPrompts(path, of))
+        ui.memory.pop("prompts.export_of", None)
+    return actions
+
+
+def _field(ui: Ui, name: str, label: str, longest: int) -> str:
+    imgui.set_next_item_width(-1)
+    _, said = imgui.input_text_with_hint(f"##{name}", label, ui.memory.get(name, ""))
+    ui.mark(name)
+    ui.memory[name] = said = said[:longest]
+    return said.strip()

@@ -1,0 +1,191 @@
+"""The draft's files are read and the prompts kept by threads; hostile files are a sentence."""
+
+import os
+import time
+
+import pytest
+
+from llm_lite.core.errors import FileError
+from llm_lite.desktop.actions import prompts as does
+from llm_lite.desktop.actions.attaching import AttachFiles, FileRead
+from llm_lite.desktop.actions.program import OpenModel
+from llm_lite.desktop.app.composing.prompt_files import MOST_TOLD, PromptFiles
+from llm_lite.desktop.app.composing.prompt_text import prompt_name, read_prompt, written
+from llm_lite.desktop.app.composing.reader import FileReader
+from llm_lite.desktop.state.composing.draft_files import DraftFiles
+from llm_lite.desktop.state.composing.prompts import (
+    LONGEST_PROMPT,
+    PromptLibrary,
+    SavedPrompt,
+    filled,
+)
+from tests.children import PATIENCE
+
+
+def until(poll, holds):
+    """What is told until something holds of all of it."""
+    found, end = [], time.monotonic() + PATIENCE
+    while not holds(found):
+        assert time.monotonic() < end, found
+        found += poll()
+        time.sleep(0.005)
+    return found
+
+
+def named(*paths):
+    return DraftFiles().with_paths(tuple((str(path), path.name) for path in paths))
+
+
+def test_files_are_read_apart_and_told_by_their_keys(tmp_path):
+    (tmp_path / "a.md").write_text("# Words")
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    (tmp_path / "empty").write_bytes(b"")
+    reader, woken = FileReader(), []
+    reader.wake = lambda: woken.append(1)
+    reader.follow(named(tmp_path / "a.md", tmp_path / "m.gguf", tmp_path / "empty"))
+    found = until(reader.poll, lambda told: len(told) == 4)
+    texts = {one.key: one for one in found if isinstance(one, FileRead)}
+    assert texts[1].attached.text == "# Words" and texts[1].attached.kind == "markdown"
+    assert OpenModel(str(tmp_path / "m.gguf")) in found and texts[2] == FileRead(2, None)
+    assert texts[3].attached is None and "is empty" in texts[3].problem
+    assert len(woken) == 3
+
+
+def test_a_file_that_is_removed_meanwhile_is_not_read(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("a")
+    reader, files = FileReader(), named(tmp_path / "a", tmp_path / "a2")
+    reader.follow(files)
+    reader.follow(files.without(2))
+    until(reader.poll, lambda told: told and told[0].key == 1)
+    reader.follow(files.without(2))
+    assert reader.poll() == []
+
+
+def test_what_is_attached_in_the_window_comes_with_its_text(headless, tmp_path):
+    (tmp_path / "a.txt").write_text("some words")
+    one = headless()
+    one.program.do(AttachFiles((str(tmp_path / "a.txt"), str(tmp_path / "gone.txt"))))
+    one.driver.wait("the files", lambda s: s.files.are_read)
+    assert [f.attached.text for f in one.state.files.files] == ["some words"]
+    assert one.state.notices[-1].text == "“gone.txt”: no such file."
+
+
+class Library:
+    def __init__(self, folder):
+        self.files = PromptFiles(folder)
+
+    def do(self, action):
+        """The prompts that there are then, and what is told."""
+        self.files.do(action)
+        told = until(
+            self.files.poll, lambda told: any(isinstance(t, does.PromptsRead) for t in told)
+        )
+        told += self.files.poll()
+        self.read = next(one for one in told if isinstance(one, does.PromptsRead))
+        self.told = [one.text for one in told if isinstance(one, does.TellPrompts)]
+        return {prompt.name: prompt.text for prompt in self.read.prompts}
+
+
+@pytest.fixture
+def library(tmp_path):
+    return Library(tmp_path / "prompts")
+
+
+def test_prompts_are_kept_edited_renamed_and_brought_back(library, tmp_path):
+    assert library.do(does.WantPrompts()) == {} and not (tmp_path / "prompts").exists()
+    assert library.do(does.SavePrompt("Sum up", "Say it short.")) == {"Sum up": "Say it short."}
+    assert (tmp_path / "prompts" / "Sum up.md").read_text() == "Say it short.\n"
+    assert library.do(does.SavePrompt("Sum up", "Shorter.", "Sum up")) == {"Sum up": "Shorter."}
+    assert library.do(does.SavePrompt("Short", "Shorter.", "Sum up")) == {"Short": "Shorter."}
+    assert library.do(does.SavePrompt("a/../b", "x")) == {"Short": "Shorter.", "a-..-b": "x"}
+    assert "Short" in library.do(does.SavePrompt("Short", "another"))
+    assert "already" in library.told[0] and library.read.prompts[1].text == "Shorter."
+    assert library.do(does.DeletePrompt("Short")) == {"a-..-b": "x"}
+    assert library.read.deleted == SavedPrompt("Short", "Shorter.")
+    assert library.do(does.RestorePrompt()) == {"Short": "Shorter.", "a-..-b": "x"}
+    assert library.read.deleted is None
+    assert library.do(does.DeletePrompt("../../etc/passwd")) == {"Short": "Shorter.", "a-..-b": "x"}
+
+
+def test_examples_come_where_they_are_asked_for(library):
+    found = library.do(does.AddExamples())
+    assert 3 <= len(found) <= 5 and any("{{" in text for text in found.values())
+    assert library.do(does.AddExamples()) == found
+
+
+def test_they_go_out_and_come_in_as_files(library, tmp_path):
+    library.do(does.SavePrompt("One", "first"))
+    library.do(does.SavePrompt("Two", "---\nsecond"))
+    library.do(does.ExportPrompts(str(tmp_path / "out")))
+    library.do(does.ExportPrompts(str(tmp_path / "one.md"), "One"))
+    assert (tmp_path / "one.md").read_text() == "first\n"
+    library.do(does.ExportPrompts(str(tmp_path / "one.md"), "Two"))
+    assert "choose another name" in library.told[0], "nothing is written over"
+    other = Library(tmp_path / "others")
+    assert other.do(does.ImportPrompts((str(tmp_path / "out"),))) == {
+        "One": "first", "Two": "---\nsecond",
+    }  # fmt: skip
+    (tmp_path / "out" / "One.md").write_text("---\ntitle: 'One'\nauthor: me\n---\nchanged")
+    found = other.do(does.ImportPrompts((str(tmp_path / "out" / "One.md"),)))
+    assert found["One"] == "first" and found["One 2"] == "changed"
+
+
+HOSTILE = {
+    "prompt.exe": (b"words", "expected a text file that ends with"),
+    "binary.md": (bytes(range(256)) * 9, "found binary data"),
+    "empty.md": (b"\n \n", "holds no text"),
+    "front.md": (b"---\nname: x\n---\n", "holds no text"),
+    "long.txt": (b"a" * (LONGEST_PROMPT + 1), "expected at most 65,536 characters"),
+    "large.md": (b"a" * (5 * LONGEST_PROMPT), "too much for this file"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused_in_a_sentence(tmp_path, name):
+    raw, words = HOSTILE[name]
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(FileError) as error:
+        read_prompt(tmp_path / name)
+    assert words in str(error.value) and name in str(error.value) and "\n" not in str(error.value)
+
+
+def test_of_many_hostile_files_a_few_are_told_and_the_good_one_comes(library, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(6):
+        (folder / f"bad{number}.md").write_bytes(b"\0\1\2")
+    (folder / "good.md").write_text("words")
+    assert library.do(does.ImportPrompts((str(folder),))) == {"good": "words"}
+    assert len(library.told) == 1 + MOST_TOLD + 1 and "3 more files" in library.told[-1]
+    library.do(does.ImportPrompts((str(tmp_path / "nowhere.md"),)))
+    assert "no such file" in library.told[0]
+    os.mkfifo(tmp_path / "pipe.md")
+    library.do(does.ImportPrompts((str(tmp_path / "pipe.md"),)))
+    assert "not a regular file" in library.told[0]
+
+
+@pytest.mark.parametrize("text", ["plain", "---\nname: no\n---\nyes", "--- no", "{{a}}\n\n\n{{b}}"])
+def test_what_is_written_is_read_again(tmp_path, text):
+    prompt = SavedPrompt("A name", text)
+    (tmp_path / "A name.md").write_bytes(written(prompt))
+    assert read_prompt(tmp_path / "A name.md") == prompt
+
+
+def test_names_are_those_of_files():
+    assert prompt_name("../../x\n") == "x-n" or "/" not in prompt_name("../../x\n")
+    assert prompt_name("...") == "prompt" and prompt_name("요약 (short)") == "요약 (short)"
+
+
+def test_places_are_found_once_and_filled():
+    prompt = SavedPrompt("x", "{{ a }} and {{b c}} and {{a}}, {{}} {{ {x} }} { {y} }")
+    assert prompt.places == ("a", "b c")
+    said = filled(prompt.text, {"a": "{{b c}}"})
+    assert said == "{{b c}} and {{b c}} and {{b c}}, {{}} {{ {x} }} { {y} }"
+
+
+def test_names_are_found_before_texts():
+    library = PromptLibrary(
+        (SavedPrompt("Zebra", "x"), SavedPrompt("a", "about a zebra"), SavedPrompt("b", "y"))
+    )
+    assert [p.name for p in library.found("zeb")] == ["Zebra", "a"]
+    assert len(library.found("")) == 3 and library.found("nothing") == ()
