@@ -106,7 +106,21 @@ ICONS = {
     "PICTURE": "image",
     "FILE_TEXT": "file-text",
     "FILE_CODE": "file-code",
-    "BOOK": "book-open-text",
+    "BOOK": "library",
+    "ARCHIVE": "archive",
+    "PANEL_RIGHT": "panel-right",
+    "READ": "book-open-text",
+    "INSPECT": "microscope",
+    "COMPARE": "columns-2",
+    "KEYBOARD": "keyboard",
+    "COMMAND": "command",
+    "MODELS": "box",
+    "LENS": "aperture",
+    "STEER": "ship-wheel",
+    "PROMPT": "notebook-pen",
+    "SYSTEM_THEME": "sun-moon",
+    "COLORS": "palette",
+    "XRAY": "scan-eye",
 }
 
 

@@ -13,6 +13,8 @@ from llm_lite.desktop.actions import (
     forking,
     history,
     inspecting,
+    layouts,
+    palette,
     presets,
     program,
     prompts,
@@ -26,6 +28,8 @@ from llm_lite.desktop.actions.chatting import ChatAction
 from llm_lite.desktop.actions.forking import ForkAction
 from llm_lite.desktop.actions.history import HistoryAction
 from llm_lite.desktop.actions.inspecting import InsideAction
+from llm_lite.desktop.actions.layouts import LayoutAction
+from llm_lite.desktop.actions.palette import PaletteAction
 from llm_lite.desktop.actions.presets import PresetAction
 from llm_lite.desktop.actions.program import ProgramAction
 from llm_lite.desktop.actions.prompts import PromptAction
@@ -43,6 +47,8 @@ Action = (
     | ProgramAction
     | InsideAction
     | ForkAction
+    | LayoutAction
+    | PaletteAction
     | CacheAction
     | QuantAction
     | PresetAction
@@ -80,6 +86,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     **program.HANDLERS,
     **inspecting.HANDLERS,
     **forking.HANDLERS,
+    **layouts.HANDLERS,
+    **palette.HANDLERS,
     **caching.HANDLERS,
     **quantizing.HANDLERS,
     **history.HANDLERS,

@@ -238,7 +238,8 @@ def _with(state: AppState, **changes: Any) -> AppState:
 
 
 def _show_history(action: ShowHistory, state: AppState, now: float) -> Result:
-    return _with(state, panel="shown" if action.shown else "hidden", renaming=None), ()
+    state = replace(state, layouts=state.layouts.with_list(action.shown))
+    return _with(state, renaming=None), ()
 
 
 def _open(action: OpenConversation, state: AppState, now: float) -> Result:

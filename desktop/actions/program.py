@@ -19,7 +19,7 @@ from llm_lite.desktop.actions.requests import Result, end_reading
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.attention_state import AttentionChoice, FigureName
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.state import AppState, Load, ThemeName
+from llm_lite.desktop.state.state import Appearance, AppState, Load, ThemeName
 
 MIN_FONT, MAX_FONT = 10.0, 32.0
 
@@ -41,6 +41,13 @@ class CancelLoading:
 
 @dataclass(frozen=True, slots=True)
 class SetTheme:
+    theme: Appearance
+
+
+@dataclass(frozen=True, slots=True)
+class TellSystemTheme:
+    """What the system's own windows look like now."""
+
     theme: ThemeName
 
 
@@ -111,6 +118,7 @@ ProgramAction = (
     | OpenModel
     | CancelLoading
     | SetTheme
+    | TellSystemTheme
     | SetLanguage
     | SetFontSize
     | DismissNotice
@@ -155,7 +163,13 @@ def _cancel_loading(action: CancelLoading, state: AppState, now: float) -> Resul
 
 
 def _set_theme(action: SetTheme, state: AppState, now: float) -> Result:
-    return replace(state, theme=action.theme), ()
+    shown = state.system_theme or "dark" if action.theme == "system" else action.theme
+    return replace(state, appearance=action.theme, theme=shown), ()
+
+
+def _tell_system_theme(action: TellSystemTheme, state: AppState, now: float) -> Result:
+    shown = action.theme if state.appearance == "system" else state.theme
+    return replace(state, system_theme=action.theme, theme=shown), ()
 
 
 def _set_language(action: SetLanguage, state: AppState, now: float) -> Result:
@@ -201,6 +215,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     OpenModel: _open_model,
     CancelLoading: _cancel_loading,
     SetTheme: _set_theme,
+    TellSystemTheme: _tell_system_theme,
     SetLanguage: _set_language,
     SetFontSize: _set_font_size,
     DismissNotice: _dismiss_notice,

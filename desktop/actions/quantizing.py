@@ -36,7 +36,7 @@ class SetQuantization:
 
 @dataclass(frozen=True, slots=True)
 class ShowRuns:
-    """The runs in the place of the conversation, or the conversation again."""
+    """The runs beside the conversation, or the layout from before."""
 
     shown: bool
 
@@ -64,10 +64,13 @@ def set_quantization(action: SetQuantization, state: AppState, now: float) -> Re
 
 
 def show_runs(action: ShowRuns, state: AppState, now: float) -> Result:
-    held = replace(state.quantization, shown=action.shown)
-    if action.shown and held.comparison is None and not held.choices.prompt:
+    held, layouts = state.quantization, state.layouts
+    if not action.shown:
+        back = layouts.before if layouts.name == "compare" else layouts.name
+        return replace(state, layouts=layouts.to(back)), ()
+    if held.comparison is None and not held.choices.prompt:
         held = replace(held, choices=first_choices(state))
-    return _with(state, held), ()
+    return _with(replace(state, layouts=layouts.to("compare")), held), ()
 
 
 def first_choices(state: AppState) -> Choices:

@@ -23,7 +23,7 @@ from llm_lite.core.messages import EngineOptions, SamplingOptions
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.attaching import AttachFiles
 from llm_lite.desktop.actions.presets import ListPresets
-from llm_lite.desktop.actions.program import OpenModel
+from llm_lite.desktop.actions.program import OpenModel, TellSystemTheme
 from llm_lite.desktop.actions.prompts import ImportPrompts
 from llm_lite.desktop.app.composing.prompt_files import PromptFiles, prompts_folder
 from llm_lite.desktop.app.dialogs import ATTACHMENTS, MODEL, FileDialog, Wish
@@ -42,6 +42,7 @@ from llm_lite.desktop.app.settings import (
 )
 from llm_lite.desktop.app.settings_store import SettingsStore
 from llm_lite.desktop.app.starter import Starter
+from llm_lite.desktop.app.system_theme import SystemTheme
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.window import Geometry, Window, has_input
 from llm_lite.desktop.state.incoming import fit_line
@@ -113,6 +114,7 @@ class App:
         self._asked = state  # what only the command line asked for is not remembered
         self.engine: Any = None
         self._starter: Starter | None = None  # until there is an engine
+        self._system_theme: SystemTheme | None = None  # once the first frame is there
         self._rebuilt_at = -math.inf
         self._lost: list[Device] = []
         self._title = TITLE
@@ -153,6 +155,7 @@ class App:
         self._draw()
         if self.program.presets is not None:  # a folder is read: not before the first frame
             self.program.do(ListPresets(self.program.presets.names(), ""))
+        self._system_theme = SystemTheme(self.window.wake)
         self._starter = Starter(self.device, self._heard, variants_folder(), self._history)
         self._pacer.on_input(time.monotonic())
 
@@ -213,7 +216,17 @@ class App:
             self._pacer.on_change(now)
             self._name_window()
         self._look_at_dialog()
+        self._look_at_theme()
         self._save(now)
+
+    def _look_at_theme(self) -> None:
+        if self._system_theme is None:
+            return
+        self._system_theme.follow(self.program.state.appearance == "system")
+        theme = self._system_theme.take()
+        if theme is not None:
+            self.program.do(TellSystemTheme(theme))
+            self._pacer.on_input(time.monotonic())
 
     def _look_at_dialog(self) -> None:
         try:
@@ -342,6 +355,8 @@ class App:
         """Save, stop the engine, give everything back; False, at once, if the engine hangs."""
         self._save(time.monotonic(), at_once=True)
         self._dialog.close()
+        if self._system_theme is not None:
+            self._system_theme.close()
         self._input_method.close()
         if not self._close_engine(CLOSE_SECONDS):
             return False

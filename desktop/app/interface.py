@@ -13,25 +13,22 @@ from typing import TYPE_CHECKING, Any
 from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.desktop.actions.act import Action
-from llm_lite.desktop.actions.chatting import NewChat, UnfoldThought
-from llm_lite.desktop.actions.history import (
-    BeginRename,
-    RedoHistory,
-    ShowHistory,
-    UndoHistory,
-)
-from llm_lite.desktop.actions.program import ChooseFile, DismissNotice, ResetLayout, SetFontSize
-from llm_lite.desktop.app import layout
+from llm_lite.desktop.actions.history import UndoHistory
+from llm_lite.desktop.actions.layouts import KeepSizes
+from llm_lite.desktop.actions.program import DismissNotice, ResetLayout
+from llm_lite.desktop.app.docking import focus, layout, sizes
 from llm_lite.desktop.app.guard import Guard, say_failed
 from llm_lite.desktop.app.input_method.messages import NOTHING
 from llm_lite.desktop.app.input_method.overlay import draw_composition
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.app.turns import Turns
+from llm_lite.desktop.commands.dispatch import answer_keys
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import number, tr, use
 from llm_lite.desktop.state.state import AppState, Notice, ThemeName
 from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.views.history.conversations import FOCUS
+from llm_lite.desktop.views.palette import palette, shortcuts
 from llm_lite.desktop.views.program import rail, status_bar
 from llm_lite.desktop.views.selection.find import open_find
 from llm_lite.desktop.views.selection.selecting import copy
@@ -46,6 +43,7 @@ if TYPE_CHECKING:
 
 STILL = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
 DOCKED = imgui.WindowFlags_.no_collapse | imgui.WindowFlags_.no_background | STILL
+DOCKED |= imgui.WindowFlags_.no_focus_on_appearing
 FIXED = (
     imgui.WindowFlags_.no_decoration
     | imgui.WindowFlags_.no_docking
@@ -54,19 +52,22 @@ FIXED = (
     | imgui.WindowFlags_.no_bring_to_front_on_focus
     | imgui.WindowFlags_.no_nav_focus
 )
-PADDING = {"middle": (2, 1), "left": (2, 2)}  # of views, in spacing units
+PADDING = {"middle": (2, 1), "left": (2, 2), "beside": (2, 1)}  # of views, in spacing units
 NOTICE_ICONS = {"info": ICON_INFO, "warning": ICON_WARNING, "error": ICON_ERROR}
 NOTICE_COLORS = {"info": "accent", "warning": "warning", "error": "error"}
 
 
 def create_context() -> Any:
     """A fresh ImGui and ImPlot context, current, that reads and writes no file by itself."""
-    context = imgui.create_context()
+    context: Any = imgui.create_context()
+    none = imgui.Key.none  # panels are gone through with keys of our own
+    context.config_nav_windowing_key_next = context.config_nav_windowing_key_prev = none
     implot.create_context()
     io = imgui.get_io()
     io.set_ini_filename("")
     io.set_log_filename("")
     io.config_flags |= imgui.ConfigFlags_.docking_enable
+    io.config_flags |= imgui.ConfigFlags_.nav_enable_keyboard
     io.config_docking_always_tab_bar = True
     io.config_windows_move_from_title_bar_only = True
     io.config_input_text_cursor_blink = False  # a steady caret costs nothing at rest
@@ -91,11 +92,14 @@ class Interface:
         self._spoken: str | None = None  # the language that was chosen last
         self._turns = Turns(VIEWS)
         self._guard = Guard()
-        self._lists = False  # conversations, at the left
+        self._missing: dict[str, int] = {}  # what the remembered layout does not place
+        self._laid: object = None  # the layout that panels have their sizes of
+        self._drags = False  # a panel is made wider or narrower
         self._build_layout = settings.layout_version != layout.LAYOUT_VERSION
         if settings.layout and not self._build_layout:
             imgui.load_ini_settings_from_memory(settings.layout)
-            self._build_layout = not layout.places_every_view(settings.layout)
+            self._build_layout = not layout.places_views(settings.layout)
+            self._missing = {} if self._build_layout else layout.missing(settings.layout)
 
     def use_maps(self, maps: AttentionMaps) -> None:
         """Views ask these from now on, the program has them made."""
@@ -113,25 +117,29 @@ class Interface:
         ui = self.ui
         at = ("attention",) if state.attention.large else ()
         wide = imgui.get_io().display_size.x / ui.theme.text
-        self._lists = state.history.is_shown(wide, state.quantization.shown)
-        ui.memory["history.is_shown"] = self._lists
-        self._turns.begin(following, self._relies_on(), at)
+        ui.shows_list = state.layouts.shows_list(wide)
+        self._turns.begin(following, self._relies_on(state), at)
         ui.now, ui.redraw_at = now, math.inf
         pointer = imgui.get_io().mouse_pos
         ui.pointer = (pointer.x, pointer.y)
         ui.rects.clear()
         size = imgui.get_main_viewport().size
         width, height = ui.rail_width, ui.status_height
-        actions = self._shortcuts(state)
+        actions = answer_keys(state, ui) + self._answer_asked(state)
         with _pane("rail", 0, 0, width, size.y - height, ui):
+            focus.enter(ui, "rail")
             actions += self._guard.draw("rail", rail.draw, state, ui)
+            actions += self._guard.draw("palette", palette.draw, state, ui)
+            actions += self._guard.draw("shortcuts", shortcuts.draw, state, ui)
             _edge(ui, (1, 0, 1, 1))
-        self._draw_dockspace(width, size.x - width, size.y - height)
+        self._draw_dockspace(state, width, size.x - width, size.y - height)
         actions += self._draw_views(state)
         with _pane("status", 0, size.y - height, size.x, height, ui):
+            focus.enter(ui, "status")
             actions += self._guard.draw("status bar", status_bar.draw, state, ui)
             _edge(ui, (0, 0, 1, 0))
         actions += self._guard.draw("notices", partial(self._draw_notices, height), state, ui)
+        actions += self._keep_sizes(state)
         composing = self.composition
         actions += self._guard.draw(
             "composition", lambda _, ui: draw_composition(composing, ui), state, ui
@@ -158,64 +166,85 @@ class Interface:
             self._spoken = state.language
             use(catalogue(state.language))
 
-    def _shortcuts(self, state: AppState) -> list[Action]:
-        """Keys that work wherever the focus is."""
-        key = imgui.Key
-
-        # As integers: joined as enum members, some versions of Python fail to name the sum.
-        ctrl, shift = int(key.mod_ctrl), int(key.mod_shift)
-
-        def pressed(*keys: int) -> bool:
-            return any(_chord(ctrl | int(k)) for k in keys)
-
-        if pressed(key.n):
-            return [NewChat()]
-        if pressed(key.b):
-            return [ShowHistory(not self._lists)]
-        if pressed(shift | int(key.f)):
-            self.ui.memory[FOCUS] = True
-            return [] if self._lists else [ShowHistory(True)]
-        if _chord(int(key.f2)) and state.history.open is not None:
-            return [ShowHistory(True), BeginRename(state.history.open)]
-        if not imgui.get_io().want_text_input:
-            if pressed(key.z):
-                return [UndoHistory()]
-            if pressed(shift | int(key.z), key.y):
-                return [RedoHistory()]
-        if pressed(key.f) and state.messages:
-            open_find(self.ui)
-        if pressed(key.o):
-            return [ChooseFile()]
-        if pressed(key.equal, key.keypad_add, shift | int(key.equal)):
-            return [SetFontSize(state.font_size + 1)]
-        if pressed(key.minus, key.keypad_subtract):
-            return [SetFontSize(state.font_size - 1)]
-        for name, chord in (("models", key.m), ("sampler", key.p), ("settings", key.comma)):
-            if pressed(chord):
-                self.ui.opened = name
-        if pressed(key.l) and "input" in self.ui.memory:
-            self.ui.memory["input"].focus = True
-        if pressed(key.t):
-            return _turn_last_thought(state)
-        if pressed(shift | int(key.c)) and not copy(state, self.ui, markdown=True):
-            _copy_last_answer(state)
+    def _answer_asked(self, state: AppState) -> list[Action]:
+        """What commands asked of the window."""
+        asked, self.ui.asked = self.ui.asked, []
+        shown = [view for view in VIEWS if self._is_shown(view, state)]
+        for what in asked:
+            self._answer(what, state, shown)
         return []
 
-    def _draw_dockspace(self, left: float, width: float, height: float) -> None:
+    def _answer(self, what: str, state: AppState, shown: list[View]) -> None:
+        ui = self.ui
+        match what.partition(":"):
+            case ("input", _, _):
+                if "input" in ui.memory:
+                    ui.memory["input"].focus = True
+            case ("copy", _, _):
+                if not copy(state, ui, markdown=True):
+                    _copy_last_answer(state)
+            case ("find", _, _):
+                open_find(ui)
+            case ("search", _, _):
+                ui.memory[FOCUS] = True
+            case ("palette", _, _):
+                ui.open("palette")
+            case (("next_panel" | "previous_panel") as step, _, _):
+                focus.go(ui, 1 if step == "next_panel" else -1, shown)
+            case (("next_tab" | "previous_tab") as step, _, _):
+                focus.turn_tab(ui, 1 if step == "next_tab" else -1, shown)
+            case ("view", _, name):
+                view = next(view for view in VIEWS if view.name == name)
+                focus.show(ui, view) if view in shown else ui.ask(what)
+
+    def _is_shown(self, view: View, state: AppState) -> bool:
+        match view.place:
+            case "left":
+                return self.ui.shows_list
+            case "beside":
+                return state.layouts.name == "compare"
+            case "upper right" | "lower right":
+                return state.layouts.shows_inspector
+        return True
+
+    def _draw_dockspace(self, state: AppState, left: float, width: float, height: float) -> None:
         with _pane("host", left, 0, width, height, self.ui):
             root = imgui.get_id(layout.DOCKSPACE)
             size = ImVec2(width, height)
             if self._build_layout:
                 self._build_layout = False
                 layout.build_layout(root, size, self.ui.theme.text)
+                self._laid = None
             layout.hide_tabs(root)
             imgui.dock_space(root, ImVec2(0, 0))
+            if self._missing and layout.place(root, self._missing):
+                self._missing = {}
+            self._use_sizes(state, width)
+
+    def _use_sizes(self, state: AppState, width: float) -> None:
+        """Those of the layout in use, when it or what it shows has become another one."""
+        layouts, lists = state.layouts, self.ui.shows_list
+        laid = (layouts.name, lists, layouts.shows_inspector, round(width))
+        if laid != self._laid and imgui.internal.find_window_by_name(VIEWS[0].window) is not None:
+            done = sizes.apply(layouts, self.ui.theme.text, width, lists)
+            self._laid = laid if done else None
+
+    def _keep_sizes(self, state: AppState) -> list[Action]:
+        """What a person has just dragged the panels to."""
+        down, cursor = imgui.is_mouse_down(0), imgui.get_mouse_cursor()
+        resizes = (imgui.MouseCursor_.resize_ew, imgui.MouseCursor_.resize_ns)
+        dragged, self._drags = self._drags, down and (self._drags or cursor in resizes)
+        if self._drags or not dragged:
+            return []
+        found = sizes.measured(state.layouts, self.ui.theme.text)
+        known = state.layouts.sides.sizes
+        return [] if found == known else [KeepSizes(state.layouts.name, found)]
 
     def _draw_views(self, state: AppState) -> list[Action]:
         actions: list[Action] = []
         ui = self.ui
         for view in VIEWS:
-            if view.place == "left" and not self._lists:
+            if not self._is_shown(view, state):
                 continue
             with ui.styled(window_padding=(0.0, 0.0)):
                 shown = self._turns.open(view, ui, DOCKED)
@@ -232,22 +261,24 @@ class Interface:
     def _draw_view(self, view: View, state: AppState) -> list[Action]:
         """In a window of its own: ground and scrollbar of the docked one are painted by its host,
         and would be gone while the view rests."""
-        ui, still = self.ui, view.place in ("middle", "left")
+        ui, still = self.ui, view.place in ("middle", "left", "beside")
         across, down = PADDING.get(view.place, (4, 4))
         pad, flags = (ui.u(across), ui.u(down)), STILL if still else 0
         with ui.styled(window_padding=pad), ui.colored(child_bg="panel"):
-            padded = imgui.ChildFlags_.always_use_window_padding
+            padded = imgui.ChildFlags_.always_use_window_padding | imgui.ChildFlags_.nav_flattened
             imgui.begin_child("view", ImVec2(0, 0), padded, flags)
+        focus.enter(ui, view.name)
         actions = self._guard.draw(view.name, view.draw, state, ui, say_failed)
         imgui.end_child()
         return actions
 
-    def _relies_on(self) -> tuple[object, ...]:
+    def _relies_on(self, state: AppState) -> tuple[object, ...]:
         """What changes every view's picture: theme, language, room, layout, textures that may be
         gone."""
         size, atlas, maps = imgui.get_io().display_size, imgui.get_io().fonts.tex_data, self.ui.maps
         textures = (atlas and atlas.unique_id, maps, maps and maps.vanished)
-        drawn = (self._applied, number(), self._build_layout, self._lists)
+        shown = tuple(self._is_shown(view, state) for view in VIEWS)
+        drawn = (self._applied, number(), self._build_layout, shown)
         return (*drawn, size.x, size.y, *textures)
 
     def _mark_tab(self, name: str) -> None:
@@ -320,11 +351,6 @@ class _pane:  # noqa: N801 - reads as a function
         imgui.end()
 
 
-def _chord(chord: int) -> bool:
-    flags = imgui.InputFlags_.route_global | imgui.InputFlags_.route_over_focused
-    return imgui.shortcut(chord, flags)
-
-
 def _edge(ui: Ui, line: tuple[int, int, int, int]) -> None:
     """A hairline along a side of the current window: its ends in shares of the size."""
     at, size, thick = imgui.get_window_pos(), imgui.get_window_size(), ui.u(0.25)
@@ -338,11 +364,3 @@ def _copy_last_answer(state: AppState) -> None:
     answers = [message for message in state.messages if message.role == "assistant"]
     if answers:
         imgui.set_clipboard_text(answers[-1].text)
-
-
-def _turn_last_thought(state: AppState) -> list[Action]:
-    """Unfold what the newest answer with thoughts has thought, or fold it."""
-    for index, message in reversed([*enumerate(state.messages)]):
-        if message.thought is not None and message.thought.text:
-            return [UnfoldThought(index, not message.thought.unfolded)]
-    return []

@@ -23,6 +23,7 @@ from llm_lite.desktop.actions.act import Action, act, due
 from llm_lite.desktop.actions.attaching import ChooseAttachments
 from llm_lite.desktop.actions.caching import AskFreeMemory
 from llm_lite.desktop.actions.history import ConversationBegun, NeedsHistory, TellHistory
+from llm_lite.desktop.actions.palette import SearchPalette
 from llm_lite.desktop.actions.presets import PresetFileAction
 from llm_lite.desktop.actions.program import (
     ChooseFile,
@@ -51,7 +52,7 @@ from llm_lite.desktop.widgets.figure import Figure
 if TYPE_CHECKING:
     from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 
-_NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches))
+_NEEDS_HISTORY = (*get_args(NeedsHistory), *get_args(NeedsCaches), SearchPalette)
 
 
 class EngineLike(Protocol):

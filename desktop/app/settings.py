@@ -31,16 +31,18 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plain_text import lines
 from llm_lite.desktop.actions.program import MAX_FONT, MIN_FONT
-from llm_lite.desktop.app.layout_text import is_layout
+from llm_lite.desktop.app.docking.kept_sides import LAYOUTS, KeptSides, kept_layouts, layouts_of
+from llm_lite.desktop.app.docking.layout_text import is_layout
 from llm_lite.desktop.attention.colors import NAMES
 from llm_lite.desktop.language.catalogues import SYSTEM, languages
 from llm_lite.desktop.state.attention_state import AttentionChoice
-from llm_lite.desktop.state.history_state import Panel
 from llm_lite.desktop.state.incoming import TYPED
 from llm_lite.desktop.state.resuming.kept import BUDGET, ResumeMode
 from llm_lite.desktop.state.sampling.fields import read_lists
-from llm_lite.desktop.state.state import RECENT_FILES, AppState, ThemeName
+from llm_lite.desktop.state.state import RECENT_FILES, Appearance, AppState, ThemeName
 from llm_lite.desktop.state.token_state import LookBy
+from llm_lite.desktop.state.window.layouts import LayoutName, Panel
+from llm_lite.desktop.state.window.palette_state import LONGEST_CHOICE, MOST_RECENT
 
 _CHOICE = AttentionChoice()
 _XRAY = ("by", "reverse", "probabilities")
@@ -50,8 +52,11 @@ MOST_LEVELS = 64  # of objects and lists within each other
 DEFAULTS = ASSETS / "settings.json"
 CHOICES: dict[str, tuple[str, ...]] = {
     "theme": get_args(ThemeName),
+    "appearance": get_args(Appearance),
     "language": (SYSTEM, *languages()),
-    "conversations": get_args(Panel),
+    "list": get_args(Panel),
+    "inspector": get_args(Panel),
+    "layout_name": get_args(LayoutName),
     "backend": BACKENDS,
     "mode": MODES,
     "activations": ACTIVATIONS,
@@ -99,6 +104,10 @@ RANGES: dict[str, tuple[float, float]] = {
     "seed": (0, (1 << 63) - 1),
     "device": (0, 255),
     "high": (0.02, 1.0),
+    "list_width": (0.0, 1000.0),
+    "inspector_width": (0.0, 1000.0),
+    "runs_width": (0.0, 1000.0),
+    "upper_share": (0.0, 0.95),
     "x": (-32768, 32767),
     "y": (-32768, 32767),
     "width": (480, 16384),
@@ -132,7 +141,8 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    theme: ThemeName = "dark"
+    theme: ThemeName = "dark"  # what was shown last
+    appearance: Appearance = "system"
     language: str = SYSTEM
     font_size: float = 15.0
     window: WindowPlace = field(default_factory=WindowPlace)
@@ -142,10 +152,14 @@ class Settings:
     system_prompt: str = ""
     overflow: Overflow = "stop"
     thinking: bool = True
-    conversations: Panel = "auto"  # the list of them
     model_titles: bool = True
     resume: ResumeMode = "ask"
     resume_budget: int = BUDGET  # bytes of kept caches
+    layout_name: LayoutName = "inspect"
+    read: KeptSides = field(default_factory=KeptSides)
+    inspect: KeptSides = field(default_factory=KeptSides)
+    compare: KeptSides = field(default_factory=KeptSides)
+    choices: tuple[str, ...] = ()  # of the command palette, the last one first
     recent: tuple[str, ...] = ()
     layout: str = ""  # Dear ImGui's ini text
     layout_version: int = 0
@@ -206,7 +220,7 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     """`base` with the values of `data`; a value of the wrong kind is named in `problems`."""
     known = {f.name for f in fields(Settings)} - {"unknown"}
     read = values_of(data, base, problems, "")
-    for name in ("window", "sampling", "options", "looks"):
+    for name in ("window", "sampling", "options", "looks", *LAYOUTS):
         inner = data.get(name, {})
         if isinstance(inner, dict):
             part = getattr(base, name)
@@ -220,9 +234,28 @@ def parse(data: dict[str, Any], base: Settings, problems: list[str]) -> Settings
     if not is_layout(read.get("layout", "")):
         problems.append("settings: layout is not as it was written; the default is used instead.")
         del read["layout"]
+    _migrate(data, read)
+    read["choices"] = _choices(data.get("choices", []), problems)
     read["recent"] = _recent(data.get("recent", list(base.recent)), problems)
     unknown = {key: value for key, value in data.items() if key not in known}
     return replace(base, **read, unknown={**base.unknown, **unknown})
+
+
+def _migrate(data: dict[str, Any], read: dict[str, Any]) -> None:
+    """What a file from before there were layouts, or a choice of the system's theme, says: dark was
+    what those had who chose nothing."""
+    if "appearance" not in data and data.get("theme") == "light":
+        read["appearance"] = "light"
+    if "inspect" not in data and data.get("conversations") in get_args(Panel):
+        read["inspect"] = KeptSides(list=data["conversations"])
+
+
+def _choices(found: Any, problems: list[str]) -> tuple[str, ...]:
+    if not isinstance(found, list):
+        problems.append("settings: choices is not a list; it is left empty.")
+        return ()
+    good = [c for c in found if isinstance(c, str) and len(c) <= LONGEST_CHOICE]
+    return tuple(lines(choice) for choice in good[:MOST_RECENT])
 
 
 def _recent(found: Any, problems: list[str]) -> tuple[str, ...]:
@@ -250,10 +283,12 @@ def remember(state: AppState, settings: Settings) -> Settings:
         system_prompt=state.system_prompt if own is None else own,
         overflow=state.overflow,
         thinking=state.thinking,
-        conversations=state.history.panel,
         model_titles=state.history.titles,
         resume=state.resume.mode,
         resume_budget=state.resume.budget,
+        appearance=state.appearance,
+        choices=state.palette.recent,
+        **kept_layouts(state.layouts),
         recent=state.recent,
         looks=Looks(
             **{name: getattr(state.xray, name) for name in _XRAY},
@@ -274,8 +309,11 @@ def restore(settings: Settings, state: AppState) -> AppState:
         system_prompt=settings.system_prompt,
         overflow=settings.overflow,
         thinking=settings.thinking,
-        history=replace(state.history, panel=settings.conversations, titles=settings.model_titles),
+        history=replace(state.history, titles=settings.model_titles),
         resume=replace(state.resume, mode=settings.resume, budget=settings.resume_budget),
+        appearance=settings.appearance,
+        palette=replace(state.palette, recent=settings.choices),
+        layouts=layouts_of(settings.layout_name, settings),
         recent=settings.recent,
         xray=replace(state.xray, **{name: getattr(settings.looks, name) for name in _XRAY}),
         attention=replace(

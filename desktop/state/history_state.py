@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Shelf = Literal["all", "archived", "deleted"]
-Panel = Literal["auto", "shown", "hidden"]  # the list; auto: where the window has room for it
-WIDE, WIDER = 72.0, 110.0  # text sizes: so wide a window has room; beside two runs
 ROWS = 200  # rows of the list that are read at once
 LONGEST_QUERY = 400  # characters
 
@@ -46,7 +44,6 @@ class FoundRow:
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    panel: Panel = "auto"
     shelf: Shelf = "all"
     rows: tuple[ConversationRow, ...] = ()
     more: bool = False  # there are more rows, which are read as a person scrolls to them
@@ -62,11 +59,6 @@ class HistoryState:
     titles: bool = True  # made by the model when it has nothing else to do
     title_asked: int | None = None  # the conversation whose title was asked for, or found given
     own_prompt: str | None = None  # of new chats, while an opened conversation has another one
-
-    def is_shown(self, width: float, beside_runs: bool = False) -> bool:
-        """Whether the list is, in a window so many text sizes wide."""
-        least = WIDER if beside_runs else WIDE
-        return self.panel == "shown" or (self.panel == "auto" and width >= least)
 
     @property
     def searching(self) -> bool:

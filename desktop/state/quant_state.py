@@ -108,9 +108,8 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """`shown`: the runs take the place of the conversation."""
+    """Two runs, what was measured, and the task that is under way."""
 
-    shown: bool = False
     choices: Choices = field(default_factory=Choices)
     work: Work | None = None
     problems: tuple[tuple[TaskKind, str], ...] = ()  # why the last of a kind did not end

@@ -42,6 +42,8 @@ from llm_lite.desktop.state.resuming.kept import ResumeState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.state.undo.steps import Undoing
+from llm_lite.desktop.state.window.layouts import Layouts
+from llm_lite.desktop.state.window.palette_state import PaletteState
 
 LOG_LINES = 1000
 NOTICES = 4
@@ -53,6 +55,7 @@ RATE_PERIOD = 0.1  # seconds between two points of the plot
 
 Phase = Literal["waiting", "prefill", "decode"]
 ThemeName = Literal["dark", "light"]
+Appearance = Literal["system", "dark", "light"]  # the theme that a person chose
 
 _keys = count(1)
 
@@ -265,7 +268,9 @@ class AppState:
     overflow: Overflow = "stop"
     thinking: bool = True  # what the switch of a template is set to, where it has one
     options: EngineOptions = field(default_factory=EngineOptions)
-    theme: ThemeName = "dark"
+    theme: ThemeName = "dark"  # what is shown
+    appearance: Appearance = "system"
+    system_theme: ThemeName | None = None  # None: the system does not say
     language: str = "en"  # a code, or "system"
     font_size: float = 15.0  # logical pixels
     recent: tuple[str, ...] = ()
@@ -288,6 +293,8 @@ class AppState:
     history: HistoryState = field(default_factory=HistoryState)
     undoing: Undoing = field(default_factory=Undoing)
     resume: ResumeState = field(default_factory=ResumeState)
+    layouts: Layouts = field(default_factory=Layouts)
+    palette: PaletteState = field(default_factory=PaletteState)
     next_step_request: int = 1  # requests that are no answers
 
     log: tuple[LogLine, ...] = ()

@@ -97,6 +97,7 @@ def _report(driver: InputDriver, picture: Callable[[str], None]) -> None:
 def compare(driver: InputDriver, picture: Callable[[str], None]) -> None:
     """fp32 and int4 on one prompt."""
     driver.click("quantization.compare")
+    driver.frames(4)
     driver.leave()
     picture("06-runs-empty")
     runs = _runs(driver.state.options)
@@ -115,7 +116,7 @@ def compare(driver: InputDriver, picture: Callable[[str], None]) -> None:
 
 def leave(driver: InputDriver) -> None:
     driver.program.do(ShowRuns(False))
-    driver.frames(2)
+    driver.frames(6)
 
 
 def point_at_parting(driver: InputDriver) -> None:

@@ -34,6 +34,7 @@ from llm_lite.desktop.tour.composing import look_at_composing
 from llm_lite.desktop.tour.history import fill, look_at_history, open_first
 from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.tour.inspect import look_inside
+from llm_lite.desktop.tour.layouts import look_at_layouts
 from llm_lite.desktop.tour.measures import MeasuredStage
 from llm_lite.desktop.tour.offscreen_app import OffscreenApp
 from llm_lite.desktop.tour.quantization import leave, look_at_modes, point_at_parting
@@ -159,7 +160,7 @@ class Stage:
     def _look_around(self) -> None:
         """Every view and every popover, then the light theme."""
         driver = self.driver
-        for view in (view for view in VIEWS if view.place not in ("middle", "left")):
+        for view in (view for view in VIEWS if view.place not in ("middle", "left", "beside")):
             if view.place == "lower right":  # what is above stays the same
                 driver.click("tab.attention")
             driver.click(f"tab.{view.name}")
@@ -183,10 +184,12 @@ class Stage:
         look_at_composing(driver, self._picture, kept, "05")
         self._popover("status.executor", "executor")
         look_at_thoughts(driver, self._picture, "05-thoughts")
+        look_at_layouts(driver, self._picture, "dark")
         driver.click("rail.theme")
         driver.leave()
         self._picture("06-light")
         open_first(driver)
+        look_at_layouts(driver, self._picture, "light")
         look_at_history(driver, self._picture, "06-conversations", "-light")
         look_at_thoughts(driver, self._picture, "06-thoughts-light")
         look_at_composing(driver, self._picture, kept, "06", "-light")
@@ -327,11 +330,12 @@ class Stage:
     def _runs(self, name: str) -> None:
         """The comparison that was made before."""
         self.program.do(ShowRuns(True))
-        self.driver.click("tab.quantization")
+        self.driver.frames(6)
         point_at_parting(self.driver)
         self._picture(name)
         self.driver.leave()
         self.program.do(ShowRuns(False))
+        self.driver.frames(6)
         self.driver.click("tab.attention")
 
     def _draw(self) -> None:

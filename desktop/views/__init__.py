@@ -19,22 +19,26 @@ from llm_lite.desktop.views.chat.chat import draw as draw_chat
 from llm_lite.desktop.views.history.conversations import draw as draw_conversations
 from llm_lite.desktop.views.program.log import draw as draw_log
 from llm_lite.desktop.views.program.performance import draw as draw_performance
+from llm_lite.desktop.views.quantization.comparison import draw as draw_runs
 from llm_lite.desktop.views.quantization.modes import draw as draw_modes
 from llm_lite.desktop.views.tokens.lens import draw as draw_lens
 from llm_lite.desktop.views.tokens.steer import draw as draw_steer
 from llm_lite.desktop.widgets.icons import (
     ICON_CHART,
     ICON_CHAT,
-    ICON_CLOCK,
+    ICON_COMPARE,
     ICON_DATABASE,
     ICON_EYE,
     ICON_GRID,
-    ICON_LAYERS,
+    ICON_LENS,
     ICON_LOG,
     ICON_SCALE,
-    ICON_SLIDERS,
+    ICON_SIDEBAR,
+    ICON_STEER,
 )
 from llm_lite.desktop.widgets.ui import Ui
+
+Place = Literal["middle", "left", "beside", "upper right", "lower right"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class View:
     name: str
     title: str
     icon: str
-    place: Literal["middle", "left", "upper right", "lower right"]
+    place: Place
     draw: Callable[[AppState, Ui], list[Action]]
     turn: int | None  # of pacing.TURNS, the one that draws it; dear ones differ; None: each
 
@@ -55,13 +59,14 @@ class View:
 
 VIEWS = (
     View("chat", mark("Chat"), ICON_CHAT, "middle", draw_chat, None),
-    View("conversations", mark("Conversations"), ICON_CLOCK, "left", draw_conversations, 2),
+    View("conversations", mark("Conversations"), ICON_SIDEBAR, "left", draw_conversations, 2),
     View("attention", mark("Attention"), ICON_EYE, "upper right", draw_attention, 0),
-    View("lens", mark("Lens"), ICON_LAYERS, "upper right", draw_lens, 1),
+    View("lens", mark("Lens"), ICON_LENS, "upper right", draw_lens, 1),
     View("kv_cache", mark("KV cache"), ICON_DATABASE, "upper right", draw_cache, 2),
     View("quantization", mark("Quantization"), ICON_SCALE, "upper right", draw_modes, 3),
     View("performance", mark("Performance"), ICON_CHART, "lower right", draw_performance, 1),
     View("head", mark("Head"), ICON_GRID, "lower right", draw_heads, 0),
-    View("steer", mark("Steer"), ICON_SLIDERS, "lower right", draw_steer, 3),
+    View("steer", mark("Steer"), ICON_STEER, "lower right", draw_steer, 3),
     View("log", mark("Log"), ICON_LOG, "lower right", draw_log, 2),
+    View("runs", mark("Two runs"), ICON_COMPARE, "beside", draw_runs, None),
 )

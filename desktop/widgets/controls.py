@@ -8,10 +8,13 @@ from typing import TypeVar
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, labelled, tip
 
 T = TypeVar("T", bound=str)
+# The value stands beside the track, so there is no text in it to be written over.
+SLIDER = imgui.SliderFlags_.always_clamp | imgui.SliderFlags_.no_input
 
 
 def slider(
@@ -31,7 +34,7 @@ def slider(
     labelled(ui, label, shown or fmt % value, hint)
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - ui.u(1.5))
     imgui.set_next_item_width(-1)
-    flags = imgui.SliderFlags_.always_clamp | (imgui.SliderFlags_.logarithmic if log else 0)
+    flags = SLIDER | (imgui.SliderFlags_.logarithmic if log else 0)
     clear = dict.fromkeys(
         ("frame_bg", "frame_bg_hovered", "frame_bg_active", "slider_grab", "slider_grab_active"),
         "-",
@@ -59,7 +62,7 @@ def line_slider(
         "-",
     )
     with ui.colored(**clear), ui.styled(frame_padding=(0.0, ui.u(0.5)), grab_min_size=ui.u(4)):
-        flags = imgui.SliderFlags_.always_clamp
+        flags = SLIDER
         value = imgui.slider_int(f"##{name}", value, *bounds, "", flags)[1]
     ui.mark(name)
     _draw_track(ui, _share(value, bounds, False))
@@ -101,12 +104,12 @@ def toggle(ui: Ui, name: str, label: str, value: bool, hint: str = "") -> bool:
     height, width = ui.u(4.5), ui.u(8)
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     label_width = imgui.calc_text_size(label).x
-    if imgui.invisible_button(name, ImVec2(width + ui.u(2) + label_width, ui.u(6))):
+    if press_area(name, ImVec2(width + ui.u(2) + label_width, ui.u(6))):
         value = not value
     ui.mark(name)
     tip(ui, hint)
     top = at.y + (ui.u(6) - height) / 2
-    fill = ui.color("accent" if value else "pressed")
+    fill = ui.color("accent" if value else "faint")
     draw.add_rect_filled(ImVec2(at.x, top), ImVec2(at.x + width, top + height), fill, height / 2)
     x = at.x + (width - height / 2 if value else height / 2)
     draw.add_circle_filled(ImVec2(x, top + height / 2), height / 2 - ui.u(0.6), 0xFFFFFFFF)
@@ -128,7 +131,7 @@ def chooser(
     for number, (option, label) in enumerate(options):
         left, share = at.x + sum(shares[:number]), shares[number]
         imgui.set_cursor_screen_pos(ImVec2(left, at.y))
-        if imgui.invisible_button(f"{name}.{option}", ImVec2(share, height)):
+        if press_area(f"{name}.{option}", ImVec2(share, height)):
             value = option
         ui.mark(f"{name}.{option}")
         if hints:

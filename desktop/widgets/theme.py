@@ -35,8 +35,8 @@ class Palette:
     border: int
     text: int
     muted: int  # labels, secondary text: at least 4.5:1 on every surface above
-    faint: int  # decoration and disabled text only
-    accent: int
+    faint: int  # captions, decoration: 4.5:1 on what views stand on, not on what is hovered
+    accent: int  # a ground of `on_accent`, and marks: at least 3:1
     accent_hover: int
     on_accent: int
     accent_soft: int  # accent as a background
@@ -44,7 +44,7 @@ class Palette:
     good: int
     warning: int
     error: int
-    link: int
+    link: int  # text in the accent's colour, and the ring of the keyboard
     syntax: dict[str, int]  # classes of code: at least 4.5:1 on `code` and `selection`
     series: tuple[int, ...]  # plots, in this order
 
@@ -61,9 +61,9 @@ DARK = Palette(
     border=0x2B3039,
     text=0xE7E9ED,
     muted=0x9CA5B1,
-    faint=0x76818F,
-    accent=0x5877E8,
-    accent_hover=0x6C89F2,
+    faint=0x828D9B,
+    accent=0x4F6EE0,
+    accent_hover=0x4766D8,
     on_accent=0xFFFFFF,
     accent_soft=0x252D45,
     selection=0x192B74,
@@ -94,7 +94,7 @@ LIGHT = Palette(
     border=0xDDE1E7,
     text=0x1C2024,
     muted=0x5A636E,
-    faint=0x7E8792,
+    faint=0x69717C,
     accent=0x3E63DD,
     accent_hover=0x3457CC,
     on_accent=0xFFFFFF,
@@ -113,7 +113,7 @@ LIGHT = Palette(
         "type": 0x0B6E84,
         "deleted": 0xC62A2F,
     },
-    series=(0x3E63DD, 0x2B9A66, 0xD9822B, 0x9A4FC4, 0x1291AB, 0xD6403F, 0x7A8A1F, 0x5A636E),
+    series=(0x3E63DD, 0x2B9A66, 0xD27A1F, 0x9A4FC4, 0x1291AB, 0xD6403F, 0x7A8A1F, 0x5A636E),
 )
 
 
@@ -212,7 +212,7 @@ def _set_colors(style: Any, p: Palette) -> None:
     clear = (p.base, 0.0)
     colors: dict[str, tuple[int, float]] = {
         "text": (p.text, 1),
-        "text_disabled": (p.faint, 1),
+        "text_disabled": (p.muted, 1),
         "window_bg": (p.panel, 1),
         "child_bg": clear,
         "popup_bg": (p.raised, 1),
@@ -260,7 +260,7 @@ def _set_colors(style: Any, p: Palette) -> None:
         "table_row_bg_alt": (p.hover, 0.35),
         "text_link": (p.accent, 1),
         "text_selected_bg": (p.accent, 0.35),
-        "nav_cursor": (p.accent, 1),
+        "nav_cursor": (p.link, 1),
         "modal_window_dim_bg": (0x000000, 0.4),
     }
     for name, (color, alpha) in colors.items():

@@ -35,6 +35,9 @@ class Ui:
     maps: HeadMaps | None = None  # of the running model, where there is a device to draw
     opened: str = ""  # the popover a view or a shortcut wants open
     redraw_at: float = math.inf  # when what is shown changes by itself
+    asked: list[str] = field(default_factory=list)  # of the window by commands, in order
+    shows_list: bool = False  # of conversations
+    reaching: str = ""  # the control that is to have the keyboard, by name
 
     @property
     def rail_width(self) -> float:
@@ -45,6 +48,15 @@ class Ui:
     def status_height(self) -> float:
         """Of the bar at the lower edge, in pixels."""
         return self.u(8)
+
+    def open(self, popover: str, control: str = "") -> None:
+        """Show a popover, from the next frame on, and give the keyboard to a control in it."""
+        self.opened, self.reaching = popover, control
+
+    def ask(self, what: str) -> None:
+        """Of the window, for its next frame: what `Interface` knows, as "input", which is to have
+        the keyboard, or "view:head", which is to come to the front."""
+        self.asked.append(what)
 
     def redraw_in(self, seconds: float) -> None:
         self.redraw_at = min(self.redraw_at, self.now + seconds)
@@ -80,6 +92,11 @@ class Ui:
         """Remember where the last item lies: the tour and the tests find it by `name`."""
         low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
         self.rects[name] = (low.x, low.y, high.x, high.y)
+        if name == self.reaching:
+            self.reaching = ""
+            imgui.set_keyboard_focus_here(-1)
+            imgui.set_nav_cursor_visible(True)
+            imgui.set_scroll_here_y(0.5)
 
     def font(self, face: Face = "regular", style: str = "body") -> _PopFont:
         imgui.push_font(self.fonts[face], self.theme.size(style))

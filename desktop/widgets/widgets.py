@@ -10,6 +10,7 @@ from functools import lru_cache
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.language.translate import tr
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOSE, ICON_HELP
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -118,7 +119,7 @@ def icon_button(
     side = side or ui.u(7)
     colors = {"button": "accent_soft" if active else "-", "button_hovered": "hover"}
     with (
-        ui.colored(text="accent" if active else color, button_active="pressed", **colors),
+        ui.colored(text="link" if active else color, button_active="pressed", **colors),
         ui.styled(frame_padding=(0.0, 0.0)),
         ui.font(style=style),
     ):
@@ -138,7 +139,7 @@ def row_button(
     height = ui.theme.text + pad * 2 + (small + ui.u(0.75) if note else 0)
     at = imgui.get_cursor_screen_pos()
     imgui.begin_disabled(not enabled)
-    clicked = imgui.invisible_button(name, ImVec2(max(width, 1.0), height))
+    clicked = press_area(name, ImVec2(max(width, 1.0), height))
     imgui.end_disabled()
     ui.mark(name)
     end = ImVec2(at.x + width, at.y + height)
@@ -244,18 +245,22 @@ def popover(
     imgui.set_next_window_size_constraints(ImVec2(width, 0), ImVec2(width, room))
     with ui.styled(window_padding=(ui.u(4), ui.u(4)), item_spacing=(ui.u(2), ui.u(2))):
         shown = imgui.begin_popup(name, imgui.WindowFlags_.no_move)
+    was, ui.memory[f"{name}.shown"] = ui.memory.get(f"{name}.shown"), shown
     if not shown:
+        if was and imgui.is_key_pressed(imgui.Key.escape, False):  # Dear ImGui has closed it
+            ui.ask("input")
         yield False
         return
     side = ui.u(6)
     right = ui.right(side)
     text(ui, title, style="title", bold=True)
     imgui.same_line(right)
-    closed = icon_button(
-        ui, f"{name}.close", ICON_CLOSE, tr("Close (Esc)"), side=side, style="small"
-    )
+    imgui.push_item_flag(imgui.ItemFlags_.no_nav_default_focus, True)
+    closed = icon_button(ui, f"{name}.close", ICON_CLOSE, tr("Close"), side=side, style="small")
+    imgui.pop_item_flag()
     if closed or imgui.is_key_pressed(imgui.Key.escape, False):
         imgui.close_current_popup()
+        ui.ask("input")
     try:
         yield True
     finally:

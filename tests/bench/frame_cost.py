@@ -21,7 +21,7 @@ from unittest import mock
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.messages import EngineOptions, SamplingOptions
-from llm_lite.desktop.app import layout
+from llm_lite.desktop.app.docking import layout
 from llm_lite.desktop.app.program import Program, open_first_model
 from llm_lite.desktop.app.settings import Settings
 from llm_lite.desktop.render.frame import FrameLoop

@@ -37,6 +37,7 @@ from llm_lite.core.history import (
 from llm_lite.core.messages import CacheKept, Event, KeptChecked, KeptResumed, Level, TitleMade
 from llm_lite.desktop.actions import history as does
 from llm_lite.desktop.actions import resuming
+from llm_lite.desktop.actions.palette import PaletteAnswered, SearchPalette
 from llm_lite.desktop.actions.undoing import (
     LIST_LABELS,
     OF_THE_LIST,
@@ -55,7 +56,8 @@ from llm_lite.desktop.state.state import AppState
 FIRST_SEARCH, WHOLE_SEARCH = 0.05, 2.0  # seconds: at once, and where nobody types on
 FOUND = 60  # results
 SNIPPET = 400  # characters
-Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect
+PALETTE = 30  # results in the command palette
+Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect | PaletteAnswered
 Job = Callable[[], Iterable[Act]]
 
 
@@ -75,6 +77,7 @@ class HistoryKeeper:
         self._last: int | None = None  # and their last one
         self._paging = False
         self._query = ""
+        self._palette_query = ""
         self._thread = threading.Thread(target=self._work, name="history", daemon=True)
         self._thread.start()
         self._submit(self._first_rows)
@@ -106,7 +109,7 @@ class HistoryKeeper:
             case TitleMade(number, text) if text is not None:
                 self._submit(lambda: self._entitle(number, text))
 
-    def do(self, action: does.NeedsHistory | resuming.NeedsCaches) -> None:
+    def do(self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette) -> None:
         """What a person wants of the file."""
         match action:
             case resuming.SetResume(mode, budget):
@@ -124,6 +127,9 @@ class HistoryKeeper:
             case does.SearchHistory(query):
                 self._query = query
                 self._submit(lambda: self._search(query, FIRST_SEARCH))
+            case SearchPalette(query):
+                self._palette_query = query
+                self._submit(lambda: self._search_palette(query))
             case does.ShowShelf(shelf):
                 self._shelf = shelf
                 self._submit(self._first_rows)
@@ -265,6 +271,16 @@ class HistoryKeeper:
         if not results.complete and len(results.found) < FOUND and seconds < WHOLE_SEARCH:
             self._submit(lambda: self._search(query, WHOLE_SEARCH))
         return [does.SearchAnswered(query, tuple(map(found_row, results.found)), results.complete)]
+
+    def _search_palette(self, query: str) -> Iterable[Act]:
+        """A place for each conversation; of a query that a later one has replaced, nothing."""
+        if query != self._palette_query or not query.strip():
+            return ()
+        results = self.history.search(query, limit=PALETTE, seconds=FIRST_SEARCH)
+        first: dict[int, FoundMessage] = {}
+        for found in results.found:
+            first.setdefault(found.conversation, found)
+        return [PaletteAnswered(query, tuple(map(found_row, first.values())))]
 
     def _change(self, action: does.NeedsHistory) -> Iterable[Act]:
         journal = self._journal

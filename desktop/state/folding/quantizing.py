@@ -159,4 +159,4 @@ EVENTS = (*_FOLDS, VariantKept, VariantDropped)
 def forget(state: AppState) -> AppState:
     """Another model: what was measured of the last one says nothing of it."""
     held = state.quantization
-    return replace(state, quantization=Quantization(shown=held.shown, choices=held.choices))
+    return replace(state, quantization=Quantization(choices=held.choices))

@@ -15,7 +15,7 @@ from llm_lite.desktop.state.attention_state import SINK, AttentionChoice
 from llm_lite.desktop.state.maps import ColorScale, HeadMaps
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.widgets.controls import chooser, slider, toggle
-from llm_lite.desktop.widgets.icons import ICON_MAXIMIZE, ICON_MINIMIZE, ICON_SLIDERS
+from llm_lite.desktop.widgets.icons import ICON_COLORS, ICON_MAXIMIZE, ICON_MINIMIZE
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, popover, text, tip
 
@@ -43,7 +43,7 @@ def draw_scale(choice: AttentionChoice, ui: Ui, name: str) -> AttentionChoice:
     side = ui.u(7)
     imgui.same_line(ui.right(side * 2 + ui.u(1)))
     panel = f"{name}.look"
-    if icon_button(ui, f"{panel}.open", ICON_SLIDERS, tr("Colours and scale"), side=side):
+    if icon_button(ui, f"{panel}.open", ICON_COLORS, tr("Colours and scale"), side=side):
         ui.opened = panel
     low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
     at = ImVec2(max(low.x - ui.u(60), ui.u(2)), high.y + ui.u(1))

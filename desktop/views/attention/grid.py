@@ -20,6 +20,7 @@ from llm_lite.desktop.views.attention import heads as attention_head
 from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_key, draw_scale, redraw
 from llm_lite.desktop.views.attention.map import draw_map
 from llm_lite.desktop.views.save import draw_save
+from llm_lite.desktop.widgets.by_keyboard import FLAT, cell, is_on_its_way
 from llm_lite.desktop.widgets.controls import picker
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
@@ -84,11 +85,11 @@ def _draw_large(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoic
         imgui.begin("##attention.large", None, flags)
     room = imgui.get_content_region_avail()
     with ui.styled(window_padding=(0.0, 0.0)):
-        imgui.begin_child("large.grid", ImVec2(round(room.x * 0.38), room.y))
+        imgui.begin_child("large.grid", ImVec2(round(room.x * 0.38), room.y), FLAT)
         choice, saved = draw_panel(state, ui, maps)
         imgui.end_child()
         imgui.same_line(0, ui.u(6))
-        imgui.begin_child("large.heads", ImVec2(0, room.y))
+        imgui.begin_child("large.heads", ImVec2(0, room.y), FLAT)
         choice, actions = attention_head.draw_panel(replace(state, attention=choice), ui)
         imgui.end_child()
     imgui.end()
@@ -155,7 +156,7 @@ def _draw_grid(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoi
     if choice.order == "layer":
         imgui.dummy(ImVec2(0, ui.theme.size("small") - imgui.get_style().item_spacing.y))
     flags = imgui.WindowFlags_.no_saved_settings
-    imgui.begin_child("grid", ImVec2(0, 0), 0, flags)
+    imgui.begin_child("grid", ImVec2(0, 0), FLAT, flags)
     heads, scores = ordered(choice, ui, maps)
     if scores is None:
         choice = _draw_rows(choice, ui, maps, heads, (over, header))
@@ -307,7 +308,10 @@ def shown_score(name: str, value: float) -> str:
 
 
 def _visible(y: float, height: float) -> bool:
+    """Or just outside, while the keyboard could go there."""
     low = imgui.get_window_pos().y
+    if is_on_its_way():
+        y, height = y - height, 3 * height
     return y + height > low and y < low + imgui.get_window_height()
 
 
@@ -331,14 +335,15 @@ def _draw_cell(
     draw.add_rect_filled(ImVec2(rect[0], rect[3] - ui.u(0.5)), high, group)
     ui.rects[f"attention.{head[0]}.{head[1]}"] = rect
     hovered = ui.at_pointer(rect) and imgui.is_window_hovered()
-    if hovered and imgui.is_mouse_clicked(0):
+    focused, pressed = cell(f"{head}", rect)
+    if pressed or (hovered and imgui.is_mouse_clicked(0)):
         choice = choice.toggled(head)
-        if not choice.large:
+        if not choice.large and not pressed:
             imgui.set_window_focus("Head###head")  # its tab comes to the front
     if head in choice.locked or hovered:
         color = ui.color("accent" if head in choice.locked else "muted")
         draw.add_rect(low, high, color, 0.0, max(1.0, ui.u(0.5)))
-    if hovered:
+    if hovered or (focused and imgui.get_io().nav_active):
         _draw_hover(choice, ui, maps, head)
     return choice
 

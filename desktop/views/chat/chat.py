@@ -12,14 +12,15 @@ from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, short_name
+from llm_lite.desktop.views import layouts
 from llm_lite.desktop.views.cache.resume import draw_strip, strip_height
 from llm_lite.desktop.views.chat.again import show_found
 from llm_lite.desktop.views.chat.composer import composer_height, draw_composer
 from llm_lite.desktop.views.chat.conversation import column, draw_conversation
-from llm_lite.desktop.views.quantization import comparison
 from llm_lite.desktop.views.selection.find import draw_find
 from llm_lite.desktop.views.tokens.bar import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.views.tree.map import draw_map, draw_map_button, map_width
+from llm_lite.desktop.widgets.by_keyboard import FLAT, press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CLOSE, ICON_SPARKLES
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import (
@@ -40,8 +41,6 @@ EXAMPLES = (
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    if state.quantization.shown:
-        return comparison.draw(state, ui)
     actions = _draw_header(state, ui)
     if state.xray.shown and state.messages:
         actions += draw_bar(state, ui)
@@ -65,17 +64,21 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     else:
         label = tr("Loading") if state.load else tr("No model")
     with ui.font("bold"), ui.colored(button="-"):
-        room = imgui.get_content_region_avail().x - ui.u(14) - switch_width(ui) - map_width(ui)
+        header = imgui.get_content_region_avail().x
+        beside = layouts.width_of(ui, header)
+        room = header - ui.u(16) - switch_width(ui) - map_width(ui) - beside
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"
     ui.mark("chat.model")
     actions = _draw_progress(state, ui) if state.load and state.messages else []
     if state.messages:
-        imgui.same_line(ui.right(switch_width(ui) + map_width(ui) + ui.u(1)))
+        imgui.same_line(ui.right(beside + switch_width(ui) + map_width(ui) + ui.u(3)))
         draw_map_button(state, ui)
         imgui.same_line(0, ui.u(1))
         actions += draw_switch(state, ui)
+    imgui.same_line(ui.right(beside))
+    actions += layouts.draw(state, ui, header)
     return actions + draw_map(state, ui)
 
 
@@ -101,13 +104,13 @@ def _draw_progress(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_empty(state: AppState, ui: Ui, height: float) -> list[Action]:
-    imgui.begin_child("welcome", ImVec2(0, height), 0, imgui.WindowFlags_.no_saved_settings)
+    imgui.begin_child("welcome", ImVec2(0, height), FLAT, imgui.WindowFlags_.no_saved_settings)
     offset, width = column(ui)
     width = min(width, ui.u(120))
     offset = (imgui.get_content_region_avail().x - width) / 2
     imgui.set_cursor_pos_y(max(ui.u(4), height / 2 - ui.u(38)))
     imgui.set_cursor_pos_x(imgui.get_cursor_pos_x() + offset)
-    imgui.begin_child("welcome.column", ImVec2(width, 0), imgui.ChildFlags_.auto_resize_y)
+    imgui.begin_child("welcome.column", ImVec2(width, 0), imgui.ChildFlags_.auto_resize_y | FLAT)
     with ui.styled(item_spacing=(ui.u(2), ui.u(2))):
         if state.load:
             actions = _draw_loading(state, ui)
@@ -145,7 +148,7 @@ def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
 
 def _example(ui: Ui, name: str, verb: str, prompt: str, width: float) -> bool:
     draw, at, height = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos(), ui.u(12)
-    clicked = imgui.invisible_button(name, ImVec2(width, height))
+    clicked = press_area(name, ImVec2(width, height))
     ui.mark(name)
     end = ImVec2(at.x + width, at.y + height)
     fill = "hover" if imgui.is_item_hovered() else "base"

@@ -11,6 +11,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.attaching import files_obstacle
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
 from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.attachments.draft import draw_files, draw_paperclip, files_height
@@ -176,7 +177,7 @@ def _draw_button(state: AppState, ui: Ui, held: Input, corner: ImVec2) -> list[A
     ):
         clicked = imgui.button(f"{ICON_SEND}##send", ImVec2(side, side))
     ui.mark("chat.send")
-    tip(ui, (hindrance if said else "") or tr("Send (Enter)"))
+    tip(ui, (hindrance if said else "") or with_keys(tr("Send"), "send"))
     if clicked:
         held.focus = True
     return [*actions, Send(held.text)] if clicked else actions
@@ -193,7 +194,7 @@ def _draw_stop(state: AppState, ui: Ui, side: float) -> list[Action]:
     fill = ui.color("faint" if state.running.stopping else "text")
     draw = imgui.get_window_draw_list()
     draw.add_rect_filled(ImVec2(low.x + inset, low.y + inset), end, fill, ui.u(0.5))
-    tip(ui, tr("Stopping") if state.running.stopping else tr("Stop (Esc)"))
+    tip(ui, tr("Stopping") if state.running.stopping else with_keys(tr("Stop"), "escape"))
     return [StopAnswer()] if clicked else []
 
 
@@ -202,9 +203,8 @@ def _draw_banner(state: AppState, ui: Ui, x: float, y: float, width: float) -> l
     text(ui, f"{ICON_EDIT}  {banner(state)}", "muted", "small")
     side = ui.u(6)
     imgui.set_cursor_screen_pos(ImVec2(x + width - side, y))
-    clicked = icon_button(
-        ui, "chat.cancel_edit", ICON_CLOSE, tr("Keep it as it was (Esc)"), side=side, style="small"
-    )
+    hint = with_keys(tr("Keep it as it was"), "escape")
+    clicked = icon_button(ui, "chat.cancel_edit", ICON_CLOSE, hint, side=side, style="small")
     return [CancelEdit()] if clicked else []
 
 
@@ -216,9 +216,10 @@ def banner(state: AppState) -> str:
 
 
 def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> None:
-    words = tr("Enter sends  ·  Shift+Enter breaks the line")
+    send, broken = keys_of("send"), keys_of("break_line")
+    words = tr("{send} sends  ·  {broken} breaks the line").format(send=send, broken=broken)
     if state.busy:
-        words = tr("Esc stops")
+        words = tr("{keys} stops").format(keys=keys_of("escape"))
     draw = imgui.get_window_draw_list()
     with ui.font(style="small"):
         size = imgui.calc_text_size(words)

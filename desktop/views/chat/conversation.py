@@ -35,6 +35,7 @@ from llm_lite.desktop.views.tokens.tokens import (
     versions_width,
 )
 from llm_lite.desktop.views.tree.roles import draw_role
+from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way
 from llm_lite.desktop.widgets.icons import (
     ICON_CHEVRON_DOWN,
     ICON_CONTINUE,
@@ -84,7 +85,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
     flags = imgui.WindowFlags_.no_saved_settings
     offset, width = column(ui)  # before the scrollbar takes its part: in line with the input
     with ui.styled(window_padding=(0.0, 0.0)):
-        imgui.begin_child("conversation", ImVec2(0, height), 0, flags)
+        imgui.begin_child("conversation", ImVec2(0, height), FLAT, flags)
         scroll = _scroll(state, ui)
         rich_text(ui).begin(ui)
         marks = Unseen(state, ui)
@@ -238,6 +239,7 @@ class _Item:
         )
         name = f"message.{self.index}"
         self.ui.rects[name] = (at.x, at.y, at.x + self.width, at.y + self.height)
+        hovered = hovered or is_on_its_way()
         self.tools = hovered or self.last
         return self._draw_user(at, hovered) if self.user else self._draw_answer(at)
 

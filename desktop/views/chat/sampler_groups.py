@@ -73,6 +73,8 @@ def draw_groups(ui: Ui, options: SamplingOptions) -> SamplingOptions:
 def _opened(ui: Ui, name: str, label: str, note: str) -> bool:
     """A line that folds a group, and what of it is on."""
     edge = imgui.get_cursor_screen_pos().x + imgui.get_content_region_avail().x
+    if ui.memory.get("sampler.unfold") == name:  # it holds the setting that is looked for
+        imgui.set_next_item_open(ui.memory.pop("sampler.unfold") == name)
     with (
         ui.colored(header="-", header_hovered="hover", header_active="pressed"),
         ui.styled(frame_padding=(ui.u(0.75), ui.u(1))),
@@ -191,6 +193,9 @@ def _input(ui: Ui, name: str, typed: str, lines: int) -> tuple[bool, str]:
     width = imgui.get_content_region_avail().x
     with ui.styled(frame_padding=(ui.u(2), ui.u(1.5))), ui.font("mono", "small"):
         size = ImVec2(width, ui.theme.size("small") * (1.3 * lines + 0.8))
+        if ui.reaching == name:
+            ui.reaching = ""
+            imgui.set_keyboard_focus_here()
         changed, words = imgui.input_text_multiline(f"##{name}", typed, size)
     ui.mark(name)
     # Escape closes the panel; it must not restore the text.

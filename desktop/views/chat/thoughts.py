@@ -9,12 +9,14 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import UnfoldThought
+from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.thoughts import Thought
 from llm_lite.desktop.state.units import tokens
 from llm_lite.desktop.views.selection.selecting import draw_page
 from llm_lite.desktop.views.selection.selection import THOUGHT
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN, ICON_CHEVRON_RIGHT
 from llm_lite.desktop.widgets.markdown.rich_text import Page, rich_text
 from llm_lite.desktop.widgets.ui import Ui
@@ -22,7 +24,7 @@ from llm_lite.desktop.widgets.widgets import tip
 
 LIVE_LINES = 2
 EMPTY_LINES = re.compile(r"\n\s*\n")
-HINT = mark("What the model thought before it answered. Later turns do not tell it again. (Ctrl+T)")
+HINT = mark("What the model thought before it answered. Later turns do not tell it again.")
 
 
 class ThoughtFold:
@@ -74,10 +76,10 @@ class ThoughtFold:
             width = small + ui.u(1.5) + imgui.calc_text_size(words).x
         imgui.set_cursor_screen_pos(ImVec2(at.x - ui.u(1.5), at.y))
         size = ImVec2(width + ui.u(3), self.row)
-        clicked = imgui.invisible_button(f"##thought.{self.index}", size)
+        clicked = press_area(f"##thought.{self.index}", size)
         hovered = imgui.is_item_hovered()
         ui.mark(f"message.{self.index}.thought")
-        tip(ui, tr(HINT))
+        tip(ui, with_keys(tr(HINT), "thoughts"))
         draw, color = imgui.get_window_draw_list(), ui.color("text" if hovered else "muted")
         low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
         if hovered:

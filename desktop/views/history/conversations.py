@@ -14,6 +14,7 @@ from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.history_state import HistoryState, Shelf
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.history import found, menu, rows
+from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.icons import ICON_CHEVRON_LEFT, ICON_CLOSE, ICON_MORE, ICON_SEARCH
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, text
@@ -39,7 +40,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions += _draw_shelf(history, ui)
         flags = imgui.WindowFlags_.no_saved_settings
         with ui.styled(window_padding=(0.0, 0.0), scrollbar_size=ui.u(2)):
-            imgui.begin_child("history.rows", ImVec2(0, 0), 0, flags)
+            imgui.begin_child("history.rows", ImVec2(0, 0), FLAT, flags)
         if history.searching:
             actions += found.draw(state, ui)
         elif history.rows:
@@ -63,7 +64,7 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
     draw = imgui.get_window_draw_list()
     low, high = at, ImVec2(at.x + width, at.y + side)
     draw.add_rect_filled(low, high, ui.color("sunken"), ui.u(2))
-    edge = "accent" if ui.memory.get("history.searches") else "border"
+    edge = "link" if ui.memory.get("history.has_keys") else "border"
     draw.add_rect(low, high, ui.color(edge), ui.u(2), ui.u(0.25))
     small = ui.theme.size("small")
     spot = ImVec2(at.x + ui.u(2), at.y + (side - small) / 2)
@@ -83,6 +84,7 @@ def _draw_head(history: HistoryState, ui: Ui) -> list[Action]:
     ):
         _, query = imgui.input_text("##history.search", history.query)
         ui.mark("history.search")
+        ui.memory["history.has_keys"] = imgui.is_item_focused() and imgui.get_io().nav_active
     if not query and not history.query:
         hint = ImVec2(at.x + left + ui.u(1), spot.y)
         draw.add_text(font, small, hint, ui.color("faint"), tr("Search"))

@@ -10,6 +10,7 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.history_state import FoundRow
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.history.rows import UNTITLED, note
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, wrap_lines
 
@@ -46,7 +47,7 @@ def _draw_found(ui: Ui, number: int, found: FoundRow, titled: bool) -> list[Acti
     edge = ui.u(1.5) if titled else ui.u(1)
     height = edge * 2 + line * (titled + len(parts))
     name = f"history.found.{number}"
-    clicked = imgui.invisible_button(name, ImVec2(max(width, 1.0), height))
+    clicked = press_area(name, ImVec2(max(width, 1.0), height))
     ui.mark(name)
     draw = imgui.get_window_draw_list()
     if imgui.is_item_hovered():

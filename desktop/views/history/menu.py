@@ -26,9 +26,10 @@ from llm_lite.desktop.actions.history import (
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.history_state import ConversationRow
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import (
+    ICON_ARCHIVE,
     ICON_CHAT,
-    ICON_DATABASE,
     ICON_DOWNLOAD,
     ICON_EDIT,
     ICON_PIN,
@@ -92,7 +93,7 @@ def _item(ui: Ui, name: str, icon: str, label: str, color: str = "text") -> bool
     at, size, height = imgui.get_cursor_screen_pos(), ui.theme.size("small"), ui.u(7.5)
     width = ui.u(48)
     with ui.styled(item_spacing=(0.0, 0.0)):
-        clicked = imgui.invisible_button(name, ImVec2(width, height))
+        clicked = press_area(name, ImVec2(width, height))
     ui.mark(name)
     draw = imgui.get_window_draw_list()
     if imgui.is_item_hovered() or imgui.is_item_focused():
@@ -125,9 +126,7 @@ def _draw_row_menu(ui: Ui) -> list[Action]:
         if _item(ui, f"{OF_ROW}.pin", ICON_PIN, tr("Unpin") if row.pinned else tr("Pin")):
             actions.append(PinConversation(row.id, not row.pinned))
     archived = row.shelf == "archived"
-    if _item(
-        ui, f"{OF_ROW}.archive", ICON_DATABASE, tr("Unarchive") if archived else tr("Archive")
-    ):
+    if _item(ui, f"{OF_ROW}.archive", ICON_ARCHIVE, tr("Unarchive") if archived else tr("Archive")):
         actions.append(ArchiveConversation(row.id, not archived))
     if _item(ui, f"{OF_ROW}.export", ICON_DOWNLOAD, tr("Export")):
         folder = user_folder("documents")
@@ -146,7 +145,7 @@ def _draw_list_menu(state: AppState, ui: Ui) -> list[Action]:
         return actions
     if shelf != "all" and _item(ui, f"{LIST}.all", ICON_CHAT, tr("All conversations")):
         actions.append(ShowShelf("all"))
-    if shelf != "archived" and _item(ui, f"{LIST}.archived", ICON_DATABASE, tr("Archived")):
+    if shelf != "archived" and _item(ui, f"{LIST}.archived", ICON_ARCHIVE, tr("Archived")):
         actions.append(ShowShelf("archived"))
     if shelf != "deleted" and _item(ui, f"{LIST}.deleted", ICON_TRASH, tr("Deleted")):
         actions.append(ShowShelf("deleted"))

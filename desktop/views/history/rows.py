@@ -17,10 +17,12 @@ from llm_lite.desktop.actions.history import (
     RenameConversation,
     WantMoreRows,
 )
+from llm_lite.desktop.commands.hints import is_pressed
 from llm_lite.desktop.language.translate import mark, number, tr
 from llm_lite.desktop.state.history_state import ConversationRow
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.history import menu
+from llm_lite.desktop.widgets.by_keyboard import is_on_its_way, press_area
 from llm_lite.desktop.widgets.icons import ICON_MORE, ICON_PIN
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, wrapped
@@ -108,6 +110,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     low = imgui.get_scroll_y()
     first = max(0, bisect_right(listing.tops, low) - 1)
     last = bisect_left(listing.tops, low + imgui.get_window_height())
+    if is_on_its_way():  # the next row is there to go to
+        first, last = max(0, first - 2), last + 2
     for index in range(first, min(last, len(listing.entries))):
         entry = listing.entries[index]
         imgui.set_cursor_pos(ImVec2(0, listing.tops[index]))
@@ -148,15 +152,16 @@ def _draw_row(state: AppState, ui: Ui, row: ConversationRow) -> list[Action]:
     at, width, height = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x, ui.u(8)
     name = f"history.row.{row.id}"
     imgui.set_next_item_allow_overlap()
-    clicked = imgui.invisible_button(name, ImVec2(max(width, 1.0), height))
+    clicked = press_area(name, ImVec2(max(width, 1.0), height))
     ui.mark(name)
     flags = imgui.HoveredFlags_
     over = flags.allow_when_overlapped_by_item | flags.allow_when_blocked_by_active_item
+    over |= flags.no_nav_override
     hovered = imgui.is_item_hovered(over)
     twice = hovered and imgui.is_mouse_double_clicked(0)
     if imgui.is_item_clicked(1):
         menu.open_for(ui, row)
-    if imgui.is_item_focused() and imgui.is_key_pressed(imgui.Key.delete, False):
+    if imgui.is_item_focused() and is_pressed("row_menu"):
         menu.open_for(ui, row)
     end = ImVec2(at.x + width, at.y + height)
     is_open = row.id in (state.history.open, state.history.opening)

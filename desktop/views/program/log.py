@@ -11,6 +11,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import ClearLog
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState, LogLine
+from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_COPY, ICON_TRASH
 from llm_lite.desktop.widgets.ui import Ui
@@ -28,7 +29,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     least: Level = ui.memory.setdefault("log.level", "info")
     side = ui.u(7.5)
     room = imgui.get_content_region_avail().x - side * 2 - ui.u(4)
-    imgui.begin_child("filter", ImVec2(max(room, ui.u(20)), side))
+    imgui.begin_child("filter", ImVec2(max(room, ui.u(20)), side), FLAT)
     least = ui.memory["log.level"] = chooser(ui, "log.level", tr_labels(FILTERS), least)
     imgui.end_child()
     lines = [line for line in state.log if RANK[line.level] >= RANK[least]]

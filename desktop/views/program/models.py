@@ -6,12 +6,13 @@ from imgui_bundle import imgui
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
+from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, duration, quantity, short_name, size
-from llm_lite.desktop.widgets.icons import ICON_DATABASE, ICON_FOLDER_OPEN
+from llm_lite.desktop.widgets.icons import ICON_FOLDER_OPEN, ICON_MEMORY
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, facts, progress, row_button, text, wrapped
 
@@ -24,13 +25,17 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         _draw_model(state, ui)
     else:
         wrapped(ui, tr("No model is loaded."))
-    if state.model and button(ui, "models.memory", tr("Context and precision"), ICON_DATABASE):
+    if state.model and button(ui, "models.memory", tr("Context and precision"), ICON_MEMORY):
         ui.opened = "memory"
         imgui.close_current_popup()
     actions += _draw_lists(state, ui)
     imgui.separator()
     if button(
-        ui, "models.open", tr("Open a file"), ICON_FOLDER_OPEN, tr("Open a GGUF file (Ctrl+O)")
+        ui,
+        "models.open",
+        tr("Open a file"),
+        ICON_FOLDER_OPEN,
+        with_keys(tr("Open a GGUF file"), "open_file"),
     ):
         actions.append(ChooseFile())
         imgui.close_current_popup()

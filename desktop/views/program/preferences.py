@@ -7,33 +7,32 @@ from imgui_bundle import imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import ResetLayout, SetFontSize, SetLanguage, SetTheme
 from llm_lite.desktop.actions.resuming import SetTitles
+from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.catalogues import SYSTEM, languages, own_name
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
-from llm_lite.desktop.state.state import AppState, ThemeName
+from llm_lite.desktop.state.state import Appearance, AppState
+from llm_lite.desktop.views.palette.shortcuts import draw_list
 from llm_lite.desktop.widgets.controls import chooser, picker, slider, toggle
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import button, facts, text
+from llm_lite.desktop.widgets.widgets import button, text
 
-THEMES: tuple[tuple[ThemeName, str], ...] = (("dark", mark("Dark")), ("light", mark("Light")))
 TITLES_HINT = mark(
     "When it has nothing to do after the first answer, the model names the conversation. A title "
     "that you gave is never replaced."
 )
-KEYS = (
-    (mark("New chat"), "Ctrl+N"),
-    (mark("Open a model"), "Ctrl+O"),
-    (mark("Write, stop"), "Ctrl+L  Esc"),
-    (mark("Copy, as Markdown"), "Ctrl+C  Ctrl+Shift+C"),
-    (mark("Unfold or fold thoughts"), "Ctrl+T"),
-    (mark("Larger, smaller text"), "Ctrl++  Ctrl+-"),
+THEMES: tuple[tuple[Appearance, str], ...] = (
+    ("system", mark("System")),
+    ("dark", mark("Dark")),
+    ("light", mark("Light")),
 )
+KEYS_HEIGHT = 44.0  # spacing units
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
     text(ui, tr("Theme"), style="small")
-    theme = chooser(ui, "settings.theme", tr_labels(THEMES), state.theme)
-    if theme != state.theme:
+    theme = chooser(ui, "settings.theme", tr_labels(THEMES), state.appearance)
+    if theme != state.appearance:
         actions.append(SetTheme(theme))
     actions += _draw_language(state, ui)
     actions += _draw_font_size(state, ui)
@@ -42,7 +41,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if titles != state.history.titles:
         actions.append(SetTitles(titles))
     imgui.separator()
-    facts(ui, "keys", [(tr(what), key, "") for what, key in KEYS])
+    text(ui, with_keys(tr("Keyboard shortcuts"), "shortcuts"), style="small")
+    most = max(ui.u(10), imgui.get_main_viewport().size.y - ui.u(84))
+    draw_list(ui, "settings.keys", min(ui.u(KEYS_HEIGHT), most))
     imgui.separator()
     hint = tr("Puts the panels back where they were at first")
     if button(ui, "settings.reset_layout", tr("Reset the layout"), hint=hint):

@@ -11,17 +11,19 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.history import ShowHistory
 from llm_lite.desktop.actions.program import SetTheme
+from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
 from llm_lite.desktop.views.chat import sampler, system_prompt
 from llm_lite.desktop.views.program import models, preferences
 from llm_lite.desktop.widgets.icons import (
-    ICON_DATABASE,
-    ICON_EDIT,
-    ICON_LAYERS,
+    ICON_MEMORY,
+    ICON_MODELS,
     ICON_MOON,
     ICON_NEW_CHAT,
+    ICON_PROMPT,
+    ICON_SEARCH,
     ICON_SETTINGS,
     ICON_SIDEBAR,
     ICON_SLIDERS,
@@ -44,13 +46,12 @@ class Panel:
 
 
 PROMPT, MEMORY = mark("System prompt"), mark("Memory of the conversation")
-SETTINGS = mark("Settings (Ctrl+,)")
 PANELS = (
-    Panel("models", mark("Models"), ICON_LAYERS, mark("Models (Ctrl+M)"), 92, models.draw),
-    Panel("sampler", mark("Sampling"), ICON_SLIDERS, mark("Sampling (Ctrl+P)"), 76, sampler.draw),
-    Panel("system_prompt", PROMPT, ICON_EDIT, PROMPT, 92, system_prompt.draw),
-    Panel("memory", mark("Memory"), ICON_DATABASE, MEMORY, 88, memory.draw),
-    Panel("settings", mark("Settings"), ICON_SETTINGS, SETTINGS, 80, preferences.draw),
+    Panel("models", mark("Models"), ICON_MODELS, mark("Models"), 92, models.draw),
+    Panel("sampler", mark("Sampling"), ICON_SLIDERS, mark("Sampling"), 76, sampler.draw),
+    Panel("system_prompt", PROMPT, ICON_PROMPT, PROMPT, 92, system_prompt.draw),
+    Panel("memory", mark("Memory"), ICON_MEMORY, MEMORY, 88, memory.draw),
+    Panel("settings", mark("Settings"), ICON_SETTINGS, mark("Settings"), 96, preferences.draw),
 )
 
 
@@ -61,14 +62,19 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     x = (ui.rail_width - side) / 2
     tops: dict[str, float] = {}
     imgui.set_cursor_pos(ImVec2(x, ui.u(2)))
-    hint = tr("New chat (Ctrl+N)")
+    hint = with_keys(tr("New chat"), "new_chat")
     if icon_button(ui, "rail.new_chat", ICON_NEW_CHAT, hint, side=side, style="title"):
         actions.append(NewChat())
     imgui.set_cursor_pos_x(x)
-    shown = bool(ui.memory.get("history.is_shown"))
-    hint = tr("Hide the conversations (Ctrl+B)") if shown else tr("Show the conversations (Ctrl+B)")
+    shown = ui.shows_list
+    words = tr("Hide the conversations") if shown else tr("Show the conversations")
+    hint = with_keys(words, "list")
     if icon_button(ui, "rail.conversations", ICON_SIDEBAR, hint, side=side, style="title"):
         actions.append(ShowHistory(not shown))
+    imgui.set_cursor_pos_x(x)
+    hint = with_keys(tr("Find anything"), "palette")
+    if icon_button(ui, "rail.palette", ICON_SEARCH, hint, side=side, style="title"):
+        ui.ask("palette")
     for panel in PANELS[:-1]:
         imgui.set_cursor_pos_x(x)
         tops[panel.name] = _panel_button(ui, panel, side)
@@ -89,7 +95,8 @@ def _panel_button(ui: Ui, panel: Panel, side: float) -> float:
     top = imgui.get_cursor_screen_pos().y
     name = f"rail.{panel.name}"
     active = ui.memory.get("popover") == panel.name
-    if icon_button(ui, name, panel.icon, tr(panel.hint), side=side, active=active, style="title"):
+    hint = with_keys(tr(panel.hint), panel.name)
+    if icon_button(ui, name, panel.icon, hint, side=side, active=active, style="title"):
         ui.opened = panel.name
     return top
 

@@ -1,4 +1,4 @@
-"""Two ways to run the model answer one prompt, side by side in the place of the conversation."""
+"""Two ways to run the model answer one prompt, side by side beside the conversation."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from llm_lite.desktop.views.quantization.divergence import (
     kl_color,
     strip_height,
 )
+from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.controls import line_slider, picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_CLOSE
 from llm_lite.desktop.widgets.token_text import TokenPage, draw_boxes, lay_out
@@ -71,7 +72,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     width = min(imgui.get_content_region_avail().x - 2 * pad, ui.u(300))
     x = imgui.get_cursor_pos_x() + (imgui.get_content_region_avail().x - width) / 2
     imgui.set_cursor_pos_x(x)
-    imgui.begin_child("runs", ImVec2(width, 0), 0, imgui.WindowFlags_.no_scrollbar)
+    imgui.begin_child("runs", ImVec2(width, 0), FLAT, imgui.WindowFlags_.no_scrollbar)
     choices = state.quantization.choices
     column = float(round((width - ui.u(8)) / 2))
     changed = _draw_setting(ui, choices, column)

@@ -18,6 +18,7 @@ from llm_lite.desktop.state.units import capital, quantity, rate, size
 from llm_lite.desktop.views.quantization import report, tensors
 from llm_lite.desktop.views.quantization.progress import draw_work
 from llm_lite.desktop.views.quantization.stored_weights import draw_stored
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_GAUGE, ICON_SAVE, ICON_SCALE, ICON_TRASH
 from llm_lite.desktop.widgets.ui import Ui
@@ -162,7 +163,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
     draw, at = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
     width, height, pad = imgui.get_content_region_avail().x, ui.u(6.5), ui.u(2)
     name = f"quantization.mode.{mode}"
-    clicked = imgui.invisible_button(name, ImVec2(max(width, 1.0), height))
+    clicked = press_area(name, ImVec2(max(width, 1.0), height))
     ui.mark(name)
     speed = _speed(state, mode)
     used = state.executor is not None and state.executor.mode == mode

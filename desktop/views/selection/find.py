@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.views.selection.selecting import REVEAL
@@ -70,14 +71,14 @@ def draw_find(state: AppState, ui: Ui) -> None:
     _draw_count(ui, held, len(places))
     steps = 0
     for name, icon, hint, step in (
-        ("before", ICON_CHEVRON_UP, tr("The match before (Shift+Enter)"), -1),
-        ("next", ICON_CHEVRON_DOWN, tr("The next match (Enter)"), 1),
+        ("before", ICON_CHEVRON_UP, with_keys(tr("The match before"), "find_before"), -1),
+        ("next", ICON_CHEVRON_DOWN, with_keys(tr("The next match"), "find_next"), 1),
     ):
         imgui.same_line(0, ui.u(0.5))
         if icon_button(ui, f"{FIND}.{name}", icon, hint, side=side, style="small"):
             steps = step
     imgui.same_line(0, ui.u(0.5))
-    hint = tr("Close (Esc)")
+    hint = with_keys(tr("Close"), "find_close")
     closed = icon_button(ui, f"{FIND}.close", ICON_CLOSE, hint, side=side, style="small")
     imgui.end_group()
     if entered:

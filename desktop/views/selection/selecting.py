@@ -12,6 +12,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import ContinueText, SpellAnswer
 from llm_lite.desktop.actions.history import ForkConversation
 from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.commands.hints import is_pressed, keys_of
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.views.selection.selection import (
@@ -45,6 +46,12 @@ MOST_SPEED = 160.0
 TICK = 1 / 60  # seconds, while the text scrolls under the pointer
 JUMP = "/jump_"  # in the name of the window of the button that scrolls to the end
 KEY = imgui.Key
+SIDEWAYS = (  # command, whether forward, whether by words
+    ("select_left", False, False),
+    ("select_right", True, False),
+    ("select_word_left", False, True),
+    ("select_word_right", True, True),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +192,7 @@ def _scroll_by(ui: Ui, outside: float) -> None:
 
 
 def _keys(state: AppState, ui: Ui, shown: list[Shown]) -> None:
-    ctrl, shift = int(KEY.mod_ctrl), int(KEY.mod_shift)
-    if imgui.is_key_chord_pressed(ctrl | int(KEY.a)):
+    if is_pressed("select_all"):
         _select_all(state, ui, shown)
     held = selection(state, ui)
     if held is None or ui.memory.get(DRAG):
@@ -194,15 +200,14 @@ def _keys(state: AppState, ui: Ui, shown: list[Shown]) -> None:
     if imgui.is_key_pressed(KEY.escape, False):
         if not imgui.is_popup_open("", imgui.PopupFlags_.any_popup):
             clear(ui)
-    elif imgui.is_key_chord_pressed(ctrl | int(KEY.c)):
+    elif is_pressed("copy"):
         copy(state, ui)
-    for key, forward in ((KEY.left_arrow, False), (KEY.right_arrow, True)):
-        for by_word in (False, True):
-            if imgui.is_key_chord_pressed((ctrl if by_word else 0) | shift | int(key)):
-                there = moved(state, ui, held.caret, forward, by_word)
-                select(state, ui, held.anchor, (there, there))
-    for key, lines in ((KEY.up_arrow, -1), (KEY.down_arrow, 1)):
-        if imgui.is_key_chord_pressed(shift | int(key)):
+    for name, forward, by_word in SIDEWAYS:
+        if is_pressed(name):
+            there = moved(state, ui, held.caret, forward, by_word)
+            select(state, ui, held.anchor, (there, there))
+    for name, lines in (("select_up", -1), ("select_down", 1)):
+        if is_pressed(name):
             found = _other_line(ui, shown, held.caret, lines)
             select(state, ui, held.anchor, (found, found))
 
@@ -265,12 +270,12 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
             return []
         held = selection(state, ui)
         some = held is not None and not held.empty
-        if _item(ui, "copy", tr("Copy"), "Ctrl+C", some):
+        if _item(ui, "copy", tr("Copy"), keys_of("copy"), some):
             copy(state, ui)
-        if _item(ui, "markdown", tr("Copy as Markdown"), "Ctrl+Shift+C", some):
+        if _item(ui, "markdown", tr("Copy as Markdown"), keys_of("copy_answer"), some):
             copy(state, ui, markdown=True)
         known = place[0] < len(state.messages)
-        if _item(ui, "all", tr("Select all of the message"), "Ctrl+A", known):
+        if _item(ui, "all", tr("Select all of the message"), keys_of("select_all"), known):
             message = whole(state, ui, place[0], place[0])
             select(state, ui, message, message)
         if known:

@@ -18,7 +18,7 @@ from llm_lite.desktop.state.token_state import LookBy, XRay, unread
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.views.tokens.colors import RAREST, likely, shades
 from llm_lite.desktop.widgets.controls import picker, toggle
-from llm_lite.desktop.widgets.icons import ICON_EYE
+from llm_lite.desktop.widgets.icons import ICON_XRAY
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, meter, text, tip
 
@@ -50,15 +50,17 @@ PROBABILITIES = mark(
 
 def switch_width(ui: Ui) -> float:
     with ui.font(style="small"):
-        return imgui.calc_text_size(f"{ICON_EYE}  {tr(SWITCH)}").x + ui.u(5)
+        return imgui.calc_text_size(f"{ICON_XRAY}  {tr(SWITCH)}").x + ui.u(5)
 
 
 def draw_switch(state: AppState, ui: Ui) -> list[Action]:
     """The button in the header."""
     on = state.xray.shown
-    colors = {"button": "accent_soft" if on else "-", "text": "accent" if on else "muted"}
+    colors = {"button": "accent_soft" if on else "-", "text": "link" if on else "muted"}
     with ui.font(style="small"), ui.colored(**colors):
-        clicked = imgui.button(f"{ICON_EYE}  {tr(SWITCH)}##xray", ImVec2(switch_width(ui), ui.u(7)))
+        clicked = imgui.button(
+            f"{ICON_XRAY}  {tr(SWITCH)}##xray", ImVec2(switch_width(ui), ui.u(7))
+        )
     ui.mark("chat.xray")
     tip(ui, tr(XRAY))
     return [SetXRay(replace(state.xray, shown=not on, at=None))] if clicked else []

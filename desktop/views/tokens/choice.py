@@ -11,6 +11,7 @@ from llm_lite.desktop.actions.forking import ContinueFrom, ContinueText
 from llm_lite.desktop.actions.requests import obstacle, own_tokens
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.widgets.by_keyboard import press_area
 from llm_lite.desktop.widgets.icons import ICON_BRANCH
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
@@ -94,7 +95,7 @@ def _draw_alternative(ui: Ui, label: str, likely: float, token: int, same: bool)
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     width, height = imgui.get_content_region_avail().x, ui.u(8)
     name = f"{CHOICE}.{token}"
-    clicked = imgui.invisible_button(name, ImVec2(width, height)) and not same
+    clicked = press_area(name, ImVec2(width, height)) and not same
     ui.mark(name)
     end = ImVec2(at.x + width, at.y + height)
     hovered = imgui.is_item_hovered() and not same

@@ -14,6 +14,7 @@ from llm_lite.desktop.actions.forking import ContinueFrom
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.state import AppState, Message, Token
 from llm_lite.desktop.views.tokens.tokens import share_words
+from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.icons import ICON_BRANCH
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, popover, tip, wrapped
@@ -83,7 +84,7 @@ def draw_choices(state: AppState, ui: Ui) -> list[Action]:
         rows = _kept_rows(ui, message)
         wrapped(ui, _summary(message))
         height = ui.u(ROW) * min(len(rows), ROWS)
-        imgui.begin_child("tree", ImVec2(0, height))
+        imgui.begin_child("tree", ImVec2(0, height), FLAT)
         clipper = imgui.ListClipper()
         clipper.begin(len(rows), ui.u(ROW))
         while clipper.step():

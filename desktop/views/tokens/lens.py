@@ -13,6 +13,7 @@ from llm_lite.desktop.actions.inspecting import ShowLens
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.tokens.colors import legible, mix
+from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
@@ -119,7 +120,7 @@ def _draw_result(state: AppState, ui: Ui, result: LensResult) -> None:
     start = settled(result.rows)
     then = then.format(said=said, n=result.position, next=next_said)
     wrapped(ui, f"{then} {leads_words(result.rows, start)}")
-    imgui.begin_child("lens", ImVec2(0, 0), 0, imgui.WindowFlags_.no_saved_settings)
+    imgui.begin_child("lens", ImVec2(0, 0), FLAT, imgui.WindowFlags_.no_saved_settings)
     gutter, room = ui.u(8), imgui.get_content_region_avail().x
     each = (room - gutter) / COLUMNS
     height = max(ui.u(5.5), min(ui.u(7.5), imgui.get_content_region_avail().y / len(result.rows)))

@@ -14,6 +14,7 @@ from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.tokens.colors import legible, mix
+from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
 from llm_lite.desktop.widgets.controls import slider
 from llm_lite.desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
 from llm_lite.desktop.widgets.theme import u32
@@ -106,7 +107,7 @@ def _draw_layer(state: AppState, ui: Ui, model: ModelInfo, gains: Gains) -> Gain
     for number, (label, first, last) in enumerate(spans):
         if number:
             imgui.same_line(0, ui.u(3))
-        imgui.begin_child(f"steer.{number}", ImVec2(each, ui.u(10)))
+        imgui.begin_child(f"steer.{number}", ImVec2(each, ui.u(10)), FLAT)
         now = sum(row[first:last]) / (last - first)
         moved = slider(ui, f"steer.span.{number}", label, now, (0.0, MOST))
         imgui.end_child()
@@ -120,7 +121,7 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
 
     There are hundreds: only the one at the pointer, and the one that is held, are items.
     """
-    imgui.begin_child("steer.grid", ImVec2(0, 0), 0, imgui.WindowFlags_.no_saved_settings)
+    imgui.begin_child("steer.grid", ImVec2(0, 0), FLAT, imgui.WindowFlags_.no_saved_settings)
     gutter, gap = ui.u(8), ui.u(0.5)
     room = imgui.get_content_region_avail()
     columns = min(model.heads, max(1, int((room.x - gutter) / ui.u(7))))
@@ -131,6 +132,7 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     left, step = top.x, lines * (height + gap)
     drag: Drag = ui.memory.setdefault("steer.drag", Drag())
     held = drag.cell if imgui.is_mouse_down(0) else None
+    by_keys = is_on_its_way()
     for layer in range(model.layers):
         y = top.y + layer * step
         if y > low + imgui.get_window_height() or y + step < low:
@@ -140,7 +142,7 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
             x0 = left + gutter + head % columns * (width + gap)
             y0 = y + head // columns * (height + gap)
             rect = ui.rects[f"steer.{layer}.{head}"] = (x0, y0, x0 + width, y0 + height)
-            if (layer, head) == held or ui.at_pointer(rect):
+            if (layer, head) == held or by_keys or ui.at_pointer(rect):
                 gains = _draw_cell(ui, (layer, head), rect, gains)
             else:
                 _paint(ui, rect, gains[layer][head])
@@ -173,7 +175,7 @@ def _button(name: str, rect: Rect) -> bool:
     """Whether that part of the screen was clicked."""
     x0, y0, x1, y1 = rect
     imgui.set_cursor_screen_pos(ImVec2(x0, y0))
-    return imgui.invisible_button(name, ImVec2(x1 - x0, y1 - y0))
+    return press_area(name, ImVec2(x1 - x0, y1 - y0))
 
 
 def _draw_cell(ui: Ui, cell: tuple[int, int], rect: Rect, gains: Gains) -> Gains:

@@ -10,6 +10,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.forking import ShowMessage
 from llm_lite.desktop.actions.history import RedoHistory, UndoHistory
 from llm_lite.desktop.actions.undoing import undo_label
+from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.tree.tree_map import MapCell, TreeMap, tree_map
@@ -59,7 +60,7 @@ def draw_map_button(state: AppState, ui: Ui) -> None:
     ui.mark("chat.map")
     high = imgui.get_item_rect_max()
     ui.memory[f"{MAP}.at"] = (high.x, high.y + ui.u(1))
-    tip(ui, tr(HINT))
+    tip(ui, with_keys(tr(HINT), "map"))
     if clicked:
         ui.opened = MAP
         _held(ui).seek = True
@@ -310,7 +311,7 @@ def _draw_undo(state: AppState, ui: Ui, found: TreeMap) -> list[Action]:
         if not label:
             continue
         name = f"{MAP}.{'undo' if back else 'redo'}"
-        keys = "Ctrl+Z" if back else "Ctrl+Shift+Z"
+        keys = keys_of("undo" if back else "redo")
         with ui.font(style="small"):
             if button(ui, name, words.format(what=label), icon, keys):
                 actions.append(action)

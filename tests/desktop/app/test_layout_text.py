@@ -6,8 +6,8 @@ import re
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.desktop.app.layout import LAYOUT_VERSION
-from llm_lite.desktop.app.layout_text import is_layout
+from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
+from llm_lite.desktop.app.docking.layout_text import is_layout
 from llm_lite.desktop.app.settings import Settings, parse
 from llm_lite.desktop.views import VIEWS
 from tests.desktop.headless import Headless
@@ -108,8 +108,8 @@ def test_what_passes_is_drawn(written):
         assert shown
 
 
-def test_a_layout_from_before_a_view_was_added_gives_way_to_the_default(written):
-    """The new view would float over the others."""
+def test_a_layout_from_before_a_view_was_added_has_it_beside_its_like(written):
+    """It would float over the others."""
     before = re.sub(r"\[Window\]\[log\]\n(?:\w+=.*\n)+", "", written)
     assert before != written and is_layout(before)
     one = Headless(settings=Settings(layout=before, layout_version=LAYOUT_VERSION))

@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from llm_lite.core.messages import EngineOptions, SamplingOptions
-from llm_lite.desktop.app.layout import LAYOUT_VERSION
+from llm_lite.desktop.app.docking.layout import LAYOUT_VERSION
 from llm_lite.desktop.app.settings import (
     Settings,
     WindowPlace,

@@ -34,6 +34,7 @@ import messages
 TRANSLATED = [code for code in languages() if code != ENGLISH]
 KOREAN = re.compile("[가-힣]")
 NAMES = {"KL", "RMS", "SNR", "dB", "ms", "tok", "GB", "px", "MCP", "JSON", "Markdown"}
+NAMES |= {"Top", "Min", "Typical", "DRY"}
 
 
 @pytest.fixture(scope="module")

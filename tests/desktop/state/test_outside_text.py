@@ -13,6 +13,7 @@ from llm_lite.desktop.state import incoming
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
 from llm_lite.desktop.state.state import AppState, Load
+from llm_lite.desktop.state.window.layouts import Layouts
 from llm_lite.desktop.views import VIEWS
 from llm_lite.desktop.views.program import status_bar
 from llm_lite.desktop.views.program.rail import PANELS
@@ -38,7 +39,7 @@ def looks(state):
     return (
         *pages,
         replace(state, xray=replace(state.xray, shown=True, at=3)),
-        replace(state, quantization=replace(held, shown=True), load=Load(state.recent[0])),
+        replace(state, layouts=Layouts("compare"), load=Load(state.recent[0])),
     )
 
 

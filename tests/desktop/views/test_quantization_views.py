@@ -112,6 +112,7 @@ def test_a_mode_is_kept_on_disk(panel):
 def test_runs_from_the_prompt_to_the_mode_that_is_kept(panel):
     one, engine = panel()
     one.driver.click("quantization.compare")
+    one.driver.frames(4)
     choices = one.state.quantization.choices
     assert choices.runs[0].mode == "as-stored" and choices.runs[1].mode == "int4"
     one.driver.click("runs.prompt")
@@ -129,18 +130,19 @@ def test_runs_from_the_prompt_to_the_mode_that_is_kept(panel):
         assert one.driver.shows(f"runs.{run}.token.{PARTING}")
     one.driver.click("runs.keep.b")
     assert last(engine, Reconfigure).options.mode == "int4"
-    assert not one.state.quantization.shown
+    assert one.state.layouts.name == "inspect"
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (3840, 2160)])
 def test_strip_and_tokens_point_at_the_same(panel, size):
     one, _ = panel(size)
     one.driver.click("quantization.compare")
+    one.driver.frames(4)
     choose(one, prompt="Tell me a story.")
     one.driver.click("runs.start")
     one.driver.wait("both answers", at_rest)
     one.driver.frames(3)
-    assert inside(one, "runs.strip", "view.chat")
+    assert inside(one, "runs.strip", "view.runs")
     for name in (f"runs.bar.{PARTING}", f"runs.a.token.{PARTING}"):
         one.driver.point(name)
         one.driver.frames(2)
@@ -153,6 +155,7 @@ def test_strip_and_tokens_point_at_the_same(panel, size):
 def test_a_run_has_a_type_of_cache(panel):
     one, _ = panel()
     one.driver.click("quantization.compare")
+    one.driver.frames(4)
     one.driver.click("runs.b.cache")
     one.driver.click("runs.b.cache.int8")
     runs = one.state.quantization.choices.runs
@@ -162,6 +165,7 @@ def test_a_run_has_a_type_of_cache(panel):
 def test_a_comparison_can_be_stopped(panel):
     one, engine = panel(delay=0.05)
     one.driver.click("quantization.compare")
+    one.driver.frames(4)
     choose(one, prompt="Tell me a story.")
     one.driver.click("runs.start")
     one.driver.wait("a token", lambda s: bool(s.quantization.comparison.answers[0].tokens))
@@ -278,6 +282,7 @@ def test_a_tip_has_room_for_its_words(panel, monkeypatch):
 
     one, _ = panel()
     one.driver.click("quantization.compare")
+    one.driver.frames(4)
     choose(one, prompt="Tell me a story.")
     one.driver.click("runs.start")
     one.driver.wait("both answers", at_rest)

@@ -1,13 +1,14 @@
-"""The docked windows: conversation in the middle, the list of conversations at the left of it,
-glass-box views at the right in two groups."""
+"""The docked windows: conversation in the middle, the list of conversations at the left of it, two
+runs beside it, glass-box views at the right in two groups."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.desktop.views import VIEWS
+from llm_lite.desktop.views import VIEWS, View
 from llm_lite.desktop.widgets.theme import UNIT
 
 LAYOUT_VERSION = 3  # a new number puts everybody's panels back to the default once
@@ -31,16 +32,59 @@ def build_layout(root: int, size: ImVec2, text: float) -> None:
     left, rest = _split(root, imgui.Dir.left, listed)
     right, middle = _split(rest, imgui.Dir.right, wanted / (1 - listed))
     lower, upper = _split(right, imgui.Dir.down, 0.5)
-    nodes = {"middle": middle, "left": left, "upper right": upper, "lower right": lower}
+    beside, middle = _split(middle, imgui.Dir.right, 0.5)
+    nodes = {
+        "middle": middle,
+        "left": left,
+        "beside": beside,
+        "upper right": upper,
+        "lower right": lower,
+    }
     for view in VIEWS:
         dock.dock_builder_dock_window(view.window, nodes[view.place])
     dock.dock_builder_finish(root)
 
 
-def places_every_view(remembered: str) -> bool:
-    """Whether Dear ImGui's ini text docks them all; one from before a view was added does not."""
-    windows = (f"[Window][{view.name}]" for view in VIEWS)
-    return "[Docking]" in remembered and all(window in remembered for window in windows)
+def places_views(remembered: str) -> bool:
+    """Whether Dear ImGui's ini text docks the conversation; without it all begins anew."""
+    return "[Docking]" in remembered and f"[Window][{VIEWS[0].name}]" in remembered
+
+
+def missing(remembered: str) -> dict[str, int]:
+    """Views that it does not place, as it is from before they were added, and the docking node of
+    others of their place; 0 where there are none."""
+    nodes = {view.name: _node_of(view, remembered) for view in VIEWS}
+    found = {}
+    for view in VIEWS:
+        if f"[Window][{view.name}]" not in remembered:
+            others = (nodes[other.name] for other in VIEWS if other.place == view.place)
+            found[view.name] = next((node for node in others if node), 0)
+    return found
+
+
+def _node_of(view: View, remembered: str) -> int:
+    section = remembered.partition(f"[Window][{view.name}]\n")[2].partition("\n[")[0]
+    docked = re.search(r"^DockId=0x([0-9A-F]{8})", section, re.MULTILINE)
+    return int(docked[1], 16) if docked else 0
+
+
+def place(root: int, lacking: dict[str, int]) -> bool:
+    """Dock views that a remembered layout lacks: where others of their place are, or else at a side
+    of the conversation. The rest stays where the person put it. False while the conversation has
+    no place yet."""
+    dock: Any = imgui.internal
+    central = dock.dock_builder_get_central_node(root)
+    if central is None:
+        return False
+    for view in (view for view in VIEWS if view.name in lacking):
+        there = lacking[view.name]
+        if not there:
+            side = imgui.Dir.left if view.place == "left" else imgui.Dir.right
+            there, _ = _split(central.id_, side, 0.3 if view.place == "left" else 0.5)
+            central = dock.dock_builder_get_central_node(root) or central
+        dock.dock_builder_dock_window(view.window, there)
+    dock.dock_builder_finish(root)
+    return True
 
 
 def rescale(factor: float) -> None:
@@ -59,15 +103,15 @@ def rescale(factor: float) -> None:
 
 
 def hide_tabs(root: int) -> None:
-    """The conversation is alone in the middle, and the list at the left: a tab would say what
-    everybody sees."""
+    """The conversation is alone in the middle, the list at the left, and two runs beside it: a tab
+    would say what everybody sees."""
     flags = imgui.internal.DockNodeFlagsPrivate_
     node: Any = imgui.internal.dock_builder_get_central_node(root)
     if node is not None:
         node.set_local_flags(node.local_flags | flags.no_tab_bar)
     for view in VIEWS:
         window: Any = imgui.internal.find_window_by_name(view.window)
-        if view.place == "left" and window is not None and window.dock_node is not None:
+        if view.place in ("left", "beside") and window is not None and window.dock_node is not None:
             node = window.dock_node
             if len(node.windows) == 1:
                 node.set_local_flags(node.local_flags | flags.no_tab_bar | flags.no_docking_over_me)

@@ -1,0 +1,56 @@
+"""What a person does with the window's layout: choose one, show and hide its side panels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llm_lite.desktop.actions.quantizing import ShowRuns, show_runs
+from llm_lite.desktop.actions.requests import Result
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.window.layouts import LayoutName, Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class UseLayout:
+    name: LayoutName
+
+
+@dataclass(frozen=True, slots=True)
+class ShowInspector:
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSizes:
+    """The side panels of a layout are as wide as this now."""
+
+    name: LayoutName
+    sizes: Sizes
+
+
+LayoutAction = UseLayout | ShowInspector | KeepSizes
+
+
+def _use_layout(action: UseLayout, state: AppState, now: float) -> Result:
+    if action.name == "compare":
+        return show_runs(ShowRuns(True), state, now)
+    return replace(state, layouts=state.layouts.to(action.name)), ()
+
+
+def _show_inspector(action: ShowInspector, state: AppState, now: float) -> Result:
+    return replace(state, layouts=state.layouts.with_inspector(action.shown)), ()
+
+
+def _keep_sizes(action: KeepSizes, state: AppState, now: float) -> Result:
+    layouts = state.layouts
+    sides = replace(layouts.of(action.name), sizes=action.sizes)
+    return replace(state, layouts=layouts.with_sides(action.name, sides)), ()
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    UseLayout: _use_layout,
+    ShowInspector: _show_inspector,
+    KeepSizes: _keep_sizes,
+}

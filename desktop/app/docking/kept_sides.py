@@ -1,0 +1,43 @@
+"""The layouts of the window as the settings keep them: plain values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from llm_lite.desktop.state.window.layouts import LayoutName, Layouts, Panel, Sides, Sizes
+
+LAYOUTS: tuple[LayoutName, ...] = ("read", "inspect", "compare")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSides:
+    """The side panels of a layout, as `state.window.layouts` has them."""
+
+    list: Panel = "auto"
+    inspector: Panel = "auto"
+    list_width: float = 0.0
+    inspector_width: float = 0.0
+    upper_share: float = 0.0
+    runs_width: float = 0.0
+
+
+def kept_layouts(layouts: Layouts) -> dict[str, Any]:
+    """Fields of the settings. A comparison is not what a person wants to begin with: the layout
+    before it is kept."""
+    name = layouts.before if layouts.name == "compare" else layouts.name
+    kept: dict[str, Any] = {"layout_name": name}
+    for one in LAYOUTS:
+        sides = layouts.of(one)
+        kept[one] = KeptSides(sides.list, sides.inspector, **asdict(sides.sizes))
+    return kept
+
+
+def layouts_of(name: LayoutName, settings: Any) -> Layouts:
+    """As they were kept in fields of the settings, with the layout `name` in use."""
+    found = Layouts(name, name)
+    for one in LAYOUTS:
+        kept: KeptSides = getattr(settings, one)
+        sizes = Sizes(**{field.name: getattr(kept, field.name) for field in fields(Sizes)})
+        found = found.with_sides(one, Sides(kept.list, kept.inspector, sizes))
+    return found

@@ -1,0 +1,31 @@
+"""Keys that work wherever the focus is, found in the table."""
+
+from __future__ import annotations
+
+from imgui_bundle import imgui
+
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.commands.command import UserCommand
+from llm_lite.desktop.commands.keys import chord
+from llm_lite.desktop.commands.table import GLOBAL
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.ui import Ui
+
+_CHORDS = tuple((chord(key), command) for command in GLOBAL for key in command.keys)
+_ROUTE = int(imgui.InputFlags_.route_global | imgui.InputFlags_.route_over_focused)
+
+
+def answer_keys(state: AppState, ui: Ui) -> list[Action]:
+    """What the keys that went down just now do."""
+    typing = imgui.get_io().want_text_input
+    for code, command in _CHORDS:
+        if (command.while_typing or not typing) and imgui.shortcut(code, _ROUTE):
+            return run(command, state, ui)
+    return []
+
+
+def run(command: UserCommand, state: AppState, ui: Ui) -> list[Action]:
+    """Nothing, where it cannot be done now."""
+    if command.run is None or not command.when(state, ui):
+        return []
+    return command.run(state, ui)

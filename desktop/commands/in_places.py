@@ -1,0 +1,56 @@
+"""Keys that one place answers: the input, the conversation's text, lists, controls."""
+
+from __future__ import annotations
+
+from llm_lite.desktop.commands.command import UserCommand
+from llm_lite.desktop.language.translate import mark
+
+PLACED = (
+    UserCommand("send", mark("Send"), "chat", keys=("Enter",), place="input"),
+    UserCommand("break_line", mark("Break the line"), "chat", keys=("Shift+Enter",), place="input"),
+    UserCommand(
+        "escape", mark("Stop the answer, end the edit"), "chat", keys=("Esc",), place="input"
+    ),
+    UserCommand("find_next", mark("The next match"), "chat", keys=("Enter",), place="find"),
+    UserCommand(
+        "find_before", mark("The match before"), "chat", keys=("Shift+Enter",), place="find"
+    ),
+    UserCommand("find_close", mark("Close the search"), "chat", keys=("Esc",), place="find"),
+    UserCommand("copy", mark("Copy the selection"), "chat", keys=("Ctrl+C",), place="text"),
+    UserCommand(
+        "select_all", mark("Select the message, then all"), "chat", keys=("Ctrl+A",), place="text"
+    ),
+    UserCommand(
+        "select_left", mark("Select a character less"), "chat", keys=("Shift+Left",), place="text"
+    ),
+    UserCommand(
+        "select_right", mark("Select a character more"), "chat", keys=("Shift+Right",), place="text"
+    ),
+    UserCommand(
+        "select_word_left", mark("Select a word less"), "chat", keys=("Ctrl+Shift+Left",),
+        place="text",
+    ),
+    UserCommand(
+        "select_word_right", mark("Select a word more"), "chat", keys=("Ctrl+Shift+Right",),
+        place="text",
+    ),
+    UserCommand(
+        "select_up", mark("Select a line less"), "chat", keys=("Shift+Up",), place="text"
+    ),
+    UserCommand(
+        "select_down", mark("Select a line more"), "chat", keys=("Shift+Down",), place="text"
+    ),
+    UserCommand(
+        "row_menu", mark("What to do with a conversation"), "conversations", keys=("Delete",),
+        place="list",
+    ),
+    UserCommand("next_control", mark("Next control"), "layout", keys=("Tab",), place="controls"),
+    UserCommand(
+        "previous_control", mark("Control before"), "layout", keys=("Shift+Tab",), place="controls"
+    ),
+    UserCommand("press", mark("Press the control"), "layout", keys=("Space",), place="controls"),
+    UserCommand(
+        "close", mark("Close what is open, back to the input"), "layout", keys=("Esc",),
+        place="controls",
+    ),
+)  # fmt: skip

@@ -1,0 +1,137 @@
+"""Commands that look inside the model, choose one, and compare ways to run it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.inspecting import (
+    AnswerSteered,
+    EndComparison,
+    ReadAgain,
+    SetXRay,
+    Steer,
+)
+from llm_lite.desktop.actions.program import (
+    CancelLoading,
+    ChooseFile,
+    SetAttention,
+)
+from llm_lite.desktop.actions.quantizing import ForgetReports, RunTask, StopTask
+from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.commands.command import Run, UserCommand
+from llm_lite.desktop.language.translate import mark
+from llm_lite.desktop.state.quant_state import TaskKind
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.ui import Ui
+
+
+def _open(popover: str) -> Run:
+    def run(state: AppState, ui: Ui) -> list[Action]:
+        ui.open(popover)
+        return []
+
+    return run
+
+
+def _xray(state: AppState, ui: Ui) -> list[Action]:
+    return [SetXRay(replace(state.xray, shown=not state.xray.shown, at=None))]
+
+
+def _large(state: AppState, ui: Ui) -> list[Action]:
+    return [SetAttention(replace(state.attention, large=not state.attention.large))]
+
+
+def _unlock(state: AppState, ui: Ui) -> list[Action]:
+    return [SetAttention(replace(state.attention, locked=()))]
+
+
+LOOK = (
+    UserCommand(
+        "xray", mark("X-ray: show the tokens, or the text"), "look", _xray, ("Ctrl+Shift+X",),
+        when=lambda s, u: bool(s.messages), words="tokens",
+    ),
+    UserCommand(
+        "large_heads", mark("Large view of the heads, or back"), "look", _large,
+        ("Ctrl+Shift+A",), when=lambda s, u: u.maps is not None, words="attention maps",
+    ),
+    UserCommand(
+        "unlock_heads", mark("Unlock all heads"), "look", _unlock,
+        when=lambda s, u: bool(s.attention.locked), words="attention",
+    ),
+    UserCommand(
+        "read_again", mark("Read the conversation again"), "look", lambda s, u: [ReadAgain()],
+        when=lambda s, u: bool(s.messages) and not obstacle(s), words="cache refill",
+    ),
+    UserCommand(
+        "unsteer", mark("All heads at gain 1"), "look", lambda s, u: [Steer(None)],
+        when=lambda s, u: s.steering.gains is not None, words="steer reset",
+    ),
+    UserCommand(
+        "answer_steered", mark("Answer with these gains"), "look", lambda s, u: [AnswerSteered()],
+        when=lambda s, u: s.steering.gains is not None and bool(s.messages) and not obstacle(s),
+    ),
+    UserCommand(
+        "end_comparison", mark("One answer again"), "look", lambda s, u: [EndComparison()],
+        when=lambda s, u: s.comparing is not None,
+    ),
+)  # fmt: skip
+MODEL = (
+    UserCommand("models", mark("Models"), "model", _open("models"), ("Ctrl+M",), words="load"),
+    UserCommand(
+        "open_file", mark("Open a model's file"), "model", lambda s, u: [ChooseFile()], ("Ctrl+O",),
+        words="gguf load",
+    ),
+    UserCommand(
+        "cancel_load", mark("Cancel the loading"), "model", lambda s, u: [CancelLoading()],
+        when=lambda s, u: s.load is not None,
+    ),
+    UserCommand(
+        "sampler", mark("Sampling"), "model", _open("sampler"), ("Ctrl+P",),
+        words="temperature presets",
+    ),
+    UserCommand(
+        "system_prompt", mark("System prompt"), "model", _open("system_prompt"),
+        words="instructions",
+    ),
+    UserCommand(
+        "memory", mark("Memory of the conversation"), "model", _open("memory"),
+        words="context cache",
+    ),
+    UserCommand(
+        "executor", mark("Where the model runs"), "model", _open("executor"),
+        words="backend vulkan cpu weights",
+    ),
+)  # fmt: skip
+
+
+def _task(kind: TaskKind) -> Run:
+    return lambda state, ui: [RunTask(kind)]
+
+
+def _can_measure(state: AppState, ui: Ui) -> bool:
+    return state.quantization.work is None and not obstacle(state)
+
+
+COMPARE = (
+    UserCommand(
+        "ask_both", mark("Ask both runs"), "compare", _task("runs"),
+        when=lambda s, u: _can_measure(s, u) and bool(s.quantization.choices.prompt.strip()),
+    ),
+    UserCommand(
+        "measure_modes", mark("Measure the weight modes"), "compare", _task("modes"),
+        when=_can_measure, words="speed quantization",
+    ),
+    UserCommand(
+        "measure_step", mark("Measure a step"), "compare", _task("step"), when=_can_measure,
+        words="profile performance",
+    ),
+    UserCommand(
+        "stop_task", mark("Stop the measurement"), "compare", lambda s, u: [StopTask()],
+        when=lambda s, u: s.quantization.work is not None,
+    ),
+    UserCommand(
+        "forget_reports", mark("Forget the reports"), "compare", lambda s, u: [ForgetReports()],
+        when=lambda s, u: bool(s.quantization.reports),
+    ),
+)  # fmt: skip

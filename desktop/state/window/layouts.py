@@ -1,0 +1,85 @@
+"""How the window is laid out: to read, to inspect, or to compare, and what a person made of each.
+
+Widths are in text sizes, so that they hold on a denser screen; 0 is the default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+LayoutName = Literal["read", "inspect", "compare"]
+Panel = Literal["auto", "shown", "hidden"]  # a side panel; auto: where the window has room for it
+ROOM: dict[LayoutName, float] = {"read": 56.0, "inspect": 72.0, "compare": 150.0}  # for the list
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of the side panels of one layout."""
+
+    list_width: float = 0.0
+    inspector_width: float = 0.0
+    upper_share: float = 0.0  # of the inspector's height
+    runs_width: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What of one layout is shown, and how wide."""
+
+    list: Panel = "auto"
+    inspector: Panel = "auto"
+    sizes: Sizes = field(default_factory=Sizes)
+
+
+def _panel(shown: bool) -> Panel:
+    return "shown" if shown else "hidden"
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    name: LayoutName = "inspect"
+    before: LayoutName = "inspect"  # the one to go back to from a comparison
+    read: Sides = field(default_factory=Sides)
+    inspect: Sides = field(default_factory=Sides)
+    compare: Sides = field(default_factory=Sides)
+
+    @property
+    def sides(self) -> Sides:
+        """Of the layout in use."""
+        return self.of(self.name)
+
+    def of(self, name: LayoutName) -> Sides:
+        return {"read": self.read, "inspect": self.inspect, "compare": self.compare}[name]
+
+    def with_sides(self, name: LayoutName, sides: Sides) -> Layouts:
+        match name:
+            case "read":
+                return replace(self, read=sides)
+            case "inspect":
+                return replace(self, inspect=sides)
+            case "compare":
+                return replace(self, compare=sides)
+
+    def with_list(self, shown: bool) -> Layouts:
+        """With the conversations of the layout in use shown or hidden."""
+        return self.with_sides(self.name, replace(self.sides, list=_panel(shown)))
+
+    def with_inspector(self, shown: bool) -> Layouts:
+        return self.with_sides(self.name, replace(self.sides, inspector=_panel(shown)))
+
+    def to(self, name: LayoutName) -> Layouts:
+        if name == self.name:
+            return self
+        before = self.before if self.name == "compare" else self.name
+        return replace(self, name=name, before=before)
+
+    def shows_list(self, width: float) -> bool:
+        """Whether the conversations are listed, in a window so many text sizes wide."""
+        panel = self.sides.list
+        return panel == "shown" or (panel == "auto" and width >= ROOM[self.name])
+
+    @property
+    def shows_inspector(self) -> bool:
+        panel = self.sides.inspector
+        return panel == "shown" or (panel == "auto" and self.name == "inspect")

@@ -1,0 +1,85 @@
+"""Which titles fit what was typed, how well, and where the letters stand.
+
+Words of a query are looked for one by one, in any order. A word fits where it stands as a whole,
+best at the beginning of a word of the title, or where its letters follow each other close together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOOSE = 3  # letters that may lie between, for each letter of a word
+LEAST_LOOSE = 2  # letters of a word that may be apart
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    score: float  # the higher, the better
+    at: tuple[int, ...] = ()  # places of letters in the title
+
+
+def fold(text: str) -> str:
+    """In small letters, and as long as before, so that places stay the same."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(low if len(low := char.lower()) == 1 else char for char in text)
+
+
+def match(query: str, title: str, words: str = "") -> Match | None:
+    """`query` is folded; `words` are others by which the title may be found, and are not marked."""
+    folded, places, total = fold(title), set[int](), 0.0
+    for word in query.split():
+        found = _find(word, folded)
+        if found is not None:
+            total += found.score
+            places.update(found.at)
+        elif words and (hidden := _find(word, words)) is not None and hidden.score >= 60:
+            total += hidden.score / 2
+        else:
+            return None
+    return Match(total - len(title) / 50, tuple(sorted(places)))
+
+
+def _find(word: str, title: str) -> Match | None:
+    at = title.find(word)
+    inside = at
+    while at >= 0:
+        if at == 0 or not title[at - 1].isalnum():
+            whole = at + len(word) == len(title) or not title[at + len(word)].isalnum()
+            return Match(100 - at / 10 + 10 * whole, tuple(range(at, at + len(word))))
+        at = title.find(word, at + 1)
+    if inside >= 0:
+        return Match(60 - inside / 10, tuple(range(inside, inside + len(word))))
+    return _scattered(word, title) if len(word) >= LEAST_LOOSE else None
+
+
+def _scattered(word: str, title: str) -> Match | None:
+    """Letters in their order, the first at the beginning of a word."""
+    best: Match | None = None
+    start = title.find(word[0])
+    while start >= 0:
+        if start == 0 or not title[start - 1].isalnum():
+            places = _follow(word, title, start)
+            if places is not None:
+                between = places[-1] - places[0] + 1 - len(word)
+                begins = sum(at == 0 or not title[at - 1].isalnum() for at in places)
+                score = 30 - between + 4 * begins - start / 10
+                fits = between <= LOOSE * len(word) or begins == len(word)
+                if fits and (best is None or score > best.score):
+                    best = Match(score, places)
+        start = title.find(word[0], start + 1)
+    return best
+
+
+def _follow(word: str, title: str, start: int) -> tuple[int, ...] | None:
+    """Each letter at the beginning of the next word that has it there, else where it comes next."""
+    places = [start]
+    for letter in word[1:]:
+        after = places[-1] + 1
+        near = title.find(letter, after)
+        if near < 0:
+            return None
+        space = title.find(" " + letter, places[-1])
+        places.append(space + 1 if near != after and space >= 0 else near)
+    return tuple(places)
