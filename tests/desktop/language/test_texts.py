@@ -61,7 +61,6 @@ QUIET = {
     ),
     "views/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
     "views/history/menu.py": ("Markdown", "the name of a format"),
-    "views/selection/selecting.py": (r"Ctrl\S*", "keys"),
     "views/attention/grid.py": ("Head", "the identity of a window"),
     "widgets/fonts.py": (r"[A-Za-z-]+\.(otf|ttf)", "files"),
     "widgets/markup/worker.py": (".*", "a process apart, whose errors draw the text as it is"),
