@@ -28,6 +28,7 @@ from llm_lite.desktop.attention.store import Store, largest_surface
 from llm_lite.desktop.attention.upload import Uploads, largest_copy
 from llm_lite.desktop.attention.wanted import Asked
 from llm_lite.desktop.attention.work import Budget, FrameJobs, Planner
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.state.maps import ColorScale, MapPicture
@@ -76,7 +77,7 @@ class AttentionMaps:
         if source is None:
             return tr("Load a model to see where its heads look.")
         if source.note:
-            return source.note
+            return said(source.note)
         if self._refused:
             words = tr(
                 "A map needs {needed} bytes in one buffer; {device} binds at most {most}: choose a "

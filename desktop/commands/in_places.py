@@ -49,12 +49,12 @@ PLACED = (
         place="text",
     ),
     UserCommand(
-        "select_text_start", mark("Select to the start of the conversation"), "chat", keys=("Ctrl+Shift+Home",),
-        place="text",
+        "select_text_start", mark("Select to the start of the conversation"), "chat",
+        keys=("Ctrl+Shift+Home",), place="text",
     ),
     UserCommand(
-        "select_text_end", mark("Select to the end of the conversation"), "chat", keys=("Ctrl+Shift+End",),
-        place="text",
+        "select_text_end", mark("Select to the end of the conversation"), "chat",
+        keys=("Ctrl+Shift+End",), place="text",
     ),
     UserCommand(
         "row_menu", mark("What to do with a conversation"), "conversations", keys=("Delete",),

@@ -12,6 +12,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import GenerationStats
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import ContinueAnswer, EditMessage
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.units import duration, rate, sentence, tokens
@@ -237,7 +238,7 @@ class _Item:
     def _ending(self) -> str:
         reason = self.message.stop_reason
         if self.message.problem or reason is None or reason == "end":
-            return sentence(self.message.problem)
+            return sentence(said(self.message.problem))
         words = tr(ENDINGS[reason])
         return f"{words} {tr(MORE)}" if reason == "length" and self.last else words
 

@@ -20,7 +20,7 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns, StopTask
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.quant_state import Choices, RunAnswer, RunComparison
 from llm_lite.desktop.state.state import AppState
@@ -197,7 +197,7 @@ def _draw_result(state: AppState, ui: Ui, column: float) -> list[Action]:
 
 
 def _draw_progress(ui: Ui, stage: str, fraction: float) -> None:
-    text(ui, capital(said(stage)), "muted", "small")
+    text(ui, capital(said_stage(stage)), "muted", "small")
     meter(ui, fraction, imgui.get_content_region_avail().x, ui.u(1))
 
 

@@ -10,7 +10,7 @@ from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, Mode
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import said, said_stage
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.quant_state import Page
 from llm_lite.desktop.state.state import AppState
@@ -100,7 +100,10 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     for kind in ("modes", "keep", "drop"):
         actions += draw_work(state, ui, kind)
     if speeds:
-        wrapped(ui, tr("On {device}, {reason}.").format(device=speeds.device, reason=speeds.reason))
+        wrapped(
+            ui,
+            tr("On {device}, {reason}.").format(device=speeds.device, reason=said(speeds.reason)),
+        )
     imgui.dummy(ImVec2(0, ui.u(1)))
     draw_stored(ui, model)
     _draw_facts(ui, model)
@@ -241,7 +244,7 @@ def _draw_switching(state: AppState, ui: Ui) -> None:
     """The change under way, while the answer goes on; the header has the way to cancel it."""
     if state.load is None:
         return
-    words = f"{capital(said(state.load.stage))}  ·  {state.options.mode}"
+    words = f"{capital(said_stage(state.load.stage))}  ·  {state.options.mode}"
     progress(ui, words, state.load.fraction)
     ui.mark("quantization.switching")
 
