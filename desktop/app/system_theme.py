@@ -7,6 +7,7 @@ answer, and without one the theme stays as it is.
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from llm_lite.desktop.state.state import ThemeName
 
 PERIOD = 4.0  # seconds between two questions
+LONGEST = 3.0  # seconds for an answer
 MOST_FAILURES = 3  # then the system has no answer, and is asked no more
 
 
@@ -65,9 +67,22 @@ class SystemTheme:
 
 def ask_system() -> ThemeName | None:
     """What the system says now; None where it has no such setting."""
-    if sys.platform.startswith("linux") and shutil.which("gsettings") is None:
+    if sys.platform.startswith("linux") and not _has_setting():
         return None  # the library would take it for light
     import darkdetect
 
     told = darkdetect.theme()
     return None if told is None else "dark" if told == "Dark" else "light"
+
+
+def _has_setting() -> bool:
+    """Whether the desktop knows of themes at all, within a time limit."""
+    tool = shutil.which("gsettings")
+    if tool is None:
+        return False
+    command = [tool, "get", "org.gnome.desktop.interface", "color-scheme"]
+    try:
+        told = subprocess.run(command, capture_output=True, timeout=LONGEST, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return told.returncode == 0 and bool(told.stdout.strip())

@@ -54,7 +54,7 @@ def map_width(ui: Ui) -> float:
 def draw_map_button(state: AppState, ui: Ui) -> None:
     """In the header."""
     on = imgui.is_popup_open(MAP)
-    colors = {"button": "accent_soft" if on else "-", "text": "accent" if on else "muted"}
+    colors = {"button": "accent_soft" if on else "-", "text": "link" if on else "muted"}
     with ui.font(style="small"), ui.colored(**colors):
         clicked = imgui.button(f"{ICON_BRANCH}##{MAP}", ImVec2(map_width(ui), ui.u(7)))
     ui.mark("chat.map")

@@ -1,5 +1,6 @@
 """The theme follows the system, and a system that does not answer holds nothing up."""
 
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -99,3 +100,23 @@ def test_what_was_never_chosen_follows_the_system():
         ).appearance
         == "dark"
     )
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the tool is that of Linux")
+@pytest.mark.parametrize(
+    ("script", "theme"),
+    [
+        ("echo \"'prefer-dark'\"", "dark"),
+        ("echo \"'default'\"", "light"),
+        ("echo 'No such schema' >&2; exit 1", None),
+        ("exec sleep 30", None),
+    ],
+)
+def test_what_the_tool_of_linux_says(tmp_path, monkeypatch, script, theme):
+    """An answer, none, and a tool that hangs."""
+    tool = tmp_path / "gsettings"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(system_theme, "LONGEST", 1.0)
+    assert ask_system() == theme
