@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any
 
 from llm_lite.core.messages import (
-    AttentionRows,
     CacheMeasured,
     CacheRewritten,
     CacheStatus,
@@ -16,15 +15,12 @@ from llm_lite.core.messages import (
     Event,
     ExecutorChanged,
     FileDamaged,
-    GainsEffect,
     GenerationFinished,
     GenerationStarted,
-    LensResult,
     LoadFailed,
     LoadProgress,
     LoadStarted,
     Logged,
-    MapsExported,
     ModelLoaded,
     PrefillProgress,
     TokenDecoded,
@@ -34,7 +30,7 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state import cache_state, turns
 from llm_lite.desktop.state.cache_state import CacheState
-from llm_lite.desktop.state.folding import quantizing, resuming
+from llm_lite.desktop.state.folding import looking, quantizing, resuming
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
 from llm_lite.desktop.state.plots import speed
@@ -261,40 +257,10 @@ def _tokens_spelled(event: TokensSpelled, state: AppState, now: float) -> AppSta
     return replace(state, messages=(*state.messages[:index], message, *state.messages[index + 1 :]))
 
 
-def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppState:
-    details = state.row_details
-    if event.request == details.request and details.head is not None:
-        rows = (*details.rows, (details.head, event))
-        return replace(state, row_details=replace(details, request=0, rows=rows))
-    return (
-        replace(state, rows_request=0, attention_rows=event)
-        if event.request == state.rows_request
-        else state
-    )
-
-
-def _maps_exported(event: MapsExported, state: AppState, now: float) -> AppState:
-    if event.message:
-        return notify(state, "warning", event.message, now)
-    return notify(state, "info", tr("Saved {path}").format(path=event.path), now)
-
-
 def _tokens_counted(event: TokensCounted, state: AppState, now: float) -> AppState:
     if event.message and event.request == state.files.request:
         state = notify(state, "warning", event.message, now)
     return replace(state, files=state.files.counted(event))
-
-
-def _lens_result(event: LensResult, state: AppState, now: float) -> AppState:
-    if event.request != state.lens.request:
-        return state
-    return replace(state, lens=replace(state.lens, request=0, result=event))
-
-
-def _gains_effect(event: GainsEffect, state: AppState, now: float) -> AppState:
-    if event.request != state.steering.request:
-        return state
-    return replace(state, steering=replace(state.steering, request=0, effect=event))
 
 
 def _cache_rewritten(event: CacheRewritten, state: AppState, now: float) -> AppState:
@@ -349,16 +315,13 @@ _HANDLERS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     TokenDecoded: _token_decoded,
     GenerationFinished: _generation_finished,
     TokensSpelled: _tokens_spelled,
-    AttentionRows: _attention_rows,
-    MapsExported: _maps_exported,
     TokensCounted: _tokens_counted,
-    LensResult: _lens_result,
-    GainsEffect: _gains_effect,
     CacheRewritten: _cache_rewritten,
     CacheStatus: _cache_status,
     CacheMeasured: _cache_measured,
     FileDamaged: _file_damaged,
     Logged: _logged,
+    **looking.EVENTS,
     **resuming.EVENTS,
     **dict.fromkeys(quantizing.EVENTS, quantizing.fold),
 }

@@ -1,1 +1,1 @@
-"""What the engine says of long tasks and of kept caches, folded into the state for `apply`."""
+"""What the engine says of its inside, of long tasks and of kept caches, folded into the state."""
