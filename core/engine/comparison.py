@@ -16,10 +16,11 @@ import numpy as np
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
-from llm_lite.core.generation.answer import Emit, alternatives, encode, peak_rss_bytes
+from llm_lite.core.generation.answer import Emit, encode, peak_rss_bytes
 from llm_lite.core.generation.prompt import check_size
 from llm_lite.core.generation.sampling import TokenChoice, score_token
 from llm_lite.core.generation.steps import generate
+from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.loader import Runner
 from llm_lite.core.memory import resident_bytes

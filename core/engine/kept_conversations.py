@@ -15,8 +15,9 @@ from pathlib import Path
 from llm_lite.core.engine import cache_transfer
 from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder
-from llm_lite.core.generation.answer import Emit, cache_status, encode, labelled
+from llm_lite.core.generation.answer import Emit, cache_status, encode
 from llm_lite.core.generation.prompt import Encoded, check_size
+from llm_lite.core.generation.token_texts import labelled
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.kv_cache.prefix_pool import LEAST

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import DeviceError, LlmLiteError
-from llm_lite.core.generation.answer import Emit, alternatives
+from llm_lite.core.generation.answer import Emit
 from llm_lite.core.generation.sampling import likeliest
+from llm_lite.core.generation.token_texts import alternatives
 from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.inspect.attention_rows import AttentionRowsReader

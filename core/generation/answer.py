@@ -20,13 +20,12 @@ from llm_lite.core.generation.prefill import (
     PrefillOptions,
     Prepared,
 )
-from llm_lite.core.generation.sampling import Allowed, TokenChoice
+from llm_lite.core.generation.sampling import TokenChoice
 from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.steps import AnswerItem, answer_steps
 from llm_lite.core.generation.stop_strings import StopStrings
+from llm_lite.core.generation.token_texts import allowed_tokens, alternatives, labelled, text_of
 from llm_lite.core.messages import (
-    AllowedTokens,
-    Alternative,
     CacheRewritten,
     CacheStatus,
     ChatMessage,
@@ -365,32 +364,6 @@ def encode(
         )
     except UnsupportedError as error:  # the template's own fault
         raise FileError(file.path, str(error)) from error
-
-
-def labelled(tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[PromptToken, ...]:
-    """The tokens with their texts and owners, by position."""
-    return tuple(
-        PromptToken(token, text_of(tokenizer, token), owner)
-        for token, owner in zip(encoded.ids, encoded.owners, strict=True)
-    )
-
-
-def alternatives(
-    tokenizer: Tokenizer, best: Sequence[tuple[int, float]]
-) -> tuple[Alternative, ...]:
-    return tuple(Alternative(token, text_of(tokenizer, token), p) for token, p in best)
-
-
-def allowed_tokens(tokenizer: Tokenizer, allowed: Allowed | None) -> AllowedTokens | None:
-    if allowed is None:
-        return None
-    best = alternatives(tokenizer, allowed.best)
-    return AllowedTokens(allowed.count, allowed.probability, best)
-
-
-def text_of(tokenizer: Tokenizer, token: int) -> str:
-    """What the token stands for, by itself: U+FFFD for a part of a character."""
-    return tokenizer.token_bytes(token).decode(errors="replace")
 
 
 def peak_rss_bytes() -> int:

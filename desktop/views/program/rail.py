@@ -15,8 +15,9 @@ from llm_lite.desktop.commands.hints import with_keys
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.cache import memory
-from llm_lite.desktop.views.chat import sampler, system_prompt
+from llm_lite.desktop.views.chat import system_prompt
 from llm_lite.desktop.views.program import models, preferences
+from llm_lite.desktop.views.sampling import sampler
 from llm_lite.desktop.views.tools import panel as tools_panel
 from llm_lite.desktop.widgets.icons import (
     ICON_MEMORY,

@@ -56,7 +56,7 @@ QUIET = {
     "views/__init__.py": ("(upper|lower) right", "places"),
     "views/quantization/comparison.py": ("Vulkan|NumPy", "names"),
     "views/program/status_bar.py": ("Vulkan|NumPy", "names"),
-    "views/chat/sampler_groups.py": (
+    "views/sampling/sampler_groups.py": (
         "Top-k|Top-p|Min-p|Typical-p", "names of filters, the same in every language"
     ),
     "views/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),

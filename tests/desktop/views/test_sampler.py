@@ -9,8 +9,8 @@ from llm_lite.core.messages import SamplingOptions
 from llm_lite.desktop.actions.composing.presets import ChoosePreset, ImportPreset, SavePreset
 from llm_lite.desktop.state.sampling.texts import bias_lines, biases_of, stop_lines, stops_of
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.chat.sampler_groups import FILTERS, PENALTIES
-from llm_lite.desktop.views.chat.sampler_hints import HINTS
+from llm_lite.desktop.views.sampling.sampler_groups import FILTERS, PENALTIES
+from llm_lite.desktop.views.sampling.sampler_hints import HINTS
 
 SIZE = (1280, 1500)
 

@@ -14,9 +14,9 @@ from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import tokens
 from llm_lite.desktop.views.cache.overflow import draw_overflow
-from llm_lite.desktop.views.chat.presets import draw_presets
-from llm_lite.desktop.views.chat.sampler_groups import draw_groups
-from llm_lite.desktop.views.chat.sampler_hints import HINTS
+from llm_lite.desktop.views.sampling.presets import draw_presets
+from llm_lite.desktop.views.sampling.sampler_groups import draw_groups
+from llm_lite.desktop.views.sampling.sampler_hints import HINTS
 from llm_lite.desktop.widgets.controls import slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_DICE
 from llm_lite.desktop.widgets.ui import Ui

@@ -16,7 +16,7 @@ from llm_lite.desktop.state.sampling.texts import (
     stop_lines,
     stops_of,
 )
-from llm_lite.desktop.views.chat.sampler_hints import HINTS
+from llm_lite.desktop.views.sampling.sampler_hints import HINTS
 from llm_lite.desktop.widgets.controls import chooser, slider
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, labelled, wrapped
