@@ -33,6 +33,8 @@ NPM = {
 DEBIAN = ("fonts-noto-cjk", "fonts-jetbrains-mono")
 NOTO_CJK_JAPANESE, NOTO_CJK_SIMPLIFIED = 0, 2  # faces inside NotoSansCJK-Regular.ttc
 
+# Syllables, and the letters they are made of.
+HANGUL = {*range(0x1100, 0x1200), *range(0x3130, 0x3190), *range(0xAC00, 0xD7A4)}
 # Pretendard fills much of U+E000..U+F0FF; U+E900 onward is free in every face we merge.
 ICON_BASE = 0xE900
 ICONS = {
@@ -127,7 +129,7 @@ def main() -> None:
         work = Path(scratch)
         npm, debian = fetch_npm(work), fetch_debian(work)
         FONTS.mkdir(exist_ok=True)
-        copy_pretendard(npm["pretendard"])
+        make_pretendard(npm["pretendard"])
         make_italics(npm["inter-ui"])
         copy_jetbrains_mono(debian["fonts-jetbrains-mono"])
         make_cjk(debian["fonts-noto-cjk"])
@@ -161,11 +163,32 @@ def run(folder: Path, *command: str) -> None:
     subprocess.run(command, cwd=folder, check=True)
 
 
-def copy_pretendard(package: Path) -> None:
-    for weight in ("Regular", "SemiBold"):
-        file = f"Pretendard-{weight}.otf"
-        shutil.copyfile(package / "dist/public/static" / file, FONTS / file)
+def make_pretendard(package: Path) -> None:
+    """Hangul is taken from the next heavier weight: its strokes are thinner than those of the Latin
+    letters beside it, which shows at the sizes of an interface."""
+    folder = package / "dist/public/static"
+    parts = (("Regular", "Latin", False), ("Medium", "Hangul", True))
+    for weight, script, hangul in parts:
+        font = TTFont(folder / f"Pretendard-{weight}.otf")
+        there = set(font.getBestCmap())
+        subset(font, there & HANGUL if hangul else there - HANGUL)
+        rename(font, f"Part {script}", weight)
+        font.save(FONTS / f"{script}-{weight}-Subset.otf")
+    shutil.copyfile(folder / "Pretendard-SemiBold.otf", FONTS / "Pretendard-SemiBold.otf")
     shutil.copyfile(package / "dist/LICENSE.txt", FONTS / "LICENSE-Pretendard.txt")
+
+
+def rename(font: TTFont, family: str, style: str) -> None:
+    """Its licence reserves the name "Pretendard" for the font as it is."""
+    names = {1: family, 2: style, 3: f"{family} {style}", 4: f"{family} {style}"}
+    names[6] = f"{family}-{style}".replace(" ", "")
+    table = font["name"]
+    table.names = [record for record in table.names if record.nameID in (0, 13, 14)]
+    for number, name in names.items():
+        table.setName(name, number, 3, 1, 0x409)
+    top = font["CFF "].cff
+    top.fontNames = [names[6]]
+    top[0].FullName, top[0].FamilyName = names[4], family
 
 
 def make_italics(package: Path) -> None:

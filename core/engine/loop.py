@@ -6,6 +6,7 @@ branch below. Only a device that fails is an exception: the C++ executor goes on
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -33,6 +34,10 @@ class SteppedWork(Protocol):
         """Run at most one step and tell what it brought; False after the last one."""
         ...
 
+    def interrupted(self, seconds: float) -> None:
+        """Between two steps, requests of what looks inside were served for so long."""
+        ...
+
     def finish(self) -> None:
         """Tell how it ended."""
         ...
@@ -55,7 +60,9 @@ def run_steps(
                     runner = _runner(host)
                     requests.begin_answer(runner, work.gains)
                     work.begin(runner)
+                before = time.perf_counter()
                 requests.serve(runner, lambda: True)
+                work.interrupted(time.perf_counter() - before)
                 ready = switching.ready()
                 if ready is not None:
                     host.switch(ready)

@@ -81,6 +81,7 @@ class Answer:
     _begun: float = 0.0  # when the steps began on this executor
     _prefill_seconds: float = 0.0
     _first_token: float = 0.0
+    _interrupted: float = 0.0  # seconds
     _last_token: float = 0.0
     _labels: tuple[PromptToken, ...] = ()
     _options: PrefillOptions = PLAIN
@@ -260,13 +261,24 @@ class Answer:
         request, token = self.command.request, choice.token
         used, step_ms = session.context_used, 1e3 * session.step_seconds
         allowed = allowed_tokens(tokenizer, choice.allowed)
-        event = TokenDecoded(request, token, text, choice.probability, used, best, step_ms, allowed)
+        first = self._ttft_ms() if self._decoded_steps == 1 else 0.0
+        event = TokenDecoded(
+            request, token, text, choice.probability, used, best, step_ms, allowed, first
+        )
         self._show(self._stops.feed(event, text))
 
     def _left(self) -> int:
         """New tokens still allowed; forced ones are not new."""
         new = max(0, len(self.produced) - len(self._forced))
         return self.command.sampling.max_new_tokens - new
+
+    def interrupted(self, seconds: float) -> None:
+        """So long, what looks inside was served since the last step."""
+        if self._first_token:
+            self._interrupted += seconds
+
+    def _ttft_ms(self) -> float:
+        return 1e3 * (self._first_token - self.requested) if self._first_token else 0.0
 
     def _note_time(self) -> None:
         self._last_token = time.perf_counter()
@@ -283,10 +295,11 @@ class Answer:
             new_tokens=len(self.produced),
             prefill_tok_s=_rate(self._prefilled_tokens, self._prefill_seconds),
             decode_tok_s=_rate(self._decoded_steps - 1, self._last_token - self._first_token),
-            ttft_ms=1e3 * (self._first_token - self.requested) if self._first_token else 0.0,
+            ttft_ms=self._ttft_ms(),
             context_used=context_used,
             peak_rss_bytes=peak_rss_bytes(),
             read_bytes=token_read_bytes(runner.session.executor.program.plans[0], context_used),
+            inspect_ms=1e3 * self._interrupted,
         )
 
 

@@ -40,7 +40,8 @@ class ConversationPrefill:
         spoken = last is not None and last.role == "assistant" and bool(last.content + last.thought)
         prompt.check_size(file.tokenizer, messages, session.context)
         encoded = encode(file, messages, spoken, self.command.thinking, self.command.tools)
-        options = PrefillOptions(name=name_of(messages), conversation=self.command.conversation)
+        conversation, afresh = self.command.conversation, self.command.afresh
+        options = PrefillOptions(afresh=afresh, name=name_of(messages), conversation=conversation)
         prepared = session.prepare(encoded.ids, options)
         self._reused = prepared.reused
         self._labels = labelled(file.tokenizer, encoded)
@@ -59,6 +60,9 @@ class ConversationPrefill:
         known = self._labels[: session.context_used]
         self.emit(ConversationRead(self.command.request, known))
         self.emit(cache_status(session, self._reused))
+
+    def interrupted(self, seconds: float) -> None:
+        """Nothing is measured of a conversation that is read."""
 
     def fail(self, message: str) -> None:
         self.emit(ConversationRead(self.command.request, (), message))

@@ -21,6 +21,7 @@ class PrefillOptions:
     overflow: Overflow = "stop"
     head: int = 0
     resumed: bool = False
+    afresh: bool = False  # nothing of the cache or of other prefixes is reused
     name: str = ""  # of the conversation, as the list of kept prefixes shows it
     conversation: int = 0  # its number in the history
 

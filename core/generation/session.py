@@ -142,7 +142,10 @@ class Session:
         RequestError where it is empty, or too long and nothing may be forgotten.
         """
         self.check(prompt, reading)
-        self._take_from_pool(prompt, reading)
+        if reading.afresh:
+            self.clear()
+        else:
+            self._take_from_pool(prompt, reading)
         way = self._prefill_plan(prompt, reading)
         self._keep_copy(way.keep)
         if reading.name:

@@ -86,6 +86,7 @@ class Read:
     thinking: bool = True
     conversation: int = 0  # as in `Generate`
     tools: tuple[ToolSpec, ...] = ()
+    afresh: bool = False  # nothing is reused, so that queries of all tokens are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,7 @@ class TokenDecoded:
     alternatives: tuple[Alternative, ...] = ()
     step_ms: float = 0.0  # that the model's step took whose logits chose the token
     allowed: AllowedTokens | None = None  # None: nothing was forbidden
+    ttft_ms: float = 0.0  # of the first token: the same as in GenerationStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ class GenerationStats:
     context_used: int = 0
     peak_rss_bytes: int = 0
     read_bytes: int = 0  # that the last token had to read: weights and cache
+    inspect_ms: float = 0.0  # since the first token, between steps: what looks inside was served
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,9 @@ from llm_lite.desktop.actions.requests import (
     versions,
 )
 from llm_lite.desktop.language.translate import mark
+from llm_lite.desktop.state.attention_state import Head
 from llm_lite.desktop.state.notices import notify
-from llm_lite.desktop.state.state import AnswerComparison, AppState
+from llm_lite.desktop.state.state import AnswerComparison, AppState, RowDetails
 from llm_lite.desktop.state.token_state import XRay
 
 NOTHING_LOCKED = mark("Lock heads in the Attention view first: click their maps.")
@@ -62,8 +63,20 @@ class SwitchVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowRow:
+    """Tell what the token at a position looks at by one head; `key` is what the text is now."""
+
+    position: int
+    head: Head
+    key: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Bring the conversation as it is shown back into the cache, to look into it."""
+    """Bring the conversation as it is shown back into the cache, to look into it; `afresh`, with
+    the queries of all its tokens."""
+
+    afresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,7 @@ class EndComparison:
 
 
 InsideAction = (
-    SetXRay | ShowLens | SwitchVersion | ReadAgain | Steer | AnswerSteered | EndComparison
+    SetXRay | ShowLens | SwitchVersion | ReadAgain | ShowRow | Steer | AnswerSteered | EndComparison
 )
 
 
@@ -117,7 +130,17 @@ def ask_rows(state: AppState) -> Result:
         xray.layer,
         state.attention.exclude_first,
     )
-    return replace(state, rows_request=request, next_step_request=request + 1), (asked,)
+    details = replace(state.row_details, request=0)  # one that waits gives way to this one
+    state = replace(state, rows_request=request, row_details=details)
+    return replace(state, next_step_request=request + 1), (asked,)
+
+
+def show_row(action: ShowRow, state: AppState, now: float) -> Result:
+    request, details = state.next_step_request, state.row_details
+    rows = details.rows if details.key == action.key else ()
+    details = RowDetails(action.key, action.head, request, rows)
+    asked = ReadAttentionRows(request, action.position, "from", "heads", (action.head,))
+    return replace(state, row_details=details, next_step_request=request + 1), (asked,)
 
 
 def show_lens(action: ShowLens, state: AppState, now: float) -> Result:
@@ -142,7 +165,7 @@ def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result
 def reread(action: ReadAgain, state: AppState, now: float) -> Result:
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
-    return read_again(state)
+    return read_again(state, action.afresh)
 
 
 def _answers(state: AppState, index: int) -> bool:
@@ -193,6 +216,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ShowLens: show_lens,
     SwitchVersion: switch_version,
     ReadAgain: reread,
+    ShowRow: show_row,
     Steer: steer,
     AnswerSteered: answer_steered,
     EndComparison: end_comparison,

@@ -128,14 +128,14 @@ def _cut(state: AppState, messages: int) -> AppState:
     return replace(state, owners=cut(state.owners, messages), cache=cache)
 
 
-def read_again(state: AppState) -> Result:
+def read_again(state: AppState, afresh: bool = False) -> Result:
     """Bring the conversation as it is shown back into the cache."""
     if state.reading or not state.messages:
         return state, ()
     told, request = conversation(state, state.messages), state.next_request
     reading = Reading(request, lead=len(told) - len(state.messages))
     state = replace(state, reading=reading, next_request=request + 1)
-    return state, (Read(request, told, state.thinking, tools=offered(state)),)
+    return state, (Read(request, told, state.thinking, tools=offered(state), afresh=afresh),)
 
 
 def end_reading(state: AppState) -> Result:

@@ -33,6 +33,7 @@ class Cell:
     scale_number: int = -1  # of the colour scale of its pixels; -1: none yet
     fresh: bool = True  # must be cleared before anything is drawn
     todo: list[tuple[int, int]] = field(default_factory=list)  # [from, to), ascending, disjoint
+    gone: list[tuple[int, int]] = field(default_factory=list)  # no longer to be computed
 
     @property
     def end(self) -> int:
@@ -69,6 +70,7 @@ class Cell:
         if again < length:
             kept.append((again, length))
         self.todo, self.seen = kept, length
+        self.gone = [(a, min(b, again)) for a, b in self.gone if a < again]
         return first if first < self.height else None
 
     def restart(self, row: int, column: int, shift: int) -> None:
@@ -80,14 +82,17 @@ class Cell:
         """Compute every row again, as the next `grow` tells it."""
         self.seen, self.fresh = 0, True
         self.todo.clear()
+        self.gone.clear()
 
     def take(self, most: int, rows: range) -> tuple[int, int] | None:
         """The newest at most `most` rows to do, (first, count), among the `rows` that can be."""
         while self.todo:
             first, last = self.todo.pop()
             low = max(first, rows.start)
+            if first < low:  # their queries or keys are gone, and those of all rows before
+                self.gone.append((first, min(last, low)))
             if last <= low:
-                continue  # their queries or keys are gone, and those of all rows before
+                continue
             start = max(low, last - most)
             if low < start:
                 self.todo.append((low, start))
@@ -100,6 +105,11 @@ class Cell:
         if self.todo and self.todo[-1][1] == first:
             first = self.todo.pop()[0]
         self.todo.append((first, last))
+
+    @property
+    def missing(self) -> tuple[tuple[int, int], ...]:
+        """Rows that the pixels do not show, [from, to), in no order."""
+        return (*self.todo, *self.gone)
 
     @property
     def waiting(self) -> int:

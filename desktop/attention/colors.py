@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ENTRIES = 256
+FADE = 30  # first entries, which rise out of the paper
 CONTROL = {
     "viridis": "440154 472d7b 3b528b 2c728e 21918c 28ae80 5ec962 addc30 fde725",
     "magma": "000004 1d1147 51127c 822681 b63679 e65164 fb8861 fec287 fcfdbf",
@@ -27,8 +28,9 @@ Floats = NDArray[np.float64]
 
 
 @cache
-def table(name: str) -> NDArray[np.uint8]:
-    """uint8 [256, 4], RGBA, from the lowest value to the highest."""
+def table(name: str, light: bool = False) -> NDArray[np.uint8]:
+    """uint8 [256, 4], RGBA, from the lowest value to the highest: from dark to light, and on light
+    paper from light to dark, so that little is near the paper in both."""
     codes = CONTROL[name].split()
     lab = srgb_to_lab(np.array([list(bytes.fromhex(code)) for code in codes]) / 255.0)
     fine = np.linspace(0, len(codes) - 1, 4096)
@@ -38,13 +40,21 @@ def table(name: str) -> NDArray[np.uint8]:
     even = np.stack([np.interp(wanted, lightness, joined[:, i]) for i in range(3)], axis=1)
     rgba = np.full((ENTRIES, 4), 255, np.uint8)
     rgba[:, :3] = np.rint(lab_to_srgb(even) * 255)
+    return rgba if (lab[0, 0] > lab[-1, 0]) == light else rgba[::-1].copy()
+
+
+@cache
+def faded(name: str, light: bool = False) -> NDArray[np.uint8]:
+    """The same, where the lowest value is the paper itself: transparent."""
+    rgba = table(name, light).copy()
+    rgba[:FADE, 3] = np.arange(FADE) * 255 // FADE
     return rgba
 
 
 @cache
-def stops(name: str, steps: int) -> tuple[int, ...]:
+def stops(name: str, steps: int, light: bool = False, fades: bool = True) -> tuple[int, ...]:
     """The colours at the ends of so many equal pieces, as Dear ImGui packs them."""
-    packed = table(name).view(np.uint32).reshape(-1)
+    packed = (faded if fades else table)(name, light).view(np.uint32).reshape(-1)
     return tuple(int(packed[i * (ENTRIES - 1) // steps]) for i in range(steps + 1))
 
 

@@ -201,7 +201,7 @@ class FrameRecorder:
     def colors(self, commands: Any, scale: ColorScale) -> None:
         """Colour what has changed and copy it into the images."""
         slot = self._slot
-        slot.table.upload(attention_colors.table(scale.colors))
+        slot.table.upload(attention_colors.faded(scale.colors, scale.light))
         at, done = 0, []
         for surface in self._store.surfaces():
             pieces = surface.pieces()

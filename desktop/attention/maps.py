@@ -28,6 +28,7 @@ from llm_lite.desktop.attention.store import Store, largest_surface
 from llm_lite.desktop.attention.upload import Uploads, largest_copy
 from llm_lite.desktop.attention.wanted import Asked
 from llm_lite.desktop.attention.work import Budget, FrameJobs, Planner
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.state.maps import ColorScale, MapPicture
@@ -69,8 +70,6 @@ class AttentionMaps:
         """Bytes that came back to the host so far, by what they were for."""
         return self._readings.bytes
 
-    # What a view asks while it draws.
-
     @property
     def problem(self) -> str:
         """Why there are no maps, as a sentence; "" when there are."""
@@ -78,7 +77,7 @@ class AttentionMaps:
         if source is None:
             return tr("Load a model to see where its heads look.")
         if source.note:
-            return source.note
+            return said(source.note)
         if self._refused:
             words = tr(
                 "A map needs {needed} bytes in one buffer; {device} binds at most {most}: choose a "
@@ -100,7 +99,7 @@ class AttentionMaps:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Token ids at positions 0 .. length - 1."""
+        """Their ids."""
         return self._tokens
 
     @property
@@ -215,6 +214,8 @@ class AttentionMaps:
         """A frame is about to be built; `busy` while the model is writing."""
         self._asked.begin("")
         self._readings.begin()
+        if busy > self._busy:  # what maps cost the answer before is not of this one
+            self.milliseconds = 0.0
         self._busy, self._background = busy, False
         if source is not self._source:
             self._adopt(source)

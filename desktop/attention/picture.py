@@ -14,4 +14,4 @@ def picture_of(surface: MapSurface, number: int, columns: int, rows: int) -> Map
     shown = (columns / (1 << cell.shift), rows / (1 << cell.shift))
     high = ((left + shown[0]) / width, (top + shown[1]) / height)
     low = (left / width, top / height)
-    return MapPicture(surface.texture, low, high, 1 << cell.shift, cell.waiting)
+    return MapPicture(surface.texture, low, high, 1 << cell.shift, cell.waiting, cell.missing)

@@ -41,6 +41,22 @@ PLACED = (
         "select_down", mark("Select a line more"), "chat", keys=("Shift+Down",), place="text"
     ),
     UserCommand(
+        "select_line_start", mark("Select to the start of the line"), "chat", keys=("Shift+Home",),
+        place="text",
+    ),
+    UserCommand(
+        "select_line_end", mark("Select to the end of the line"), "chat", keys=("Shift+End",),
+        place="text",
+    ),
+    UserCommand(
+        "select_text_start", mark("Select to the start of the conversation"), "chat",
+        keys=("Ctrl+Shift+Home",), place="text",
+    ),
+    UserCommand(
+        "select_text_end", mark("Select to the end of the conversation"), "chat",
+        keys=("Ctrl+Shift+End",), place="text",
+    ),
+    UserCommand(
         "row_menu", mark("What to do with a conversation"), "conversations", keys=("Delete",),
         place="list",
     ),

@@ -26,6 +26,7 @@ def _sampling(field: str, title: str, unfold: str = "", words: str = "") -> Name
 
 SETTINGS = (
     NamedSetting("settings.theme.system", mark("Theme"), "settings", words="dark light appearance"),
+    NamedSetting("settings.language", mark("Language"), "settings", words="english korean"),
     NamedSetting("settings.font_size", mark("Text size"), "settings", words="font zoom"),
     NamedSetting("settings.reset_layout", mark("Reset the layout"), "settings"),
     NamedSetting(

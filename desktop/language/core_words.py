@@ -1,13 +1,15 @@
-"""Fixed words of the engine and the history that the window shows; core says them in English.
+"""Words and sentences of the engine and the history that the window shows often; core says them in
+English.
 
-Its whole sentences (why a file cannot be read, which field is wrong) are shown as they are.
+Its errors (why a file cannot be read, which field is wrong) are shown as they are.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.translate import mark, number, tr
 
 WORDS = (
     # what is under way: loading, converting, measuring
@@ -28,21 +30,81 @@ WORDS = (
     mark("measuring a step"),
     mark("run A"),
     mark("run B"),
-    # what is undone and done again
-    mark("Rename"),
-    mark("Pin"),
-    mark("Unpin"),
-    mark("Archive"),
-    mark("Unarchive"),
-    mark("Delete"),
-    mark("Delete all"),
-    mark("Restore"),
+    # devices
+    mark("discrete"),
+    mark("integrated"),
+    mark("software"),
+    mark("virtual"),
+    mark("other"),
+    mark("auto"),
+    # what is undone and done again, beside what desktop/actions/undoing.py has words of its own for
     mark("Show version"),
+)
+# With values in them, which are told apart by the words between.
+SENTENCES = (
+    # where the model runs, and why
+    mark("no usable Vulkan device was found"),
+    mark("the Vulkan device is only software ({device})"),
+    mark("the Vulkan device cannot be used: {error}"),
+    mark("there is no Vulkan device {wanted}: {count} were found"),
+    mark("the driver has no timeline semaphores"),
+    mark("the device has no compute queue"),
+    mark("needs Vulkan 1.2, the driver offers {major}.{minor}"),
+    mark("queries are not kept, so there are no attention maps: their memory budget is 0"),
+    mark(
+        "queries are not kept, so there are no attention maps: {needed} MiB are needed for the "
+        "{tokens} tokens of a step, the budget is {budget} MiB"
+    ),
+    # which mode to choose
+    mark("{mode} is the fastest here: {speed} tok/s"),
+    mark(
+        "{mode} takes less memory than {other} and is nearly as fast: {speed} against {fastest} "
+        "tok/s"
+    ),
+    mark("{mode} loses less than {other} and is nearly as fast: {speed} against {fastest} tok/s"),
+    mark(
+        "{mode} is more exact than {other} and is nearly as fast: {speed} against {fastest} tok/s"
+    ),
+    # weight formats
+    mark("Single weights of {bits} bits."),
+    mark("Blocks of {weights} weights in {size} bytes: {bits} bits a weight."),
+    # why an answer ends or does not begin
+    mark(
+        "the context of {tokens} tokens is full; start a new chat, choose a larger context or let "
+        "the beginning be forgotten"
+    ),
+    mark(
+        "the prompt has {tokens} tokens, but the context holds {context}; shorten it or load the "
+        "model with a larger context"
+    ),
 )
 _ENDS = re.compile(r"(, |: )")
 
 
 def said(words: str) -> str:
-    """`words` of core in the language in use; parts that are none of these stay: names, modes."""
+    """`words` of core in the language in use, where they are among these; else as they are."""
+    return _said(words, number())
+
+
+def said_stage(words: str) -> str:
+    """The same of what is under way, which may have a mode before it and a run behind it."""
+    return "".join(said(part) for part in _ENDS.split(words) if part)
+
+
+@lru_cache(maxsize=256)
+def _said(words: str, language: int) -> str:
     whole = tr(words)
-    return whole if whole != words else "".join(tr(part) for part in _ENDS.split(words) if part)
+    if whole != words:
+        return whole
+    for sentence, pattern in _patterns():
+        if found := pattern.fullmatch(words):
+            return tr(sentence).format(**found.groupdict())
+    return words
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> list[tuple[str, re.Pattern[str]]]:
+    def pattern(sentence: str) -> re.Pattern[str]:
+        return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(sentence)), re.DOTALL)
+
+    return [(sentence, pattern(sentence)) for sentence in SENTENCES if "{" in sentence]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gettext
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 _catalogue = gettext.NullTranslations()
@@ -22,6 +23,7 @@ def use(catalogue: gettext.NullTranslations) -> None:
     """Everything is said from `catalogue` on, from the next frame."""
     global _catalogue, _number
     _catalogue, _number = catalogue, _number + 1
+    tr.cache_clear()
 
 
 def number() -> int:
@@ -30,6 +32,7 @@ def number() -> int:
     return _number
 
 
+@lru_cache(maxsize=4096)  # there are hundreds a frame
 def tr(text: str) -> str:
     """`text` in the language in use; itself where that has no such text."""
     return _catalogue.gettext(text) if text else ""  # gettext: the catalogue's head

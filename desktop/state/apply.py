@@ -37,9 +37,8 @@ from llm_lite.desktop.state.cache_state import CacheState
 from llm_lite.desktop.state.folding import quantizing, resuming
 from llm_lite.desktop.state.incoming import fit_to_show
 from llm_lite.desktop.state.notices import add_log, notify
+from llm_lite.desktop.state.plots import speed
 from llm_lite.desktop.state.state import (
-    RATE_PERIOD,
-    RATE_SAMPLES,
     RATE_WINDOW,
     RECENT_FILES,
     AppState,
@@ -47,7 +46,6 @@ from llm_lite.desktop.state.state import (
     Load,
     LogLine,
     Message,
-    RateSample,
     Running,
     Steering,
     Token,
@@ -166,11 +164,8 @@ def _prefill_progress(event: PrefillProgress, state: AppState, now: float) -> Ap
     if running is None or running.request != event.request:
         return state
     running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
-    seconds = now - running.started
-    rate = (event.done - running.reused_tokens) / seconds if seconds > 0 else 0.0
     used = min(max(state.context_used, event.done), len(state.owners) or event.done)
-    state = replace(state, running=running, context_used=used)
-    return _sample(state, RateSample(now, max(rate, 0.0), "prefill"))
+    return replace(state, running=running, context_used=used)
 
 
 def _conversation_read(event: ConversationRead, state: AppState, now: float) -> AppState:
@@ -203,7 +198,10 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
     arrivals = (*(t for t in running.arrivals if now - t <= RATE_WINDOW), *[now] * count)
     first = running.first_token if running.first_token is not None else now
     since = newest.step_ms / 1e3 if running.heard is None else now - running.heard
-    running = replace(running, phase="decode", arrivals=arrivals, first_token=first, heard=now)
+    ttft_ms = next((event.ttft_ms for event in events if event.ttft_ms), running.ttft_ms)
+    running = replace(
+        running, phase="decode", arrivals=arrivals, first_token=first, heard=now, ttft_ms=ttft_ms
+    )
     last = _answer(state)
     tokens = [_judged(e, running, at) for at, e in enumerate(events, len(last.tokens))]
     texts = [event.text for event in events]
@@ -225,9 +223,7 @@ def _decoded(events: Sequence[TokenDecoded], state: AppState, now: float) -> App
         owners=(*state.owners, *[owner] * count),
         cache=cache_state.decoded(state.cache, len(state.owners), owner, count),
     )
-    if not running.rate:
-        return state
-    return _sample(state, RateSample(now, running.rate, "decode", newest.step_ms))
+    return speed.sampled(state, running.rate, newest.step_ms, now)
 
 
 def _generation_finished(event: GenerationFinished, state: AppState, now: float) -> AppState:
@@ -249,7 +245,7 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
         last_stats=event.stats if event.stats.new_tokens else state.last_stats,
         context_used=event.stats.context_used or state.context_used,
     )
-    state = turns.with_turns(state)
+    state = speed.completed(turns.with_turns(state), running, event.stats)
     if event.stop_reason == "error" and event.message:
         return notify(state, "error", event.message, now)
     return state
@@ -266,6 +262,10 @@ def _tokens_spelled(event: TokensSpelled, state: AppState, now: float) -> AppSta
 
 
 def _attention_rows(event: AttentionRows, state: AppState, now: float) -> AppState:
+    details = state.row_details
+    if event.request == details.request and details.head is not None:
+        rows = (*details.rows, (details.head, event))
+        return replace(state, row_details=replace(details, request=0, rows=rows))
     return (
         replace(state, rows_request=0, attention_rows=event)
         if event.request == state.rows_request
@@ -395,11 +395,3 @@ def _with_answer(state: AppState, answer: Message) -> AppState:
     last = state.messages[-1] if state.messages else None
     kept = state.messages[:-1] if last and last.role == "assistant" else state.messages
     return replace(state, messages=(*kept, answer))
-
-
-def _sample(state: AppState, sample: RateSample) -> AppState:
-    """The state with one more point of the rate plot, at most one a RATE_PERIOD."""
-    last = state.rates[-1] if state.rates else None
-    if last and last.phase == sample.phase and sample.time - last.time < RATE_PERIOD:
-        return state
-    return replace(state, rates=(*state.rates, sample)[-RATE_SAMPLES:])

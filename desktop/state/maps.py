@@ -21,6 +21,7 @@ class ColorScale:
     low: float = 1e-4  # value of the first colour of a logarithmic scale; a linear one begins at 0
     high: float = 1.0  # value of the last colour
     exclude_first: bool = False  # leave out the first position and renormalise the rows
+    light: bool = False  # the paper is light: little is light, much is dark
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class MapPicture:
     high: tuple[float, float]
     pool: int  # a pixel is the largest of pool x pool token pairs
     waiting: int  # rows that are still to be computed
+    missing: tuple[tuple[int, int], ...] = ()  # [from, to) of the positions without a row
 
 
 class HeadMaps(Protocol):
@@ -58,6 +60,11 @@ class HeadMaps(Protocol):
     @property
     def memory(self) -> Mapping[str, int]:
         """Bytes by what they are for."""
+        ...
+
+    @property
+    def milliseconds(self) -> float:
+        """Of the device's time that maps took, in the last frame that was measured; 0: none."""
         ...
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from llm_lite.core.messages import Level
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.state.incoming import fit_line, fit_lines
 from llm_lite.desktop.state.state import LOG_LINES, NOTICES, AppState, LogLine, Notice
 from llm_lite.desktop.state.units import sentence
@@ -14,7 +15,7 @@ NOTICE_SECONDS: dict[Level, float] = {"info": 5.0, "warning": 9.0, "error": 15.0
 
 def notify(state: AppState, level: Level, text: str, now: float, undo: bool = False) -> AppState:
     """The state with one more toast; the same sentence again only lasts longer."""
-    text, until = sentence(fit_line(text)), now + NOTICE_SECONDS[level]
+    text, until = sentence(said(fit_line(text))), now + NOTICE_SECONDS[level]
     others = tuple(n for n in state.notices if n.text != text)
     notice = Notice(state.next_notice, level, text, until, undo)
     return replace(state, notices=(*others, notice)[-NOTICES:], next_notice=state.next_notice + 1)

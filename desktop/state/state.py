@@ -148,7 +148,8 @@ class Running:
     prompt_tokens: int = 0
     reused_tokens: int = 0
     done: int = 0  # prompt tokens read so far
-    first_token: float | None = None
+    first_token: float | None = None  # when the window heard of it
+    ttft_ms: float = 0.0  # to the first token, as the engine measures it; 0: not yet
     stopping: bool = False
     arrivals: tuple[float, ...] = ()  # of the last tokens, within RATE_WINDOW
     lead: int = 0  # messages told before those of the conversation
@@ -180,6 +181,16 @@ class AnswerComparison:
 
     index: int
     base: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowDetails:
+    """What a token looks at by each of the large heads, in numbers."""
+
+    key: tuple[object, ...] = ()  # what the rows belong to: of others they are not shown
+    head: tuple[int, int] | None = None  # whose row was asked for
+    request: int = 0  # not answered yet; 0: none
+    rows: tuple[tuple[tuple[int, int], AttentionRows], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +241,9 @@ class Notice:
 @dataclass(frozen=True, slots=True)
 class RateSample:
     time: float
-    rate: float  # tokens per second
-    phase: Literal["prefill", "decode"]
+    rate: float  # tokens per second, of decoding
     step_ms: float = 0.0  # of the model's step for this token
+    answer: int = 0  # the request that it was of
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +309,7 @@ class AppState:
     owners: tuple[int, ...] = ()  # by position: message, or TEMPLATE or SYSTEM
     cache: CacheState = field(default_factory=CacheState)
     xray: XRay = field(default_factory=XRay)
+    row_details: RowDetails = field(default_factory=RowDetails)
     rows_request: int = 0  # the one whose answer is wanted
     attention_rows: AttentionRows | None = None
     lens: Lens = field(default_factory=Lens)
@@ -328,6 +340,6 @@ class AppState:
 
     @property
     def decode_rate(self) -> float:
-        if self.running and self.running.phase == "decode":
+        if self.running:
             return self.running.rate
         return self.last_stats.decode_tok_s if self.last_stats else 0.0

@@ -5,6 +5,7 @@ Pure, like everything in the state. Positions are those of the cache.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -37,18 +38,23 @@ class XRay:
         return replace(self, layer=layer, head=min(self.head, heads - 1), at=None)
 
 
+ENDS = re.compile(r"^[<\[].*(/|end|eot|eos|eom|return)", re.IGNORECASE)  # names of such tokens
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A message in the cache: the template's tokens from `lead`, its own from `start`."""
+    """A message in the cache: the template's tokens from `lead`, its own from `start` to before
+    `stop`, and up to `end` those by which the template ends it."""
 
     lead: int
     start: int
     stop: int
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A message with what the template puts before it, cut into tokens."""
+    """A message with what the template puts before it and how that ends it, cut into tokens."""
 
     text: str
     spans: tuple[tuple[int, int], ...]  # of characters, by token
@@ -56,10 +62,22 @@ class Passage:
     own: int  # tokens before those of the message itself
     skipped: int = 0  # tokens of the message before these
     sure: bool = True  # these are its tokens as generated, and not the text cut again
+    tail: int = 0  # tokens after those of the message
+
+    @property
+    def behind(self) -> int:
+        """The first token after those of the message."""
+        return len(self.spans) - self.tail
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the template ends it with a break, behind which nothing stands."""
+        return self.tail > 0 and self.text.endswith("\n")
 
     def token(self, at: int) -> int | None:
         """Which token of the message is the one at `at` here; None: none, or not known."""
-        return at - self.own + self.skipped if self.sure and at >= self.own else None
+        inside = self.own <= at < self.behind
+        return at - self.own + self.skipped if self.sure and inside else None
 
 
 def unread(owners: tuple[int, ...], spoken: Sequence[bool]) -> bool:
@@ -68,17 +86,33 @@ def unread(owners: tuple[int, ...], spoken: Sequence[bool]) -> bool:
     return any(said and index not in found for index, said in enumerate(spoken))
 
 
-def places(owners: tuple[int, ...]) -> dict[int, Place]:
-    """By index of the message."""
+def ending(labels: Sequence[str]) -> int:
+    """How many of the template's tokens between two messages end the first one: a token that says
+    so by its name, as <|im_end|>, </s> or [/INST] do, and the breaks behind it."""
+    first = next((at for at, label in enumerate(labels) if label.strip()), None)
+    if first is None or not ENDS.search(labels[first].strip()):
+        return 0
+    behind = first + 1
+    while behind < len(labels) and not labels[behind].strip():
+        behind += 1
+    return behind
+
+
+def places(owners: tuple[int, ...], labels: Sequence[str] = ()) -> dict[int, Place]:
+    """By index of the message; `labels` are the texts of all positions."""
     found: dict[int, Place] = {}
-    lead = 0
+    lead, last = 0, -1  # where the template goes on, and behind which message
     for position, owner in enumerate(owners):
         if owner < 0:
             continue
         known = found.get(owner)
+        if known is None and last >= 0:
+            lead += ending(labels[lead:position])
+            found[last] = replace(found[last], end=lead)
         start = position if known is None else known.start
-        found[owner] = Place(lead if known is None else known.lead, start, position + 1)
-        lead = position + 1
+        begin = lead if known is None else known.lead
+        found[owner] = Place(begin, start, position + 1, position + 1)
+        lead, last = position + 1, owner
     return found
 
 
@@ -163,9 +197,15 @@ def passage(
         own = align(text, pieces)[held : held + known]
     else:
         own = align(text, words)
+    after = labels[place.stop : place.end]
+    own = own[:known] if after else own  # of the last token, only its successor knows
     spans += [(at + low, at + high) for low, high in own]
-    lead_tokens = place.start - place.lead
-    return Passage(lead + text, tuple(spans), place.lead, lead_tokens, held, sure)
+    at += len(text)
+    for label in after:
+        spans.append((at, at + len(label)))
+        at += len(label)
+    whole, lead_tokens = lead + text + "".join(after), place.start - place.lead
+    return Passage(whole, tuple(spans), place.lead, lead_tokens, held, sure, len(after))
 
 
 def _held(pieces: Sequence[str], labels: Sequence[str]) -> int:

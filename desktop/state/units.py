@@ -46,6 +46,15 @@ def duration(milliseconds: float) -> str:
     return f"{milliseconds / 1000:.1f} s"
 
 
+def percent(share: float) -> str:
+    """Of 0 to 1; what is not quite nothing, and not quite all, is told as that."""
+    if 0 < share < 0.005:
+        return "<1%"
+    if 0.995 <= share < 1:
+        return ">99%"
+    return f"{share:.0%}"
+
+
 def short_name(source: str) -> str:
     """A path's last part without its suffix, fit to be shown; a catalogue name as it is."""
     path = PurePath(shown_path(source))

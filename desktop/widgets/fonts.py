@@ -76,7 +76,7 @@ _HAN: dict[Han, _Merged] = {
     "sc": _Merged("NotoSansSC-Subset.otf", _TEXT, _HAN_SCALE),
     "jp": _Merged("NotoSansJP-Subset.otf", _TEXT, _HAN_SCALE),
 }
-_KOREAN = _Merged("Pretendard-Regular.otf", _TEXT)
+_KOREAN = _Merged("Hangul-Medium-Subset.otf", _TEXT)
 _KOREAN_BOLD = _Merged("Pretendard-SemiBold.otf", _TEXT)
 
 
@@ -92,7 +92,7 @@ def load_fonts(scale: float = 1.0, *, han: Han = "sc") -> Fonts:
     style.font_scale_dpi = scale
     order: tuple[Han, Han] = ("sc", "jp") if han == "sc" else ("jp", "sc")
     fallbacks = (_EMOJI, *(_HAN[name] for name in order))
-    ui = _load("Pretendard-Regular.otf", (_ICONS, *fallbacks))
+    ui = _load("Latin-Regular-Subset.otf", (_ICONS, _KOREAN, *fallbacks))
     bold = _load("Pretendard-SemiBold.otf", (_ICONS, *fallbacks))
     italic = _load("Inter-Italic-Subset.ttf", (_ICONS, _KOREAN, *fallbacks))
     bold_italic = _load("Inter-SemiBoldItalic-Subset.ttf", (_ICONS, _KOREAN_BOLD, *fallbacks))

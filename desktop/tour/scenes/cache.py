@@ -38,7 +38,7 @@ def look_at_cache(driver: InputDriver, picture: Picture) -> None:
     _say(driver, EDITED)
     driver.leave()
     picture("05-cache")
-    _point(driver, "kv_cache.map", 0.91, 0.4)
+    _point(driver, "kv_cache.map", 0.62, 0.4)
     picture("05-cache-hover")
     for _ in range(16):
         driver.wheel(1.0)

@@ -20,7 +20,7 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import icon_button, popover, text, tip
 
 STEPS = 64  # pieces of a colour bar
-WIDEST = "≥ 5.5%"  # number on a bar
+WIDEST = "≤ 0.01%"  # number on a bar
 GROUPS = mark(
     "Colours of attention probabilities, then of the lines under maps: heads of a group share "
     "their keys and values."
@@ -28,8 +28,15 @@ GROUPS = mark(
 LOWEST = 1e-4  # value of the first colour of a logarithmic scale
 
 
-def color_scale_of(choice: AttentionChoice) -> ColorScale:
-    return ColorScale(choice.colors, choice.logarithmic, LOWEST, choice.high, choice.exclude_first)
+def color_scale_of(choice: AttentionChoice, ui: Ui) -> ColorScale:
+    return ColorScale(
+        choice.colors, choice.logarithmic, LOWEST, choice.high, choice.exclude_first, is_light(ui)
+    )
+
+
+def is_light(ui: Ui) -> bool:
+    """Whether maps are drawn on light paper."""
+    return ui.theme.palette.sunken & 0xFF > 0x7F
 
 
 def redraw(state: AppState, ui: Ui, maps: HeadMaps) -> None:
@@ -92,8 +99,9 @@ def draw_level_bar(
 ) -> None:
     """From left to right, with the numbers below; outside the flow."""
     height = ui.u(2)
-    colors = stops(choice.colors, STEPS)
+    colors = stops(choice.colors, STEPS, is_light(ui))
     x, y, each = at.x, at.y, width / STEPS
+    draw.add_rect_filled(at, ImVec2(x + width, y + height), ui.color("sunken"))
     for step, (left, right) in enumerate(pairwise(colors)):
         low, high = ImVec2(x + each * step, y), ImVec2(x + each * (step + 1), y + height)
         draw.add_rect_filled_multi_color(low, high, left, right, right, left)
@@ -116,8 +124,9 @@ def draw_upright_bar(
 ) -> None:
     """The colour bar beside maps, its largest value at the top; outside the flow."""
     width, small = ui.u(2), ui.theme.size("small")
-    colors = reversed(stops(choice.colors, STEPS))
+    colors = reversed(stops(choice.colors, STEPS, is_light(ui)))
     x, y, each = at.x, at.y, height / STEPS
+    draw.add_rect_filled(at, ImVec2(x + width, y + height), ui.color("sunken"))
     for step, (upper, lower) in enumerate(pairwise(colors)):
         low, high = ImVec2(x, y + each * step), ImVec2(x + width, y + each * (step + 1))
         draw.add_rect_filled_multi_color(low, high, upper, upper, lower, lower)
@@ -135,6 +144,7 @@ def ticks(choice: AttentionChoice) -> list[tuple[float, str]]:
     decades = math.log10(choice.high / LOWEST)
     powers = range(round(math.log10(LOWEST)), math.floor(math.log10(choice.high) + 1e-9) + 1)
     found = [((p - math.log10(LOWEST)) / decades, _percent(10.0**p)) for p in powers]
+    found[0] = (0.0, low_words(choice))
     if found[-1][0] < 0.85:
         found.append((1.0, top_words(choice)))
     elif found[-1][0] > 1 - 1e-6:
@@ -152,7 +162,9 @@ def low_words(choice: AttentionChoice) -> str:
     return f"≤ {_percent(LOWEST)}" if choice.logarithmic else "0%"
 
 
-def draw_key(choice: AttentionChoice, ui: Ui, groups: Sequence[int], width: float) -> None:
+def draw_key(
+    choice: AttentionChoice, ui: Ui, groups: Sequence[int], width: float, hatched: bool = False
+) -> None:
     """On a line of small text: the colours of maps between their ends, then those of the groups of
     heads, as many as find room in `width`."""
     at, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
@@ -161,7 +173,9 @@ def draw_key(choice: AttentionChoice, ui: Ui, groups: Sequence[int], width: floa
         x = at.x
         draw.add_text(ImVec2(x, at.y), color, low_words(choice))
         x += imgui.calc_text_size(low_words(choice)).x + gap
-        colors, each = stops(choice.colors, STEPS), bar / STEPS
+        colors, each = stops(choice.colors, STEPS, is_light(ui)), bar / STEPS
+        low, high = ImVec2(x, at.y + ui.u(0.75)), ImVec2(x + bar, at.y + small)
+        draw.add_rect_filled(low, high, ui.color("sunken"))
         for step, (left, right) in enumerate(pairwise(colors)):
             low = ImVec2(x + each * step, at.y + ui.u(0.75))
             high = ImVec2(x + each * (step + 1), at.y + small)
@@ -169,10 +183,31 @@ def draw_key(choice: AttentionChoice, ui: Ui, groups: Sequence[int], width: floa
         x += bar + gap
         draw.add_text(ImVec2(x, at.y), color, top_words(choice))
         x += imgui.calc_text_size(top_words(choice)).x + ui.u(5)
+        if hatched:
+            x = _draw_hatched(ui, x, at.y)
         _draw_groups(ui, groups, (x, at.y), at.x + width)
     imgui.dummy(ImVec2(width, small))
     ui.mark("attention.key")
     tip(ui, tr(GROUPS) if groups else tr("The colour of an attention probability."))
+
+
+def _draw_hatched(ui: Ui, x: float, y: float) -> float:
+    """What rows without a value look like; where the next thing goes."""
+    draw, small, side, words = (
+        imgui.get_window_draw_list(),
+        ui.theme.size("small"),
+        ui.u(3),
+        tr("not computed"),
+    )
+    low = ImVec2(x, y + (small - side) / 2 + ui.u(0.25))
+    high = ImVec2(x + side, low.y + side)
+    draw.add_rect_filled(low, high, ui.color("sunken"))
+    color = ui.color("faint")
+    for at in (0.5, 1.0):
+        draw.add_line(ImVec2(x, low.y + side * at), ImVec2(x + side * at, low.y), color, 1.0)
+    draw.add_line(ImVec2(x + side / 2, high.y), ImVec2(high.x, low.y + side / 2), color, 1.0)
+    draw.add_text(ImVec2(high.x + ui.u(1), y), ui.color("muted"), words)
+    return high.x + ui.u(1) + imgui.calc_text_size(words).x + ui.u(5)
 
 
 def _draw_groups(ui: Ui, groups: Sequence[int], at: tuple[float, float], right: float) -> None:

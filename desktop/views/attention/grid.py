@@ -18,7 +18,8 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.views.attention import heads as attention_head
 from llm_lite.desktop.views.attention.coloring import color_scale_of, draw_key, draw_scale, redraw
-from llm_lite.desktop.views.attention.map import draw_map
+from llm_lite.desktop.views.attention.map import draw_map, draw_missing
+from llm_lite.desktop.views.attention.unkept import draw_unkept
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.by_keyboard import FLAT, cell, is_on_its_way
 from llm_lite.desktop.widgets.controls import picker
@@ -29,11 +30,9 @@ MADE = mark("A map is made from queries and keys when somebody looks.")
 KEPT = mark(
     "Queries are kept up to a budget; rows older than that stay only where they have been drawn."
 )
-UNKEPT = mark(
-    "No queries of this text are kept. They do not come along when the model is run another way, "
-    "nor with a conversation that was in memory already. Maps begin with the next token."
-)
 ORDERS = (("layer", mark("By layer")), *((name, score.label) for name, score in SCORES.items()))
+HATCHED = "attention.hatched"  # in the memory of the interface: rows of a thumbnail are missing
+LITTLE = 16  # less than this part of the rows is not worth a line
 EMPTY = mark(
     "In every layer each head looks back over the text with a question of its own and gathers "
     "what answers it. Its map has a row for every token that asks, and a column for every token "
@@ -59,14 +58,14 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice, list[Action]]:
     """Order, filters and grid in what is left of the window."""
-    maps.use(color_scale_of(state.attention))
+    maps.use(color_scale_of(state.attention, ui))
     choice = _draw_bar(state.attention, ui, maps)
-    actions = _draw_kept(state, ui, maps)
     if maps.rows:
+        actions = _draw_kept(state, ui, maps)
         choice = _draw_grid(choice, ui, maps)
     else:
         imgui.dummy(ImVec2(0, ui.u(1)))
-        wrapped(ui, tr(UNKEPT))
+        actions = draw_unkept(state, ui, "attention")
     redraw(state, ui, maps)
     return choice, actions
 
@@ -130,9 +129,7 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
     side = ui.u(6)
     rows, memory = maps.rows, maps.memory
     taken = size(memory["maps"] + memory["copies"])
-    words = tr("No queries are kept; maps take {taken}.")
-    if rows:
-        words = tr("Queries of tokens {first:,} to {last:,} take {memory}; maps take {taken}.")
+    words = tr("Queries of tokens {first:,} to {last:,} take {memory}; maps take {taken}.")
     words = words.format(
         first=rows.start, last=rows.stop - 1, memory=size(memory["queries"]), taken=taken
     )
@@ -150,7 +147,9 @@ def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:
 
 
 def _draw_grid(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
-    draw_key(choice, ui, groups_of(choice, maps), imgui.get_content_region_avail().x)
+    hatched = bool(ui.memory.pop(HATCHED, False))
+    room = imgui.get_content_region_avail().x
+    draw_key(choice, ui, groups_of(choice, maps), room, hatched)
     header = imgui.get_cursor_screen_pos().y
     over = imgui.get_window_draw_list()
     if choice.order == "layer":
@@ -329,6 +328,9 @@ def _draw_cell(
     rect = (*at, at[0] + side, at[1] + side)
     low, high = ImVec2(*rect[:2]), ImVec2(*rect[2:])
     draw.add_rect_filled(low, high, ui.color("sunken"))
+    if any(last - first >= maps.length // LITTLE for first, last in picture.missing):
+        draw_missing(ui, draw, low, side, range(maps.length), picture.missing)
+        ui.memory[HATCHED] = True
     texture = imgui.ImTextureRef(picture.texture)
     draw.add_image(texture, low, high, ImVec2(*picture.low), ImVec2(*picture.high))
     group = ui.color_of_series(group_of(maps, head))

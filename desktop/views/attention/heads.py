@@ -21,6 +21,8 @@ from llm_lite.desktop.views.attention.coloring import (
     redraw,
 )
 from llm_lite.desktop.views.attention.map import draw_axes, draw_map, draw_pointer, gutter
+from llm_lite.desktop.views.attention.row_details import draw_row_details
+from llm_lite.desktop.views.attention.unkept import draw_unkept
 from llm_lite.desktop.views.save import draw_save
 from llm_lite.desktop.widgets.controls import line_slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_ZOOM_OUT
@@ -29,8 +31,8 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button, text, wrapped
 
 LEAST = 16  # tokens that zooming ends at
+DETAILS = 48  # units of height for the numbers of the row
 ZOOM = 1.25  # a notch of the wheel
-UNKEPT = mark("No queries of this text are kept: maps begin with the next token.")
 EMPTY = mark("Click a head in the grid of the Attention view. Up to four are shown side by side.")
 TEACHES = mark(
     "How to read a map: each row is a token, and each column a token that it looks at. A line "
@@ -98,14 +100,16 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
         return choice, []
     if not maps.rows:
         text(ui, tr("Heads"), bold=True)
-        wrapped(ui, tr(UNKEPT))
-        return choice, []
-    maps.use(color_scale_of(choice))
+        return choice, draw_unkept(state, ui, "head")
+    maps.use(color_scale_of(choice, ui))
     zoom: HeadZoom = ui.memory.setdefault("head.zoom", HeadZoom())
     window = zoom.window(maps.length)
     shown = _fit(choice, ui, state.positions, window)
     choice = _draw_heads(choice, ui, maps, shown, zoom)
     choice, actions = _draw_foot(state, choice, ui, maps, shown, zoom)
+    if choice.large:
+        choice, asked = draw_row_details(state, choice, ui, maps)
+        actions = actions + asked
     redraw(state, ui, maps)
     return choice, actions
 
@@ -114,6 +118,8 @@ def _fit(choice: AttentionChoice, ui: Ui, labels: tuple[str, ...], window: range
     """The largest squares that leave room for labels, bar and foot."""
     room, title = imgui.get_content_region_avail(), ui.u(7)
     across, down = room.x - bar_width(ui), room.y - ui.u(12)
+    if choice.large:
+        down -= min(ui.u(DETAILS), room.y * 0.4)
     columns, rows = arrange(len(choice.locked), across / max(down, 1.0))
     width = (across - ui.u(3) * columns) / columns
     height = (down - (title + ui.u(1)) * rows) / rows
@@ -169,11 +175,11 @@ def _draw_head(
     axes = shown.labels if shown.worded else None
     draw_axes(ui, axes, window, at, side, shown.edge, choice.row, imgui.get_window_draw_list())
     imgui.set_cursor_screen_pos(at)
-    draw_map(ui, maps, name, head, window, side, marked=choice.row)
+    picture = draw_map(ui, maps, name, head, window, side, marked=choice.row)
     imgui.set_cursor_screen_pos(at)
     imgui.invisible_button(name, ImVec2(side, side))
     ui.mark(name)
-    pair = draw_pointer(ui, maps, name, shown.labels, window, at, side)
+    pair = draw_pointer(ui, maps, name, shown.labels, window, at, side, picture.missing)
     _use_pointer(zoom, window, maps.length, at, side)
     if pair and imgui.is_mouse_double_clicked(0):
         choice = replace(choice, row=pair[0])

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.attention_state import Head
-from llm_lite.desktop.state.maps import HeadMaps
+from llm_lite.desktop.state.maps import HeadMaps, MapPicture
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, text
 
 VERTEX_BYTES = 20  # of which the first 8 are x and y, float32
 FAR = 1e6
+MERE = 2.0  # pixels of a row that are too few to be hatched
 
 
 def draw_map(
@@ -29,17 +30,50 @@ def draw_map(
     side: float,
     *,
     marked: int | None = None,
-) -> None:
-    """A square of `side` pixels with the positions of `window` on both axes, without labels."""
+) -> MapPicture:
+    """A square of `side` pixels with the positions of `window` on both axes, without labels; rows
+    that are not computed are hatched."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
     picture = maps.picture(name, *head, window, window, side)
     high = ImVec2(at.x + side, at.y + side)
     draw.add_rect_filled(at, high, ui.color("sunken"))
+    draw_missing(ui, draw, at, side, window, picture.missing)
     texture = imgui.ImTextureRef(picture.texture)
     draw.add_image(texture, at, high, ImVec2(*picture.low), ImVec2(*picture.high))
     if marked is not None and marked < window.stop:
         mark_row(ui, at, side, window, max(marked, window.start - 1), draw)
     imgui.dummy(ImVec2(side, side))
+    return picture
+
+
+def hatching(
+    side: float, window: range, missing: Iterable[tuple[int, int]], gap: float
+) -> Iterator[tuple[float, float, float, float]]:
+    """Lines (x, y, x, y) that rise to the right, `gap` apart, over rows that are not computed, as
+    far as tokens can look back."""
+    each = side / len(window)
+    for first, last in missing:
+        upper = (max(first, window.start) - window.start) * each
+        lower = (min(last, window.stop) - window.start) * each
+        if lower - upper < MERE:
+            continue
+        for number in range(math.ceil(upper / gap), int(2 * lower / gap) + 1):
+            total = number * gap  # of x and y on a line
+            high, low = max(upper, total / 2), min(lower, total)
+            if low - high > MERE:
+                yield total - low, low, total - high, high
+
+
+def draw_missing(
+    ui: Ui, draw: imgui.ImDrawList, at: ImVec2, side: float, window: range,
+    missing: Iterable[tuple[int, int]],
+) -> None:  # fmt: skip
+    """Hatched, so that what is not known is not taken for nothing."""
+    color, thick, gap = ui.color("faint", 0.7), max(1.0, ui.u(0.25)), ui.u(1.75)
+    for left, low, right, high in hatching(side, window, missing, gap):
+        draw.add_line(
+            ImVec2(at.x + left, at.y + low), ImVec2(at.x + right, at.y + high), color, thick
+        )
 
 
 def mark_row(
@@ -137,6 +171,7 @@ def draw_pointer(
     window: range,
     at: ImVec2,
     side: float,
+    missing: Iterable[tuple[int, int]] = (),
 ) -> tuple[int, int] | None:
     """Lines through the pair under the pointer and a tooltip with its value; (row, column)."""
     each, mouse = side / len(window), imgui.get_mouse_pos()
@@ -145,23 +180,26 @@ def draw_pointer(
     if row not in window or column not in window or not imgui.is_item_hovered():
         return None
     draw_cross(ui, window, at, side, (row, column))
-    value = maps.value(name, row, column)
+    lost = any(first <= row < last for first, last in missing)
+    value = None if lost else maps.value(name, row, column)
     with ui.styled(window_padding=(ui.u(3), ui.u(2))):
         if imgui.begin_tooltip():
             asked, seen = (_label(labels, p) for p in (row, column))
             text(ui, tr("{asked}  looks at  {seen}").format(asked=asked, seen=seen), bold=True)
             places = tr("token {row:,} at token {column:,}").format(row=row, column=column)
             text(ui, places, "muted", "small")
-            text(ui, _value_words(row, column, value))
+            text(ui, _value_words(row, column, value, lost and row < maps.rows.start))
             imgui.end_tooltip()
-    if value is None and column <= row:
+    if value is None and column <= row and not (lost and row < maps.rows.start):
         ui.redraw_in(0.03)
     return row, column
 
 
-def _value_words(row: int, column: int, value: float | None) -> str:
+def _value_words(row: int, column: int, value: float | None, lost: bool) -> str:
     if column > row:
         return tr("A token cannot look at what comes later.")
+    if lost:
+        return tr("Not computed: the query of this token is no longer kept.")
     if value is None:
         return "…"
     return f"{value:.1%}" if value >= 0.001 else f"{value * 100:.2g}%"

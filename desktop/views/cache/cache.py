@@ -178,7 +178,9 @@ def _ends(state: AppState, rows: Rows) -> tuple[str, str, str]:
 
 def _gradient(state: AppState, ui: Ui, width: float) -> None:
     at, draw, height = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list(), _small(ui)
-    for i, (left, right) in enumerate(pairwise(stops(state.attention.colors, 16))):
+    light = state.theme == "light"
+    colors = stops(state.attention.colors, 16, light, fades=False)
+    for i, (left, right) in enumerate(pairwise(colors)):
         low = ImVec2(at.x + width * i / 16, at.y + ui.u(0.5))
         high = ImVec2(at.x + width * (i + 1) / 16, at.y + height)
         draw.add_rect_filled_multi_color(low, high, left, right, right, left)

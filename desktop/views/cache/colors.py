@@ -172,9 +172,11 @@ def greatest(values: Floats, window: CacheWindow) -> Floats:
     return result
 
 
-def shade(values: Floats, scale: Scale, colors: str) -> tuple[NDArray[np.float32], Floats]:
+def shade(
+    values: Floats, scale: Scale, colors: str, light: bool
+) -> tuple[NDArray[np.float32], Floats]:
     """Colours and opacities of values; nan is transparent."""
     known = ~np.isnan(values)
     share = scale.share(np.where(known, values, scale.low).astype(np.float32))
-    rgb = table(colors)[np.rint(share * 255).astype(np.int64), :3].astype(np.float32)
+    rgb = table(colors, light)[np.rint(share * 255).astype(np.int64), :3].astype(np.float32)
     return rgb, known.astype(np.float32)

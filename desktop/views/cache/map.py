@@ -285,12 +285,15 @@ def _draw_axis(state: AppState, ui: Ui, window: CacheWindow, frame: MapFrame, to
 
 def _draw_words(state: AppState, ui: Ui, window: CacheWindow, frame: MapFrame, y: float) -> None:
     draw, first = imgui.get_window_draw_list(), max(0, math.floor(window.first))
-    for position in range(first, min(math.ceil(window.first + window.span), state.context_used)):
+    assert state.model is not None
+    for position in range(first, min(math.ceil(window.first + window.span), state.model.context)):
         x = window.x(position)
-        if x < -window.each / 2 or position >= len(state.positions):
+        if x < -window.each / 2:
             continue
         room = min(window.each, frame.width - x)  # the last may be cut
-        words = fit(visible(state.positions[position]), room - ui.u(0.5))
+        known = position < min(state.context_used, len(state.positions))
+        words = visible(state.positions[position]) if known else f"{position:,}"  # a free place
+        words = fit(words, room - ui.u(0.5))
         color = "text" if position == state.cache.pointed else "muted"
         draw.add_text(ImVec2(round(frame.at.x + max(x, 0.0)), y), ui.color(color), words)
 

@@ -110,8 +110,9 @@ def _draw_cost(state: AppState, ui: Ui, model: ModelInfo, options: EngineOptions
     free = None if known is None else known + now  # what the cache takes now is given back first
     cost = cache_memory(wanted, model.context, options.context or model.context, free)
     same = cost.needed == now
-    changed = tr("{needed}, now {now}").format(needed=size(cost.needed), now=size(now))
-    text(ui, size(now) if same else changed, bold=True)
+    changed = tr("The cache would take {needed}, now {now}")
+    words = tr("The cache takes {now}") if same else changed
+    text(ui, words.format(needed=size(cost.needed), now=size(now)), bold=True)
     ui.mark("memory.cost")
     if free is None:
         return

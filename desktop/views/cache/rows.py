@@ -112,14 +112,14 @@ def _row(
     local, positions = _part(state, layer, window, slots)
     known = (positions >= 0) & (positions < len(values))
     shown = np.where(known, values[np.clip(positions, 0, len(values) - 1)], np.nan)
-    rgb, alpha = shade(greatest(shown.astype(np.float32), local), rows.scale, _colors(state))
+    rgb, alpha = shade(greatest(shown.astype(np.float32), local), rows.scale, *_colors(state))
     faded = np.where(_outside(layer, positions, state.context_used), OUTSIDE, 1.0)
     alpha = alpha * np.nan_to_num(greatest(faded.astype(np.float32), local))
     return np.where(alpha > 0, pack(rgb, alpha), base)
 
 
-def _colors(state: AppState) -> str:
-    return state.attention.colors
+def _colors(state: AppState) -> tuple[str, bool]:
+    return state.attention.colors, state.theme == "light"
 
 
 def _part(

@@ -129,7 +129,7 @@ def _draw_layers(state: AppState, ui: Ui, layout: CacheLayout) -> None:
     """A line for each layer; those that follow each other and are alike are told once."""
     length = state.context_used
     with ui.font(style="small"), ui.colored(header="-", header_hovered="hover", text="muted"):
-        opened = imgui.collapsing_header(f"{tr('By layer')}###kv.layers")
+        opened = imgui.collapsing_header(f"{tr('Layer by layer')}###kv.layers")
     ui.mark("kv_cache.layers")
     if not opened or not imgui.begin_table("kv.layers", 4):
         return

@@ -8,7 +8,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import Send, SetDraft
 from llm_lite.desktop.actions.program import CancelLoading, OpenModel
 from llm_lite.desktop.actions.requests import obstacle
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import capital, short_name
@@ -91,7 +91,7 @@ def _draw_progress(state: AppState, ui: Ui) -> list[Action]:
     imgui.set_cursor_screen_pos(ImVec2(x, top + (height - ui.u(1)) / 2))
     meter(ui, state.load.fraction, ui.u(24), ui.u(1))
     ui.mark("chat.loading")
-    stage, side = capital(said(state.load.stage)), ui.u(6)
+    stage, side = capital(said_stage(state.load.stage)), ui.u(6)
     x += ui.u(24) + ui.u(2)
     with ui.font(style="small"):
         spot = ImVec2(x, round(top + (height - ui.theme.size("small")) / 2))
@@ -171,7 +171,7 @@ def _draw_loading(state: AppState, ui: Ui) -> list[Action]:
         tr("Getting ready"),
         tr("Loading {name}.").format(name=short_name(state.load.source)),
     )
-    progress(ui, capital(said(state.load.stage)), state.load.fraction)
+    progress(ui, capital(said_stage(state.load.stage)), state.load.fraction)
     ui.mark("chat.loading")
     imgui.dummy(ImVec2(0, ui.u(1)))
     label = tr("Cancelling") if state.load.cancelling else tr("Cancel")

@@ -37,6 +37,7 @@ class CompareItem:
         self.label = ui.theme.size("small") + ui.u(4)
         tallest = max(page.height for page in self.pages)
         self.height = self.label + tallest + ui.u(4)
+        self.end = self.label + self.pages[1].height + ui.u(8)  # of the answer at the right
 
     def draw(self) -> list[Action]:
         ui, at = self.ui, imgui.get_cursor_screen_pos()
@@ -92,6 +93,12 @@ class CompareItem:
             x = at.x + self.width - imgui.calc_text_size(words).x - ui.u(8)
         draw = imgui.get_window_draw_list()
         draw.add_text(ui.fonts["regular"], small, ImVec2(x, at.y), ui.color("muted"), words)
+
+
+def scroll_to_end(item: CompareItem, top: float) -> None:
+    """To where the answer at the right ends: the other one may be much longer."""
+    wanted = top + item.end - imgui.get_window_height()
+    imgui.set_scroll_y(min(max(wanted, 0.0), imgui.get_scroll_max_y()))
 
 
 def first_difference(base: Message, other: Message) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,13 +12,14 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import GenerationStats
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import ContinueAnswer, EditMessage
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.units import duration, rate, sentence, tokens
 from llm_lite.desktop.views.attachments.shown import ShownFiles
 from llm_lite.desktop.views.chat.again import draw_again, draw_other_writer, writer
 from llm_lite.desktop.views.chat.asked import draw_asked
-from llm_lite.desktop.views.chat.compare import CompareItem
+from llm_lite.desktop.views.chat.compare import CompareItem, scroll_to_end
 from llm_lite.desktop.views.chat.highlight import draw_highlight, show_message
 from llm_lite.desktop.views.chat.places import find_places, hold_in_place, in_sight
 from llm_lite.desktop.views.chat.thoughts import ThoughtFold
@@ -52,12 +54,13 @@ from llm_lite.desktop.widgets.widgets import fit, icon_button, meter, tip
 
 ENDINGS = {
     "stop string": mark("Ended before a stop string."),
-    "length": mark("Reached the limit of new tokens. Continue makes more."),
+    "length": mark("Reached the limit of new tokens."),
     "context": mark("The context is full."),
     "stopped": mark("Stopped."),
     "error": mark("The answer could not be finished."),
 }
 
+MORE = mark("Continue makes more.")
 REUSE = mark(
     "So much of what the model had to read was in the cache already and was not read again."
 )
@@ -106,7 +109,7 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
         imgui.dummy(ImVec2(1, ui.u(2)))
         actions += follow_selecting(state, ui, scroll)
         if scroll.follow:
-            imgui.set_scroll_here_y(1.0)
+            _follow(state, ui, tops, width)
         if state.xray.shown:
             actions += draw_pointed(state, ui)
         scroll.bottom = imgui.get_scroll_max_y()
@@ -115,6 +118,15 @@ def draw_conversation(state: AppState, ui: Ui, height: float) -> list[Action]:
     actions += draw_choices(state, ui)
     _jump_button(ui, scroll)
     return actions
+
+
+def _follow(state: AppState, ui: Ui, tops: Sequence[float], width: float) -> None:
+    """Keep the end of what is written in sight."""
+    last = len(state.messages) - 1
+    if state.comparing and state.comparing.index == last:
+        scroll_to_end(CompareItem(state, ui, last, width), tops[last])
+    else:
+        imgui.set_scroll_here_y(1.0)
 
 
 def _item(
@@ -153,9 +165,10 @@ def _height(state: AppState, ui: Ui, width: float, index: int) -> float:
     message = state.messages[index]
     known: dict[int, Any] = ui.memory.setdefault("heights", {})
     place = place_of(state, ui, index) if state.xray.shown else None
+    last = index == len(state.messages) - 1  # what is said at its end depends on that
     shown = (state.xray.shown, place, state.comparing, rich_text(ui).look(ui))
-    key: tuple[Any, ...] = (width, ui.theme.text, state.answering is message, *shown)
-    if message.calls and index == len(state.messages) - 1:
+    key: tuple[Any, ...] = (width, ui.theme.text, state.answering is message, last, *shown)
+    if message.calls and last:
         key = (*key, state.tools, ui.memory.get(HAND))
     held = known.get(index)
     if held is None or held[0] is not message or held[1] != key:
@@ -225,8 +238,9 @@ class _Item:
     def _ending(self) -> str:
         reason = self.message.stop_reason
         if self.message.problem or reason is None or reason == "end":
-            return sentence(self.message.problem)
-        return tr(ENDINGS[reason])
+            return sentence(said(self.message.problem))
+        words = tr(ENDINGS[reason])
+        return f"{words} {tr(MORE)}" if reason == "length" and self.last else words
 
     def _ending_height(self) -> float:
         words = self._ending()

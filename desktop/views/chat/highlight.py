@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
@@ -51,6 +52,8 @@ def _marks(state: AppState, ui: Ui, index: int, page: Page, position: int) -> li
 def _spans(state: AppState, message: Message, page: Page, place: Any) -> tuple[Any, Any]:
     """Characters of the message's tokens, and of the runs of its page, in its text; tokens of its
     thoughts lie before it."""
+    if place is not None:
+        place = replace(place, end=place.stop)
     found = passage(message.whole, message.pieces, place, state.positions)
     lead = len(found.text) - len(message.spoken)  # what is said, and calls, end the whole
     own = tuple((a - lead, b - lead) for a, b in found.spans[found.own :])

@@ -170,7 +170,7 @@ def _draw_lines(
 def _draw_form(ui: Ui, options: SamplingOptions) -> SamplingOptions:
     key = "sampler.form.kind"
     present = "grammar" if options.grammar else "schema" if options.json_schema else ""
-    kinds = (("free", tr("Free")), ("schema", tr("JSON schema")), ("grammar", tr("Grammar")))
+    kinds = (("free", tr("Free text")), ("schema", tr("JSON schema")), ("grammar", tr("Grammar")))
     shown = present or ui.memory.get(key, "free")
     kind = chooser(ui, "sampler.form", kinds, shown)
     if kind != shown:

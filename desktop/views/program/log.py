@@ -21,6 +21,10 @@ FILTERS: tuple[tuple[Level, str], ...] = (
     ("info", mark("All")), ("warning", mark("Warnings")), ("error", mark("Errors")),
 )  # fmt: skip
 RANK: dict[Level, int] = {"info": 0, "warning": 1, "error": 2}
+TEACHES = mark(
+    "What the engine says while it loads and runs is listed here: which device computes and why, "
+    "what took how long, and what failed."
+)
 COLORS: dict[Level, str] = {"info": "muted", "warning": "warning", "error": "error"}
 
 
@@ -41,6 +45,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions.append(ClearLog())
     if not lines:
         wrapped(ui, tr("Nothing to show."))
+        wrapped(ui, tr(TEACHES), "faint")
         return actions
     _draw_lines(ui, lines)
     return actions

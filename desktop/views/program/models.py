@@ -7,7 +7,7 @@ from imgui_bundle import imgui
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import CancelLoading, ChooseFile, OpenModel
 from llm_lite.desktop.commands.hints import with_keys
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
@@ -48,7 +48,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 def _draw_load(state: AppState, ui: Ui) -> list[Action]:
     assert state.load is not None
     text(ui, tr("Loading {name}").format(name=short_name(state.load.source)), bold=True)
-    progress(ui, capital(said(state.load.stage)), state.load.fraction)
+    progress(ui, capital(said_stage(state.load.stage)), state.load.fraction)
     label = tr("Cancelling") if state.load.cancelling else tr("Cancel")
     clicked = button(ui, "models.cancel", label, enabled=not state.load.cancelling)
     return [CancelLoading()] if clicked else []
@@ -78,7 +78,7 @@ def _draw_model(state: AppState, ui: Ui) -> None:
             tr("How much text fits: what is available now, and what the model was trained for."),
         ),
         (
-            tr("Its memory"),
+            tr("KV cache"),
             tr("{size}, keys {keys}, values {values}").format(
                 size=size(model.kv_bytes), keys=model.cache.keys, values=model.cache.values
             ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from imgui_bundle import ImVec2, ImVec4, imgui, implot
 from numpy.typing import NDArray
@@ -9,8 +11,9 @@ from numpy.typing import NDArray
 from llm_lite.core.messages import GenerationStats
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.maps import HeadMaps
 from llm_lite.desktop.state.state import AppState, RateSample
-from llm_lite.desktop.state.units import duration, rate, size, tokens
+from llm_lite.desktop.state.units import duration, percent, rate, size, tokens
 from llm_lite.desktop.views.quantization import step_profile
 from llm_lite.desktop.widgets.frame_times import quantiles
 from llm_lite.desktop.widgets.theme import vec
@@ -22,19 +25,30 @@ READ_HINT = mark(
     "Weights and cache that the tokens of the answer read, each second. A step that is measured "
     "below also measures how fast memory can be read at all."
 )
+INSTRUMENTS = mark(
+    "What looking inside cost of the answer's time: lens, X-ray and measures of the cache are made "
+    "between two tokens, maps of heads while frames are drawn. A closed panel asks for none of it."
+)
+TEACHES = mark(
+    "A prompt is read many tokens at a time, as fast as there is arithmetic; an answer is written "
+    "token by token, as fast as weights come out of memory."
+)
 BEFORE = mark("Of the answer before this one:")
-PAUSE = 0.4  # seconds without a token that end a line of the plot
+GAP = 0.02  # of all that is shown, between two answers
 BARE = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    heading(ui, tr("Tokens a second"), tr("Live, from the arrival of each token at the window."))
-    points = [sample for sample in state.rates if sample.phase == "decode"]
+    note = tr("From the first token of an answer to its last; a line parts two answers.")
+    heading(ui, tr("Tokens a second"), note)
+    points = state.rates
     if len(points) > 1:
-        _draw_rates(ui, points, _limit(state))
+        _draw_rates(state, ui, points, _limit(state))
     elif state.last_stats is None:
         nothing = tr("Nothing was measured yet: ask something.")
         wrapped(ui, tr("Measuring.") if state.busy else nothing)
+        if not state.busy:
+            wrapped(ui, tr(TEACHES), "faint")
     _draw_stats(state, ui)
     imgui.dummy(ImVec2(0, ui.u(2)))
     if len(points) > 1:
@@ -81,36 +95,39 @@ def _limit(state: AppState) -> float:
     return 1e9 * profile.memory_gb_s / stats.read_bytes
 
 
-def _draw_rates(ui: Ui, points: list[RateSample], limit: float) -> None:
+def _draw_rates(state: AppState, ui: Ui, points: Sequence[RateSample], limit: float) -> None:
     rates = np.array([p.rate for p in points], np.float64)
     with ui.font(style="small"):
-        if _begin(ui, "##rates", "seconds", "tok/s"):
-            top = max(rates.max(), limit) * 1.15
+        if _begin(ui, "##rates", tr("seconds of writing"), "tok/s"):
+            top = max(rates.max() * 1.15, limit * 1.4)  # above the limit stand its words
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
             times = _plot_answers(ui, points, rates, 0)
             if limit:
-                _draw_limit(ui, times, limit)
+                _draw_limit(state, ui, times, limit)
             implot.end_plot()
     ui.mark("performance.rates")
 
 
-def _draw_limit(ui: Ui, times: Floats, limit: float) -> None:
+def _draw_limit(state: AppState, ui: Ui, times: Floats, limit: float) -> None:
+    """Where reading the weights and the cache once for each token would end."""
+    assert state.last_stats is not None
     spec = implot.Spec()
     spec.line_color = vec(ui.theme.palette.muted)
     spec.line_weight = max(1.0, ui.u(0.25))
     implot.plot_line("limit", times[[0, -1]], np.full(2, limit), spec)
-    below = ImVec2(0, ui.u(2.5))
+    above = ImVec2(0, -ui.u(2.5))
     middle = float(times[0] + times[-1]) / 2
-    words = tr("what memory allows: {rate}").format(rate=rate(limit))
-    implot.plot_text(words, middle, limit, below)
+    read = size(state.last_stats.read_bytes)
+    words = tr("memory allows {rate}: {read} a token").format(rate=rate(limit), read=read)
+    implot.plot_text(words, middle, limit, above)
 
 
-def _draw_steps(ui: Ui, points: list[RateSample]) -> None:
+def _draw_steps(ui: Ui, points: Sequence[RateSample]) -> None:
     taken = np.array([p.step_ms for p in points], np.float64)
     low, middle, high, most = quantiles(taken, (0.05, 0.5, 0.95, 0.99))
     top = max(most * 1.3, 1.0)
     with ui.font(style="small"):
-        if _begin(ui, "##steps", tr("seconds"), "ms"):
+        if _begin(ui, "##steps", tr("seconds of writing"), "ms"):
             implot.setup_axis_limits(implot.ImAxis_.y1, 0, top, imgui.Cond_.always)
             _plot_answers(ui, points, taken, 2)
             implot.end_plot()
@@ -120,15 +137,30 @@ def _draw_steps(ui: Ui, points: list[RateSample]) -> None:
     facts(ui, "steps", [(tr("A step"), shown, tr("The middle one, and where nine of ten lie."))])
 
 
-def _plot_answers(ui: Ui, points: list[RateSample], values: Floats, series: int) -> Floats:
-    """Answers stand side by side, a line each; most of the time between them is left out. The
-    times on the axis, in seconds."""
+def places(points: Sequence[RateSample]) -> tuple[Floats, list[float]]:
+    """Where points stand on the axis, in seconds of writing, and where two answers part: answers
+    stand side by side, without the time between them."""
     steps = np.diff(np.array([p.time for p in points]), prepend=points[0].time)
-    times = np.cumsum(np.minimum(steps, PAUSE))
-    for answer in np.split(np.arange(len(points)), np.flatnonzero(steps >= PAUSE)):
+    begins = np.diff(np.array([p.answer for p in points]), prepend=points[0].answer) != 0
+    steps[begins] = 0.0
+    gap = GAP * float(steps.sum())
+    times: Floats = np.cumsum(steps + gap * begins)
+    return times, [float(at) - gap / 2 for at in times[begins]]
+
+
+def _plot_answers(ui: Ui, points: Sequence[RateSample], values: Floats, series: int) -> Floats:
+    """A line for each answer; the times on the axis, in seconds."""
+    times, parting = places(points)
+    firsts = np.flatnonzero(np.diff(np.array([p.answer for p in points]))) + 1
+    for answer in np.split(np.arange(len(points)), firsts):
         x, y = times[answer], values[answer]
         implot.plot_shaded("values", x, y, 0.0, _spec(ui, series, 0.12))
         implot.plot_line("values", x, y, _spec(ui, series))
+    if parting:
+        spec = implot.Spec()
+        spec.line_color = vec(ui.theme.palette.border)
+        spec.line_weight = max(1.0, ui.u(0.25))
+        implot.plot_inf_lines("answers", np.array(parting), spec)
     return times
 
 
@@ -158,18 +190,35 @@ def _draw_stats(state: AppState, ui: Ui) -> None:
                 "",
             ),
             (tr("First token"), duration(stats.ttft_ms), tr("From sending to the first token.")),
+            (tr("Instruments"), _instruments(stats, ui.maps), tr(INSTRUMENTS)),
             (tr("Memory"), _read_rate(state, stats), tr(READ_HINT)),
             (
                 tr("Peak memory"),
-                size(stats.peak_rss_bytes),
+                size(stats.peak_rss_bytes) if stats.peak_rss_bytes else "–",
                 tr("The most this program has held in RAM."),
             ),
         ],
     )
 
 
+def _instruments(stats: GenerationStats, maps: HeadMaps | None) -> str:
+    """What looking inside took of the answer's time between steps, and of the device's."""
+    writing = 1e3 * (stats.new_tokens - 1) / stats.decode_tok_s if stats.decode_tok_s else 0.0
+    parts = [tr("none")]
+    if writing > 0 and stats.inspect_ms > 0:
+        words = tr("{time}, {share}")
+        share = percent(min(stats.inspect_ms / writing, 1.0))
+        parts = [words.format(time=duration(max(stats.inspect_ms, 1.0)), share=share)]
+    if maps is not None and maps.milliseconds > 0:
+        each = tr("maps: {time:.1f} ms a frame").format(time=maps.milliseconds)
+        parts = [each] if stats.inspect_ms <= 0 else [*parts, each]
+    return "  ·  ".join(parts)
+
+
 def _read_rate(state: AppState, stats: GenerationStats) -> str:
     """Bytes a second that the answer's tokens read, and what that is of a plain read."""
+    if not stats.read_bytes:
+        return "–"
     limit = _limit(state)
     shown = f"{stats.read_bytes * stats.decode_tok_s / 1e9:.1f} GB/s"
     if limit:

@@ -9,6 +9,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Backend, Mode
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import duration, rate, sentence
@@ -72,7 +73,7 @@ def _draw_executor(state: AppState, ui: Ui, height: float, room: float) -> None:
         with ui.colored(text="warning" if state.options.backend != "cpu" else "muted"):
             imgui.text_unformatted(ICON_WARNING)
         ui.mark("status.reason")
-        tip(ui, sentence(reason))
+        tip(ui, sentence(said(reason)))
 
 
 def _executor_label(state: AppState) -> tuple[str, str]:
@@ -92,8 +93,8 @@ def _measures(state: AppState) -> list[tuple[str, str, str]]:
     stats, running = state.last_stats, state.running
     prompt = stats.prefill_tok_s if stats else 0.0
     first = stats.ttft_ms if stats else 0.0
-    if running and running.first_token is not None:
-        first = (running.first_token - running.started) * 1e3
+    if running:  # what it brings is told as soon as it is known, not what another answer brought
+        prompt, first = 0.0, running.ttft_ms
     used, whole = state.context_used, state.model.context if state.model else 0
     return [
         (
@@ -155,7 +156,9 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     options = state.options
     if state.executor and state.executor.reason:
         wrapped(
-            ui, sentence(state.executor.reason), "warning" if options.backend == "auto" else "muted"
+            ui,
+            sentence(said(state.executor.reason)),
+            "warning" if options.backend == "auto" else "muted",
         )
     text(ui, tr("Executor"), style="small")
     backend = chooser(
@@ -168,7 +171,7 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
         options, mode=chooser(ui, "executor.mode", modes, options.mode, [*map(tr, MODE_HINTS)])
     )
     text(ui, tr("Activations"), style="small")
-    kinds: list[tuple[Activations, str]] = [(kind, kind) for kind in ACTIVATIONS]
+    kinds: list[tuple[Activations, str]] = [(kind, said(kind)) for kind in ACTIVATIONS]
     chosen = chooser(
         ui, "executor.activations", kinds, options.activations, [*map(tr, ACTIVATION_HINTS)]
     )
@@ -177,7 +180,7 @@ def _draw_menu(state: AppState, ui: Ui) -> list[Action]:
     if not state.devices:
         wrapped(ui, tr("None was found."))
     for device in state.devices:
-        note = device.kind if device.usable else device.why_not
+        note = said(device.kind if device.usable else device.why_not)
         chosen_one = options.device == device.index
         name = f"executor.device.{device.index}"
         if row_button(ui, name, device.name, note, chosen_one, device.usable):

@@ -20,7 +20,7 @@ from llm_lite.core.messages import (
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns, StopTask
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.quant_state import Choices, RunAnswer, RunComparison
 from llm_lite.desktop.state.state import AppState
@@ -31,6 +31,7 @@ from llm_lite.desktop.views.quantization.divergence import (
     draw_strip,
     kl_color,
     strip_height,
+    taller,
 )
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.controls import line_slider, picker, toggle
@@ -63,6 +64,7 @@ EXPLAINED = mark(
 )
 GREEDY = mark("Both take the likeliest token. Otherwise both draw with the same seed.")
 REACH = (16, 512)  # tokens
+SHARES = (0.28, 0.24, 0.24, 0.24)  # of a run's line: mode, activations, cache, executor
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -109,21 +111,24 @@ def _draw_setting(ui: Ui, choices: Choices, column: float) -> Choices:
 
 def _draw_run_setting(ui: Ui, run: int, options: EngineOptions, width: float) -> EngineOptions:
     _draw_badge(ui, run)
-    imgui.same_line(0, ui.u(2))
-    gap = ui.u(1.5)
-    room = (width - ui.u(6.5) - ui.u(2) - 3 * gap) / 4
+    imgui.same_line(0, ui.u(1.5))
+    gap = ui.u(1)
+    room = width - ui.u(6.5) - ui.u(1.5) - 3 * gap
+    rooms = [float(int(share * room)) for share in SHARES]
     name = f"runs.{NAMES[run].lower()}"
-    mode = picker(ui, f"{name}.mode", MODE_LABELS, options.mode, room, tr("How weights are kept"))
+    mode = picker(
+        ui, f"{name}.mode", MODE_LABELS, options.mode, rooms[0], tr("How weights are kept")
+    )
     imgui.same_line(0, gap)
     hint = tr("float32 or int8 activations; auto: what is fastest")
     kinds = tr_labels(ACTIVATION_LABELS)
-    kind = picker(ui, f"{name}.activations", kinds, options.activations, room, hint)
+    kind = picker(ui, f"{name}.activations", kinds, options.activations, rooms[1], hint)
     imgui.same_line(0, gap)
     hint = tr("How the cache's keys and values are kept")
-    cache = picker(ui, f"{name}.cache", CACHE_LABELS, options.keys, room, hint)
+    cache = picker(ui, f"{name}.cache", CACHE_LABELS, options.keys, rooms[2], hint)
     imgui.same_line(0, gap)
     hint, backends = tr("Where it runs"), tr_labels(BACKENDS)
-    backend = picker(ui, f"{name}.backend", backends, options.backend, room, hint)
+    backend = picker(ui, f"{name}.backend", backends, options.backend, rooms[3], hint)
     if cache != options.keys:
         options = replace(options, keys=cache, values=cache)
     return replace(options, mode=mode, activations=kind, backend=backend)
@@ -192,7 +197,7 @@ def _draw_result(state: AppState, ui: Ui, column: float) -> list[Action]:
 
 
 def _draw_progress(ui: Ui, stage: str, fraction: float) -> None:
-    text(ui, capital(said(stage)), "muted", "small")
+    text(ui, capital(said_stage(stage)), "muted", "small")
     meter(ui, fraction, imgui.get_content_region_avail().x, ui.u(1))
 
 
@@ -204,12 +209,12 @@ def _draw_runs(state: AppState, ui: Ui, comparison: RunComparison, column: float
         imgui.set_cursor_pos(ImVec2(top.x + run * (column + gap), top.y + ui.u(1)))
         actions += _draw_numbers(state, ui, comparison, run, answer, column)
     room = imgui.get_content_region_avail().y - strip_height(ui) - ui.u(2)
-    pages = [_laid(ui, run, answer, column) for run, answer in enumerate(comparison.answers)]
+    pages = _pages(ui, comparison, column)
     tall = max(page.height for page in pages) + ui.u(4)  # the strip follows short answers
     imgui.begin_child("runs.answers", ImVec2(0, max(min(room, tall), ui.u(20))))
     pointed = _draw_answers(ui, comparison, column, gap)
     imgui.end_child()
-    on_strip = draw_strip(ui, comparison)
+    on_strip = draw_strip(ui, comparison, taller(ui, room - max(tall, ui.u(20))))
     pointed = on_strip if on_strip is not None else pointed
     ui.memory["runs.pointed"] = pointed
     if pointed is not None and pointed < len(comparison.forced):
@@ -310,7 +315,7 @@ def _keeps(state: AppState, run: EngineOptions) -> bool:
 def _draw_answers(ui: Ui, comparison: RunComparison, column: float, gap: float) -> int | None:
     """Both texts; the token of A's text under the pointer."""
     at, draw = imgui.get_cursor_screen_pos(), imgui.get_window_draw_list()
-    pages = [_laid(ui, run, answer, column) for run, answer in enumerate(comparison.answers)]
+    pages = _pages(ui, comparison, column)
     parting, pointed = comparison.parting, ui.memory.get("runs.pointed")
     found = None
     for run, page in enumerate(pages):
@@ -355,6 +360,12 @@ def _paint(
     if run and parting is not None and token > parting:
         return ui.color("pressed", 0.6), ui.color("text")  # as the badge of B
     return 0, ui.color("text")
+
+
+def _pages(ui: Ui, comparison: RunComparison, column: float) -> list[TokenPage]:
+    """Both texts, narrower than their columns: a scroll bar takes room from the right one."""
+    width = column - imgui.get_style().scrollbar_size
+    return [_laid(ui, run, answer, width) for run, answer in enumerate(comparison.answers)]
 
 
 def _laid(ui: Ui, run: int, answer: RunAnswer, width: float) -> TokenPage:

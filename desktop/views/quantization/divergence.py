@@ -16,6 +16,7 @@ from llm_lite.desktop.widgets.widgets import fit, help_mark, text
 
 LOWEST, HIGHEST = 1e-4, 10.0  # nats: the ends of the scale
 TICKS = ((1e-3, "0.001"), (1e-2, "0.01"), (0.1, "0.1"), (1.0, "1"))
+TALLEST = 2.5
 NEARLY_NONE = 1e-6  # nats that are not written out
 FIRST_TINT = 0.01  # nats from which a token's background is tinted
 SPANS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # of probability: the largest change on the scale
@@ -81,8 +82,14 @@ class _Field:
         return max(1.0, self.pitch / 12) if self.pitch >= 5 else 0.0
 
 
-def draw_strip(ui: Ui, comparison: RunComparison) -> int | None:
-    """Divergence, and below it the change of probability, a bar a token; the token pointed at."""
+def taller(ui: Ui, free: float) -> float:
+    """How many times as tall bars are where so many pixels would stay empty."""
+    return min(1.0 + max(free, 0.0) / (_kl_height(ui) + _change_height(ui)), TALLEST)
+
+
+def draw_strip(ui: Ui, comparison: RunComparison, tall: float = 1.0) -> int | None:
+    """Divergence, and below it the change of probability, a bar a token; the token pointed at.
+    Bars are `tall` times as tall as they must be."""
     mean = [token.kl for token in comparison.forced]
     note = tr("measured once both have answered") if comparison.answers[0].tokens else ""
     if mean:
@@ -91,7 +98,7 @@ def draw_strip(ui: Ui, comparison: RunComparison) -> int | None:
     _draw_title(
         ui, tr(KL_TITLE), tr(KL_ABOUT), "  ·  ".join(filter(None, (summary(comparison), note)))
     )
-    field = _field(ui, comparison, _kl_height(ui))
+    field = _field(ui, comparison, tall * _kl_height(ui))
     hovered = _hovered(field, len(comparison.forced))
     _draw_ticks(ui, field, [(words, share_of(value)) for value, words in TICKS])
     _draw_divergence(ui, comparison, field)
@@ -100,7 +107,7 @@ def draw_strip(ui: Ui, comparison: RunComparison) -> int | None:
     rms = math.sqrt(sum(change**2 for change in changes) / len(changes)) if changes else 0.0
     shown = tr("RMS {rms:.2g} points").format(rms=100 * rms) if changes else ""
     _draw_title(ui, tr(CHANGE_TITLE), tr(CHANGE_ABOUT), shown)
-    below = _field(ui, comparison, _change_height(ui))
+    below = _field(ui, comparison, tall * _change_height(ui))
     hovered = _hovered(below, len(changes)) if hovered is None else hovered
     _draw_changes(ui, changes, below)
     imgui.dummy(ImVec2(below.width, below.height))
@@ -208,7 +215,8 @@ def _draw_changes(ui: Ui, changes: list[float], field: _Field) -> None:
     """Up from the middle, or down from it."""
     span = span_of(changes)
     words = f"{100 * span:.0f}"
-    _draw_ticks(ui, field, [(f"+{words}", 1.0), ("0", 0.5), (f"−{words}", 0.0)])
+    ends = [(f"+{words}", 1.0), (f"−{words}", 0.0)] if changes else []  # else there is no scale
+    _draw_ticks(ui, field, [("0", 0.5), *ends])
     draw, middle = imgui.get_window_draw_list(), field.top + field.height / 2
     for number, change in enumerate(changes):
         x = field.left + number * field.pitch

@@ -10,7 +10,7 @@ from llm_lite.core.messages import ACTIVATIONS, MODES, EngineOptions, Mode, Mode
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.program import SetOptions
 from llm_lite.desktop.actions.quantizing import RunTask, SetQuantization, ShowRuns
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import said, said_stage
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.state.quant_state import Page
 from llm_lite.desktop.state.state import AppState
@@ -52,13 +52,20 @@ KEPT = mark("It is mapped from there whenever this mode is chosen.")
 KEPT_PANEL = "quantization.kept"
 DROP = mark("Without it the mode is made in memory whenever it is chosen, and can be kept again.")
 BASELINE = 0.8  # of the height of a line, from its top: small text stands on that of large text
+TEACHES = mark(
+    "For every token that is written all weights are read, so fewer bits a weight mean more tokens "
+    "a second, and a little less exactness. How much of both is measured here, for this machine."
+)
 COMPARE = mark("Two modes answer one prompt, side by side")
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     model, choices = state.model, state.quantization.choices
     if model is None:
+        text(ui, tr("Quantization"), bold=True)
         wrapped(ui, tr("No model is loaded."))
+        imgui.dummy(ImVec2(0, ui.u(0.5)))
+        wrapped(ui, tr(TEACHES), "faint")
         return []
     page = chooser(ui, "quantization.page", tr_labels(PAGES), choices.page)
     actions: list[Action] = []
@@ -93,7 +100,10 @@ def _draw_modes(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     for kind in ("modes", "keep", "drop"):
         actions += draw_work(state, ui, kind)
     if speeds:
-        wrapped(ui, tr("On {device}, {reason}.").format(device=speeds.device, reason=speeds.reason))
+        wrapped(
+            ui,
+            tr("On {device}, {reason}.").format(device=speeds.device, reason=said(speeds.reason)),
+        )
     imgui.dummy(ImVec2(0, ui.u(1)))
     draw_stored(ui, model)
     _draw_facts(ui, model)
@@ -171,7 +181,7 @@ def _draw_mode(state: AppState, ui: Ui, model: ModelInfo, mode: Mode) -> bool:
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
     tip(ui, f"{about(model, mode)}\n{place(model, mode)}\n{tr(LIVE)}")
     small = ui.theme.size("small")
-    y = round(at.y + (height - ui.theme.text) / 2)
+    y = int(at.y + (height - ui.theme.text) / 2 + 0.5)  # rows keep their distance: no half is even
     below = y + round((ui.theme.text - small) * BASELINE)
     font = ui.fonts["bold" if used else "regular"]
     draw.add_text(font, ui.theme.text, ImVec2(at.x + pad, y), ui.color("text"), mode)
@@ -234,7 +244,7 @@ def _draw_switching(state: AppState, ui: Ui) -> None:
     """The change under way, while the answer goes on; the header has the way to cancel it."""
     if state.load is None:
         return
-    words = f"{capital(said(state.load.stage))}  ·  {state.options.mode}"
+    words = f"{capital(said_stage(state.load.stage))}  ·  {state.options.mode}"
     progress(ui, words, state.load.fraction)
     ui.mark("quantization.switching")
 

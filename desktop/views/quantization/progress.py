@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.quantizing import StopTask
-from llm_lite.desktop.language.core_words import said
+from llm_lite.desktop.language.core_words import said_stage
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.quant_state import TaskKind
 from llm_lite.desktop.state.state import AppState
@@ -20,7 +20,7 @@ def draw_work(state: AppState, ui: Ui, kind: TaskKind) -> list[Action]:
         if problem := state.quantization.problem(kind):
             wrapped(ui, sentence(problem), "error")
         return []
-    progress(ui, capital(said(work.stage)), work.fraction)
+    progress(ui, capital(said_stage(work.stage)), work.fraction)
     if button(ui, f"quantization.stop.{kind}", tr("Stop"), enabled=not work.stopping):
         return [StopTask()]
     return []

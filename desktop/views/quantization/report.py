@@ -216,8 +216,13 @@ def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
         return
     text(ui, tr("Mean divergence along the text"), style="small", bold=True)
     with ui.font(style="small"):
-        if _begin(ui, "##chunks", tr("chunk"), tr("nats"), logarithmic=False):
+        if _begin(ui, "##chunks", tr("chunk"), tr("nats"), logarithmic=False, fits=False):
             most = max(report.chunks for report in reports)
+            top = max(max(report.kld_by_chunk) for report in reports)
+            implot.setup_axis_limits(implot.ImAxis_.x1, 0.5, most + 0.5, imgui.Cond_.always)
+            implot.setup_axis_limits(
+                implot.ImAxis_.y1, -0.06 * top, max(1.15 * top, 1e-8), imgui.Cond_.always
+            )
             ticks = np.arange(1, most + 1, -(-most // TICKS), dtype=np.float64)
             implot.setup_axis_ticks(implot.ImAxis_.x1, ticks.tolist())
             for number, report in enumerate(reports):
@@ -232,12 +237,13 @@ def _draw_chunks(ui: Ui, reports: tuple[DivergenceReport, ...]) -> None:
     ui.mark("report.chunks")
 
 
-def _begin(ui: Ui, name: str, x: str, y: str, *, logarithmic: bool) -> bool:
+def _begin(ui: Ui, name: str, x: str, y: str, *, logarithmic: bool, fits: bool = True) -> bool:
+    """`fits`: the axis of x, and of y where it is not logarithmic, is as long as what is shown."""
     flags = implot.Flags_.no_legend | implot.Flags_.no_mouse_text | implot.Flags_.no_menus
     if not implot.begin_plot(name, ImVec2(-1, ui.u(38)), flags | implot.Flags_.no_inputs):
         return False
     bare = implot.AxisFlags_.no_highlight | implot.AxisFlags_.no_side_switch
-    fit = bare | implot.AxisFlags_.auto_fit
+    fit = bare | implot.AxisFlags_.auto_fit if fits else bare
     implot.setup_axes(x, y, fit, bare if logarithmic else fit)
     if logarithmic:
         implot.setup_axis_scale(implot.ImAxis_.x1, implot.Scale_.log10)

@@ -114,6 +114,9 @@ def _draw_flame(ui: Ui, laid: LaidSpan) -> None:
                 ui.rects[f"step.{span.words}"] = (low.x, low.y, high.x, high.y)
     if pointed is None:
         return
+    share = min(max((imgui.get_mouse_pos().x - at.x) / max(width, 1.0), 0.0), 1.0)
+    above = ImVec2(at.x + share * width, at.y - ui.u(1))  # below are the numbers of all kinds
+    imgui.set_next_window_pos(above, 0, ImVec2(share, 1.0))
     _draw_tip(ui, laid, pointed)
     if pressed:
         same = shown == (pointed.first, pointed.last)

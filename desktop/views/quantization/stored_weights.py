@@ -5,6 +5,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages import ModelInfo
+from llm_lite.desktop.language.core_words import said
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.units import size
 from llm_lite.desktop.widgets.ui import Ui
@@ -60,5 +61,5 @@ def _draw_table(ui: Ui, model: ModelInfo, formats: list[tuple[str, int]], total:
             for words in (name.upper(), size(count), f"{count / total:.1%}"):
                 imgui.table_next_column()
                 imgui.text_unformatted(words)
-                tip(ui, model.format_notes.get(name, ""))
+                tip(ui, said(model.format_notes.get(name, "")))
     imgui.end_table()

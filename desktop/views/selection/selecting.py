@@ -52,6 +52,11 @@ SIDEWAYS = (  # command, whether forward, whether by words
     ("select_word_left", False, True),
     ("select_word_right", True, True),
 )
+ENDS = (  # commands of a line and of the whole text, whether forward
+    ("select_line_start", "select_text_start", False),
+    ("select_line_end", "select_text_end", True),
+)
+FAR = 1e6  # pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +215,29 @@ def _keys(state: AppState, ui: Ui, shown: list[Shown]) -> None:
         if is_pressed(name):
             found = _other_line(ui, shown, held.caret, lines)
             select(state, ui, held.anchor, (found, found))
+    for line, text, forward in ENDS:
+        if is_pressed(line):
+            found = _line_end(ui, shown, held.caret, forward)
+            select(state, ui, held.anchor, (found, found))
+        elif is_pressed(text):
+            found = _text_end(state, ui, forward)
+            select(state, ui, held.anchor, (found, found))
+
+
+def _line_end(ui: Ui, shown: list[Shown], place: Place, forward: bool) -> Place:
+    """Of the line that a place is on, as far as it is in sight."""
+    for one in shown:
+        spot = caret(ui, one.page.blocks, place[2])
+        if (one.index, one.text) == place[:2] and spot is not None:
+            _, top, bottom = spot
+            x = one.x + (FAR if forward else -FAR)
+            return _place(ui, shown, x, one.y + (top + bottom) / 2)
+    return place
+
+
+def _text_end(state: AppState, ui: Ui, forward: bool) -> Place:
+    """Of the conversation."""
+    return whole(state, ui, 0, len(state.messages) - 1)[1 if forward else 0]
 
 
 def _select_all(state: AppState, ui: Ui, shown: list[Shown]) -> None:

@@ -163,7 +163,7 @@ def legend(state: AppState, ui: Ui) -> Legend | None:
         note = (
             tr("of each token's attention goes here") if back else tr("of this token's attention")
         )
-        return Legend("0", stops(state.attention.colors, STEPS), high, note)
+        return Legend("0", stops(state.attention.colors, STEPS, state.theme == "light"), high, note)
     if not state.xray.probabilities:
         return None
     colors = tuple(likely(ui, RAREST ** (i / STEPS)) for i in range(STEPS + 1))

@@ -74,7 +74,8 @@ def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
     rest = weights[1:] if len(weights) > 1 else weights
     top = max(float(rest.max()), LEAST_TOP)
     shares = np.clip(weights / top, 0.0, 1.0)
-    colors = table(choice.colors)[np.rint(shares * 255).astype(int)].astype(np.float64)
+    light = ui.theme.palette.base & 0xFF > 0x7F
+    colors = table(choice.colors, light)[np.rint(shares * 255).astype(int)].astype(np.float64)
     alpha = np.clip(shares / FULL, 0.0, 1.0)
     base = ui.theme.palette.base
     behind = np.array([base >> 16, base >> 8 & 255, base & 255], np.float64)
@@ -89,14 +90,14 @@ def _shade(rows: AttentionRows, choice: AttentionChoice, ui: Ui) -> Shades:
 
 
 def paint_of(state: AppState, ui: Ui, message: Message, cut: Passage) -> Paint:
-    """For a message with what the template puts before it."""
-    first, own = cut.first, cut.own
+    """For the tokens of a message, and of the template around it."""
+    first, own, behind = cut.first, cut.own, cut.behind
     found = shades(state, ui)
     text, faint = ui.color("text"), ui.color("muted")
     chips = (ui.color("hover", 0.55), ui.color("hover"))
 
     def paint(token: int) -> tuple[int, int]:
-        color = text if token < 0 or token >= own else faint
+        color = text if token < 0 or own <= token < behind else faint
         if token < 0:
             return 0, color
         if found is not None and first is not None:

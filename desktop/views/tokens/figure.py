@@ -8,7 +8,7 @@ from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.token_state import LookBy
 from llm_lite.desktop.views.tokens.bar import draw_legend, legend
 from llm_lite.desktop.views.tokens.colors import paint_of, weights_of
-from llm_lite.desktop.views.tokens.tokens import laid
+from llm_lite.desktop.views.tokens.tokens import laid, shown_height
 from llm_lite.desktop.views.tree.roles import speaker
 from llm_lite.desktop.widgets.figure import Figure
 from llm_lite.desktop.widgets.token_text import draw_boxes, visible
@@ -49,7 +49,7 @@ def text_figure(state: AppState, ui: Ui) -> Figure:
         at, first = state.xray.at, passage.first
         marked = {} if at is None or first is None else {at - first: own.color("accent")}
         draw_boxes(own, page, (u(8), y), paint, marked, figure.list)
-        y += page.height + u(4)
+        y += shown_height(passage, page) + u(4)
     wide = max(figure.width(words, "title", "bold"), figure.width(note, "small"), u(WIDTH))
     return figure.finish(wide + u(16), y + u(4))
 

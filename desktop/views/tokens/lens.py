@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from imgui_bundle import ImVec2, imgui
@@ -12,6 +13,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.inspecting import ShowLens
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.units import percent
 from llm_lite.desktop.views.tokens.colors import legible, mix
 from llm_lite.desktop.widgets.by_keyboard import FLAT
 from llm_lite.desktop.widgets.theme import u32
@@ -30,6 +32,7 @@ ABOUT = mark(
 EMPTY = mark(
     "Say something in the chat, then click a token in its X-ray: each layer's guess appears."
 )
+NAMED = re.compile(r"<[|｜]?(\w+)[|｜]?>$")
 SETTLED = mark("From this layer on, the word that the model will say is the likeliest.")
 
 
@@ -165,10 +168,18 @@ def _ink(ui: Ui, token: Alternative, width: float, final: int) -> _Inked:
     """As strong as the token is likely."""
     palette = ui.theme.palette
     fill = mix(palette.panel, palette.accent, 0.06 + 0.84 * token.probability**0.5)
-    shown = f"{token.probability:.0%}"
+    shown = percent(token.probability)
     wide = imgui.calc_text_size(shown).x
-    words = fit(visible(token.text, WHOLE), width - wide - ui.u(3))
+    words = fitting(visible(token.text, WHOLE), width - wide - ui.u(3))
     return _Inked(words, shown, wide, u32(fill), u32(legible(fill)), token.token == final)
+
+
+def fitting(words: str, room: float) -> str:
+    """Of a token with a name, as <|im_end|>, the name rather than its beginning."""
+    named = NAMED.match(words)
+    if named and imgui.calc_text_size(words).x > room:
+        words = named[1]
+    return fit(words, room)
 
 
 def _draw_layer(ui: Ui, layer: int, x: float, y: float, height: float, done: bool) -> None:

@@ -54,6 +54,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     model = state.model
     if model is None or not (model.layers and model.heads):
         wrapped(ui, tr("Load a model to weigh its heads."))
+        wrapped(ui, tr(ABOUT), "faint")
         return []
     gains = state.steering.gains or ((1.0,) * model.heads,) * model.layers
     actions = _draw_effect(state, ui)
@@ -78,13 +79,18 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     if changed:
         words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
         if effect is not None and not math.isnan(effect.kl):
-            words += f"  ·  KL {effect.kl:.4f}"
+            words += f"  ·  KL {divergence(effect.kl)}"
     imgui.same_line(0, ui.u(3))
     imgui.align_text_to_frame_padding()
     text(ui, words, "text" if changed else "muted", "small")
     ui.mark("steer.effect")
     tip(ui, tr(KL))
     return actions
+
+
+def divergence(nats: float) -> str:
+    """What is not quite nothing is told as that."""
+    return "<0.0001" if 0 < nats < 0.0001 else f"{nats:.4f}"
 
 
 def _has_answer(state: AppState) -> bool:
@@ -121,6 +127,8 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
 
     There are hundreds: only the one at the pointer, and the one that is held, are items.
     """
+    over, above = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos().y
+    imgui.dummy(ImVec2(0, ui.theme.size("small")))  # the numbers of the heads stay in sight
     imgui.begin_child("steer.grid", ImVec2(0, 0), FLAT, imgui.WindowFlags_.no_saved_settings)
     gutter, gap = ui.u(8), ui.u(0.5)
     room = imgui.get_content_region_avail()
@@ -130,6 +138,8 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     height = float(int(max(ui.u(4), min(ui.u(8), room.y / (model.layers * lines) - gap))))
     top, low = imgui.get_cursor_screen_pos(), imgui.get_window_pos().y
     left, step = top.x, lines * (height + gap)
+    if lines == 1:  # else a column is not one head
+        _draw_numbers(ui, over, (left + gutter, above), width + gap, columns)
     drag: Drag = ui.memory.setdefault("steer.drag", Drag())
     held = drag.cell if imgui.is_mouse_down(0) else None
     by_keys = is_on_its_way()
@@ -150,6 +160,18 @@ def _draw_grid(ui: Ui, model: ModelInfo, gains: Gains) -> Gains:
     imgui.dummy(ImVec2(room.x, model.layers * step - gap))
     imgui.end_child()
     return gains
+
+
+def _draw_numbers(
+    ui: Ui, draw: imgui.ImDrawList, at: tuple[float, float], step: float, count: int
+) -> None:
+    """Of the heads, above their columns, as many as find room."""
+    with ui.font(style="small"):
+        every = 1 if step > imgui.calc_text_size("00").x + ui.u(1) else 4
+        for head in range(0, count, every):
+            width = imgui.calc_text_size(str(head)).x
+            x = at[0] + head * step + (step - ui.u(0.5) - width) / 2
+            draw.add_text(ImVec2(round(x), at[1]), ui.color("muted"), str(head))
 
 
 def _draw_label(ui: Ui, layer: int, rect: Rect, gains: Gains) -> Gains:

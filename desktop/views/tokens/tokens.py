@@ -53,9 +53,10 @@ class TokenItem:
         self.state, self.ui, self.index, self.message = state, ui, index, message
         self.width = width
         self.passage, self.page = laid(state, ui, index, message, width)
+        self.shown = shown_height(self.passage, self.page)
         self.label = ui.theme.size("small") + ui.u(2)
         self.tools = ui.u(7) if message.versions else 0.0
-        self.height = self.label + self.page.height + self.tools + ui.u(2)
+        self.height = self.label + self.shown + self.tools + ui.u(2)
 
     def draw(self) -> list[Action]:
         ui, at = self.ui, imgui.get_cursor_screen_pos()
@@ -71,7 +72,7 @@ class TokenItem:
         asked = ask_spelling(self.state, ui, self.index)
         if not self.tools:
             return asked
-        imgui.set_cursor_screen_pos(ImVec2(at.x, top + self.page.height + ui.u(0.5)))
+        imgui.set_cursor_screen_pos(ImVec2(at.x, top + self.shown + ui.u(0.5)))
         return asked + draw_versions(self.state, ui, self.index)
 
     def _title(self) -> str:
@@ -99,7 +100,7 @@ class TokenItem:
         if not imgui.is_window_hovered(held):
             return
         token = self.page.at(mouse.x - x, mouse.y - top)
-        if token == NO_TOKEN or not 0 <= mouse.y - top < self.page.height:
+        if token == NO_TOKEN or not 0 <= mouse.y - top < self.shown:
             return
         first = self.passage.first
         position = None if first is None else first + token
@@ -120,6 +121,11 @@ class TokenItem:
                 self.ui.rects.setdefault(name, (x + box.x, y, x + box.x + box.width, y + line))
 
 
+def shown_height(passage: Passage, page: TokenPage) -> float:
+    """Without the empty line behind a break."""
+    return page.height - (page.line if passage.breaks else 0.0)
+
+
 def laid(
     state: AppState, ui: Ui, index: int, message: Message, width: float
 ) -> tuple[Passage, TokenPage]:
@@ -138,7 +144,7 @@ def laid(
 def place_of(state: AppState, ui: Ui, index: int) -> Place | None:
     held = ui.memory.get("places")
     if held is None or held[0] is not state.owners:
-        held = ui.memory["places"] = (state.owners, places(state.owners))
+        held = ui.memory["places"] = (state.owners, places(state.owners, state.positions))
     found: dict[int, Place] = held[1]
     return found.get(index)
 
@@ -213,7 +219,7 @@ def _draw_facts(state: AppState, ui: Ui, pointed: Pointed) -> None:
     facts = []
     if pointed.position is not None:
         facts.append(tr("position {n:,}").format(n=pointed.position))
-    if pointed.token < pointed.cut.own:
+    if not pointed.cut.own <= pointed.token < pointed.cut.behind:
         facts.append(tr("the chat template's own"))
     elif token is not None and token < len(message.tokens):
         facts.insert(0, tr("token {n:,}").format(n=message.tokens[token].id))

@@ -13,6 +13,7 @@ from llm_lite.desktop.widgets.markdown.code_frame import draw_code_run, draw_fra
 from llm_lite.desktop.widgets.markdown.geometry import block_rects
 from llm_lite.desktop.widgets.markdown.layout import LaidText, indent
 from llm_lite.desktop.widgets.markdown.slant import draw_italic
+from llm_lite.desktop.widgets.markdown.table import draw_scroll, offset
 from llm_lite.desktop.widgets.markdown.wrapping import CODE_SCALE, Run, ascent
 from llm_lite.desktop.widgets.markup.code_colors import CodeColors
 from llm_lite.desktop.widgets.ui import Ui
@@ -64,7 +65,8 @@ class PageDrawing:
             return
         for run in laid.runs if laid.block.kind != "code" else ():
             if run.kind != "text" and run.picture is None:
-                self._behind_code(run, x + run.x, y + run.y, laid.size)
+                at = x - offset(self.ui, laid.grid)
+                self._behind_code(run, at + run.x, y + run.y, laid.size)
         color = self.ui.color("selection")
         for left, top, right, bottom in block_rects(self.ui, laid, *self._within):
             if y + bottom >= self.low and y + top <= self.high:
@@ -86,12 +88,31 @@ class PageDrawing:
             end = ImVec2(x + width, middle)
             self.draw.add_line(ImVec2(left, middle), end, color, ui.u(0.375))
         elif kind == "table":
-            self._grid(laid, left, y)
+            self._table(laid, x, y, name)
+            return
         self._selection(laid, x, y)
         for run in laid.runs:
             if run.picture is None and not self._in_sight(y + run.y):
                 continue
             self._run(laid, run, x + run.x, y + run.y)
+
+    def _table(self, laid: LaidText, x: float, y: float, name: str) -> None:
+        """As much of it as its column shows."""
+        grid = laid.grid
+        assert grid is not None
+        left, at = x + laid.left, x - offset(self.ui, grid)
+        if grid.over:
+            low = ImVec2(left, y - 1)
+            high = ImVec2(left + grid.width - grid.over, y + grid.height + 1)
+            self.draw.push_clip_rect(low, high, True)
+        self._grid(laid, at + laid.left, y)
+        self._selection(laid, x, y)
+        for run in laid.runs:
+            if run.picture is not None or self._in_sight(y + run.y):
+                self._run(laid, run, at + run.x, y + run.y)
+        if grid.over:
+            self.draw.pop_clip_rect()
+            draw_scroll(self.ui, self.draw, grid, left, y, name)
 
     def _in_sight(self, at: float) -> bool:
         return at + self.ui.theme.line >= self.low and at <= self.high

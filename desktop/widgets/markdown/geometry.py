@@ -19,6 +19,7 @@ from llm_lite.desktop.widgets.markdown.characters import (
     shown_text,
 )
 from llm_lite.desktop.widgets.markdown.layout import LaidText
+from llm_lite.desktop.widgets.markdown.table import offset
 from llm_lite.desktop.widgets.markdown.wrapping import CODE_SCALE, Run, ascent
 from llm_lite.desktop.widgets.ui import Rect, Ui
 
@@ -49,6 +50,7 @@ def character_at(ui: Ui, placed: Placed, x: float, y: float, inside: bool = Fals
 
 def _in_block(ui: Ui, laid: LaidText, x: float, y: float, inside: bool) -> int:
     spans = _spans_of(Same(laid))
+    x += offset(ui, laid.grid)
     numbers = _in_cell(laid, x, y)
     if not numbers:
         return 0
@@ -130,7 +132,7 @@ def _band(ui: Ui, laid: LaidText, run: Run) -> tuple[float, float]:
 def block_rects(ui: Ui, laid: LaidText, low: int, high: int) -> list[Rect]:
     """What to fill behind the characters of a block from `low` to `high`, from its upper edge."""
     found: list[Rect] = []
-    text = shown_text(laid.block)
+    text, aside = shown_text(laid.block), offset(ui, laid.grid)
     for run, (first, end) in zip(laid.runs, _spans_of(Same(laid)), strict=True):
         if end <= low or first >= high:
             continue
@@ -141,7 +143,7 @@ def block_rects(ui: Ui, laid: LaidText, low: int, high: int) -> list[Rect]:
         if high > end and text[end : end + 1] == "\n" and laid.grid is None:
             right += ui.u(1)  # the break of the line is selected too
         top, bottom = _band(ui, laid, run)
-        found.append((run.x + left, top, run.x + right, bottom))
+        found.append((run.x + left - aside, top, run.x + right - aside, bottom))
     return _joined(found, ui.u(3))
 
 
@@ -167,6 +169,7 @@ def caret(ui: Ui, placed: Placed, at: int) -> tuple[float, float, float] | None:
             if at - first <= stop:
                 low, high = _band(ui, laid, run)
                 x = run.x + _width(ui, laid, run, max(at - first - start, 0))
+                x -= offset(ui, laid.grid)
                 return x, top + low, top + high
         return 0.0, top, top + laid.height
     return None

@@ -74,7 +74,8 @@ def lay_out(ui: Ui, block: Block, setting: Setting, wrap_with: Wrap = wrap) -> L
         style = _style(block, room, ui.theme.size("body"), ui.theme.line, setting)
         grid = lay_out_table(ui, block.cells, style)
         runs = tuple(_moved(run, left, 0.0) for run in grid.runs) if left else grid.runs
-        return LaidText(block, runs, grid.height, style.size, left, grid)
+        height = grid.height + (ui.u(3) if grid.over else 0.0)  # with a bar to scroll
+        return LaidText(block, runs, height, style.size, left, grid)
     if block.kind == "math":
         found = _display(ui, block, left, room, setting)
         if found is not None:

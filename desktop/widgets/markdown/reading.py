@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +32,7 @@ LONGEST_LINE = 50_000  # characters of a paragraph in which marks are looked for
 KEPT = 1_000_000  # characters of paragraphs whose spans are known
 NEVER = 1 << 60
 MOST_EPOCHS = 64
+BREAK = re.compile(r"[ \t]*<br[ \t]*/?>[ \t]*", re.IGNORECASE)
 TASK = re.compile(r"\[([ xX])\][ \t]")
 
 References = dict[str, Any]
@@ -265,7 +266,7 @@ class _Walk:
             elif token.type == "th_open":
                 aligns.append(_align(str(token.attrs.get("style", ""))))
             elif token.type == "inline":
-                rows[-1].append(self.reader.spans(token.content))
+                rows[-1].append(_with_breaks(self.reader.spans(token.content)))
             at += 1
         cells = TableCells(tuple(aligns), tuple(tuple(row) for row in rows))
         self._add(Block("table", cells=cells), first, last, None)
@@ -329,6 +330,14 @@ def _is_tight(tokens: list[Any], at: int) -> bool | None:
         if token.type == "paragraph_open" and token.level == level + 2:
             return bool(token.hidden)
     return None
+
+
+def _with_breaks(spans: Spans) -> Spans:
+    """A cell has no other way to break a line than HTML's."""
+    return tuple(
+        replace(span, text=BREAK.sub("\n", span.text)) if span.kind == "text" else span
+        for span in spans
+    )
 
 
 def _align(style: str) -> Align:

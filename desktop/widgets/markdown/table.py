@@ -1,8 +1,13 @@
-"""Tables: columns as wide as what is in them where there is room, else words are wrapped."""
+"""Tables: columns as wide as what is in them where there is room, else words are wrapped; where
+that does not do, they are wider than their column and scroll sideways."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, replace
+from typing import Any
+
+from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.widgets.markdown.blocks import Spans, TableCells
 from llm_lite.desktop.widgets.markdown.wrapping import Run, Style, Wrapped, spread, wrap
@@ -10,7 +15,10 @@ from llm_lite.desktop.widgets.ui import Face, Ui
 
 ENDLESS = 1e6  # pixels: a cell on one line
 KEPT = 4096  # cells whose lines are known
-NARROW = 4.0  # text sizes that a column has, if that can be
+NARROW, WIDE = 5.0, 16.0  # text sizes: columns get no narrower; and no wider where a table scrolls
+SCROLLED = "table.scrolled"  # in the memory of the interface: by identity, a table and its offset
+MOST_SCROLLED = 64  # tables whose offset is known
+NOTCH = 6.0  # text sizes that a notch of the wheel moves
 BOLD: dict[Face, Face] = {"regular": "bold", "italic": "bold_italic"}
 
 
@@ -28,6 +36,7 @@ class Grid:
     rows: tuple[float, ...]
     sources: tuple[_Row, ...] = ()  # what the rows were made of
     counts: tuple[int, ...] = ()  # runs up to each row
+    over: float = 0.0  # pixels that are out of sight, as the table is wider than its column
 
     @property
     def width(self) -> float:
@@ -63,7 +72,8 @@ def lay_out_table(ui: Ui, cells: TableCells, style: Style) -> Grid:
             tall = max(tall, height)
         edges.append(edges[-1] + tall + 2 * pad_y)
         counts.append(len(runs))
-    grid = Grid(tuple(runs), tuple(columns), tuple(edges), sources, tuple(counts))
+    over = max(columns[-1] - max(style.width, 1.0), 0.0)
+    grid = Grid(tuple(runs), tuple(columns), tuple(edges), sources, tuple(counts), over)
     ui.memory["table"] = (fit, grid)
     return grid
 
@@ -121,7 +131,8 @@ def _wrapped(ui: Ui, spans: Spans, style: Style) -> Wrapped:
 
 
 def _widths(rows: tuple[_Row, ...], count: int, style: Style, pad: float) -> list[float]:
-    """Of each column, without its room at the sides. Wide columns give what all lack."""
+    """Of each column, without its room at the sides. Wide columns give what all lack; where they
+    would become too narrow to be read, the table is wider than its place."""
     wanted = [style.size] * count
     for row in rows:
         for column, width in enumerate(row.wanted[:count]):
@@ -130,7 +141,9 @@ def _widths(rows: tuple[_Row, ...], count: int, style: Style, pad: float) -> lis
     room = max(style.width - 2 * pad * count, count * 1.0)
     if sum(wanted) <= room:
         return wanted
-    least = min(NARROW * style.size, room / count)
+    least = NARROW * style.size
+    if sum(min(each, least) for each in wanted) > room:
+        return [float(int(min(each, WIDE * style.size))) for each in wanted]
     most = _level(wanted, room)
     return [float(int(max(min(each, most), min(each, least)))) for each in wanted]
 
@@ -155,3 +168,45 @@ def _aligned(runs: list[Run], align: str, width: float, x: float, y: float) -> l
         replace(run, x=run.x + x + round((width - ends[run.y]) * share), y=run.y + y)
         for run in runs
     ]
+
+
+def offset(ui: Ui, grid: Grid | None) -> float:
+    """Pixels of a table that are out of sight at the left."""
+    if grid is None or grid.over <= 0:
+        return 0.0
+    known: OrderedDict[int, tuple[Grid, float]] = ui.memory.get(SCROLLED, OrderedDict())
+    held = known.get(id(grid))
+    return min(held[1], grid.over) if held is not None and held[0] is grid else 0.0
+
+
+def scroll_to(ui: Ui, grid: Grid, wanted: float) -> None:
+    known: OrderedDict[int, Any] = ui.memory.setdefault(SCROLLED, OrderedDict())
+    known[id(grid)] = (grid, float(round(min(max(wanted, 0.0), grid.over))))
+    known.move_to_end(id(grid))
+    if len(known) > MOST_SCROLLED:
+        known.popitem(last=False)
+
+
+def draw_scroll(ui: Ui, draw: Any, grid: Grid, x: float, y: float, name: str) -> None:
+    """The bar below a table, whose left upper corner is given; and what a person does with it, or
+    with the wheel over the table."""
+    thick, room = ui.u(1), grid.width - grid.over
+    top = y + grid.height + ui.u(1)
+    now = offset(ui, grid)
+    long = max(room * room / grid.width, ui.u(6))
+    at = x + (room - long) * now / grid.over
+    back = imgui.get_cursor_screen_pos()
+    imgui.set_cursor_screen_pos(ImVec2(x, top - ui.u(0.5)))
+    imgui.invisible_button(f"{name}.scroll", ImVec2(room, thick + ui.u(1)))
+    ui.mark(f"{name}.scroll")
+    io: Any = imgui.get_io()
+    lit = imgui.is_item_active() or imgui.is_item_hovered()
+    if imgui.is_item_active():
+        now += io.mouse_delta.x * grid.over / max(room - long, 1.0)
+        scroll_to(ui, grid, now)
+    over = imgui.is_window_hovered() and ui.at_pointer((x, y, x + room, top + thick))
+    if over and io.mouse_wheel_h:
+        scroll_to(ui, grid, now - io.mouse_wheel_h * NOTCH * ui.theme.text)
+    imgui.set_cursor_screen_pos(back)
+    low, high = ImVec2(at, top), ImVec2(at + long, top + thick)
+    draw.add_rect_filled(low, high, ui.color("muted" if lit else "border"), thick / 2)

@@ -9,7 +9,7 @@ import numpy as np
 
 from llm_lite.desktop.widgets.markup.outlines import coverage
 from llm_lite.desktop.widgets.markup.process import FAILED, Answer, MarkupProcess, markup
-from llm_lite.desktop.widgets.markup.sheet import Picture, Sheets
+from llm_lite.desktop.widgets.markup.sheet import Letter, Picture, Sheets
 from llm_lite.desktop.widgets.markup.worker import EM
 
 # Of an em to the size that Dear ImGui gives a text: its lower-case letters are then as tall as
@@ -61,9 +61,13 @@ class Formulas:
 
     def _draw(self, answer: Answer, scale: float, beside: int) -> Picture | None:
         contours = [np.array(flat).reshape(-1, 2) * scale for flat in answer["contours"]]
-        if not contours:
+        letters = tuple(
+            Letter(letter, x * scale + beside, y * scale, em * scale / EM_SCALE)
+            for letter, x, y, em in answer["letters"]
+        )
+        if not contours and not letters:
             return None
-        points = np.concatenate(contours)
+        points = np.concatenate(contours or [np.zeros((1, 2))])
         left, top = (floor(low) for low in points.min(axis=0))
         right, bottom = (ceil(high) for high in points.max(axis=0))
         size = (max(right - left, 1), max(bottom - top, 1))
@@ -74,5 +78,5 @@ class Formulas:
         sheet, at = self.sheets.place(pixels)
         return Picture(
             sheet, at, size, answer["width"] * scale + 2 * beside, answer["ascent"] * scale,
-            answer["descent"] * scale, (left + beside, top),
+            answer["descent"] * scale, (left + beside, top), letters,
         )  # fmt: skip

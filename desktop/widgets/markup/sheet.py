@@ -18,6 +18,16 @@ APART = 1  # texels between pictures: filtered edges must not mix
 WHITE = 0x00FFFFFF
 
 
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One that the text's own font draws in a formula; pixels, from its baseline's left end."""
+
+    letter: str
+    x: float
+    y: float
+    size: float  # of the text
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
     """Pixels, from the left end of the baseline."""
@@ -29,11 +39,19 @@ class Picture:
     ascent: float
     descent: float
     offset: tuple[int, int]  # of the texels' upper left corner
+    letters: tuple[Letter, ...] = ()
 
     def draw(self, draw: Any, x: float, baseline: float, color: int) -> None:
         low = ImVec2(round(x) + self.offset[0], round(baseline) + self.offset[1])
         high = ImVec2(low.x + self.size[0], low.y + self.size[1])
         self.sheet.draw(draw, low, high, self.corner, self.size, color)
+        if not self.letters:
+            return
+        font = imgui.get_font()
+        for letter in self.letters:
+            top = baseline + letter.y - font.get_font_baked(letter.size).ascent
+            spot = ImVec2(round(x + letter.x), round(top))
+            draw.add_text(font, letter.size, spot, color, letter.letter)
 
 
 class Sheet:

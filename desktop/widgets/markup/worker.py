@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from html import unescape
@@ -16,6 +17,9 @@ from typing import Any
 from llm_lite.core.text.sandbox.serving import Action, Answer, serve
 
 EM = 1000.0  # units of outlines
+LETTER = "letter"  # an element of ours in the drawing
+HANGUL, FULL = 0.79, 0.93  # em that letters of the text's font are wide, at the size of the text
+BODY = (-0.12, 0.78)  # em below and above the baseline
 FLAT = 6  # straight pieces of a curve
 MOST_POINTS, MOST_EMS = 60_000, 120.0
 NUMBER = re.compile(r"[MLQCZ]|-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -64,6 +68,7 @@ def _formula(request: dict[str, Any], data: bytes) -> Answer:
     from ziamath.zmath import Latex
 
     config.svg2 = False
+    lend_letters()
     _measure_rows_once()
     tex, display = request["tex"], request["display"]
     if UNKNOWN.search(convert(tex)):
@@ -75,7 +80,11 @@ def _formula(request: dict[str, Any], data: bytes) -> Answer:
     if width > MOST_EMS * EM or height > MOST_EMS * EM:
         raise ValueError("it is too large")
     contours: list[list[int]] = []
+    letters: list[list[Any]] = []
     for element in drawn.iter():
+        if element.tag == LETTER:
+            x, y, em = (float(element.attrib[name]) for name in ("x", "y", "em"))
+            letters.append([element.attrib["letter"], round(x - left), round(y), round(em)])
         for contour in _contours(element):
             contours.append([round(v) for x, y in contour for v in (x - left, y)])
     if sum(map(len, contours)) > 2 * MOST_POINTS:
@@ -83,7 +92,8 @@ def _formula(request: dict[str, Any], data: bytes) -> Answer:
     farthest = max((abs(value) for contour in contours for value in contour), default=0)
     if farthest > MOST_EMS * EM or height < 0:
         raise ValueError("a part of it lies far away")
-    return {"contours": contours, "width": width, "ascent": -top, "descent": top + height}
+    shape = {"width": width, "ascent": -top, "descent": top + height}
+    return {"contours": contours, "letters": letters, **shape}
 
 
 @cache
@@ -102,11 +112,54 @@ def _measure_rows_once() -> None:
 
 
 def _check_letters(made: Any) -> None:
-    """The mathematical font has few scripts; what it lacks would be a box."""
+    """The mathematical font has few scripts; what it lacks, and is not lent, would be a box."""
     for words in TEXT.findall(made.mathmlstr()):
         for letter in unescape(words):
-            if ord(letter) > 0x7F and not letter.isspace() and not made.font.glyphindex(letter):
+            if letter.isascii() or letter.isspace() or lent_width(letter):
+                continue
+            if not made.font.glyphindex(letter):
                 raise ValueError(f"the font for formulas has no {letter!r}")
+
+
+def lent_width(letter: str) -> float:
+    """Em of a letter that the text's font draws in the place of the mathematical one; 0: none."""
+    if unicodedata.east_asian_width(letter) != "W" or ord(letter) > 0xFFFF:
+        return 0.0
+    return HANGUL if "\uac00" <= letter <= "\ud7a3" else FULL
+
+
+@cache
+def lend_letters() -> None:
+    """From now on, formulas keep a place for letters that only the text's font has; they are told
+    beside the outlines."""
+    from xml.etree.ElementTree import Element
+
+    from ziafont.fonttypes import BBox
+    from ziafont.glyph import SimpleGlyph
+    from ziamath.mathfont import MathFont
+
+    find = MathFont.findglyph
+
+    class Lent(SimpleGlyph):  # type: ignore[misc, unused-ignore]
+        def __init__(self, letter: str, font: Any) -> None:
+            em = font.info.layout.unitsperem
+            self._wide, self._letter = round(lent_width(letter) * em), letter
+            low, high = (round(part * em) for part in BODY)
+            super().__init__(0, (), BBox(0, self._wide, low, high), font)
+
+        def advance(self, nextchr: Any = None) -> int:
+            return int(self._wide)
+
+        def place(self, x: float, y: float, point_size: float) -> Element:
+            where = {"x": str(x), "y": str(y), "em": str(point_size)}
+            return Element(LETTER, {**where, "letter": self._letter})
+
+    def findglyph(self: Any, char: str, variant: Any) -> Any:
+        if not char.isascii() and lent_width(char) and not self.glyphindex(char):
+            return Lent(char, self)
+        return find(self, char, variant)
+
+    setattr(MathFont, "findglyph", findglyph)  # noqa: B010 - for the type checker
 
 
 def _contours(element: Any) -> list[list[Point]]:

@@ -8,6 +8,7 @@ import pytest
 
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.messages import (
+    CacheStatus,
     ChatMessage,
     ConversationRead,
     Generate,
@@ -58,6 +59,23 @@ def test_another_branch_is_read_without_an_answer(client, tiny_llama):
     assert client.engine.attention().tokens() == tuple(t.id for t in done.prompt)
     finished, _ = client.ask(4, (*branch, ChatMessage("user", "And?")))
     assert finished.stats.reused_tokens == len(done.prompt), "a question finds it in the cache"
+
+
+def test_what_is_read_afresh_has_all_its_queries(client, tiny_llama):
+    client.load(tiny_llama)
+    _, tokens = client.ask(1)
+    first = client.of(TokenDecoded)[0]
+    assert first.ttft_ms == client.of(GenerationFinished)[0].stats.ttft_ms > 0
+    assert [e.ttft_ms for e in client.of(TokenDecoded)[1:]] == [0.0] * (len(tokens) - 1)
+    client.ask(2, (ChatMessage("user", "Something else entirely"),))
+    branch = (*HELLO, ChatMessage("assistant", "", tuple(tokens)))
+    for request, afresh in ((3, False), (4, True)):
+        client.send(Read(request, branch, afresh=afresh))
+        client.until(ConversationRead)
+        client.until(CacheStatus)
+    reused = client.of(CacheStatus)[-1].reused
+    source = client.engine.attention()
+    assert (reused, source.rows) == (0, range(source.length))
 
 
 def test_reading_ends_for_an_answer_and_for_stop(client, tiny_llama, hook):

@@ -16,6 +16,7 @@ from llm_lite.desktop.state.token_state import XRay
 from llm_lite.desktop.tour.stage import Stage
 from llm_lite.desktop.views.attention import figures
 from llm_lite.desktop.views.save import default_path
+from llm_lite.desktop.widgets.theme import DARK
 from tests.desktop.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.vulkan
@@ -47,6 +48,9 @@ def saved(stage, view, path):
     return read_png(path)
 
 
+PAPER = tuple(DARK.sunken.to_bytes(3, "big"))  # behind maps
+
+
 def choose(stage, **changes):
     state = stage.driver.state
     stage.program.do(SetAttention(replace(state.attention, **changes)))
@@ -58,7 +62,9 @@ def colors_of(stage, layer, head):
     q, k = source.head(layer, head)
     n, scale = source.length, source.layers[layer].scale
     p = probabilities(q, k, np.arange(n), scale=scale, window=0)
-    table = colors.table("viridis").astype(float)[:, :3]
+    faded = colors.faded("viridis").astype(float)
+    share = faded[:, 3:] / 255
+    table = faded[:, :3] * share + np.array(PAPER) * (1 - share)
     found = table[np.rint(p * 255).astype(int)]
     found[np.triu_indices(n, 1)] = np.nan
     return found
@@ -70,7 +76,7 @@ def test_a_head_has_its_map_axes_and_title(stage, tmp_path):
     want = colors_of(stage, 1, 2)
     n = len(want)
     each = figures._side(n, figures.SMALLEST[0]) // n
-    lit = np.isclose(pixels[..., :3], colors.table("viridis")[0, :3], atol=3).all(axis=2)
+    lit = np.isclose(pixels[..., :3], PAPER, atol=3).all(axis=2)
     rows, columns = np.flatnonzero(lit.any(axis=1)), np.flatnonzero(lit.any(axis=0))
     bottom, left = find_map(pixels, want, each, rows[-1], columns[0])
     top = bottom - n * each

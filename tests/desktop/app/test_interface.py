@@ -390,7 +390,8 @@ def random_state(rng):
         context_used=rng.randrange(20000),
         last_stats=rng.choice([None, stats, GenerationStats()]),
         rates=tuple(
-            RateSample(i * 0.1, rng.random() * 99, "decode") for i in range(rng.choice([0, 1, 99]))
+            RateSample(i * 0.1, rng.random() * 99, answer=i // 7)
+            for i in range(rng.choice([0, 1, 99]))
         ),
         theme=rng.choice(["dark", "light"]),
         font_size=rng.choice([10.0, 13.0, 15.0, 32.0]),

@@ -287,7 +287,7 @@ def test_everything_is_coloured_at_once(rig, monkeypatch):
         one.maps.use(ColorScale(high=1e-9))
         one.frame(paint)
         one.scene.loop.wait()
-        largest = colors.table("viridis").view(np.uint32)[-1]
+        largest = colors.faded("viridis").view(np.uint32)[-1]
         for surface in one.maps._asked.pictures.values():
             last_row = surface.colors.download(39 * 2048 * WORD, 40 * WORD).view(np.uint32)
             assert (last_row == largest).all(), "the old colours are still there"

@@ -1,9 +1,19 @@
 """Tokens of the cache mapped to the text of the conversation."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_lite.desktop.state.token_state import SYSTEM, TEMPLATE, XRay, align, cut, passage, places
+from llm_lite.desktop.state.token_state import (
+    SYSTEM,
+    TEMPLATE,
+    XRay,
+    align,
+    cut,
+    ending,
+    passage,
+    places,
+)
 
 T, S = TEMPLATE, SYSTEM
 
@@ -75,6 +85,34 @@ def test_a_passage_begins_with_the_template():
     answer = passage("Yes.", ("Yes", ".", ""), found[1], labels)
     assert (answer.text, answer.first, answer.own) == ("<e><s>\nYes.", 4, 3)
     assert cut_up(answer.text, answer.spans) == ["<e>", "<s>", "\n", "Yes", ".", ""]
+
+
+@pytest.mark.parametrize(
+    ("between", "ends"),
+    [
+        (("<|im_end|>", "\n", "<|im_start|>", "assistant", "\n"), 2),
+        (("<|eot_id|>", "<|start_header_id|>", "user", "<|end_header_id|>", "\n\n"), 1),
+        (("<end_of_turn>", "\n", "<start_of_turn>", "model", "\n"), 2),
+        (("</s>", "[INST]"), 1),
+        (("[/INST]",), 1),
+        (("<|assistant|>", "\n"), 0),
+        (("\n\n", "Assistant", ":"), 0),
+        ((), 0),
+    ],
+)
+def test_the_template_ends_a_message_with_tokens_that_say_so(between, ends):
+    assert ending(between) == ends
+
+
+def test_what_ends_a_message_belongs_to_it():
+    labels = ("<s>", "\n", "Hel", "lo", "<|im_end|>", "\n", "<|im_start|>", "Yes", ".")
+    found = places((T, T, 0, 0, T, T, T, 1, 1), labels)
+    asked = passage("Hello", (), found[0], labels)
+    assert cut_up(asked.text, asked.spans) == ["<s>", "\n", "Hel", "lo", "<|im_end|>", "\n"]
+    assert (asked.first, asked.own, asked.tail) == (0, 2, 2)
+    answer = passage("Yes.", ("Yes", ".", ""), found[1], labels)
+    assert cut_up(answer.text, answer.spans) == ["<|im_start|>", "Yes", ".", ""]
+    assert (answer.first, answer.own, answer.tail) == (6, 1, 0)
 
 
 def test_a_passage_that_is_not_in_the_cache_has_no_positions():

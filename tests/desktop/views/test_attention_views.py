@@ -6,15 +6,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from llm_lite.core.messages import AttentionRows, ReadAttentionRows
+from llm_lite.desktop.actions.inspecting import ReadAgain, ShowRow
 from llm_lite.desktop.actions.program import SetAttention
 from llm_lite.desktop.attention.cells import Cell
-from llm_lite.desktop.attention.colors import NAMES, srgb_to_lab, table
+from llm_lite.desktop.attention.colors import FADE, NAMES, faded, srgb_to_lab, table
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.maps import MapPicture
-from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.attention import grid, heads
+from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.views.attention import grid, unkept
 from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
 from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
+from llm_lite.desktop.views.attention.map import hatching
+from llm_lite.desktop.views.attention.row_details import largest
 from llm_lite.desktop.widgets.token_text import visible
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 
@@ -86,6 +90,76 @@ def test_tokens_that_cannot_be_seen_have_a_sign():
     assert len(visible("x" * 50)) == 12 and visible("<|endoftext|>", 40) == "<|endoftext|>"
 
 
+def test_rows_that_a_cell_does_not_show_are_told():
+    cell = Cell(0, 0, 0, 0, 64, 64, fresh=False)
+    cell.grow(30)
+    assert cell.missing == ((0, 30),)
+    while cell.take(8, range(10, 30)) is not None:
+        pass
+    assert cell.missing == ((0, 10),), "the queries of these are gone"
+    cell.shrink(5)
+    assert cell.missing == ((0, 5),)
+    cell.redo()
+    assert cell.missing == ()
+
+
+def test_what_is_not_computed_is_hatched_below_the_diagonal():
+    lines = list(hatching(100.0, range(100), [(20, 40), (60, 61)], 7.0))
+    assert len(lines) > 5
+    for left, low, right, high in lines:
+        assert 20 <= high <= low <= 40, "one row of a pixel has no line"
+        assert left >= 0 and right <= high + 1e-6, "nothing above the diagonal"
+        assert low - high == pytest.approx(right - left)
+    assert list(hatching(100.0, range(50, 150), [(0, 20)], 7.0)) == [], "out of the window"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_near_nothing_is_the_paper_in_both_themes(name):
+    for light in (False, True):
+        lightness = srgb_to_lab(table(name, light)[:, :3] / 255.0)[:, 0]
+        assert (lightness[0] > lightness[-1]) == light
+        rgba = faded(name, light)
+        assert rgba[0, 3] == 0 and (rgba[FADE:, 3] == 255).all()
+        assert (np.diff(rgba[:, 3].astype(int)) >= 0).all()
+
+
+ROWS = AttentionRows(1, 3, "from", (0.5, 0.1, 0.3, 0.1))
+
+
+def test_the_largest_weights_of_a_row_come_first():
+    assert largest(ROWS, AttentionChoice(), 2) == [(0, 0.5), (2, 0.3)]
+    without = largest(ROWS, AttentionChoice(exclude_first=True), 2)
+    assert without == [(2, pytest.approx(0.6)), (1, pytest.approx(0.2))]
+
+
+def test_what_is_read_again_for_maps_is_read_afresh():
+    from llm_lite.desktop.actions.act import act
+
+    messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+    state = AppState(model=MODEL, executor=EXECUTOR, messages=messages)
+    for afresh in (False, True):
+        _, (command,) = act(ReadAgain(afresh), state, 0.0)
+        assert command.afresh is afresh and command.conversation == 0
+
+
+def test_rows_are_asked_one_head_after_the_other():
+    from llm_lite.desktop.actions.act import act
+    from llm_lite.desktop.state.apply import apply
+
+    key = (("a", "b"), None, None)
+    state, sent = act(ShowRow(1, (0, 1), key), AppState(), 0.0)
+    assert [type(command) for command in sent] == [ReadAttentionRows]
+    assert (sent[0].position, sent[0].heads, sent[0].direction) == (1, ((0, 1),), "from")
+    answer = replace(ROWS, request=sent[0].request)
+    state = apply(answer, state, 0.0)
+    assert state.row_details.rows == (((0, 1), answer),) and not state.row_details.request
+    state, sent = act(ShowRow(1, (2, 3), key), state, 0.0)
+    state = apply(replace(ROWS, request=sent[0].request), state, 0.0)
+    assert [head for head, _ in state.row_details.rows] == [(0, 1), (2, 3)]
+    state, _ = act(ShowRow(0, (0, 1), (("a",), None, None)), state, 0.0)
+    assert state.row_details.rows == (), "of another text nothing is kept"
+
+
 def test_rows_of_a_cell_come_newest_first_and_each_once():
     cell = Cell(0, 0, 0, 0, 64, 64, fresh=False)
     taken = []
@@ -128,16 +202,19 @@ class NoRows:
 
 def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, monkeypatch):
     said = []
-    for view in (grid, heads):
-        monkeypatch.setattr(view, "wrapped", lambda ui, words, *rest, **named: said.append(words))
-    one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40))
+    monkeypatch.setattr(unkept, "wrapped", lambda ui, words, *rest, **named: said.append(words))
+    messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+    one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40, messages=messages))
     one.ui.maps = NoRows()
     choice = replace(one.state.attention, locked=((0, 1),))
     one.program.do(SetAttention(choice))
     one.driver.click("tab.attention")
     one.driver.click("tab.head")
     one.driver.frames(2)
-    assert {grid.UNKEPT, heads.UNKEPT} <= set(said)
+    assert set(said) == {unkept.WHY}
+    assert one.driver.shows("head.read")
+    one.driver.click("attention.read")
+    assert one.did(ReadAgain) == [ReadAgain(afresh=True)], "all queries are made again"
     assert not one.driver.shows("attention.0.0") and not one.driver.shows("head.0.1")
 
 

@@ -72,5 +72,5 @@ def test_a_scale_meets_its_ends():
     logs = Scale(1e-4, 1.0, True)
     shares = logs.share(np.array([0, 1e-4, 1e-2, 1, 2], np.float32))
     assert shares == pytest.approx([0, 0, 0.5, 1, 1], abs=1e-5)
-    rgb, alpha = shade(np.array([np.nan, 1.0], np.float32), Scale(0, 1), "viridis")
+    rgb, alpha = shade(np.array([np.nan, 1.0], np.float32), Scale(0, 1), "viridis", False)
     assert alpha.tolist() == [0, 1] and rgb[1].tolist() == [253, 231, 37]

@@ -139,6 +139,26 @@ def test_shift_and_arrows_go_from_line_to_line(headless):
     assert copied(one) == "abc"
 
 
+def test_shift_and_home_and_end_go_to_the_ends_of_the_line_and_of_the_text(headless):
+    one = headless(talk("```\nabc def\nghi jkl\n```", question="Why?"))
+    _, laid = one_page(one).blocks[0]
+    x, y = start(one)
+    y += laid.runs[0].y - one.ui.theme.line / 2 + laid.size / 2
+    line = laid.runs[1].y - laid.runs[0].y
+    clicks(one, (x + laid.runs[1].x + 2, y + line), 2)
+    assert copied(one) == "ghi"
+    one.driver.press(KEY.mod_shift, KEY.end)
+    assert copied(one) == "ghi jkl"
+    one.driver.press(KEY.mod_ctrl, KEY.mod_shift, KEY.home)
+    assert copied(one) == "Why?\n\nabc def\nghi"
+    one.driver.press(KEY.mod_ctrl, KEY.mod_shift, KEY.end)
+    assert copied(one) == "ghi jkl"
+    clicks(one, (x + laid.runs[0].x + 60, y), 2)
+    assert copied(one) == "def"
+    one.driver.press(KEY.mod_shift, KEY.home)
+    assert copied(one) == "abc def"
+
+
 def one_page(one):
     from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 

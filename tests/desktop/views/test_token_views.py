@@ -293,10 +293,10 @@ def test_colours_are_those_of_the_map(talk, theme):
     attention_rows = replace(one.state.attention_rows, weights=tuple(weights))
     one.program.state = replace(one.state, attention_rows=attention_rows)
     found = colors.shades(one.state, one.ui)
-    last = colors.table("viridis")[255].tolist()
+    last = colors.table("viridis", theme == "light")[255].tolist()
     assert found.top == pytest.approx(0.1), "the first token does not set the scale"
     assert [unpacked(found.fills[n]) for n in (0, 4)] == [last[:3]] * 2
-    half = colors.table("viridis")[128].tolist()
+    half = colors.table("viridis", theme == "light")[128].tolist()
     assert unpacked(found.fills[3]) == half[:3]
     assert found.fills[1] == 0
     base = {"dark": DARK, "light": LIGHT}[theme].base

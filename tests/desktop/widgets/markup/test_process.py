@@ -41,10 +41,22 @@ def test_formulas_have_outlines(process, tex):
 
 
 @pytest.mark.parametrize(
-    "tex", [r"\nosuchthing x", r"\frac{a}", r"\text{한글}", "{" * 3000, "x^", "\\" * 999, "\ud800"]
+    "tex", [r"\nosuchthing x", r"\frac{a}", r"\text{กขค}", "{" * 3000, "x^", "\\" * 999, "\ud800"]
 )
 def test_what_cannot_be_set_fails(process, tex):
     assert formula(process, tex) is FAILED
+
+
+def test_letters_of_the_text_have_a_place_in_a_formula(process):
+    made = formula(process, r"\text{한글 x} + x^{\text{속}}")
+    (first, second, third) = made["letters"]
+    assert [one[0] for one in made["letters"]] == ["한", "글", "속"]
+    assert first[1] < second[1] < third[1] <= made["width"]
+    assert first[3] == second[3] > third[3], "small above the line"
+    assert third[2] < first[2] == 0
+    assert made["contours"]
+    alone = formula(process, r"\text{漢}")
+    assert alone["letters"][0][0] == "漢" and not alone["contours"] and alone["width"] > 900
 
 
 def test_what_takes_too_long_is_ended_and_the_next_one_is_made(process):

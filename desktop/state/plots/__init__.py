@@ -1,0 +1,1 @@
+"""Points of plots, gathered while answers are written."""

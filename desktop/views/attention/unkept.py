@@ -1,0 +1,32 @@
+"""Where no queries of the conversation are kept: why, and the button that reads it again."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+
+from llm_lite.desktop.actions.act import Action
+from llm_lite.desktop.actions.inspecting import ReadAgain
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, text, wrapped
+
+WHY = mark(
+    "Maps are made of queries, and none of this text are kept: other weights or another executor "
+    "read it, or it came out of memory. Maps begin with the next token, or with all of the text "
+    "when it is read again."
+)
+
+
+def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
+    wrapped(ui, tr(WHY))
+    imgui.dummy(ImVec2(0, ui.u(1)))
+    if state.reading is not None:
+        words = tr("Reading {n:,} of {whole:,} tokens")
+        words = words.format(n=state.reading.done, whole=state.reading.total)
+        text(ui, words, "muted", "small")
+        return []
+    if state.running or state.model is None or not state.messages:
+        return []
+    again = button(ui, f"{name}.read", tr("Read this conversation again"))
+    return [ReadAgain(afresh=True)] if again else []

@@ -1,0 +1,1 @@
+"""The window in more languages than that of its code."""

@@ -1,0 +1,151 @@
+"""No text that a person sees is outside `tr`, `trn` and `mark`."""
+
+import ast
+import re
+
+import pytest
+
+from tests.paths import ROOT
+
+DESKTOP = ROOT / "desktop"
+# Two words, or one with a capital letter.
+WORDS = re.compile(r"[A-Za-z]{2,}[,;:.]? +[A-Za-z]{2,}|^[A-Z][a-z]{2,}")
+TRANSLATED = {"tr", "trn", "mark"}
+# Functions of the widgets, and which of their arguments a person reads.
+DRAWN = {
+    "text": (1,), "wrapped": (1,), "heading": (1, 2), "tip": (1,), "help_mark": (1,),
+    "button": (2, 4), "primary_button": (2, 3), "icon_button": (3,), "row_button": (2, 3),
+    "toggle": (2, 4), "slider": (2,), "labelled": (1, 2), "progress": (1,), "popover": (2,),
+    "notify": (2,), "set_tooltip": (0,), "Outcome": (0,),
+}  # fmt: skip
+# Not for the person at the window: whoever reads a report or a terminal.
+QUIET_FOLDERS = {
+    "tour": "a script, which says what it does to those who call it",
+    "render": "what drivers refuse, told on the terminal where there is no window",
+    "language": "names the languages",
+}
+# Errors of the program itself, and those that name a file and its field: English, as core's are.
+QUIET_CALLS = {
+    "TypeError", "ValueError", "RuntimeError", "FileError", "ReportDefect", "defect_of",
+    "warning", "compile", "TypeVar", "NewType", "cast",
+}  # fmt: skip
+# Files, and what in them is no text for a person; why.
+QUIET = {
+    "app/settings.py": (".*", "sentences that name the settings file and its field"),
+    "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
+    "app/composing/prompt_text.py": (".*", "sentences that name a prompt's file"),
+    "app/presets/files.py": (".*", "sentences that name a preset's file and its field"),
+    "state/sampling/fields.py": (".*", "the same, of lists in them"),
+    "state/incoming.py": (".*", "names of classes"),
+    "state/defects.py": ("A defect of the program|please report it:", "a line for the report"),
+    "app/interface.py": ("status bar|(upper|lower) right", "a part, for the report, and places"),
+    **dict.fromkeys(
+        (f"commands/{name}.py" for name in ("in_chat", "in_places", "in_program", "inside")),
+        (r"((Ctrl|Shift)\+)*\S+|[a-z0-9 ]+", "keys, and words that searches know besides titles"),
+    ),
+    "commands/keys.py": ("Cmd", "a key"),
+    "commands/settings.py": ("[a-z0-9 ]+", "words that searches know besides titles"),
+    "views/palette/items.py": ("[a-z ]+", "places, and such words"),
+    "app/input_method/daemon.py": (".*", "names of D-Bus, and why a connection ended, for the log"),
+    "app/input_method/exchange.py": ("[A-Z][A-Za-z]+", "names of D-Bus"),
+    "app/input_method/input_method.py": ("[A-Z][A-Za-z]+", "names of D-Bus"),
+    "app/input_method/messages.py": ("[A-Z][A-Za-z]+", "names of D-Bus"),
+    "actions/undoing.py": ("[A-Z][a-z]+( all)?", "labels of the history's journal, as keys"),
+    "app/dialogs.py": (r"\*\.gguf .*", "patterns of files"),
+    "attention/colors.py": ("[0-9a-f ]+", "colours"),
+    "views/__init__.py": ("(upper|lower) right", "places"),
+    "views/quantization/comparison.py": ("Vulkan|NumPy", "names"),
+    "views/program/status_bar.py": ("Vulkan|NumPy", "names"),
+    "views/chat/sampler_groups.py": (
+        "Top-k|Top-p|Min-p|Typical-p", "names of filters, the same in every language"
+    ),
+    "views/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
+    "views/history/menu.py": ("Markdown", "the name of a format"),
+    "views/attention/grid.py": ("Head", "the identity of a window"),
+    "widgets/fonts.py": (r"[A-Za-z-]+\.(otf|ttf)", "files"),
+    "widgets/markup/worker.py": (".*", "a process apart, whose errors draw the text as it is"),
+}  # fmt: skip
+
+
+def _files():
+    found = sorted(DESKTOP.rglob("*.py"))
+    return [path for path in found if path.relative_to(DESKTOP).parts[0] not in QUIET_FOLDERS]
+
+
+def _name(call):
+    function = call.func
+    return getattr(function, "attr", "") or getattr(function, "id", "")
+
+
+def _docstrings(tree):
+    return {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+
+
+def _literals(tree):
+    """(line, text) of what could be shown: not keys, not what is compared, not annotations."""
+    said, skipped = [], _docstrings(tree)
+
+    def visit(node):
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and id(node) not in skipped:
+                said.append((node.lineno, node.value.partition("##")[0]))
+            return
+        if isinstance(node, ast.Compare | ast.Assert | ast.ImportFrom):
+            return
+        if isinstance(node, ast.Call):
+            plain = isinstance(node.func, ast.Name) and node.func.id in TRANSLATED
+            if plain or _name(node) in QUIET_CALLS:
+                return
+        for field, child in ast.iter_fields(node):
+            if field in ("slice", "annotation", "returns", "keys"):
+                continue
+            for one in child if isinstance(child, list) else [child]:
+                if isinstance(one, ast.AST):
+                    visit(one)
+
+    visit(tree)
+    return said
+
+
+@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(DESKTOP)))
+def test_what_looks_like_text_is_translated(path):
+    """Otherwise it goes through `tr` or `mark`, or stands in QUIET with a reason."""
+    quiet, _ = QUIET.get(path.relative_to(DESKTOP).as_posix(), ("", ""))
+    found = [
+        f"line {line}: {text!r}"
+        for line, text in _literals(ast.parse(path.read_text("utf-8")))
+        if WORDS.search(text) and not (quiet and re.fullmatch(quiet, text.strip(" ,;")))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(DESKTOP)))
+def test_what_widgets_draw_is_translated(path):
+    """Single words too: `text(ui, "exact")`."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if not isinstance(node, ast.Call) or _name(node) not in DRAWN:
+            continue
+        for number in DRAWN[_name(node)]:
+            said = node.args[number] if number < len(node.args) else None
+            if isinstance(said, ast.Constant) and re.search("[A-Za-z]{3}", str(said.value)):
+                found.append(f"line {node.lineno}: {said.value!r}")
+    assert found == []
+
+
+def test_the_exemptions_are_used():
+    for name, (quiet, _) in QUIET.items():
+        literals = _literals(ast.parse((DESKTOP / name).read_text("utf-8")))
+        found = [text for _, text in literals if WORDS.search(text)]
+        assert any(re.fullmatch(quiet, text.strip(" ,;")) for text in found), name
+
+
+def test_it_finds_what_was_forgotten():
+    tree = ast.parse('def f():\n    """Two words."""\n    wrapped(ui, f"{n} new tokens")\n')
+    assert [text for _, text in _literals(tree) if WORDS.search(text)] == [" new tokens"]
