@@ -99,6 +99,9 @@ MODEL = (
         words="context cache",
     ),
     UserCommand(
+        "tools", mark("Tools"), "model", _open("tools"), words="functions mcp servers calls",
+    ),
+    UserCommand(
         "executor", mark("Where the model runs"), "model", _open("executor"),
         words="backend vulkan cpu weights",
     ),
