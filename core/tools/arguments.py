@@ -125,9 +125,14 @@ def _bounds(value: Any, schema: dict[str, Any], name: str) -> Iterator[str]:
     if size is None:
         return
     if isinstance(least, int | float) and size < least:
-        yield f"{name}: expected at least {least:g}{what}, found {size:g}"
+        yield f"{name}: expected at least {_number(least)}{what}, found {_number(size)}"
     if isinstance(most, int | float) and size > most:
-        yield f"{name}: expected at most {most:g}{what}, found {size:g}"
+        yield f"{name}: expected at most {_number(most)}{what}, found {_number(size)}"
+
+
+def _number(value: float) -> str:
+    """A whole number of JSON may be too large for a float."""
+    return f"{value:g}" if abs(value) < 1e15 else str(value)[:40]
 
 
 def _kinds_of(schema: dict[str, Any]) -> tuple[str, ...]:
