@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from llm_lite.core.messages import ToolCall, ToolSpec
@@ -36,10 +37,12 @@ _SHOWN = {
 }
 
 
+@lru_cache(maxsize=64)
 def problems_of(call: ToolCall, spec: ToolSpec) -> tuple[str, ...]:
-    """Sentences on what the arguments are and should not be; the first few."""
+    """Sentences on what the arguments, as the function is given them, are and should not be; the
+    first few. Asked in every frame, and found once."""
     try:
-        value, schema = read_json(call.arguments), read_json(spec.parameters)
+        value, schema = read_json(coerced(call, spec).arguments), read_json(spec.parameters)
     except JsonProblem as problem:
         return (str(problem),)
     found: list[str] = []

@@ -135,6 +135,7 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         calling = waiting(state)  # calls that nobody has answered count as refused
         refused = results(state, calling) if calling else ()
         messages = (*state.messages, *refused, message)
+        state = replace(state, tools=replace(state.tools, granted=0))
     else:
         messages = as_version(state, at, message)
     return ask(replace(state, draft="", editing=None, comparing=None), messages, now)
