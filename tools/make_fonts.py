@@ -121,6 +121,7 @@ ICONS = {
     "SYSTEM_THEME": "sun-moon",
     "COLORS": "palette",
     "XRAY": "scan-eye",
+    "CHOICES": "list-tree",
 }
 
 

@@ -29,7 +29,8 @@ def told(state: AppState) -> dict[str, Any]:
         "rows": [[row.id, row.title] for row in state.history.rows],
         "found": [[row.conversation, row.snippet] for row in state.history.found],
         "notices": [notice.text for notice in state.notices],
-        "theme": state.theme,
+        "locked": list(state.attention.locked),
+        "cached": len(state.owners),
     }
 
 

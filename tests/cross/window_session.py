@@ -1,4 +1,4 @@
-"""A person's session in the real window: select, copy, edit, restart, search.
+"""A person in the real window: select, copy, palette, undo, fork, restart, search, resume.
 
     python -m tests.cross.window_session [--out FOLDER] [--theme dark,light] [--language en,ko]
 
@@ -45,7 +45,7 @@ class Session:
         self._environment = {**os.environ, **kinds, "DISPLAY": display}
         settings = home / "CONFIG" / "llm-lite" / "settings.json"
         settings.parent.mkdir(parents=True)
-        own = {"theme": theme, "language": language, "window": WINDOW}
+        own = {"theme": theme, "appearance": theme, "language": language, "window": WINDOW}
         settings.write_text(json.dumps({**own, "sampling": {"seed": 7, "max_new_tokens": 120}}))
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -183,9 +183,23 @@ def select_and_copy(session: Session) -> None:
     )
 
 
+def palette(session: Session) -> None:
+    """A head by its name, which is the same in every language."""
+    session.keys("ctrl+k")
+    session.shown("palette.input")
+    session.type("L3 H2")
+    session.picture("palette")
+    session.keys("Return")
+    session.wait("the head", lambda told: [3, 2] in told["locked"])
+    session.keys("ctrl+k")
+    session.shown("palette.input")
+    session.picture("palette-commands")
+    session.keys("Escape")
+
+
 def edit_and_undo(session: Session) -> None:
-    """Another version of the question; what was there comes back."""
-    session.click("message.0")
+    """Another version of the question; what was there comes back, and goes again."""
+    session.point("message.0")
     session.click("message.0.edit")
     session.keys("ctrl+a")
     session.type(EDITED)
@@ -193,9 +207,62 @@ def edit_and_undo(session: Session) -> None:
     session.wait("the version", lambda told: told["messages"][0][1] == EDITED)
     session.answered()
     session.picture("edited")
+    unfocus(session)
+    session.keys("ctrl+z")
+    session.wait("what was there", lambda told: told["messages"][0][1] == QUESTION)
+    session.picture("undone")
+    session.keys("ctrl+shift+z")
+    session.wait("the version again", lambda told: told["messages"][0][1] == EDITED)
 
 
-STEPS: tuple[Callable[[Session], None], ...] = (select_and_copy, edit_and_undo)
+def fork(session: Session) -> None:
+    """The answer goes on behind its fifth token, as a version; that is taken back."""
+    before = session.told()["messages"][1]
+    session.click("chat.xray")
+    session.click("token.1.4")
+    session.shown("tokens.choice.on")
+    session.picture("fork")
+    session.click("tokens.choice.on")
+    session.wait("a version", lambda told: told["messages"][1][2] != before[2])
+    told = session.answered()
+    expect(told["messages"][1][1][:10] == before[1][:10], "it begins as the answer did")
+    session.picture("forked")
+    unfocus(session)
+    session.keys("ctrl+z")
+    session.wait("the answer before", lambda told: told["messages"][1] == before)
+    session.click("chat.xray")
+
+
+def unfocus(session: Session) -> None:
+    """Keys go to the conversation, and not to the input."""
+    x0, y0, _, _ = session.shown("message.1")
+    session.do("mousemove", x0 + 2, y0 + 6, "click", 1)
+    time.sleep(SETTLING)
+
+
+def search(session: Session) -> None:
+    session.keys("ctrl+shift+f")
+    session.type("where does it fall")
+    session.wait("what was searched for", lambda told: told["found"])
+    session.picture("found")
+    session.click("history.found.0")
+    session.wait("the conversation", lambda told: told["messages"])
+
+
+def resume(session: Session) -> None:
+    """What was computed before the restart is not read again."""
+    session.shown("chat.resume")
+    session.picture("resume")
+    session.click("chat.resume")
+    told = session.wait("the cache", lambda told: told["cached"])
+    session.picture("resumed")
+    kept = told["cached"]
+    told = session.ask("And in the mountains?")
+    expect(told["reused"] >= kept - 8, f"{told['reused']} of {kept} tokens were not read again")
+    session.picture("goes-on")
+
+
+STEPS: tuple[Callable[[Session], None], ...] = (select_and_copy, palette, edit_and_undo, fork)
 
 
 def run(session: Session) -> None:
@@ -207,10 +274,9 @@ def run(session: Session) -> None:
     session.close()
     session.start()
     session.picture("restarted")
-    session.keys("ctrl+shift+f")
-    session.type("where does it fall")
-    session.wait("what was searched for", lambda told: told["found"])
-    session.picture("found")
+    search(session)
+    resume(session)
+    session.close()
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.state.state import AppState, Message, Token
 from llm_lite.desktop.views.tokens.tokens import share_words
 from llm_lite.desktop.widgets.by_keyboard import FLAT
-from llm_lite.desktop.widgets.icons import ICON_BRANCH
+from llm_lite.desktop.widgets.icons import ICON_CHOICES
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, popover, tip, wrapped
 
@@ -65,7 +65,7 @@ def draw_choices_button(state: AppState, ui: Ui, index: int, side: float) -> Non
     imgui.same_line(0, ui.u(1))
     hint = tr("The tree of choices: what the grammar allowed in each place")
     name = f"message.{index}.choices"
-    if icon_button(ui, name, ICON_BRANCH, hint, side=side, style="small"):
+    if icon_button(ui, name, ICON_CHOICES, hint, side=side, style="small"):
         low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
         ui.memory[PANEL] = (index, (low.x, high.y + ui.u(1)))
         ui.opened = PANEL
