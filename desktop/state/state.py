@@ -269,6 +269,7 @@ class AppState:
     messages: tuple[Message, ...] = ()
     draft: str = ""
     editing: int | None = None  # index of the message whose text is in the draft
+    aside: str = ""  # the draft of before, which comes back when the edit ends
     files: DraftFiles = field(default_factory=DraftFiles)  # that go with the draft
     running: Running | None = None
     reading: Reading | None = None
