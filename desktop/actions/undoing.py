@@ -165,10 +165,7 @@ def leave_answer(state: AppState) -> Result:
     if running is None:
         return end_reading(state)
     sent = state.queued is None
-    last = state.messages[-1]
-    ended = last.thought.ended() if last.thought else None
-    text = ended.split.said if ended else last.text
-    last = replace(last, stop_reason="stopped", thought=ended, text=text)
+    last = replace(state.messages[-1].ended(), stop_reason="stopped")
     state = replace(
         state,
         messages=(*state.messages[:-1], last),
