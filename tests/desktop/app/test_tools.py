@@ -43,7 +43,7 @@ from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.tools.files import read, write
 from llm_lite.desktop.app.tools.host import ToolHost
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.tools.tools_state import ToolServer
+from llm_lite.desktop.state.tools.tools_state import LONGEST_DECLARED, ToolServer
 from tests.desktop.headless import sent
 from tests.desktop.scripted_engine import WEATHER, ScriptedEngine, call
 
@@ -366,6 +366,18 @@ def test_what_is_declared_is_kept_and_offered_when_it_is_switched_on(tmp_path):
     one.do(RemoveServer("s"), SetFunctions("[{]"))
     one.close()
     assert read(path) == ("[{]", ())  # also while it is not right yet
+
+
+def test_a_text_that_is_too_long_costs_no_server(tmp_path):
+    spec = ServerSpec("s", "a")
+    one = Chat(tmp_path, "Hi.")
+    one.do(SetServer(spec), SetFunctions("[" + " " * 2 * LONGEST_DECLARED))
+    problem = one.state.tools.problem
+    one.close()
+    again = Chat(tmp_path, "Hi.")
+    assert [server.spec for server in again.state.tools.servers] == [spec]
+    assert again.state.tools.problem == problem and "at most" in problem
+    again.close()
 
 
 def test_nothing_is_written_over_a_file_that_cannot_be_read(tmp_path):
