@@ -334,6 +334,8 @@ class HistoryKeeper:
             found += work()
         except LlmLiteError as error:
             found.append(does.TellHistory("warning", str(error)))
+        except Exception as error:  # what follows would be taken for the answer to this
+            found.append(defect_of("the conversations could not be changed", error))
         newest = self._journal.newest
         if newest is None or self._journal.last == before:
             return [Journalled(0), *found]

@@ -114,6 +114,19 @@ def test_the_list_and_the_chat_are_undone_in_one_order(chat):
     assert one.state.messages[1].place == 0
 
 
+def test_a_defect_of_one_change_is_not_taken_for_the_next_one(chat, monkeypatch):
+    one = chat()
+    one.do(Send("First"))
+    number = one.state.history.open
+    one.rows(bool)
+    monkeypatch.setattr(one.program.keeper._journal, "pin", lambda *_: 1 / 0)
+    one.do(PinConversation(number, True), RenameConversation(number, "Mine"))
+    one.wait(lambda s: not s.undoing.waiting)
+    assert [(step.label, step.number > 0) for step in one.state.undoing.done] == [
+        ("renaming", True)
+    ]
+
+
 def test_what_changed_nothing_is_no_step(chat):
     one = chat()
     one.do(Send("First"), SwitchVersion(1, 0), SetSystemPrompt(one.state.system_prompt))
