@@ -297,3 +297,20 @@ def test_the_history_is_searched_on_its_own_thread(headless, tmp_path):
     one.driver.press(KEY.escape)
     keeper.end()
     assert keeper.close(10.0)
+
+
+@pytest.mark.parametrize("typed", ["exprot", "expoft", "exort", "exxport", "expro"])
+def test_a_word_with_one_mistake_is_found(typed):
+    found = match(typed, "An export of all")
+    assert found and min(found.at) == 3
+    assert match("export", "An export of all").score > found.score + 20
+
+
+@pytest.mark.parametrize("typed", ["xeport", "exptro!", "exprto", "evqort", "exq"])
+def test_a_word_with_more_mistakes_is_another_one(typed):
+    assert match(typed, "An export") is None
+
+
+def test_a_conversation_is_found_by_words_with_mistakes():
+    assert match("raim vitl", fold("Rain: A Vital Element"))
+    assert match("raim vitl", "Snow: A Vital Element") is None
