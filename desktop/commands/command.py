@@ -51,4 +51,5 @@ class UserCommand:
     when: Callable[[AppState, Ui], bool] = always
     place: Place = ""
     while_typing: bool = True  # its keys work in a field of text too
+    in_untouched_input: bool = False  # and where not, then in the chat's input before it is used
     words: str = ""  # by which it is found too

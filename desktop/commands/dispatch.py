@@ -13,13 +13,21 @@ from llm_lite.desktop.widgets.ui import Ui
 
 _CHORDS = tuple((chord(key), command) for command in GLOBAL for key in command.keys)
 _ROUTE = int(imgui.InputFlags_.route_global | imgui.InputFlags_.route_over_focused)
+_OVER_INPUT = int(imgui.InputFlags_.route_global | imgui.InputFlags_.route_over_active)
+UNTOUCHED = "input.untouched"  # the chat's input has the keys, and nothing of its own to undo
 
 
 def answer_keys(state: AppState, ui: Ui) -> list[Action]:
     """What the keys that went down just now do."""
     typing = imgui.get_io().want_text_input
+    untouched = bool(ui.memory.get(UNTOUCHED))
     for code, command in _CHORDS:
-        if (command.while_typing or not typing) and imgui.shortcut(code, _ROUTE):
+        route = _ROUTE
+        if typing and not command.while_typing:
+            if not (untouched and command.in_untouched_input):
+                continue
+            route = _OVER_INPUT
+        if imgui.shortcut(code, route):
             return run(command, state, ui)
     return []
 

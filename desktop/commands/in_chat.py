@@ -208,11 +208,11 @@ CONVERSATIONS = (
     ),
     UserCommand(
         "undo", mark("Undo"), "conversations", lambda s, u: [UndoHistory()], ("Ctrl+Z",),
-        while_typing=False,
+        while_typing=False, in_untouched_input=True,
     ),
     UserCommand(
         "redo", mark("Redo"), "conversations", lambda s, u: [RedoHistory()],
-        ("Ctrl+Shift+Z", "Ctrl+Y"), while_typing=False,
+        ("Ctrl+Shift+Z", "Ctrl+Y"), while_typing=False, in_untouched_input=True,
     ),
     UserCommand(
         "all_conversations", mark("List all conversations"), "conversations", _shelf("all")

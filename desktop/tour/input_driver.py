@@ -65,7 +65,7 @@ class InputDriver:
             x0, y0, x1, y1 = place = self.rect(name)
             imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
             self.frames(2)
-            if self.rects.get(name) == place:
+            if self.rects.get(name, place) == place:  # or it is gone
                 return
 
     def click(self, name: str) -> None:

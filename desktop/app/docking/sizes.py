@@ -12,6 +12,7 @@ from llm_lite.desktop.views import VIEWS, View
 
 RUNS_SHARE = 0.62  # of chat and runs together
 LEAST_CHAT = 24.0  # text sizes
+LEAST_INSPECTOR, LEAST_LIST = 15.0, 12.0  # text sizes: the list gives way to the inspector
 MOST_LIST = 0.4  # of the width
 
 
@@ -37,6 +38,9 @@ def apply(layouts: Layouts, text: float, width: float, shows_list: bool) -> bool
     sizes = layouts.sides.sizes
     listed, inspector = _side("conversations"), _side("attention")
     left = min(sizes.list_width * text, MOST_LIST * width)
+    if layouts.shows_inspector:
+        room = width - (LEAST_CHAT + LEAST_INSPECTOR) * text
+        left = min(left, max(room, LEAST_LIST * text))
     _set(listed, left)
     beside = (left or _now(listed)) if shows_list else 0.0
     _set(inspector, min(sizes.inspector_width * text, width - beside - LEAST_CHAT * text))

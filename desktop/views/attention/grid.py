@@ -96,16 +96,28 @@ def _draw_large(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoic
 
 
 def _draw_bar(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoice:
-    """Order and filters at the left, the look at the right."""
+    """Order and filters at the left, the look at the right; filters below where it is narrow."""
     orders = tr_labels(ORDERS)
-    order = picker(ui, "attention.order", orders, choice.order, ui.u(32), tr("Order of the heads"))
+    room, buttons = imgui.get_content_region_avail().x, ui.u(16)
+    narrow = room < ui.u(32 + 25 * 2 + 1.5 * 2) + buttons
+    width = max(min(ui.u(32), room - buttons), ui.u(6))
+    order = picker(ui, "attention.order", orders, choice.order, width, tr("Order of the heads"))
+    choice = replace(choice, order=order)
+    if narrow:
+        return _draw_filters(draw_scale(choice, ui, "attention"), ui, maps, room)
     imgui.same_line(0, ui.u(1.5))
+    return draw_scale(_draw_filters(choice, ui, maps, room), ui, "attention")
+
+
+def _draw_filters(choice: AttentionChoice, ui: Ui, maps: HeadMaps, room: float) -> AttentionChoice:
+    """Layer and group, side by side in `room` pixels."""
+    width = min(ui.u(25), (room - ui.u(1.5)) / 2)
     layers = [
         ("", tr("All layers")),
         *((str(i), tr("Layer {i}").format(i=i)) for i in range(len(maps.layers))),
     ]
     value = "" if choice.layer is None else str(choice.layer)
-    layer = picker(ui, "attention.layer", layers, value, ui.u(25), tr("Show one layer"))
+    layer = picker(ui, "attention.layer", layers, value, width, tr("Show one layer"))
     imgui.same_line(0, ui.u(1.5))
     groups = max(one.kv_heads for one in maps.layers)
     named = [
@@ -114,14 +126,8 @@ def _draw_bar(choice: AttentionChoice, ui: Ui, maps: HeadMaps) -> AttentionChoic
     ]
     value = "" if choice.group is None else str(choice.group)
     hint = tr("Heads of a group share their keys and values")
-    group = picker(ui, "attention.group", named, value, ui.u(25), hint)
-    choice = replace(
-        choice,
-        order=order,
-        layer=int(layer) if layer else None,
-        group=int(group) if group else None,
-    )
-    return draw_scale(choice, ui, "attention")
+    group = picker(ui, "attention.group", named, value, width, hint)
+    return replace(choice, layer=int(layer) if layer else None, group=int(group) if group else None)
 
 
 def _draw_kept(state: AppState, ui: Ui, maps: HeadMaps) -> list[Action]:

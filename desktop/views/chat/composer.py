@@ -11,6 +11,7 @@ from llm_lite.desktop.actions.act import Action
 from llm_lite.desktop.actions.chatting import CancelEdit, Send, SetDraft, StopAnswer
 from llm_lite.desktop.actions.composing.attaching import files_obstacle
 from llm_lite.desktop.actions.requests import obstacle
+from llm_lite.desktop.commands.dispatch import UNTOUCHED
 from llm_lite.desktop.commands.hints import keys_of, with_keys
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
@@ -33,12 +34,14 @@ class Input:
     text: str = ""
     generation: int = 0
     focus: bool = True
+    touched: bool = False  # something was typed, which the field itself can undo
     begun: tuple[int, bool] = (0, False)  # the chat's number, and whether there was a model
     to_end: bool = True  # a new field begins with the caret at the start; it belongs at the end
 
     def renew(self, text: str) -> None:
         self.text, self.generation = text, self.generation + 1
         self.focus = self.to_end = True
+        self.touched = False
 
     def place_caret(self, data: Any) -> int:
         """Callback of the field while it has the focus."""
@@ -82,7 +85,10 @@ def _held(state: AppState, ui: Ui) -> Input:
     begun = (state.chat, state.model is not None)
     if begun != held.begun:  # a new chat, or the first moment something can be asked
         held.begun = begun
-        held.focus = not imgui.get_io().want_text_input
+        has_keys = bool(ui.memory.get("input.active"))
+        if held.touched and not held.text:  # what was typed in another chat is not undone here
+            held.renew("")
+        held.focus = has_keys or not imgui.get_io().want_text_input
     return held
 
 
@@ -132,6 +138,8 @@ def _draw_field(
         )
     ui.mark("chat.input")
     was_active, ui.memory["input.active"] = ui.memory.get("input.active"), imgui.is_item_active()
+    held.touched |= words != held.text
+    ui.memory[UNTOUCHED] = imgui.is_item_active() and not held.touched and not held.text
     if not held.text and not words:
         draw = imgui.get_window_draw_list()
         hint = ImVec2(spot.x + ui.u(1.5), spot.y + ui.u(1.5))

@@ -1,7 +1,8 @@
 """Which titles fit what was typed, how well, and where the letters stand.
 
 Words of a query are looked for one by one, in any order. A word fits where it stands as a whole,
-best at the beginning of a word of the title, or where its letters follow each other close together.
+best at the beginning of a word of the title, or where its letters follow each other close together,
+or where one letter is wrong, missing, too much or swapped with the next.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from llm_lite.desktop.language.translate import tr
 
 LOOSE = 3  # letters that may lie between, for each letter of a word
 LEAST_LOOSE = 2  # letters of a word that may be apart
+LEAST_MISTYPED = 4  # letters of a word that may have one mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,34 @@ def _find(word: str, title: str) -> Match | None:
         at = title.find(word, at + 1)
     if inside >= 0:
         return Match(60 - inside / 10, tuple(range(inside, inside + len(word))))
-    return _scattered(word, title) if len(word) >= LEAST_LOOSE else None
+    found = [_scattered(word, title)] if len(word) >= LEAST_LOOSE else []
+    found += [_mistyped(word, title)] if len(word) >= LEAST_MISTYPED else []
+    return max((one for one in found if one), key=lambda one: one.score, default=None)
+
+
+def _mistyped(word: str, title: str) -> Match | None:
+    """A word of the title that begins like `word`, but for one mistake behind its first letter."""
+    start = title.find(word[0])
+    while start >= 0:
+        if start == 0 or not title[start - 1].isalnum():
+            length = _but_one(word, title[start : start + len(word) + 1])
+            if length:
+                return Match(20 - start / 10, tuple(range(start, start + length)))
+        start = title.find(word[0], start + 1)
+    return None
+
+
+def _but_one(word: str, title: str) -> int:
+    """How many letters of the title are meant, where at most one mistake was made; else 0."""
+    pairs = zip(word, title, strict=False)
+    at = next((at for at, (typed, meant) in enumerate(pairs) if typed != meant), len(title))
+    rest, meant = word[at:], title[at:]
+    swapped = rest[1:2] + rest[:1] + rest[2:]
+    if meant[: len(rest)] in (swapped, meant[:1] + rest[1:]) and len(meant) >= len(rest):
+        return len(word)
+    if meant[1 : len(rest) + 1] == rest:  # one is missing
+        return len(word) + 1
+    return len(word) - 1 if meant[: len(rest) - 1] == rest[1:] else 0  # one too much
 
 
 def _scattered(word: str, title: str) -> Match | None:

@@ -63,7 +63,7 @@ PANELS = (
 def draw(state: AppState, ui: Ui) -> list[Action]:
     """The rail fills the current window."""
     actions: list[Action] = []
-    side = ui.u(10)
+    side = _side(ui)
     x = (ui.rail_width - side) / 2
     tops: dict[str, float] = {}
     imgui.set_cursor_pos(ImVec2(x, ui.u(2)))
@@ -94,6 +94,13 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     for panel in PANELS:
         actions += _draw_panel(state, ui, panel, tops[panel.name])
     return actions
+
+
+def _side(ui: Ui) -> float:
+    """Of a button, in pixels: all of them fit the window, in the largest text too."""
+    count, spacing = len(PANELS) + 4, imgui.get_style().item_spacing.y
+    room = imgui.get_window_height() - ui.u(2) * 4 - spacing * (count - 1)
+    return float(min(ui.u(10), max(room / count, ui.u(4))))
 
 
 def _panel_button(ui: Ui, panel: Panel, side: float) -> float:

@@ -62,11 +62,17 @@ def draw_find(state: AppState, ui: Ui) -> None:
     held: Find | None = ui.memory.get(FIND)
     if held is None or not state.messages:
         return
-    places = held.places(state)
+    before = held.query
     side, had_keys = ui.u(7), _has_keys(ui)  # Esc takes them from the field
     imgui.set_cursor_pos_x(imgui.get_cursor_pos_x() + ui.u(3))
     imgui.begin_group()
     entered = _draw_field(ui, held, ui.u(COUNT) + 3 * side + ui.u(7))
+    places = held.places(state)
+    if held.query != before:  # the first match is shown while one is typing
+        clear(ui)
+        if places:
+            held.at = 0
+            _show(state, ui, held, places[0])
     imgui.same_line(0, ui.u(2))
     _draw_count(ui, held, len(places))
     steps = 0

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from imgui_bundle import imgui
@@ -68,6 +69,16 @@ def test_popovers_stay_inside_a_small_window(headless):
         assert 0 <= x0 < x1 <= 640, name
         assert 0 <= y0 < y1 <= 400, name
         one.driver.press(KEY.escape)
+
+
+@pytest.mark.parametrize(("font", "size"), [(26, (1300, 800)), (26, (900, 600)), (15, (900, 420))])
+def test_buttons_of_the_rail_never_lie_on_each_other(headless, font, size):
+    one = headless(replace(READY, font_size=font), size=size)
+    rail = sorted(rect for name, rect in one.ui.rects.items() if name.startswith("rail."))
+    assert len(rail) == len(PANELS) + 4
+    for above, below in pairwise(sorted(rail, key=lambda rect: rect[1])):
+        assert above[3] <= below[1] + 0.5
+    assert max(rect[3] for rect in rail) <= one.ui.rects["status.executor"][1] + 0.5
 
 
 def test_the_default_layout_puts_everything_in_its_place(headless):

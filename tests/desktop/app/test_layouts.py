@@ -191,3 +191,14 @@ def test_sizes_of_a_screen_hold_on_a_smaller_one(headless):
         one.driver.press(KEY.mod_ctrl, key)
         one.driver.frames(5)
         assert width(one, "chat") > 40
+
+
+def test_a_wide_list_gives_way_to_the_inspector(headless):
+    """In a small window, and in large text: the inspector stays wide enough to be read."""
+    sides = Sides("shown", "shown", Sizes(list_width=18.5, inspector_width=38.0))
+    state = replace(READY, layouts=Layouts("inspect", "inspect", sides, sides, sides))
+    one = headless(replace(state, font_size=15), size=(860, 600))
+    one.driver.frames(5)
+    assert width(one, "conversations") < 17.5 * 15
+    assert width(one, "attention") > 14 * 15
+    assert width(one, "chat") > 22 * 15

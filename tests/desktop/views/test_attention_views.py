@@ -14,6 +14,7 @@ from llm_lite.desktop.attention.colors import FADE, NAMES, faded, srgb_to_lab, t
 from llm_lite.desktop.state.attention_state import AttentionChoice
 from llm_lite.desktop.state.maps import MapPicture
 from llm_lite.desktop.state.state import AppState, Message
+from llm_lite.desktop.state.window.layouts import Layouts, Sides, Sizes
 from llm_lite.desktop.views.attention import grid, unkept
 from llm_lite.desktop.views.attention.coloring import LOWEST, ticks
 from llm_lite.desktop.views.attention.heads import HeadZoom, arrange
@@ -246,3 +247,20 @@ def test_columns_of_the_grid_are_numbered_and_no_head_is_a_click_from_one(headle
     one.driver.click("head.example")
     one.driver.frames(2)
     assert one.state.attention.locked == ((1, 0),)
+
+
+@pytest.mark.parametrize("wide", [9, 14, 20, 40])
+def test_filters_never_lie_under_the_buttons_beside_them(headless, wide):
+    """In a column of so many text sizes filters stand below."""
+    sides = Sides(sizes=Sizes(list_width=10.0, inspector_width=wide))
+    state = AppState(model=MODEL, executor=EXECUTOR, context_used=40)
+    one = headless(replace(state, layouts=Layouts("inspect", "inspect", sides, sides, sides)))
+    one.ui.maps = SomeRows()
+    one.driver.frames(5)
+    names = ("order", "layer", "group", "look.open", "large")
+    rects = [one.driver.rect(f"attention.{name}") for name in names]
+    view = one.driver.rect("view.attention")
+    for number, (x0, y0, x1, y1) in enumerate(rects):
+        assert view[0] <= x0 and x1 <= view[2]
+        for u0, v0, u1, v1 in rects[:number]:
+            assert x0 >= u1 or u0 >= x1 or y0 >= v1 or v0 >= y1

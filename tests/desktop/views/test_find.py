@@ -46,8 +46,8 @@ def selected(one):
 def test_matches_are_gone_through_in_both_directions(talk):
     talk.driver.type("rain")
     assert len(find(talk).places(talk.state)) == 3
-    found = []
-    for _ in range(4):
+    found = [selected(talk)]
+    for _ in range(3):
         step(talk)
         found.append(selected(talk))
     assert found == [(0, "Rain"), (1, "rain"), (3, "Rain"), (0, "Rain")]
@@ -55,10 +55,22 @@ def test_matches_are_gone_through_in_both_directions(talk):
     assert selected(talk) == (3, "Rain")
 
 
+def test_the_first_match_is_shown_while_one_types(talk):
+    """Without Enter; the field keeps the keys, and what no longer fits is not selected."""
+    talk.driver.type("ra")
+    talk.driver.frames(6)
+    assert selected(talk) == (0, "Ra") and find(talk).at == 0
+    talk.driver.type("in again")
+    talk.driver.frames(6)
+    assert selected(talk) == (3, "Rain again")
+    talk.driver.type("st")
+    talk.driver.frames(6)
+    assert find(talk).query == "rain against" and "selection" not in talk.ui.memory
+
+
 def test_what_is_found_is_in_sight(talk):
     """The match is 80 paragraphs below the top of its message."""
     talk.driver.type("rain")
-    step(talk)
     step(talk)
     assert selected(talk) == (1, "rain")
     top, low = talk.ui.rects["message.1"][1], talk.ui.rects["message.1"][3]
@@ -73,7 +85,7 @@ def test_what_is_not_there_is_said_and_changes_nothing(talk):
 
 def test_the_bar_goes_and_the_input_has_the_keys(talk):
     talk.driver.type("비")
-    step(talk)
+    talk.driver.frames(6)
     assert selected(talk) == (3, "비")
     talk.driver.press(KEY.escape)
     assert FIND not in talk.ui.memory and "selection" not in talk.ui.memory

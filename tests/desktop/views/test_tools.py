@@ -36,6 +36,7 @@ from llm_lite.desktop.state.tools.tools_state import (
     ToolServer,
     ToolsState,
 )
+from llm_lite.desktop.views.chat import chat
 from llm_lite.desktop.views.tools.calls import shown_arguments
 from llm_lite.desktop.views.tools.panel import model_note
 from llm_lite.desktop.views.tools.results import figures, heading
@@ -192,6 +193,17 @@ def test_no_more_is_taken_than_is_read_again():
     assert read_form({**form, "name": "s1", "old": "s1"}, state)[0]
     form["environment"] = "\n".join(f"V{n}=" for n in range(MOST_VARIABLES + 1))
     assert "65 variables, at most 64" in read_form(form, AppState())[1]
+
+
+def test_with_a_server_it_promises_no_more_than_is_true(headless, monkeypatch):
+    one, said = headless(READY), []
+    monkeypatch.setattr(chat, "_title", lambda ui, words, note: said.append(note))
+    one.driver.frames(1)
+    one.program.do(SetServer(SPEC))
+    one.driver.frames(1)
+    one.program.do(TellServer("test", "on", ()))
+    one.driver.frames(1)
+    assert said == [chat.ALONE, chat.ALONE, chat.WITH_SERVERS]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""Ctrl+Z while the chat's input has the keys, as it has them after nearly everything one does."""
+
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui
+
+from llm_lite.desktop.actions.chatting import NewChat
+from llm_lite.desktop.actions.history import RedoHistory, UndoHistory
+from llm_lite.desktop.state.state import Message
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.headless import READY
+
+KEY = imgui.Key
+
+
+@pytest.fixture
+def empty(headless):
+    """A chat whose input has the keys."""
+    one = headless(READY)
+    one.program.start(FakeEngine(0.0))
+    one.driver.frames(4)
+    assert imgui.get_io().want_text_input
+    return one
+
+
+def undone(one):
+    return len(one.did(UndoHistory)), len(one.did(RedoHistory))
+
+
+def test_an_input_that_was_not_used_leaves_undo_to_the_conversation(empty):
+    empty.driver.press(KEY.mod_ctrl, KEY.z)
+    assert undone(empty) == (1, 0)
+    empty.driver.press(KEY.mod_ctrl, KEY.mod_shift, KEY.z)
+    assert undone(empty) == (1, 1)
+
+
+def test_what_was_typed_is_undone_in_the_input(empty):
+    empty.driver.type("rain")
+    empty.driver.press(KEY.mod_ctrl, KEY.z)
+    assert undone(empty) == (0, 0)
+    for _ in range(4):
+        empty.driver.press(KEY.backspace)
+    assert empty.state.draft == ""
+    empty.driver.press(KEY.mod_ctrl, KEY.z)
+    assert undone(empty) == (0, 0) and empty.state.draft != ""
+
+
+def test_in_another_chat_the_input_begins_anew(empty):
+    empty.driver.type("rain")
+    for _ in range(4):
+        empty.driver.press(KEY.backspace)
+    empty.program.state = replace(empty.state, messages=(Message("user", "Where is rain?"),))
+    empty.program.do(NewChat())
+    empty.driver.frames(4)
+    assert imgui.get_io().want_text_input, "the keys stay in the input"
+    empty.driver.press(KEY.mod_ctrl, KEY.z)
+    assert undone(empty) == (1, 0)
+
+
+def test_a_draft_from_elsewhere_is_not_mistaken_for_an_empty_input(headless):
+    one = headless(replace(READY, draft="from the library"))
+    one.program.start(FakeEngine(0.0))
+    one.driver.frames(4)
+    one.driver.press(KEY.mod_ctrl, KEY.z)
+    assert undone(one) == (0, 0)
