@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from imgui_bundle import ImVec2, imgui
@@ -46,11 +47,13 @@ def draw_map(
     return picture
 
 
+@lru_cache(64)  # thumbnails are alike
 def hatching(
-    side: float, window: range, missing: Iterable[tuple[int, int]], gap: float
-) -> Iterator[tuple[float, float, float, float]]:
+    side: float, window: range, missing: tuple[tuple[int, int], ...], gap: float
+) -> tuple[tuple[float, float, float, float], ...]:
     """Lines (x, y, x, y) that rise to the right, `gap` apart, over rows that are not computed, as
     far as tokens can look back."""
+    lines = []
     each = side / len(window)
     for first, last in missing:
         upper = (max(first, window.start) - window.start) * each
@@ -61,19 +64,19 @@ def hatching(
             total = number * gap  # of x and y on a line
             high, low = max(upper, total / 2), min(lower, total)
             if low - high > MERE:
-                yield total - low, low, total - high, high
+                lines.append((total - low, low, total - high, high))
+    return tuple(lines)
 
 
 def draw_missing(
     ui: Ui, draw: imgui.ImDrawList, at: ImVec2, side: float, window: range,
-    missing: Iterable[tuple[int, int]],
+    missing: Sequence[tuple[int, int]],
 ) -> None:  # fmt: skip
     """Hatched, so that what is not known is not taken for nothing."""
     color, thick, gap = ui.color("faint", 0.7), max(1.0, ui.u(0.25)), ui.u(1.75)
-    for left, low, right, high in hatching(side, window, missing, gap):
-        draw.add_line(
-            ImVec2(at.x + left, at.y + low), ImVec2(at.x + right, at.y + high), color, thick
-        )
+    x, y, line = at.x, at.y, draw.add_line
+    for left, low, right, high in hatching(side, window, tuple(missing), gap):
+        line((x + left, y + low), (x + right, y + high), color, thick)
 
 
 def mark_row(

@@ -105,13 +105,13 @@ def test_rows_that_a_cell_does_not_show_are_told():
 
 
 def test_what_is_not_computed_is_hatched_below_the_diagonal():
-    lines = list(hatching(100.0, range(100), [(20, 40), (60, 61)], 7.0))
+    lines = list(hatching(100.0, range(100), ((20, 40), (60, 61)), 7.0))
     assert len(lines) > 5
     for left, low, right, high in lines:
         assert 20 <= high <= low <= 40, "one row of a pixel has no line"
         assert left >= 0 and right <= high + 1e-6, "nothing above the diagonal"
         assert low - high == pytest.approx(right - left)
-    assert list(hatching(100.0, range(50, 150), [(0, 20)], 7.0)) == [], "out of the window"
+    assert list(hatching(100.0, range(50, 150), ((0, 20),), 7.0)) == [], "out of the window"
 
 
 @pytest.mark.parametrize("name", NAMES)
