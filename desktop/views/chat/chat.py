@@ -53,7 +53,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions += draw_conversation(state, ui, max(room, ui.u(10)))
         else:
             actions += _draw_empty(state, ui, max(room, ui.u(10)))
-        actions += draw_strip(state, ui, *column(ui))
+        at, (offset, width) = imgui.get_cursor_screen_pos(), column(ui)
+        left = at.x + offset
+        ui.rects["chat.composer"] = (left, at.y, left + width, at.y + below)  # notices spare it
+        actions += draw_strip(state, ui, offset, width)
     return actions + draw_composer(state, ui)
 
 
