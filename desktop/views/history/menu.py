@@ -170,7 +170,10 @@ def _place(ui: Ui) -> ImVec2:
 
 def _path(ui: Ui, name: str) -> str:
     imgui.set_next_item_width(-1)
-    _, path = imgui.input_text(f"##{name}.path", ui.memory.get(name, ""))
+    if imgui.is_window_appearing():
+        imgui.set_keyboard_focus_here()
+    hint, held = tr("Path of a file"), ui.memory.get(name, "")
+    _, path = imgui.input_text_with_hint(f"##{name}.path", hint, held)
     ui.mark(f"{name}.path")
     ui.memory[name] = path = path[:LONGEST]
     return path.strip()

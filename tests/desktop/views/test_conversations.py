@@ -387,3 +387,13 @@ def test_a_fork_is_told_from_its_origin_in_a_narrow_list(headless):
     finally:
         imgui.end_frame()
     assert origin.endswith("…") and fork.endswith("… (fork)") and long.endswith("…")
+
+
+def test_a_path_to_import_is_typed_without_a_click(listed):
+    one = listed()
+    one.driver.click("history.more")
+    one.driver.click("history.list.import")
+    one.driver.frames(3)
+    one.driver.type("/tmp/talks.json")
+    one.driver.click("history.import.go")
+    assert one.did(ImportConversations) == [ImportConversations("/tmp/talks.json")]
