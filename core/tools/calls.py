@@ -55,7 +55,8 @@ _TEMPLATES: tuple[tuple[ToolStyle, str], ...] = (  # what a template of each sty
     ("bar", r"<\|tool_call\|>"),
     ("llama", r"""<\|python_tag\|>|\\?["']parameters\\?["']"""),
 )
-_USES_TOOLS = re.compile(r"\{[%{][^}]*?\b(tools|xml_tools)\b")
+_BLOCK = re.compile(r"\{[%{]")
+_TOOLS = re.compile(r"\b(?:tools|xml_tools)\b")
 _BEGUN_LLAMA = re.compile(r'\{\s*"(name|type|function)"\s*:')
 _NAME_IN_BODY = re.compile(
     r'"name"\s*:\s*"([^"\\]{1,64})"|<function=([^>\s]{1,64})>|\A\s*([\w.-]{1,64})'
@@ -64,7 +65,9 @@ _NAME_IN_BODY = re.compile(
 
 def variable_of(source: str) -> str:
     """What a chat template calls the functions that it is given; "" where it takes none."""
-    found = {match[1] for match in _USES_TOOLS.finditer(source)}
+    found: set[str] = set()
+    for block in _BLOCK.split(source)[1:]:  # one pattern for all would be quadratic
+        found.update(_TOOLS.findall(block.partition("}")[0]))
     return "tools" if "tools" in found else next(iter(found), "")
 
 

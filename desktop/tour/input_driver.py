@@ -18,6 +18,7 @@ from llm_lite.desktop.state.defects import defects
 from llm_lite.desktop.state.state import AppState
 
 AWAY = (-1.0e6, -1.0e6)
+SETTLING = 5  # times that the pointer follows what moves
 FRAME = 1 / 30  # seconds between two frames while waiting
 PATIENCE = 120.0  # seconds until something is taken never to happen
 
@@ -45,19 +46,27 @@ class InputDriver:
             if (told := defects(self.state)) and not self.tolerant:
                 raise InputDriverError(told[-1])
 
+    @property
+    def rects(self) -> dict[str, tuple[float, float, float, float]]:
+        """Of the last frame, in pixels."""
+        return self.program.interface.ui.rects
+
     def rect(self, name: str) -> tuple[float, float, float, float]:
-        rects = self.program.interface.ui.rects
-        if name not in rects:
+        if name not in self.rects:
             raise InputDriverError(f"the interface shows nothing called {name!r}")
-        return rects[name]
+        return self.rects[name]
 
     def shows(self, name: str) -> bool:
-        return name in self.program.interface.ui.rects
+        return name in self.rects
 
     def point(self, name: str) -> None:
-        x0, y0, x1, y1 = self.rect(name)
-        imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
-        self.frames(2)
+        """The pointer follows a panel that takes some frames to find its place."""
+        for _ in range(SETTLING):
+            x0, y0, x1, y1 = place = self.rect(name)
+            imgui.get_io().add_mouse_pos_event((x0 + x1) / 2, (y0 + y1) / 2)
+            self.frames(2)
+            if self.rects.get(name, place) == place:  # or it is gone
+                return
 
     def click(self, name: str) -> None:
         """Click the middle of `name`, then take the pointer away from it after a few frames."""

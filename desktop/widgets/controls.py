@@ -9,6 +9,7 @@ from typing import TypeVar
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.desktop.widgets.by_keyboard import press_area
+from llm_lite.desktop.widgets.icons import ICON_CHEVRON_DOWN
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, labelled, tip
 
@@ -170,9 +171,18 @@ def picker(
     """One of many, in a list that drops down; returns the value."""
     labels = dict(options)
     imgui.set_next_item_width(width)
+    at, draw, small = (
+        imgui.get_cursor_screen_pos(),
+        imgui.get_window_draw_list(),
+        ui.theme.size("small"),
+    )
     with ui.font(style="small"):
-        shown = imgui.begin_combo(f"##{name}", labels[value])
+        pad, flags = imgui.get_style().frame_padding, imgui.ComboFlags_.no_arrow_button
+        room = width - pad.x - ui.u(2.5) - small
+        shown = imgui.begin_combo(f"##{name}", fit(labels[value], room), flags)
         ui.mark(name)
+        spot = ImVec2(round(at.x + width - ui.u(1.5) - small), round(at.y + pad.y))
+        draw.add_text(spot, ui.color("muted"), ICON_CHEVRON_DOWN)
         if shown:
             for option, label in options:
                 if imgui.selectable(label, option == value)[0]:

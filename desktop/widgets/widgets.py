@@ -130,9 +130,16 @@ def icon_button(
 
 
 def row_button(
-    ui: Ui, name: str, label: str, note: str = "", chosen: bool = False, enabled: bool = True
+    ui: Ui,
+    name: str,
+    label: str,
+    note: str = "",
+    chosen: bool = False,
+    enabled: bool = True,
+    taken: float = 0.0,
 ) -> bool:
-    """A full-width row of a list: a title, a small note under it, a tick where chosen."""
+    """A full-width row of a list: a title, a small note under it, a tick where chosen. Words leave
+    `taken` pixels at the right to what is drawn over it."""
     draw, pad = imgui.get_window_draw_list(), ui.u(2)
     width = imgui.get_content_region_avail().x
     small = ui.theme.size("small")
@@ -146,7 +153,7 @@ def row_button(
     if imgui.is_item_hovered() or chosen:
         fill = "hover" if imgui.is_item_hovered() else "accent_soft"
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
-    room = width - pad * 2 - (ui.u(6) if chosen else 0)
+    room = width - pad * 2 - (ui.u(6) if chosen else 0) - taken
     color = ui.color("text" if enabled else "faint")
     with ui.font():
         draw.add_text(ImVec2(at.x + pad, at.y + pad), color, fit(label, room))

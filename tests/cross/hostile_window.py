@@ -115,6 +115,9 @@ class Program:
 
     def _environment(self) -> dict[str, str]:
         """Settings of its own, and a dialog that is answered at once."""
+        settings = self._folder / "llm-lite" / "settings.json"
+        settings.parent.mkdir()
+        settings.write_text(json.dumps({"theme": "dark", "appearance": "dark"}))  # of LIT
         stand_in = self._folder / "bin" / "zenity"
         stand_in.parent.mkdir()
         answer = self._folder / "answer"

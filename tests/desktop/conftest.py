@@ -1,5 +1,6 @@
 """Scenes drawn offscreen, the interface without a device, a virtual X display for windows."""
 
+import gettext
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import LoadModel
+from llm_lite.desktop.language.translate import use
 from llm_lite.desktop.render.frame import FrameLoop
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.render.offscreen import OffscreenTarget
@@ -70,6 +72,7 @@ def headless(capfd):
     yield make
     for one in made:
         one.close()
+    use(gettext.NullTranslations())  # English again, whatever was chosen
     assert "imgui-error" not in capfd.readouterr().out
 
 

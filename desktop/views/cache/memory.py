@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from imgui_bundle import imgui
+from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.memory import cache_memory
 from llm_lite.core.messages import KV_TYPES, EngineOptions, KvType, ModelInfo
@@ -52,6 +52,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions += _draw_apply(state, ui, options)
     imgui.separator()
     actions += draw_kept(state, ui)
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
     imgui.separator()
     overflow = draw_overflow(ui, "memory.overflow", state.overflow)
     return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]

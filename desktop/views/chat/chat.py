@@ -33,6 +33,8 @@ from llm_lite.desktop.widgets.widgets import (
     wrapped,
 )
 
+ALONE = mark("The model runs on this machine. Nothing you write leaves it.")
+WITH_SERVERS = mark("The model runs on this machine. A tool server is told only the calls it runs.")
 EXAMPLES = (
     (mark("Explain"), mark("Why is the sky blue? Answer in three sentences.")),
     (mark("Write"), mark("Write a short poem about the sea at night.")),
@@ -136,11 +138,8 @@ def _title(ui: Ui, words: str, note: str) -> None:
 
 
 def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
-    _title(
-        ui,
-        tr("What shall we talk about?"),
-        tr("The model runs on this machine. Nothing you write leaves it."),
-    )
+    serves = any(server.status == "on" for server in state.tools.servers)
+    _title(ui, tr("What shall we talk about?"), tr(WITH_SERVERS if serves else ALONE))
     actions: list[Action] = []
     for number, (verb, prompt) in enumerate(EXAMPLES):
         prompt = tr(prompt)

@@ -21,7 +21,7 @@ from llm_lite.desktop.state.attention_state import Head
 from llm_lite.desktop.state.incoming import shown_path
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.units import short_name
-from llm_lite.desktop.views.palette.matching import fold
+from llm_lite.desktop.views.palette.matching import also_called, fold
 from llm_lite.desktop.widgets.ui import Ui
 
 CONVERSATIONS = 200  # of the list that are matched here; the history searches all of them
@@ -102,7 +102,7 @@ def _of_command(command: UserCommand) -> Item:
         tr(command.title),
         lambda state, ui: run(command, state, ui),
         keys_of(command.name),
-        command.words,
+        also_called(command.title, command.words),
     )
 
 
@@ -113,11 +113,12 @@ def _of_setting(setting: NamedSetting) -> Item:
         ui.show_popover(setting.popover, setting.control)
         return []
 
-    return Item(setting.key, tr("Setting"), tr(setting.title), go, words=setting.words)
+    words = also_called(setting.title, setting.words)
+    return Item(setting.key, tr("Setting"), tr(setting.title), go, words=words)
 
 
 def _of_panel(name: str, title: str) -> Item:
-    words = "panel view"
+    words = also_called(title, "panel view")
     return Item(f"panel:{name}", tr("Panel"), tr(title), lambda s, u: show(name, s, u), words=words)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llm_lite.desktop.language.translate import tr
+
 LOOSE = 3  # letters that may lie between, for each letter of a word
 LEAST_LOOSE = 2  # letters of a word that may be apart
 LEAST_MISTYPED = 4  # letters of a word that may have one mistake
@@ -26,6 +28,12 @@ def fold(text: str) -> str:
     if len(lower) == len(text):
         return lower
     return "".join(low if len(low := char.lower()) == 1 else char for char in text)
+
+
+def also_called(title: str, words: str) -> str:
+    """In another language the English title too: documentation has it, and what is at hand may be
+    a keyboard of Latin letters."""
+    return words if tr(title) == title else f"{words} {fold(title)}"
 
 
 def match(query: str, title: str, words: str = "") -> Match | None:

@@ -10,7 +10,7 @@ from llm_lite.desktop.commands.keys import shown as shown_keys
 from llm_lite.desktop.commands.table import COMMANDS
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.views.palette.matching import fold, match
+from llm_lite.desktop.views.palette.matching import also_called, fold, match
 from llm_lite.desktop.widgets.keycaps import draw_keys, keys_width
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, popover, wrapped
@@ -66,7 +66,7 @@ def matching(query: str) -> list[UserCommand]:
 
 def _fits(query: str, command: UserCommand) -> bool:
     keys = " ".join(fold(shown_keys(key)) for key in command.keys)
-    words = f"{command.words} {keys} {keys.replace('+', ' ')}"
+    words = f"{also_called(command.title, command.words)} {keys} {keys.replace('+', ' ')}"
     return match(query, tr(command.title), words) is not None
 
 

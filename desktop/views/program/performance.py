@@ -118,7 +118,7 @@ def _draw_limit(state: AppState, ui: Ui, times: Floats, limit: float) -> None:
     above = ImVec2(0, -ui.u(2.5))
     middle = float(times[0] + times[-1]) / 2
     read = size(state.last_stats.read_bytes)
-    words = tr("memory allows {rate}: {read} a token").format(rate=rate(limit), read=read)
+    words = tr("memory allows {rate} tok/s: {read} a token").format(rate=rate(limit), read=read)
     implot.plot_text(words, middle, limit, above)
 
 

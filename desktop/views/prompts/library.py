@@ -108,16 +108,17 @@ def _draw_row(ui: Ui, number: int, prompt: SavedPrompt, width: float, row: float
     over = imgui.is_window_hovered(held) and imgui.is_mouse_hovering_rect(
         top, ImVec2(top.x + width, top.y + row)
     )
+    if over:  # the buttons at the right too
+        end = ImVec2(top.x + width, top.y + row)
+        imgui.get_window_draw_list().add_rect_filled(top, end, ui.color("hover"), ui.u(1.5))
     imgui.set_next_item_allow_overlap()
-    clicked = row_button(ui, name, prompt.name, prompt.first_line)
+    taken = side * 3 + ui.u(2) if over else 0.0
+    clicked = row_button(ui, name, prompt.name, prompt.first_line, taken=taken)
     if not over:
         return _chosen(ui, prompt) if clicked else []
     after = imgui.get_cursor_screen_pos()
     actions: list[Action] = []
-    x, y = top.x + width - side * 3 - ui.u(2), top.y + (row - side) / 2
-    imgui.get_window_draw_list().add_rect_filled(
-        ImVec2(x - ui.u(1), top.y), ImVec2(top.x + width, top.y + row), ui.color("hover"), ui.u(1.5)
-    )
+    x, y = top.x + width - taken, top.y + (row - side) / 2
     buttons = (
         ("edit", ICON_EDIT, tr("Edit or rename")),
         ("export", ICON_UPLOAD, tr("Export: the path is asked for below")),

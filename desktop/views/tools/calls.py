@@ -134,14 +134,15 @@ class CallCards:
             self._draw_line(call, at, height)
             return []
         source = may_run(self.state, number)
-        self._head(call, at, tr("wants to be called") if call.name else "")
+        running = round_of(self.state, self.message).running_of(number)
+        asks = call.name and running is None
+        self._head(call, at, tr("wants to be called") if asks else "")
         y = at.y + self.pad + self.row
         y += self._arguments(call, ImVec2(at.x + self.pad, y), name) + self.gap
         note = self._note_lines(number)
         if note:
             self._draw_note(note, ImVec2(at.x + self.pad, y), bad=bool(call.problem))
             y += len(note) * self._small_line() + self.gap
-        running = round_of(self.state, self.message).running_of(number)
         if running is not None:
             return self._draw_running(number, running, ImVec2(at.x + self.pad, y))
         if self._by_hand(number) is not None:

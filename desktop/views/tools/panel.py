@@ -25,7 +25,10 @@ EXAMPLE = """[
       "type": "object",
       "properties": {
         "city": {"type": "string"},
-        "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}
+        "unit": {
+          "type": "string",
+          "enum": ["celsius", "fahrenheit"]
+        }
       },
       "required": ["city"]
     }

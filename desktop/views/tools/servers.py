@@ -122,12 +122,14 @@ def _draw_asked(spec: ServerSpec, ui: Ui) -> list[Action]:
     if problem:
         wrapped(ui, f"{ICON_WARNING}  {problem}", "warning")
     actions: list[Action] = []
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
     if primary_button(ui, "tools.start", tr("Start it"), enabled=bool(parts)):
         actions.append(StartServer(spec.name))
         ui.memory.pop(ASKED, None)
     imgui.same_line()
     if button(ui, "tools.start_not", tr("Do not start")):
         ui.memory.pop(ASKED, None)
+    imgui.dummy(ImVec2(0, ui.u(1)))
     return actions
 
 

@@ -325,7 +325,7 @@ def test_a_dialog_that_names_a_file_that_is_no_utf_8(app, tmp_path, monkeypatch)
     state = AppState(recent=("/folder\udcff/x.gguf",))
     one = ready(app(state=state))
     opened = []
-    monkeypatch.setattr(one, "_open", opened.append)
+    monkeypatch.setattr(one._files, "_open", opened.append)
     one.program.do(ChooseFile())
     turn(one, lambda state: opened)
     assert opened == [Path("/caf\udce9.gguf")]

@@ -35,6 +35,7 @@ QUIET = {
     "app/docking/layout_text.py": (".*", "the language of Dear ImGui's layout"),
     "app/composing/prompt_text.py": (".*", "sentences that name a prompt's file"),
     "app/presets/files.py": (".*", "sentences that name a preset's file and its field"),
+    "app/tools/files.py": (".*", "sentences that name the file of tools and its field"),
     "state/sampling/fields.py": (".*", "the same, of lists in them"),
     "state/incoming.py": (".*", "names of classes"),
     "state/defects.py": ("A defect of the program|please report it:", "a line for the report"),
@@ -60,6 +61,8 @@ QUIET = {
         "Top-k|Top-p|Min-p|Typical-p", "names of filters, the same in every language"
     ),
     "views/chat/system_prompt.py": ("You are a helpful assistant.", "said to the model"),
+    "actions/tools/calling.py": ("The user refused this call.", "said to the model"),
+    "views/tools/panel.py": (r"(?s)\[\n  \{\n.*", "a function as an example, said to the model"),
     "views/history/menu.py": ("Markdown", "the name of a format"),
     "views/attention/grid.py": ("Head", "the identity of a window"),
     "widgets/fonts.py": (r"[A-Za-z-]+\.(otf|ttf)", "files"),

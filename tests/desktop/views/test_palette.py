@@ -10,7 +10,7 @@ from llm_lite.core import history as kept
 from llm_lite.desktop.actions.chatting import NewChat
 from llm_lite.desktop.actions.composing.presets import ChoosePreset
 from llm_lite.desktop.actions.history import OpenConversation, RowsRead
-from llm_lite.desktop.actions.program import OpenModel, SetAttention
+from llm_lite.desktop.actions.program import OpenModel, SetAttention, SetLanguage
 from llm_lite.desktop.actions.window.palette import PaletteAnswered, SearchPalette
 from llm_lite.desktop.app.keeping.keeper import HistoryKeeper
 from llm_lite.desktop.app.settings import Settings, parse, remember, restore
@@ -18,7 +18,7 @@ from llm_lite.desktop.commands.settings import SETTINGS
 from llm_lite.desktop.state.history_state import ConversationRow, FoundRow
 from llm_lite.desktop.state.state import AppState, CatalogueEntry, Message, Running
 from llm_lite.desktop.state.window.palette_state import MOST_RECENT, PaletteState
-from llm_lite.desktop.views.palette import finding, items
+from llm_lite.desktop.views.palette import finding, items, shortcuts
 from llm_lite.desktop.views.palette.matching import fold, match
 from llm_lite.desktop.widgets.ui import Ui
 from tests.desktop.headless import READY, Headless
@@ -99,6 +99,17 @@ def test_all_that_a_person_can_go_to_is_found(headless):
         assert found[0].item.key == key, query
     assert finding.found("L999 H0", one.state, one.ui) == []
     assert len(finding.found("l1", one.state, one.ui)) >= one.state.model.heads
+
+
+def test_english_names_are_known_in_every_language(headless):
+    one = headless(READY)
+    one.program.do(SetLanguage("ko"))
+    one.driver.frames(3)
+    for query in ("compare", "new chat", "temperature", "performance"):
+        said = {item.key: item.title for item in items.fixed(one.state, one.ui)}
+        found = [offer.item.key for offer in finding.found(query, one.state, one.ui)]
+        assert found and not said[found[0]].isascii(), query
+    assert [command.name for command in shortcuts.matching("new chat")] == ["new_chat"]
 
 
 def test_keys_move_and_choose(headless):

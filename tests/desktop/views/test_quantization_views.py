@@ -15,12 +15,14 @@ from llm_lite.core.messages import (
     Reconfigure,
     Stop,
 )
+from llm_lite.desktop.actions.program import SetLanguage
 from llm_lite.desktop.actions.quantizing import SetQuantization
 from llm_lite.desktop.state.quant_state import RunAnswer, RunComparison, RunToken
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.views.quantization import divergence, tensors
 from llm_lite.desktop.views.quantization import modes as quant_modes
 from llm_lite.desktop.views.quantization import report as quant_report
+from llm_lite.desktop.widgets import controls
 from tests.desktop import fake_engine
 from tests.desktop.fake_engine import EXECUTOR, MODEL, FakeEngine
 from tests.desktop.fake_tasks import OTHER, PARTING, SAID, TENSORS, report
@@ -160,6 +162,24 @@ def test_a_run_has_a_type_of_cache(panel):
     one.driver.click("runs.b.cache.int8")
     runs = one.state.quantization.choices.runs
     assert [(run.keys, run.values) for run in runs] == [("fp16", "fp16"), ("int8", "int8")]
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_the_longest_choices_of_a_run_are_not_cut(panel, monkeypatch, language):
+    one, _ = panel()
+    one.program.do(SetLanguage(language))
+    one.driver.click("quantization.compare")
+    one.driver.frames(4)
+    longest = replace(one.state.options, mode="as-stored", keys="fp16", backend="numpy")
+    choose(one, runs=(longest, replace(longest, activations="auto")))
+    shown = []
+    fit = controls.fit
+    monkeypatch.setattr(
+        controls, "fit", lambda words, room: shown.append((words, fit(words, room))) or shown[-1][1]
+    )
+    one.driver.frames(1)
+    assert {"as-stored", "KV fp16", "NumPy"} <= {words for words, _ in shown}
+    assert [words for words, drawn in shown if drawn != words] == []
 
 
 def test_a_comparison_can_be_stopped(panel):

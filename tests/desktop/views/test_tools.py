@@ -28,6 +28,7 @@ from llm_lite.desktop.actions.tools.declaring import (
 )
 from llm_lite.desktop.state.state import AppState, Message, Running
 from llm_lite.desktop.state.tools.tools_state import CallRound, RunningCall, ToolReply
+from llm_lite.desktop.views.chat import chat
 from llm_lite.desktop.views.tools.calls import shown_arguments
 from llm_lite.desktop.views.tools.panel import model_note
 from llm_lite.desktop.views.tools.results import figures, heading
@@ -173,6 +174,17 @@ def test_a_server_is_added_in_a_form(headless):
         one.driver.type(text)
     one.driver.click("tools.form.save")
     assert one.did(SetServer) == [SetServer(ServerSpec("files", "serve --all", (("A", "b=c"),)))]
+
+
+def test_with_a_server_it_promises_no_more_than_is_true(headless, monkeypatch):
+    one, said = headless(READY), []
+    monkeypatch.setattr(chat, "_title", lambda ui, words, note: said.append(note))
+    one.driver.frames(1)
+    one.program.do(SetServer(SPEC))
+    one.driver.frames(1)
+    one.program.do(TellServer("test", "on", ()))
+    one.driver.frames(1)
+    assert said == [chat.ALONE, chat.ALONE, chat.WITH_SERVERS]
 
 
 @pytest.mark.parametrize(
