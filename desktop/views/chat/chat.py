@@ -71,7 +71,8 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     with ui.font("bold"), ui.colored(button="-"):
         header = imgui.get_content_region_avail().x
         beside = layouts.width_of(ui, header)
-        room = header - ui.u(16) - switch_width(ui) - map_width(ui) - beside
+        talk = switch_width(ui) + map_width(ui) if state.messages else 0.0
+        room = header - ui.u(16) - talk - beside
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"

@@ -95,6 +95,19 @@ def test_notices_never_lie_over_the_input(headless, size, key):
         assert x0 >= send[2] or y1 <= send[1]
 
 
+def test_the_model_has_its_whole_name_where_there_is_room(headless):
+    """In an empty chat nothing stands between it and the layouts."""
+    message = Message("user", "Where is rain?")
+    widths, model = [], replace(MODEL, name="A model of which the name is rather long")
+    for messages in ((), (message,)):
+        one = headless(replace(READY, messages=messages, model=model), size=(1000, 800))
+        one.driver.frames(3)
+        x0, _, x1, _ = one.driver.rect("chat.model")
+        assert x1 < one.driver.rect("layout.read")[0]
+        widths.append(x1 - x0)
+    assert widths[0] > widths[1] + 20
+
+
 def test_the_default_layout_puts_everything_in_its_place(headless):
     one = headless()
     names = ("conversations", "chat", "attention", "performance")
