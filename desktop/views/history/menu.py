@@ -129,9 +129,7 @@ def _draw_row_menu(ui: Ui) -> list[Action]:
     if _item(ui, f"{OF_ROW}.archive", ICON_ARCHIVE, tr("Unarchive") if archived else tr("Archive")):
         actions.append(ArchiveConversation(row.id, not archived))
     if _item(ui, f"{OF_ROW}.export", ICON_DOWNLOAD, tr("Export")):
-        folder = user_folder("documents")
-        name = re.sub(r'[<>:"/\\|?*\x00-\x1f]+', " ", row.title).strip(". ")[:80]
-        ui.memory[EXPORT] = one_line(str(folder / (name or "conversation")))
+        ui.memory.pop(EXPORT, None)
         ui.opened = EXPORT
     if _item(ui, f"{OF_ROW}.delete", ICON_TRASH, tr("Delete"), "error"):
         actions.append(DeleteConversation(row.id))
@@ -179,12 +177,20 @@ def _path(ui: Ui, name: str) -> str:
     return path.strip()
 
 
+def _proposed(row: ConversationRow) -> str:
+    """A path that is called like the conversation, without its ending."""
+    name = re.sub(r'[<>:"/\\|?*\x00-\x1f]+', " ", row.title).strip(". ")[:80]
+    return one_line(str(user_folder("documents") / (name or "conversation")))
+
+
 def _draw_export(ui: Ui) -> list[Action]:
     row: ConversationRow | None = ui.memory.get(ROW)
     with popover(ui, EXPORT, tr("Export"), _place(ui), ui.u(96)) as shown:
         if not shown or row is None:
             return []
         wrapped(ui, tr(EXPORT_NOTE))
+        if EXPORT not in ui.memory:
+            ui.memory[EXPORT] = _proposed(row)
         path, actions = _path(ui, EXPORT), list[Action]()
         for kind, ending, label in KINDS:
             if kind != KINDS[0][0]:

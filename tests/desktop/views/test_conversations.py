@@ -397,3 +397,17 @@ def test_a_path_to_import_is_typed_without_a_click(listed):
     one.driver.type("/tmp/talks.json")
     one.driver.click("history.import.go")
     assert one.did(ImportConversations) == [ImportConversations("/tmp/talks.json")]
+
+
+def test_the_open_conversation_is_exported_by_the_palette(listed):
+    one = listed()
+    one.program.state = replace(one.state, history=replace(one.state.history, open=999))
+    one.driver.press(KEY.mod_ctrl, KEY.k)
+    one.driver.type("exprot conversation")
+    one.driver.frames(3)
+    one.driver.press(KEY.enter)
+    one.driver.frames(4)
+    one.driver.click("history.export.json")
+    (action,) = one.did(ExportConversation)
+    assert (action.id, action.kind) == (999, "json")
+    assert action.path.endswith("Talk number 1.json")
