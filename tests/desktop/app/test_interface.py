@@ -98,7 +98,7 @@ def test_notices_never_lie_over_the_input(headless, size, key):
 def test_the_model_has_its_whole_name_where_there_is_room(headless):
     """In an empty chat nothing stands between it and the layouts."""
     message = Message("user", "Where is rain?")
-    widths, model = [], replace(MODEL, name="A model of which the name is rather long")
+    widths, model = [], replace(MODEL, name="A long name " * 12)
     for messages in ((), (message,)):
         one = headless(replace(READY, messages=messages, model=model), size=(1000, 800))
         one.driver.frames(3)
