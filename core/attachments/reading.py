@@ -26,10 +26,7 @@ class FoundModelError(FileError):
 
 def read_attachment(path: Path) -> Attachment:
     """FileError where it cannot be attached; FoundModelError for a model."""
-    if kinds.is_named_as_model(path) or kinds.is_model_folder(path):
-        raise FoundModelError(path, "is a model")
-    if path.is_dir():
-        raise FileError(path, "is a folder; attach the files in it")
+    _check_place(path)
     head, raw, size = _read(path)
     name = one_line(path.name)[:LONGEST_NAME]
     if not raw:
@@ -49,6 +46,19 @@ def read_attachment(path: Path) -> Attachment:
     if not text.strip():
         raise FileError(path, "holds nothing but spaces: there is nothing to attach")
     return Attachment(name, text, kind=kind_of_text(path.name))
+
+
+def _check_place(path: Path) -> None:
+    """What is known before it is opened. FileError."""
+    try:
+        is_model = kinds.is_named_as_model(path) or kinds.is_model_folder(path)
+        is_folder = path.is_dir()
+    except (OSError, ValueError) as error:  # a folder that may not be entered, say
+        raise unreadable(path, error) from error
+    if is_model:
+        raise FoundModelError(path, "is a model")
+    if is_folder:
+        raise FileError(path, "is a folder; attach the files in it")
 
 
 def _read(path: Path) -> tuple[bytes, bytes, int]:

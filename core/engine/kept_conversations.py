@@ -58,7 +58,7 @@ class KeptConversations:
         self._log = log
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._known: dict[str, tuple[int, ...]] = {}  # tokens that are in a file
+        self._known: dict[str, tuple[on_disk.Identity, tuple[int, ...]]] = {}  # what a file has
         self._identity: tuple[object, str] = (None, "")
 
     def do(self, runner: Runner | None, command: KeptCommand) -> None:
@@ -74,21 +74,22 @@ class KeptConversations:
         """Copy what the cache holds and have it written."""
         if runner is None or runner.session.context_used < LEAST:
             return
-        tokens = runner.session.tokens()
-        if self._known.get(command.path) == tokens and Path(command.path).is_file():
-            return
-        problem = self._obstacle(runner, command)
-        if problem:
-            self._log("info", f"the cache was not kept: {problem}")
-            return
         begun = time.perf_counter()
         try:
-            prefix, identity = runner.session.take_out(), self._identity_of(runner)
+            identity = self._identity_of(runner)
+            holds = (identity, runner.session.tokens())
+            if self._known.get(command.path) == holds and Path(command.path).is_file():
+                return
+            problem = self._obstacle(runner, command)
+            if problem:
+                self._log("info", f"the cache was not kept: {problem}")
+                return
+            prefix = runner.session.take_out()
         except LlmLiteError as error:  # the device gives it no more; the model's file has changed
             self._emit(CacheKept(command.conversation, command.path, problem=str(error)))
             return
         held_up = time.perf_counter() - begun
-        self._known[command.path] = tokens
+        self._known[command.path] = holds
         copy = _Copy(command, prefix, identity, begun, held_up)
         self._thread = threading.Thread(target=self._write, args=(copy,), name="keeping")
         self._thread.daemon = True  # a disk that hangs holds up nobody
@@ -133,7 +134,7 @@ class KeptConversations:
         except LlmLiteError as error:
             self._emit(said(unfit=_unfit(error, command.path), problem=_problem(error)))
             return
-        self._known[command.path] = session.tokens()
+        self._known[command.path] = (identity, session.tokens())
         session.forget_after(common(session.tokens(), encoded.ids, len(encoded.ids)))
         if session.tokens() != tuple(encoded.ids[: session.context_used]):
             session.clear()  # what was forgotten within, or a window that can not go back

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from llm_lite.core.messages import ToolCall, ToolSpec
@@ -36,10 +37,12 @@ _SHOWN = {
 }
 
 
+@lru_cache(maxsize=64)
 def problems_of(call: ToolCall, spec: ToolSpec) -> tuple[str, ...]:
-    """Sentences on what the arguments are and should not be; the first few."""
+    """Sentences on what the arguments, as the function is given them, are and should not be; the
+    first few. Asked in every frame, and found once."""
     try:
-        value, schema = read_json(call.arguments), read_json(spec.parameters)
+        value, schema = read_json(coerced(call, spec).arguments), read_json(spec.parameters)
     except JsonProblem as problem:
         return (str(problem),)
     found: list[str] = []
@@ -125,9 +128,14 @@ def _bounds(value: Any, schema: dict[str, Any], name: str) -> Iterator[str]:
     if size is None:
         return
     if isinstance(least, int | float) and size < least:
-        yield f"{name}: expected at least {least:g}{what}, found {size:g}"
+        yield f"{name}: expected at least {_number(least)}{what}, found {_number(size)}"
     if isinstance(most, int | float) and size > most:
-        yield f"{name}: expected at most {most:g}{what}, found {size:g}"
+        yield f"{name}: expected at most {_number(most)}{what}, found {_number(size)}"
+
+
+def _number(value: float) -> str:
+    """A whole number of JSON may be too large for a float."""
+    return f"{value:g}" if abs(value) < 1e15 else str(value)[:40]
 
 
 def _kinds_of(schema: dict[str, Any]) -> tuple[str, ...]:

@@ -29,7 +29,20 @@ def read_json(text: str, most: int = MOST_CHARS) -> Any:
         raise JsonProblem(str(error)[:200]) from None
     if levels_of(value) > MOST_LEVELS:
         raise JsonProblem(f"it nests deeper than {MOST_LEVELS} levels")
+    if not _can_be_encoded(text, value):
+        raise JsonProblem("it has half a character: a surrogate without the other one")
     return value
+
+
+def _can_be_encoded(text: str, value: Any) -> bool:
+    """Of a lone surrogate neither a file, a server nor a tokenizer takes anything."""
+    try:
+        text.encode()
+        if "\\u" in text:  # as an escape
+            written(value).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def levels_of(value: Any) -> int:

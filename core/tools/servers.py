@@ -146,7 +146,7 @@ class ToolServers:
 
     def _stop(self, server: str) -> None:
         running = self._servers.get(server)
-        if running is not None:
+        if running is not None and not running.task.cancelling():
             running.task.cancel()
 
     def _cancel(self, call: str) -> None:
@@ -175,13 +175,17 @@ class ToolServers:
         except Exception as error:
             problem = _why(error)
         running = self._servers[spec.name]
-        if running.calls:  # they hear that the connection is closed, and say so
-            await asyncio.wait(running.calls.values(), timeout=_LAST_WORDS)
-        for task in list(running.calls.values()):
-            task.cancel()
-        await asyncio.gather(*running.calls.values(), return_exceptions=True)
-        del self._servers[spec.name]
-        self._say(ServerEnded(spec.name, problem))
+        try:
+            if running.calls:  # they hear that the connection is closed, and say so
+                await asyncio.wait(running.calls.values(), timeout=_LAST_WORDS)
+        finally:  # also where it is stopped meanwhile
+            for task in list(running.calls.values()):
+                task.cancel()
+            try:
+                await asyncio.gather(*running.calls.values(), return_exceptions=True)
+            finally:
+                del self._servers[spec.name]
+                self._say(ServerEnded(spec.name, problem))
 
     async def _run_server(self, spec: ServerSpec) -> str:
         """Why it ended, as a sentence."""

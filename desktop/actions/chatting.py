@@ -16,6 +16,7 @@ from llm_lite.desktop.actions.requests import (
     as_version,
     ask,
     ask_again,
+    end_edit,
     end_reading,
     obstacle,
     show,
@@ -130,14 +131,21 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
     role = edited.role if edited is not None else "user"
     message = Message(role, text, attachments=state.files.attachments)
-    state = replace(state, files=state.files.emptied())
     if edited is None or at is None:
         calling = waiting(state)  # calls that nobody has answered count as refused
         refused = results(state, calling) if calling else ()
         messages = (*state.messages, *refused, message)
+        state = replace(state, tools=replace(state.tools, granted=0))
     else:
         messages = as_version(state, at, message)
-    return ask(replace(state, draft="", editing=None, comparing=None), messages, now)
+    return ask(replace(_without_draft(state), comparing=None), messages, now)
+
+
+def _without_draft(state: AppState) -> AppState:
+    """It was sent; where it was of an edit, the one of before comes back."""
+    if state.editing is not None:
+        return end_edit(state)
+    return replace(state, draft="", files=state.files.emptied())
 
 
 def _send_answer(action: Send, state: AppState, text: str, now: float) -> Result:
@@ -147,7 +155,7 @@ def _send_answer(action: Send, state: AppState, text: str, now: float) -> Result
     if state.running:
         return notify(replace(state, draft=action.text), "warning", obstacle(state), now), ()
     before = state.messages[index]
-    state, ended = end_reading(replace(state, draft="", editing=None, comparing=None))
+    state, ended = end_reading(replace(end_edit(state), comparing=None))
     if text == before.text:
         return state, ended
     fresh = Message("assistant", text, stop_reason="end", written=before.written, edited=True)
@@ -210,26 +218,27 @@ def _edit_message(action: EditMessage, state: AppState, now: float) -> Result:
     if state.running or not 0 <= action.index < len(state.messages):
         return state, ()
     message = state.messages[action.index]
-    files = state.files.with_attachments(message.attachments, aside=state.editing is None)
-    return replace(state, draft=message.text, editing=action.index, files=files), ()
+    first = state.editing is None
+    files = state.files.with_attachments(message.attachments, aside=first)
+    aside = state.draft if first else state.aside
+    state = replace(state, draft=message.text, aside=aside, files=files)
+    return replace(state, editing=action.index), ()
 
 
 def _cancel_edit(action: CancelEdit, state: AppState, now: float) -> Result:
-    if state.editing is None:
-        return state, ()
-    return replace(state, draft="", editing=None, files=state.files.emptied()), ()
+    return end_edit(state), ()
 
 
 def _new_chat(action: NewChat, state: AppState, now: float) -> Result:
     if not state.messages:
-        return replace(state, editing=None), ()
+        return end_edit(state), ()
     return turn_to(state, ())
 
 
 def turn_to(state: AppState, messages: tuple[Message, ...]) -> Result:
     """Another conversation in the chat. An answer that is being written ends: what it has said
     is kept."""
-    state, ended = end_reading(state)
+    state, ended = end_reading(end_edit(state))
     sent = state.running and not state.queued
     commands = (Stop(),) if sent else ended
     history = state.history
@@ -237,7 +246,6 @@ def turn_to(state: AppState, messages: tuple[Message, ...]) -> Result:
     turned = replace(
         state,
         messages=messages,
-        editing=None,
         running=None,
         draining=state.running.request if state.running and sent else state.draining,
         queued=None,

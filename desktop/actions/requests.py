@@ -122,8 +122,19 @@ def switch(state: AppState, index: int, place: int) -> AppState:
     return replace(_cut(state, index), messages=messages)
 
 
+def end_edit(state: AppState) -> AppState:
+    """No message is edited any more: what the draft was before comes back, with its files."""
+    if state.editing is None:
+        return state
+    files = state.files.emptied()
+    return replace(state, draft=state.aside, aside="", editing=None, files=files)
+
+
 def _cut(state: AppState, messages: int) -> AppState:
-    """Without what the cache has of the messages after so many."""
+    """Without what the cache has of the messages after so many, and without an edit of them: others
+    stand in their places."""
+    if state.editing is not None and state.editing >= messages:
+        state = end_edit(state)
     cache = replace(state.cache, told=cut(state.cache.told, messages), pointed=None)
     return replace(state, owners=cut(state.owners, messages), cache=cache)
 

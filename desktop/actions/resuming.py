@@ -141,7 +141,8 @@ def due(state: AppState) -> Result:
         told = conversation(state, state.messages)
         command = CheckKept(offer.conversation, offer.path, told, state.thinking)
         return _with(state, offer=replace(offer, phase="checking", asked=now)), (command,)
-    if offer.phase == "ready" and state.resume.mode == "always" and not state.resume.dismissed:
+    always = state.resume.mode == "always" and not state.resume.dismissed
+    if offer.phase == "ready" and always and not obstacle(state):
         return resume(Resume(), state, 0.0)
     return state, ()
 

@@ -25,7 +25,7 @@ from llm_lite.desktop.actions.history import (
 )
 from llm_lite.desktop.actions.inspecting import AnswerSteered, Steer, SwitchVersion, steer
 from llm_lite.desktop.actions.program import SetOptions, set_options
-from llm_lite.desktop.actions.requests import Result, end_reading
+from llm_lite.desktop.actions.requests import Result, end_edit, end_reading
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
@@ -165,10 +165,7 @@ def leave_answer(state: AppState) -> Result:
     if running is None:
         return end_reading(state)
     sent = state.queued is None
-    last = state.messages[-1]
-    ended = last.thought.ended() if last.thought else None
-    text = ended.split.said if ended else last.text
-    last = replace(last, stop_reason="stopped", thought=ended, text=text)
+    last = replace(state.messages[-1].ended(), stop_reason="stopped")
     state = replace(
         state,
         messages=(*state.messages[:-1], last),
@@ -196,7 +193,7 @@ def _show(state: AppState, before: ConversationLook, after: ConversationLook, no
         if index < len(state.messages):
             key = state.messages[index].key
             state = replace(state, history=replace(state.history, reveal=key))
-        state = replace(state, comparing=None, editing=None)
+        state = replace(end_edit(state), comparing=None)
     if "system_prompt" in differs:
         state = replace(state, system_prompt=after.system_prompt)
     if "sampling" in differs:

@@ -228,13 +228,8 @@ def _generation_finished(event: GenerationFinished, state: AppState, now: float)
         return replace(state, draining=None)
     if running is None or running.request != event.request:
         return state
-    last = _answer(state)
+    last = _answer(state).ended()
     last = replace(last, stop_reason=event.stop_reason, stats=event.stats, problem=event.message)
-    if thought := last.thought and last.thought.ended():
-        last = replace(last, thought=thought, text=thought.split.said)
-    if calls := heard(last.calls, "", thought.split.said if thought else last.spoken):
-        calls = calls.ended()
-        last = replace(last, calls=calls, text=calls.said)
     state = replace(
         _with_answer(state, last),
         running=None,

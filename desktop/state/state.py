@@ -6,7 +6,7 @@ Times are in seconds of one monotonic clock, sizes in bytes, rates in tokens per
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
@@ -128,6 +128,14 @@ class Message:
         if 0 <= at < len(self.likelihoods):
             return self.likelihoods[at] if self.likelihoods[at] >= 0 else math.nan
         return self.tokens[at].probability if 0 <= at < len(self.tokens) else math.nan
+
+    def ended(self) -> Message:
+        """Of an answer: nothing more comes, its thoughts and calls end where they are."""
+        thought = self.thought and self.thought.ended()
+        spoken = thought.split.said if thought else self.spoken
+        calls = self.calls and self.calls.up_to(spoken).ended()
+        text = calls.said if calls else spoken
+        return replace(self, text=text, thought=thought, calls=calls)
 
     def as_chat(self, with_tokens: bool = True) -> ChatMessage:
         ids = tuple(token.id for token in self.tokens) if with_tokens else ()
@@ -269,6 +277,7 @@ class AppState:
     messages: tuple[Message, ...] = ()
     draft: str = ""
     editing: int | None = None  # index of the message whose text is in the draft
+    aside: str = ""  # the draft of before, which comes back when the edit ends
     files: DraftFiles = field(default_factory=DraftFiles)  # that go with the draft
     running: Running | None = None
     reading: Reading | None = None

@@ -198,7 +198,7 @@ def _leave_to_the_program(action: ChooseAttachments, state: AppState, now: float
 
 def _read(action: FileRead, state: AppState, now: float) -> Result:
     file = _file(state, action.key)
-    if file is None:
+    if file is None or file.attached is not None:  # gone, or read twice
         return state, ()
     if action.attached is None:
         state = replace(state, files=state.files.without(action.key))

@@ -114,9 +114,11 @@ def may_run(state: AppState, number: int) -> str:
 
 
 def allowed_calls(state: AppState) -> list[RunCall]:
-    """Calls that run without asking, and have not begun."""
+    """Calls that run without asking, and have not begun; none of an answer that was stopped."""
     message = waiting(state)
     if message is None or not state.tools.allowed or not may_go_on(state):
+        return []
+    if message.stop_reason == "stopped":
         return []
     found = []
     for number, call in enumerate(calls_of(message)):
@@ -168,8 +170,6 @@ def _answered(state: AppState, number: int, text: str, how: Any, now: float) -> 
     message = waiting(state)
     if message is None or not 0 <= number < len(calls_of(message)):
         return state, ()
-    if round_of(state, message).answer_of(number):
-        return state, ()
     reply = ToolReply(calls_of(message)[number].name, how)
     return _keep(state, message, number, AnsweredCall(text, reply), now)
 
@@ -178,6 +178,8 @@ def _keep(
     state: AppState, message: Message, number: int, answer: AnsweredCall, now: float
 ) -> Result:
     known = round_of(state, message)
+    if known.answer_of(number):
+        return state, ()
     running = tuple(one for one in known.running if one[0] != number)
     answered = (*known.answered, (number, answer))
     state = _with_round(state, replace(known, answered=answered, running=running))

@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_lite.core.messages import ServerSpec, ToolSpec
 from llm_lite.core.tools.declared import read_functions
-from llm_lite.core.tools.json_values import MOST_CHARS, JsonProblem
+from llm_lite.core.tools.json_values import JsonProblem
 from llm_lite.desktop.actions.requests import Result
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.state.incoming import fit_line, typed
@@ -17,6 +17,7 @@ from llm_lite.desktop.state.notices import notify
 from llm_lite.desktop.state.state import AppState
 from llm_lite.desktop.state.tools.tools_state import (
     DECLARED,
+    LONGEST_DECLARED,
     MOST_OFFERED,
     ServerStatus,
     ToolServer,
@@ -101,7 +102,7 @@ def _set_functions(action: SetFunctions, state: AppState, now: float) -> Result:
 def with_text(tools: ToolsState, text: str) -> ToolsState:
     """While the text cannot be read, the functions are those of before. New ones are switched on:
     a person has just written them."""
-    text = typed(text)[: MOST_CHARS + 1]
+    text = typed(text)[:LONGEST_DECLARED]
     try:
         functions = read_functions(text)
     except JsonProblem as problem:

@@ -16,7 +16,7 @@ from llm_lite.desktop.actions.composing import prompts as does
 from llm_lite.desktop.app.composing.examples import examples
 from llm_lite.desktop.app.composing.prompt_text import ENDINGS, prompt_name, read_prompt, written
 from llm_lite.desktop.language.translate import tr, trn
-from llm_lite.desktop.state.composing.prompts import SavedPrompt
+from llm_lite.desktop.state.composing.prompts import LONGEST_NAME, SavedPrompt
 from llm_lite.desktop.state.defects import ReportDefect, defect_of
 
 MOST_PROMPTS = 500
@@ -57,7 +57,11 @@ class PromptFiles:
 
     def _work(self) -> None:
         while True:
-            self._done.extend(self._carried_out(self._jobs.get()))
+            action = self._jobs.get()
+            try:
+                self._done.extend(self._carried_out(action))
+            except Exception as error:
+                self._done.append(defect_of("the prompts could not be changed", error))
             self.wake()
 
     def _carried_out(self, action: does.PromptFileAction) -> list[Act]:
@@ -66,8 +70,6 @@ class PromptFiles:
             told += self._change(action)
         except LlmLiteError as error:
             told.append(does.TellPrompts("warning", str(error)))
-        except Exception as error:
-            told.append(defect_of("the prompts could not be changed", error))
         prompts, problems = self._all()
         return [does.PromptsRead(prompts, self._deleted), *told, *_warnings(problems)]
 
@@ -96,7 +98,11 @@ class PromptFiles:
     def _all(self) -> tuple[tuple[SavedPrompt, ...], list[str]]:
         """What can be read of the folder, and what cannot."""
         prompts, problems = dict[str, SavedPrompt](), list[str]()
-        for path in self._paths(self.folder):
+        try:
+            paths = self._paths(self.folder)
+        except FileError as error:
+            return (), [str(error)]
+        for path in paths:
             if path != self._path(path.stem):  # the same name with another ending
                 continue
             try:
@@ -203,7 +209,8 @@ class PromptFiles:
 def _free_name(name: str, known: Iterable[str]) -> str:
     taken, number, free = {one.casefold() for one in known}, 2, name
     while free.casefold() in taken:
-        free, number = f"{name} {number}", number + 1
+        end = f" {number}"
+        free, number = f"{name[: LONGEST_NAME - len(end)].rstrip(' .-')}{end}", number + 1
     return free
 
 

@@ -52,16 +52,17 @@ class FileReader:
     def _work(self) -> None:
         from llm_lite.core.attachments.pdf import end_process
 
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._is_running = False
-                    break
-                file = self._waiting.popleft()
+        while (file := self._next()) is not None:
             if file.key in self._known:
                 self._done.extend(self._read(file))
                 self.wake()
-        end_process()
+            if not self._waiting:
+                end_process()  # while this thread is the only one that reads
+
+    def _next(self) -> DraftFile | None:
+        with self._lock:
+            self._is_running = bool(self._waiting)
+            return self._waiting.popleft() if self._waiting else None
 
     def _read(self, file: DraftFile) -> list[Act]:
         from llm_lite.core.attachments.reading import FoundModelError, read_attachment

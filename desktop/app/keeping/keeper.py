@@ -169,7 +169,7 @@ class HistoryKeeper:
             case HistorySaved(numbers):
                 self._submit(lambda: self._rows_of(numbers))
             case HistoryChangedElsewhere():
-                self._submit(self._rows_again)
+                self._submit(self._first_rows)
             case HistoryOpened(message):
                 self._submit(self._first_rows)
                 if message:
@@ -207,9 +207,6 @@ class HistoryKeeper:
     def _next_rows(self) -> Iterable[Act]:
         self._paging = False
         return self._page(self._cursor, ROWS) if self._cursor is not None else ()
-
-    def _rows_again(self) -> Iterable[Act]:
-        return self._page(None, ROWS)
 
     def _page(self, after: PageCursor | None, limit: int) -> Iterable[Act]:
         shelf = self._shelf
@@ -334,6 +331,8 @@ class HistoryKeeper:
             found += work()
         except LlmLiteError as error:
             found.append(does.TellHistory("warning", str(error)))
+        except Exception as error:  # what follows would be taken for the answer to this
+            found.append(defect_of("the conversations could not be changed", error))
         newest = self._journal.newest
         if newest is None or self._journal.last == before:
             return [Journalled(0), *found]

@@ -17,11 +17,14 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.core.tools.declared import NAME, NAME_RULE
 from llm_lite.core.tools.json_values import MOST_CHARS
 from llm_lite.desktop.state.incoming import typed
+from llm_lite.desktop.state.tools.tools_state import (
+    LONGEST_DECLARED,
+    MOST_SERVERS,
+    MOST_VARIABLES,
+)
 
 LARGEST_FILE = 4 << 20  # bytes
-MOST_SERVERS = 32
 LONGEST_COMMAND = 4096  # characters
-MOST_VARIABLES = 64  # of a server's environment
 LONGEST_SECONDS = 3600.0
 
 
@@ -59,7 +62,7 @@ def read(path: Path) -> tuple[str, tuple[ServerSpec, ...]]:
         raise FileError(path, f"cannot be read: {error.strerror}") from None
     data = read_object(path, limit=LARGEST_FILE)
     text, servers = data.get("functions", ""), data.get("servers", [])
-    if not isinstance(text, str) or len(text) > MOST_CHARS:
+    if not isinstance(text, str) or len(text) > LONGEST_DECLARED:
         raise FileError(path, f"functions: expected a text of at most {MOST_CHARS} characters")
     if not isinstance(servers, list) or len(servers) > MOST_SERVERS:
         raise FileError(path, f"servers: expected a list of at most {MOST_SERVERS}")

@@ -8,8 +8,12 @@ from typing import Literal
 
 from llm_lite.core.messages import ServerSpec, ToolSpec, ToolStyle
 from llm_lite.core.tools.calls import CallSplit
+from llm_lite.core.tools.json_values import MOST_CHARS
 
 MOST_OFFERED = 128 << 10  # characters of all schemas that are offered together
+LONGEST_DECLARED = MOST_CHARS + 1  # characters that are kept: of a text too long it is seen
+MOST_SERVERS = 32
+MOST_VARIABLES = 64  # of a server's environment
 DECLARED = ""  # the source of functions that a person declared; others are names of servers
 
 How = Literal["server", "hand", "refused", "failed"]

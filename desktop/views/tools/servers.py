@@ -18,7 +18,7 @@ from llm_lite.desktop.actions.tools.declaring import (
 from llm_lite.desktop.language.translate import mark, tr, trn
 from llm_lite.desktop.state.incoming import fit_line
 from llm_lite.desktop.state.state import AppState
-from llm_lite.desktop.state.tools.tools_state import ToolServer
+from llm_lite.desktop.state.tools.tools_state import MOST_SERVERS, MOST_VARIABLES, ToolServer
 from llm_lite.desktop.widgets.controls import slider
 from llm_lite.desktop.widgets.icons import ICON_EDIT, ICON_NEW, ICON_TRASH, ICON_WARNING
 from llm_lite.desktop.widgets.ui import Ui
@@ -195,6 +195,8 @@ def read_form(form: dict[str, object], state: AppState) -> tuple[ServerSpec | No
         return None, tr("A name has 1 to 64 letters, digits, _, . or -.")
     if name != form.get("old") and state.tools.server(name) is not None:
         return None, tr("There is a server of this name.")
+    if not form.get("old") and len(state.tools.servers) >= MOST_SERVERS:
+        return None, tr("There are {most} servers already.").format(most=MOST_SERVERS)
     try:
         split_command(command)
     except RequestError as error:
@@ -208,6 +210,9 @@ def read_form(form: dict[str, object], state: AppState) -> tuple[ServerSpec | No
             problem = tr("Environment, line {n}: expected NAME=value.")
             return None, problem.format(n=number)
         variables.append((variable.strip(), value))
+    if len(variables) > MOST_VARIABLES:
+        problem = tr("The environment has {n} variables, at most {most}.")
+        return None, problem.format(n=len(variables), most=MOST_VARIABLES)
     start, call = float(str(form.get("start", 10.0))), float(str(form.get("call", 30.0)))
     return ServerSpec(name, command, tuple(variables), start, call), ""
 

@@ -1,6 +1,7 @@
 """Files as attachments: their kind by content, and one sentence for what cannot be one."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -177,3 +178,12 @@ def test_a_long_pdf_is_cut_between_pages_and_that_is_known(file, monkeypatch):
     monkeypatch.setattr(pdfs_of_program, "PAGES", 2)
     read = read_attachment(file("four.pdf", pdf("one", "two", "three", "four")))
     assert read.text.endswith("two") and read.is_cut and read.whole > len(read.text)
+
+
+def test_a_folder_that_may_not_be_entered_is_a_sentence(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(FileError, match="cannot be read: Permission denied"):
+        read_attachment(tmp_path)

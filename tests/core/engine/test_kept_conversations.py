@@ -12,12 +12,14 @@ from llm_lite.core.messages import (
     CacheStatus,
     ChatMessage,
     CheckKept,
+    ConversationRead,
     Inspect,
     KeepConversation,
     KeptChecked,
     KeptResumed,
     LensResult,
     Logged,
+    Read,
     ReadAttentionRows,
     ResumeKept,
 )
@@ -178,6 +180,16 @@ def test_what_is_there_already_is_not_written_again_nor_what_is_too_large(kept):
     while "more than all of them may" not in kept.client.until(Logged).text:
         pass
     assert kept.path.stat().st_mtime_ns == first
+
+
+def test_the_same_tokens_of_another_model_are_written_again(kept, tmp_path):
+    other = write_tiny_llama(tmp_path / "other.gguf", seed=9)
+    for model in (other, kept.model):
+        kept.client.load(model, exact(context=0))
+        kept.client.send(Read(3, kept.messages))
+        kept.client.until(ConversationRead)
+        assert kept.keep().problem == ""
+        assert kept.check().unfit == ""
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(kept):

@@ -59,6 +59,7 @@ SAID = [
     ({"city": "a", "unit": "K"}, 'unit: expected one of "C", "F", found "K"'),
     ({"city": "a", "days": [1, "b"]}, "days[1]: expected a whole number, found a text"),
     ({"city": "a", "days": [99]}, "days[0]: expected at most 9, found 99"),
+    ({"city": "a", "days": [10**400]}, f"days[0]: expected at most 9, found 1{'0' * 39}"),
 ]
 SCHEMA = {
     "type": "object",

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.messages import ToolCall
-from llm_lite.core.tools.calls import MARKS, MOST_CALLS, CallSplit, read_calls, style_of
+from llm_lite.core.tools.calls import (
+    MARKS,
+    MOST_CALLS,
+    CallSplit,
+    read_calls,
+    style_of,
+    variable_of,
+)
 from tests.fuzz.mutations import mutate_bytes
 
 OSLO = ToolCall("weather", '{"city": "Oslo"}')
@@ -177,3 +184,17 @@ TEMPLATES = {
 @pytest.mark.parametrize("source", TEMPLATES)
 def test_the_style_is_read_from_the_template(source):
     assert style_of(source) == TEMPLATES[source]
+
+
+def test_the_variable_counts_where_it_is_code():
+    assert variable_of("tools } {{ x }} tools {%- if xml_tools %}") == "xml_tools"
+    assert variable_of("{{ retools }} tools") == ""
+
+
+def test_half_a_character_is_no_call_that_can_run():
+    (made,) = read_calls("tags", '<tool_call>{"name": "a", "arguments": {"x": "\\ud83d"}}').calls
+    assert "half a character" in made.problem
+    (made,) = read_calls(
+        "tags", '<tool_call>{"name": "a", "arguments": {"x": "\\ud83d\\ude00"}}'
+    ).calls
+    assert made == ToolCall("a", '{"x": "😀"}')

@@ -1,7 +1,9 @@
 """Tool servers that work, hang, die, flood, and write what is no message."""
 
+import asyncio
 import shlex
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -184,3 +186,23 @@ def test_closing_without_a_start_does_nothing():
     servers.close()
     servers.stop("test")
     assert servers.poll() == []
+
+
+def test_a_server_that_is_stopped_while_it_ends_is_told_and_can_start_again(hearer, monkeypatch):
+    """By then its calls have their last words."""
+    servers, ends = hearer.servers, threading.Event()
+
+    async def run(self, spec):
+        task = asyncio.create_task(asyncio.sleep(PATIENCE, ("", False)))
+        self._servers[spec.name].calls["1"] = task
+        ends.set()
+        return "it ended"
+
+    monkeypatch.setattr(ToolServers, "_run_server", run)
+    for _ in range(2):
+        ends.clear()
+        servers.start(spec())
+        assert ends.wait(PATIENCE)
+        servers.stop("test")
+        servers.stop("test")
+        assert hearer.until(ServerEnded).problem == "it ended"

@@ -1,11 +1,15 @@
 """The draft's files are read and the prompts kept by threads; hostile files are a sentence."""
 
 import os
+import threading
 import time
 
 import pytest
 
+from llm_lite.core.attached_text import Attachment
+from llm_lite.core.attachments import pdf, reading
 from llm_lite.core.errors import FileError
+from llm_lite.desktop.actions.act import act
 from llm_lite.desktop.actions.composing import prompts as does
 from llm_lite.desktop.actions.composing.attaching import AttachFiles, FileRead
 from llm_lite.desktop.actions.program import OpenModel
@@ -19,6 +23,7 @@ from llm_lite.desktop.state.composing.prompts import (
     SavedPrompt,
     filled,
 )
+from llm_lite.desktop.state.state import AppState
 from tests.children import PATIENCE
 
 
@@ -51,14 +56,56 @@ def test_files_are_read_apart_and_told_by_their_keys(tmp_path):
     assert len(woken) == 3
 
 
+class Gate:
+    """Holds up whoever reads a file called "slow"."""
+
+    def __init__(self, monkeypatch):
+        self.entered, self.open, self.names = threading.Event(), threading.Event(), []
+        monkeypatch.setattr(reading, "read_attachment", self.read)
+
+    def read(self, path):
+        self.names.append(path.name)
+        if path.name == "slow":
+            self.entered.set()
+            assert self.open.wait(PATIENCE)
+        return Attachment(path.name, "text of " + path.name)
+
+
 def test_a_file_that_is_removed_meanwhile_is_not_read(tmp_path, monkeypatch):
-    (tmp_path / "a").write_text("a")
-    reader, files = FileReader(), named(tmp_path / "a", tmp_path / "a2")
+    gate, reader = Gate(monkeypatch), FileReader()
+    files = named(tmp_path / "slow", tmp_path / "a", tmp_path / "b")
     reader.follow(files)
+    assert gate.entered.wait(PATIENCE)
     reader.follow(files.without(2))
-    until(reader.poll, lambda told: told and told[0].key == 1)
-    reader.follow(files.without(2))
-    assert reader.poll() == []
+    gate.open.set()
+    told = until(reader.poll, lambda told: any(one.key == 3 for one in told))
+    assert [one.key for one in told] == [1, 3] and gate.names == ["slow", "b"]
+
+
+def test_a_file_that_is_put_aside_and_comes_back_meanwhile_stays(tmp_path, monkeypatch):
+    """It may be read twice then."""
+    gate, reader = Gate(monkeypatch), FileReader()
+    state, _ = act(AttachFiles((str(tmp_path / "slow"), str(tmp_path / "a"))), AppState(), 0.0)
+    reader.follow(state.files)
+    assert gate.entered.wait(PATIENCE)
+    reader.follow(DraftFiles())
+    reader.follow(state.files)
+    gate.open.set()
+    for read in until(reader.poll, lambda told: sum(one.key == 2 for one in told) == 2):
+        state, _ = act(read, state, 0.0)
+    assert [f.attached.text for f in state.files.files] == ["text of slow", "text of a"]
+    assert state.notices == ()
+
+
+def test_the_process_for_pdfs_ends_while_nobody_reads(tmp_path, monkeypatch):
+    """It is one for all: ended later, it would be that of the next file."""
+    reader, running = FileReader(), []
+    monkeypatch.setattr(pdf, "end_process", lambda: running.append(reader._is_running))
+    (tmp_path / "a").write_text("a")
+    reader.follow(named(tmp_path / "a"))
+    until(reader.poll, lambda told: told)
+    until(list, lambda _: not reader._is_running)
+    assert running == [True]
 
 
 def test_what_is_attached_in_the_window_comes_with_its_text(headless, tmp_path):
@@ -105,6 +152,22 @@ def test_prompts_are_kept_edited_renamed_and_brought_back(library, tmp_path):
     assert library.do(does.RestorePrompt()) == {"Short": "Shorter.", "a-..-b": "x"}
     assert library.read.deleted is None
     assert library.do(does.DeletePrompt("../../etc/passwd")) == {"Short": "Shorter.", "a-..-b": "x"}
+
+
+def test_a_folder_that_cannot_be_read_is_told_and_the_next_thing_is_done(library, tmp_path):
+    (tmp_path / "prompts").write_text("no folder")
+    assert library.do(does.WantPrompts()) == {} and "prompts" in library.told[0]
+    (tmp_path / "prompts").unlink()
+    assert library.do(does.SavePrompt("a", "b")) == {"a": "b"}
+
+
+def test_a_long_name_that_is_taken_gets_a_number_and_is_found_again(library, tmp_path):
+    name = "a" * 70
+    for number in range(3):
+        (tmp_path / f"{number}.md").write_text(f"---\nname: {name}\n---\ntext {number}")
+    paths = tuple(str(tmp_path / f"{number}.md") for number in range(3))
+    there = library.do(does.ImportPrompts(paths))
+    assert there == {"a" * 60: "text 0", f"{'a' * 58} 2": "text 1", f"{'a' * 58} 3": "text 2"}
 
 
 def test_examples_come_where_they_are_asked_for(library):

@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
     MakeTitle,
     ResumeKept,
 )
+from llm_lite.desktop.actions.act import due
 from llm_lite.desktop.actions.chatting import NewChat, Send, SetSampling, SetSystemPrompt
 from llm_lite.desktop.actions.history import (
     DeleteAll,
@@ -37,8 +38,11 @@ from llm_lite.desktop.actions.resuming import (
 )
 from llm_lite.desktop.app.keeping import idle
 from llm_lite.desktop.app.keeping.idle import IdleWork
-from llm_lite.desktop.state.resuming.kept import BUDGET
+from llm_lite.desktop.state.quant_state import Work
+from llm_lite.desktop.state.resuming.kept import BUDGET, Offer, ResumeState
+from llm_lite.desktop.state.state import AppState
 from tests.desktop.app.test_history import Chat, chat  # noqa: F401
+from tests.desktop.fake_engine import MODEL
 from tests.desktop.headless import sent
 
 QUESTION = "Why is the sky blue?"
@@ -92,6 +96,16 @@ def test_always_needs_no_button_and_off_keeps_nothing(chat):  # noqa: F811
     assert sent(one.engine, KeepConversation) == []
     one.open(number)
     assert one.state.resume.offer is None
+
+
+def test_always_waits_without_a_word_until_the_engine_is_free():
+    work = Work(1, "report")
+    offer = Offer(7, "7.kv", phase="ready", asked=None)
+    state = AppState(model=MODEL, resume=ResumeState(mode="always", folder="x", offer=offer))
+    busy = replace(state, quantization=replace(state.quantization, work=work))
+    assert due(busy) == (busy, ())
+    (command,) = due(state)[1]
+    assert isinstance(command, ResumeKept)
 
 
 def test_what_is_of_no_use_says_why_and_is_looked_at_again_for_another_model(chat):  # noqa: F811

@@ -11,19 +11,23 @@ import pytest
 from llm_lite.core.errors import FileError
 from llm_lite.core.history import ConversationTree, History
 from llm_lite.core.history.exchange.markdown import to_markdown
-from llm_lite.core.messages import Generate, LoadModel, Read, ServerSpec
+from llm_lite.core.messages import Generate, LoadModel, Read, ServerSpec, ToolSpec
 from llm_lite.desktop.actions.chatting import NewChat, Send
 from llm_lite.desktop.actions.history import OpenConversation
 from llm_lite.desktop.actions.inspecting import ReadAgain
-from llm_lite.desktop.actions.rounds import ROUNDS, waiting
+from llm_lite.desktop.actions.rounds import ROUNDS, may_go_on, waiting
 from llm_lite.desktop.actions.tools.calling import (
     REFUSED,
     AllowTool,
     AnswerCall,
+    CallAnswered,
     GoOn,
     RefuseCall,
     RunCall,
     StopCall,
+    allowed_calls,
+    may_run,
+    why_not,
 )
 from llm_lite.desktop.actions.tools.declaring import (
     ImportFunctions,
@@ -39,6 +43,7 @@ from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.tools.files import read, write
 from llm_lite.desktop.app.tools.host import ToolHost
 from llm_lite.desktop.state.state import AppState
+from llm_lite.desktop.state.tools.tools_state import LONGEST_DECLARED, ToolServer
 from tests.desktop.headless import sent
 from tests.desktop.scripted_engine import WEATHER, ScriptedEngine, call
 
@@ -179,6 +184,65 @@ def test_arguments_that_do_not_fit_and_calls_that_cannot_be_read_are_not_run(cha
     assert not one.state.tools.round.running
 
 
+def on_a_server(one, schema, *allowed):
+    """As if a server ran that has the function `weather`."""
+    server = ToolServer(ServerSpec("s", "none"), "on", (ToolSpec("weather", "", schema),))
+    allowed = frozenset(("s", name) for name in allowed)
+    tools = replace(one.state.tools, servers=(server,), on=frozenset({("s", "weather")}))
+    tools = replace(tools, chat=one.state.chat, allowed=allowed)
+    one.program.state = replace(one.state, tools=tools)
+
+
+def test_a_number_that_is_marked_as_text_can_be_run(chat):
+    one = chat("<tool_call><function=weather><parameter=days>3</parameter></tool_call>", "Mild.")
+    on_a_server(one, '{"type": "object", "properties": {"days": {"type": "integer"}}}')
+    one.say()
+    assert may_run(one.state, 0) == "s" and why_not(one.state, 0) == ""
+    on_a_server(one, '{"type": "object", "properties": {"days": {"type": "boolean"}}}')
+    assert may_run(one.state, 0) == "" and "days: expected true or false" in why_not(one.state, 0)
+
+
+def test_of_an_answer_that_was_stopped_nothing_runs_without_asking(chat):
+    one = chat(OSLO, "Mild.")
+    on_a_server(one, '{"type": "object"}', "weather")
+    one.do(Send("Weather?"))
+    one.program.tools = None
+    one.rest()
+    assert allowed_calls(one.state) == [RunCall(0)]
+    last = replace(one.state.messages[-1], stop_reason="stopped")
+    stopped = replace(one.state, messages=(*one.state.messages[:-1], last))
+    assert allowed_calls(stopped) == [] and may_run(stopped, 0) == "s"
+    one.program.use_tools(ToolHost(one.folder / "tools.json", lambda: None))
+
+
+def test_a_call_has_one_result(chat):
+    """Of a call that was refused while it ran, the late result counts for no other."""
+    one = chat(OSLO + OSLO, "Done.")
+    on_a_server(one, '{"type": "object"}')
+    one.say()
+    key = one.state.messages[-1].key
+    one.do(RefuseCall(0), CallAnswered(key, 0, "late", 1.0, False))
+    assert len(one.state.messages) == 2 and len(one.state.tools.round.answered) == 1
+    one.do(AnswerCall(1, "b"))
+    assert [m.text for m in one.state.messages[2:4]] == [REFUSED, "b"]
+
+
+def test_further_rounds_are_granted_until_the_next_question(chat):
+    one = chat(OSLO)
+    one.do(SetFunctions(WEATHER))
+    one.say()
+    for _ in range(ROUNDS):
+        one.do(AnswerCall(0, "again"))
+        one.rest()
+    one.do(GoOn())
+    one.rest()
+    one.say("And now?")
+    for _ in range(ROUNDS):
+        one.do(AnswerCall(0, "again"))
+        one.rest()
+    assert not may_go_on(one.state)
+
+
 def test_a_message_instead_refuses_what_waits(chat):
     one = chat(OSLO, "Fine.")
     one.do(SetFunctions(WEATHER))
@@ -302,6 +366,18 @@ def test_what_is_declared_is_kept_and_offered_when_it_is_switched_on(tmp_path):
     one.do(RemoveServer("s"), SetFunctions("[{]"))
     one.close()
     assert read(path) == ("[{]", ())  # also while it is not right yet
+
+
+def test_a_text_that_is_too_long_costs_no_server(tmp_path):
+    spec = ServerSpec("s", "a")
+    one = Chat(tmp_path, "Hi.")
+    one.do(SetServer(spec), SetFunctions("[" + " " * 2 * LONGEST_DECLARED))
+    problem = one.state.tools.problem
+    one.close()
+    again = Chat(tmp_path, "Hi.")
+    assert [server.spec for server in again.state.tools.servers] == [spec]
+    assert again.state.tools.problem == problem and "at most" in problem
+    again.close()
 
 
 def test_nothing_is_written_over_a_file_that_cannot_be_read(tmp_path):

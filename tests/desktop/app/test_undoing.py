@@ -5,6 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from llm_lite.core.messages import Stop, Thinking
+from llm_lite.core.text.thinking import Split
+from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.actions.chatting import (
     EditMessage,
     NewChat,
@@ -25,8 +28,10 @@ from llm_lite.desktop.actions.history import (
     UndoHistory,
 )
 from llm_lite.desktop.actions.inspecting import SwitchVersion
-from llm_lite.desktop.actions.undoing import undo_label
+from llm_lite.desktop.actions.undoing import leave_answer, undo_label
 from llm_lite.desktop.state.sampling.preset import Preset
+from llm_lite.desktop.state.state import AppState, Message, Running
+from llm_lite.desktop.state.thoughts import Thought
 from tests.desktop.app.test_history import Chat, all_of
 
 
@@ -109,6 +114,19 @@ def test_the_list_and_the_chat_are_undone_in_one_order(chat):
     assert one.state.messages[1].place == 0
 
 
+def test_a_defect_of_one_change_is_not_taken_for_the_next_one(chat, monkeypatch):
+    one = chat()
+    one.do(Send("First"))
+    number = one.state.history.open
+    one.rows(bool)
+    monkeypatch.setattr(one.program.keeper._journal, "pin", lambda *_: 1 / 0)
+    one.do(PinConversation(number, True), RenameConversation(number, "Mine"))
+    one.wait(lambda s: not s.undoing.waiting)
+    assert [(step.label, step.number > 0) for step in one.state.undoing.done] == [
+        ("renaming", True)
+    ]
+
+
 def test_what_changed_nothing_is_no_step(chat):
     one = chat()
     one.do(Send("First"), SwitchVersion(1, 0), SetSystemPrompt(one.state.system_prompt))
@@ -142,6 +160,20 @@ def test_undo_while_an_answer_is_written_keeps_what_it_said(chat):
     one.program.do(RedoHistory())
     assert one.state.messages[1].text == said.text
     assert one.stored().path()[-1].text == said.text
+
+
+def test_an_answer_that_is_left_shows_no_marks_of_its_call():
+    """Nor is its call one that is still being written."""
+    said = '<think>Hm.</think>I look.\n<tool_call>\n{"name": "weather", "argu'
+    thought = Thought(Split.of(Thinking("think")).fed(said))
+    calls = CallSplit("tags").fed(thought.split.said)
+    answer = Message("assistant", calls.said, thought=thought, calls=calls)
+    state = AppState(messages=(Message("user", "a"), answer), running=Running(7, 0.0))
+    state, commands = leave_answer(state)
+    (_, left) = state.messages
+    assert (left.text, left.stop_reason, left.calls.begun) == ("I look.", "stopped", None)
+    assert left.calls.calls[0].problem and left.whole == said
+    assert commands == (Stop(),) and state.draining == 7
 
 
 def test_steps_are_those_of_the_conversation_in_the_chat(chat):

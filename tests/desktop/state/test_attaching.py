@@ -7,7 +7,14 @@ import pytest
 from llm_lite.core.attached_text import Attachment, told, told_of
 from llm_lite.core.messages import CountTokens, Generate, TokensCounted
 from llm_lite.desktop.actions.act import act, due
-from llm_lite.desktop.actions.chatting import CancelEdit, EditMessage, Regenerate, Send, SetDraft
+from llm_lite.desktop.actions.chatting import (
+    CancelEdit,
+    EditMessage,
+    NewChat,
+    Regenerate,
+    Send,
+    SetDraft,
+)
 from llm_lite.desktop.actions.composing.attaching import (
     AttachFiles,
     AttachWhole,
@@ -19,6 +26,7 @@ from llm_lite.desktop.actions.composing.attaching import (
     budget,
     level,
 )
+from llm_lite.desktop.actions.inspecting import SwitchVersion
 from llm_lite.desktop.state.apply import apply
 from llm_lite.desktop.state.composing.draft_files import MOST_FILES, TRIES
 from llm_lite.desktop.state.state import AppState, Message
@@ -181,6 +189,36 @@ def test_the_draft_s_own_files_wait_while_a_message_is_edited():
     sent = doing(settled(edited), Send("another"))
     assert [f.name for f in sent.files.files] == ["a.txt"]
     assert [a.name for a in sent.messages[0].attachments] == ["n.md"]
+
+
+SAID = (
+    Message("user", "a", versions=((Message("user", "c"), Message("assistant", "d")),), place=1),
+    Message("assistant", "b"),
+    Message("user", "e"),
+)
+LEAVES = {
+    "given up": (CancelEdit(),),
+    "an answer is sent": (EditMessage(1), Send("B")),
+    "a question is sent": (Send("A"),),
+    "a new chat": (NewChat(),),
+    "a version without it": (SwitchVersion(0, 0),),
+}
+
+
+@pytest.mark.parametrize("leaves", LEAVES)
+def test_an_edit_leaves_the_draft_of_before_as_it_was(leaves):
+    state = doing(with_file(state=replace(READY, messages=SAID)), SetDraft("half a thought"))
+    edited = doing(state, EditMessage(2))
+    assert (edited.draft, edited.files.files) == ("e", ())
+    ended = doing(edited, *LEAVES[leaves])
+    assert (ended.editing, ended.draft, ended.aside) == (None, "half a thought", "")
+    assert ended.files.files == state.files.files
+
+
+def test_an_edit_goes_on_where_its_message_stays():
+    state = doing(replace(READY, messages=SAID), SetDraft("x"), EditMessage(0))
+    again = doing(state, Regenerate(1))
+    assert (again.editing, again.draft, again.aside) == (0, "a", "x")
 
 
 def test_running_again_tells_the_kept_text():

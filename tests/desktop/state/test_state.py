@@ -189,9 +189,9 @@ def test_edit_replaces_what_followed_only_when_sent():
 
 
 def test_where_nothing_is_said_there_is_nothing_to_say_again_or_to_leave():
-    state = AppState(model=MODEL, editing=0, draft="kept")
+    state = AppState(model=MODEL, draft="kept")
     assert act(Regenerate(), state, 0.0) == (state, ())
-    assert act(NewChat(), state, 0.0) == (replace(state, editing=None), ())
+    assert act(NewChat(), state, 0.0) == (state, ())
 
 
 def test_new_chat_leaves_the_conversation_to_the_history():

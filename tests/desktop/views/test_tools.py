@@ -27,11 +27,20 @@ from llm_lite.desktop.actions.tools.declaring import (
     TellServer,
 )
 from llm_lite.desktop.state.state import AppState, Message, Running
-from llm_lite.desktop.state.tools.tools_state import CallRound, RunningCall, ToolReply
+from llm_lite.desktop.state.tools.tools_state import (
+    MOST_SERVERS,
+    MOST_VARIABLES,
+    CallRound,
+    RunningCall,
+    ToolReply,
+    ToolServer,
+    ToolsState,
+)
 from llm_lite.desktop.views.chat import chat
 from llm_lite.desktop.views.tools.calls import shown_arguments
 from llm_lite.desktop.views.tools.panel import model_note
 from llm_lite.desktop.views.tools.results import figures, heading
+from llm_lite.desktop.views.tools.servers import read_form
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 from tests.desktop.scripted_engine import WEATHER, call
 
@@ -174,6 +183,16 @@ def test_a_server_is_added_in_a_form(headless):
         one.driver.type(text)
     one.driver.click("tools.form.save")
     assert one.did(SetServer) == [SetServer(ServerSpec("files", "serve --all", (("A", "b=c"),)))]
+
+
+def test_no_more_is_taken_than_is_read_again():
+    full = tuple(ToolServer(ServerSpec(f"s{n}", "a")) for n in range(MOST_SERVERS))
+    state = AppState(tools=ToolsState(servers=full))
+    form = {"name": "new", "command": "a"}
+    assert read_form(form, AppState())[0] and "32 servers" in read_form(form, state)[1]
+    assert read_form({**form, "name": "s1", "old": "s1"}, state)[0]
+    form["environment"] = "\n".join(f"V{n}=" for n in range(MOST_VARIABLES + 1))
+    assert "65 variables, at most 64" in read_form(form, AppState())[1]
 
 
 def test_with_a_server_it_promises_no_more_than_is_true(headless, monkeypatch):
