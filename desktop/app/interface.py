@@ -290,6 +290,9 @@ class Interface:
         actions: list[Action] = []
         size = imgui.get_main_viewport().size
         y = size.y - bottom - ui.u(4)
+        _, top, right, _ = ui.rects.get("chat.composer", (0.0, 0.0, 0.0, 0.0))
+        if right > size.x - ui.u(4) - _notice_width(ui, size.x):  # it stays free to write in
+            y = min(y, top - ui.u(1))
         for notice in reversed(state.notices):
             height, done = self._draw_notice(notice, size.x, y)
             actions += done
@@ -301,12 +304,14 @@ class Interface:
     ) -> tuple[float, list[Action]]:
         ui, actions = self.ui, list[Action]()
         imgui.set_next_window_pos(ImVec2(width - ui.u(4), bottom), imgui.Cond_.always, ImVec2(1, 1))
-        wide = min(ui.u(96), width - ui.u(24))
+        wide = _notice_width(ui, width)
         imgui.set_next_window_size_constraints(ImVec2(wide, 0), ImVec2(wide, ui.u(200)))
         flags = imgui.WindowFlags_.always_auto_resize | imgui.WindowFlags_.no_focus_on_appearing
         flags |= FIXED & ~imgui.WindowFlags_.no_bring_to_front_on_focus
         with ui.styled(window_padding=(ui.u(3), ui.u(2.5))), ui.colored(window_bg="raised"):
             imgui.begin(f"##notice.{notice.id}", None, flags)
+        low, size = imgui.get_window_pos(), imgui.get_window_size()
+        ui.rects[f"notice.{notice.id}"] = (low.x, low.y, low.x + size.x, low.y + size.y)
         imgui.internal.bring_window_to_display_front(imgui.internal.get_current_window())
         side = ui.u(6)
         right = ui.right(side)
@@ -326,6 +331,11 @@ class Interface:
         height = imgui.get_window_height()
         imgui.end()
         return height, actions
+
+
+def _notice_width(ui: Ui, width: float) -> float:
+    """In pixels, in a window that is `width` wide."""
+    return min(ui.u(96), width - ui.u(24))
 
 
 class _pane:  # noqa: N801 - reads as a function

@@ -178,6 +178,13 @@ def _shelf(shelf: Shelf) -> Callable[[AppState, Ui], list[Action]]:
     return lambda state, ui: [ShowHistory(True), ShowShelf(shelf)]
 
 
+def _export(state: AppState, ui: Ui) -> list[Action]:
+    ui.memory["history.menu.row"] = _open_row(state)
+    ui.memory.pop("history.export", None)  # another path is proposed
+    ui.show_popover("history.export")
+    return [ShowHistory(True)]
+
+
 def _import(state: AppState, ui: Ui) -> list[Action]:
     ui.show_popover("history.import")
     return [ShowHistory(True)]
@@ -219,6 +226,10 @@ CONVERSATIONS = (
     ),
     UserCommand("archived", mark("List archived ones"), "conversations", _shelf("archived")),
     UserCommand("deleted", mark("List deleted ones"), "conversations", _shelf("deleted")),
+    UserCommand(
+        "export", mark("Export the conversation"), "conversations", _export,
+        when=lambda s, u: _open_row(s) is not None, words="save markdown html json",
+    ),
     UserCommand(
         "import", mark("Import conversations"), "conversations", _import, words="chatgpt lm studio"
     ),

@@ -55,7 +55,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
             actions += draw_conversation(state, ui, max(room, ui.u(10)))
         else:
             actions += _draw_empty(state, ui, max(room, ui.u(10)))
-        actions += draw_strip(state, ui, *column(ui))
+        at, (offset, width) = imgui.get_cursor_screen_pos(), column(ui)
+        left = at.x + offset
+        ui.rects["chat.composer"] = (left, at.y, left + width, at.y + below)  # notices spare it
+        actions += draw_strip(state, ui, offset, width)
     return actions + draw_composer(state, ui)
 
 
@@ -68,7 +71,8 @@ def _draw_header(state: AppState, ui: Ui) -> list[Action]:
     with ui.font("bold"), ui.colored(button="-"):
         header = imgui.get_content_region_avail().x
         beside = layouts.width_of(ui, header)
-        room = header - ui.u(16) - switch_width(ui) - map_width(ui) - beside
+        talk = switch_width(ui) + map_width(ui) if state.messages else 0.0
+        room = header - ui.u(16) - talk - beside
         name = fit(label, room)
         if imgui.button(f"{name}  {ICON_CHEVRON_DOWN}##model", ImVec2(0, ui.u(8))):
             ui.opened = "models"

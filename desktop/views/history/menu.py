@@ -129,9 +129,7 @@ def _draw_row_menu(ui: Ui) -> list[Action]:
     if _item(ui, f"{OF_ROW}.archive", ICON_ARCHIVE, tr("Unarchive") if archived else tr("Archive")):
         actions.append(ArchiveConversation(row.id, not archived))
     if _item(ui, f"{OF_ROW}.export", ICON_DOWNLOAD, tr("Export")):
-        folder = user_folder("documents")
-        name = re.sub(r'[<>:"/\\|?*\x00-\x1f]+', " ", row.title).strip(". ")[:80]
-        ui.memory[EXPORT] = one_line(str(folder / (name or "conversation")))
+        ui.memory.pop(EXPORT, None)
         ui.opened = EXPORT
     if _item(ui, f"{OF_ROW}.delete", ICON_TRASH, tr("Delete"), "error"):
         actions.append(DeleteConversation(row.id))
@@ -170,10 +168,19 @@ def _place(ui: Ui) -> ImVec2:
 
 def _path(ui: Ui, name: str) -> str:
     imgui.set_next_item_width(-1)
-    _, path = imgui.input_text(f"##{name}.path", ui.memory.get(name, ""))
+    if imgui.is_window_appearing():
+        imgui.set_keyboard_focus_here()
+    hint, held = tr("Path of a file"), ui.memory.get(name, "")
+    _, path = imgui.input_text_with_hint(f"##{name}.path", hint, held)
     ui.mark(f"{name}.path")
     ui.memory[name] = path = path[:LONGEST]
     return path.strip()
+
+
+def _proposed(row: ConversationRow) -> str:
+    """A path that is called like the conversation, without its ending."""
+    name = re.sub(r'[<>:"/\\|?*\x00-\x1f]+', " ", row.title).strip(". ")[:80]
+    return one_line(str(user_folder("documents") / (name or "conversation")))
 
 
 def _draw_export(ui: Ui) -> list[Action]:
@@ -182,6 +189,8 @@ def _draw_export(ui: Ui) -> list[Action]:
         if not shown or row is None:
             return []
         wrapped(ui, tr(EXPORT_NOTE))
+        if EXPORT not in ui.memory:
+            ui.memory[EXPORT] = _proposed(row)
         path, actions = _path(ui, EXPORT), list[Action]()
         for kind, ending, label in KINDS:
             if kind != KINDS[0][0]:

@@ -27,6 +27,7 @@ from llm_lite.desktop.widgets.icons import ICON_MORE, ICON_PIN
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, icon_button, wrapped
 
+LONGEST_TAIL = 12  # characters in brackets at the end of a title that are not cut off
 AHEAD = 40  # rows that are to be there below those in sight
 UNTITLED = mark("New conversation")
 WEEK = 7  # days
@@ -189,7 +190,7 @@ def _draw_row(state: AppState, ui: Ui, row: ConversationRow) -> list[Action]:
         right -= small + ui.u(1)
     size = ui.theme.size("small")
     with ui.font("bold" if is_open else "regular", "small"):
-        title = _fitted(ui, row.title or tr(UNTITLED), right - at.x - ui.u(2))
+        title = fitted(ui, row.title or tr(UNTITLED), right - at.x - ui.u(2))
         y = round(at.y + (height - size) / 2)
         color = ui.color("text" if row.title else "muted")
         draw.add_text(ImVec2(at.x + ui.u(2), y), color, title)
@@ -202,14 +203,18 @@ def _draw_row(state: AppState, ui: Ui, row: ConversationRow) -> list[Action]:
     return actions
 
 
-def _fitted(ui: Ui, title: str, width: float) -> str:
-    """Cut to `width`; found again only when the title, the width or the font is another."""
+def fitted(ui: Ui, title: str, width: float) -> str:
+    """Cut to `width`, but for what tells a fork from its origin; found again only when the title,
+    the width or the font is another."""
     known: dict[tuple[str, float, float, str], str] = ui.memory.setdefault("history.titles", {})
     key = (title, width, imgui.get_font_size(), imgui.get_font().get_debug_name())
     if key not in known:
         if len(known) > 2000:
             known.clear()
-        known[key] = fit(title, width)
+        head, bracket, tail = title.rpartition(" (")
+        tail = bracket + tail if head and tail.endswith(")") and len(tail) <= LONGEST_TAIL else ""
+        room = width - imgui.calc_text_size(tail).x
+        known[key] = fit(head, room) + tail if tail and room > width / 2 else fit(title, width)
     return known[key]
 
 

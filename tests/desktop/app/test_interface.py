@@ -81,6 +81,33 @@ def test_buttons_of_the_rail_never_lie_on_each_other(headless, font, size):
     assert max(rect[3] for rect in rail) <= one.ui.rects["status.executor"][1] + 0.5
 
 
+@pytest.mark.parametrize("key", [KEY._1, KEY._2, KEY._3])
+@pytest.mark.parametrize("size", [(1300, 800), (900, 600), (1920, 1080)])
+def test_notices_never_lie_over_the_input(headless, size, key):
+    notices = tuple(Notice(n, "info", "Undone: a fork.", 1e12, undo=n == 1) for n in (1, 2))
+    one = headless(replace(READY, notices=notices), size=size)
+    one.driver.press(KEY.mod_ctrl, key)
+    one.driver.frames(5)
+    send = one.driver.rect("chat.send")
+    for number in (1, 2):
+        x0, y0, x1, y1 = one.driver.rect(f"notice.{number}")
+        assert min(x0, y0) >= 0 and x1 <= size[0] and y1 <= size[1]
+        assert x0 >= send[2] or y1 <= send[1]
+
+
+def test_the_model_has_its_whole_name_where_there_is_room(headless):
+    """In an empty chat nothing stands between it and the layouts."""
+    message = Message("user", "Where is rain?")
+    widths, model = [], replace(MODEL, name="A long name " * 12)
+    for messages in ((), (message,)):
+        one = headless(replace(READY, messages=messages, model=model), size=(1000, 800))
+        one.driver.frames(3)
+        x0, _, x1, _ = one.driver.rect("chat.model")
+        assert x1 < one.driver.rect("layout.read")[0]
+        widths.append(x1 - x0)
+    assert widths[0] > widths[1] + 20
+
+
 def test_the_default_layout_puts_everything_in_its_place(headless):
     one = headless()
     names = ("conversations", "chat", "attention", "performance")

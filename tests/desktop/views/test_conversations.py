@@ -36,7 +36,7 @@ from llm_lite.desktop.actions.program import OpenModel, SetOptions
 from llm_lite.desktop.state.history_state import ConversationRow, FoundRow, HistoryState
 from llm_lite.desktop.state.state import Message
 from llm_lite.desktop.views.history.found import cut
-from llm_lite.desktop.views.history.rows import grouped
+from llm_lite.desktop.views.history.rows import fitted, grouped
 from tests.desktop.fake_engine import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 
@@ -237,6 +237,7 @@ def test_a_snippet_begins_a_little_before_its_first_mark(headless):
 def test_keys_take_back_and_do_again_where_no_text_is_written(listed):
     one = listed()
     one.driver.click("chat.input")
+    one.driver.type("some words")
     one.driver.press(KEY.mod_ctrl, KEY.z)  # the input has the focus, and its own undo
     assert not one.did(UndoHistory)
     one.driver.click("history.more")
@@ -372,3 +373,41 @@ def test_new_chat_ends_what_was_open(listed):
     one.driver.press(KEY.mod_ctrl, KEY.n)
     assert one.did(NewChat)
     assert one.state.history.open is None
+
+
+def test_a_fork_is_told_from_its_origin_in_a_narrow_list(headless):
+    one, title = headless(READY), "Rain: A Vital Element in the Cycle of Life"
+    imgui.new_frame()
+    try:
+        origin, fork, long = (
+            fitted(one.ui, words, 200.0)
+            for words in (title, f"{title} (fork)", f"{title} (and of all the seas)")
+        )
+        assert imgui.calc_text_size(fork).x <= 200
+    finally:
+        imgui.end_frame()
+    assert origin.endswith("…") and fork.endswith("… (fork)") and long.endswith("…")
+
+
+def test_a_path_to_import_is_typed_without_a_click(listed):
+    one = listed()
+    one.driver.click("history.more")
+    one.driver.click("history.list.import")
+    one.driver.frames(3)
+    one.driver.type("/tmp/talks.json")
+    one.driver.click("history.import.go")
+    assert one.did(ImportConversations) == [ImportConversations("/tmp/talks.json")]
+
+
+def test_the_open_conversation_is_exported_by_the_palette(listed):
+    one = listed()
+    one.program.state = replace(one.state, history=replace(one.state.history, open=999))
+    one.driver.press(KEY.mod_ctrl, KEY.k)
+    one.driver.type("exprot conversation")
+    one.driver.frames(3)
+    one.driver.press(KEY.enter)
+    one.driver.frames(4)
+    one.driver.click("history.export.json")
+    (action,) = one.did(ExportConversation)
+    assert (action.id, action.kind) == (999, "json")
+    assert action.path.endswith("Talk number 1.json")

@@ -244,6 +244,7 @@ def test_keys_undo_in_the_chat_and_not_in_a_text_field(talk):
     one.do(Send("First"), Regenerate(1))
     assert one.state.messages[1].place == 1
     one.driver.click("chat.input")
+    one.driver.type("words")  # which the input can undo
     one.driver.press(KEY.mod_ctrl, KEY.z)
     assert one.state.messages[1].place == 1
     one.driver.click("tab.log")  # the focus leaves the input
