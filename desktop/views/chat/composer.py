@@ -228,9 +228,24 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> Non
     words = tr("{send} sends  ·  {broken} breaks the line").format(send=send, broken=broken)
     if state.busy:
         words = tr("{keys} stops").format(keys=keys_of("escape"))
-    draw = imgui.get_window_draw_list()
+    form = "" if state.busy else _form(state)
+    words, color = (form, "link") if form else (words, "faint")
+    draw, at = imgui.get_window_draw_list(), ImVec2(round(x + ui.u(1)), y)
     with ui.font(style="small"):
         size = imgui.calc_text_size(words)
+        if form:
+            imgui.set_cursor_screen_pos(at)
+            if imgui.invisible_button("form", size):
+                ui.show_popover("sampler", "sampler.form")
+            ui.mark("chat.form")
+            tip(ui, tr("Set under Sampling. Click to change it."))
         if size.x <= width:
-            draw.add_text(ImVec2(round(x + ui.u(1)), y), ui.color("faint"), words)
+            draw.add_text(at, ui.color(color), words)
     draw_meter(state, ui, x + width - ui.u(1), y, width - size.x - ui.u(6))
+
+
+def _form(state: AppState) -> str:
+    """What answers keep to: it stays after a restart, and would be a riddle if nothing said so."""
+    if state.sampling.json_schema:
+        return tr("Answers keep to a JSON schema")
+    return tr("Answers keep to a grammar") if state.sampling.grammar else ""

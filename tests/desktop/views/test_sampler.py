@@ -109,3 +109,13 @@ def test_what_is_no_bias_is_named_by_its_line():
     for line in ("5", "5=nan", "5=101", "-5=1", "٥=1", "9999999999=1"):
         assert biases_of(line)[1]
     assert stops_of("a\n" * 40)[1].startswith("At most 32")
+
+
+@pytest.mark.parametrize("form", [{"json_schema": "{}"}, {"grammar": 'root ::= "a"'}])
+def test_what_answers_keep_to_is_said_beside_the_input(headless, form):
+    """It stays after a restart, when nobody thinks of it."""
+    one = headless(AppState(sampling=SamplingOptions(**form)))
+    one.driver.click("chat.form")
+    assert one.driver.shows("sampler")
+    free = headless(AppState())
+    assert not free.driver.shows("chat.form")
