@@ -264,13 +264,18 @@ def _choice(
 
 def _allowed(logits: NDArray[np.float32], seen: tuple[float, float], mask: Mask) -> Allowed:
     """Not all of them are forbidden."""
-    bits = np.unpackbits(mask.view(np.uint8), count=len(logits), bitorder="little")
-    ids = np.flatnonzero(bits)
+    ids = _ids(mask, len(logits))
     values = logits[ids]
     most, total = sum_exp(values)
     together = math.exp(most - seen[0]) * total / seen[1]
     best = ids[largest(values, BEST)].tolist()
     return Allowed(len(ids), together, _likeliest(logits, seen, best))
+
+
+def _ids(mask: Mask, size: int) -> Ids:
+    """Tokens of the mask, rising."""
+    bits = np.unpackbits(mask.view(np.uint8), count=size, bitorder="little")
+    return np.flatnonzero(bits.view(np.bool_))  # of numbers it takes five times as long
 
 
 def _likeliest(

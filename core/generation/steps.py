@@ -90,6 +90,8 @@ def _answer_steps(
     check_bias(sampling, session.executor.program.vocabulary)
     session.check([*prepared.prompt, *forced[-1:]], prepared.options)
     tokens, logits = list(prepared.prompt), np.empty(0, np.float32)
+    if guide is not None and not forced:
+        guide.prepare()  # beside the prompt
     for step in session.prefill_chunks(prepared, should_stop):
         logits = step.logits
         yield step
