@@ -40,17 +40,6 @@ class CacheCatalogue:
         left = (cache for cache in found.values() if cache.id not in self._gone)
         return tuple(sorted(left, key=lambda c: (c.conversation is not None, c.used, c.id)))
 
-    def of(self, conversation: int, model: str) -> SavedCache | None:
-        """The newest of a conversation that this model made and whose file is there."""
-        found = [
-            cache
-            for cache in self.caches()
-            if cache.conversation == conversation
-            and cache.model == model
-            and self.path(cache).is_file()
-        ]
-        return max(found, key=lambda cache: cache.created, default=None)
-
     def path(self, cache: SavedCache) -> Path:
         return self.folder / _checked(cache.file)
 

@@ -309,7 +309,7 @@ class History:
         with self._reading() as connection:
             return overlay.conversation(connection, pending, number)
 
-    def search(self, query: str, *, limit: int = 50, seconds: float = 0.05) -> SearchResults:
+    def search(self, query: str, *, limit: int = 50, seconds: float = 0.04) -> SearchResults:
         """Where all words of the query stand; of what is saved. What is found within `seconds`: ask
         again with more where it is not complete and nobody types."""
         with self._reading() as connection:

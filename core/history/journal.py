@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from llm_lite.core.history.database.changes import (
     Change,
-    SelectVersion,
     SetArchived,
     SetDeleted,
     SetPinned,
@@ -16,7 +15,6 @@ from llm_lite.core.history.database.changes import (
 )
 from llm_lite.core.history.history import History
 from llm_lite.core.history.records import StoredConversation
-from llm_lite.core.history.tree import ConversationTree
 
 MOST = 200  # entries
 
@@ -65,15 +63,6 @@ class Journal:
     def numbers(self) -> frozenset[int]:
         """Of all that can be taken back or done again."""
         return frozenset(entry.number for entry in (*self._undo, *self._redo))
-
-    @property
-    def undo_label(self) -> str:
-        """Of what `undo` would take back; "" where there is nothing."""
-        return self._undo[-1].label if self._undo else ""
-
-    @property
-    def redo_label(self) -> str:
-        return self._redo[-1].label if self._redo else ""
 
     def rename(self, conversation: int, title: str) -> None:
         before = self._history.summary(conversation)
@@ -129,22 +118,6 @@ class Journal:
         done, old = SetDeleted((number,), None), SetDeleted((number,), time.time())
         self._begin(JournalEntry("Fork", (done,), (old,), source=path.summary.id))
         return number
-
-    def select(self, conversation: int, parent: int | None, child: int | None) -> None:
-        """Another version is shown."""
-        stored = self._history.conversation(conversation)
-        if stored is None:
-            return
-        if parent is None:
-            before = stored.summary.selected
-        else:
-            message = ConversationTree.of(stored).by_id.get(parent)
-            if message is None:
-                return
-            before = message.selected
-        if before != child:
-            old = SelectVersion(conversation, parent, before)
-            self._do("Show version", SelectVersion(conversation, parent, child), old)
 
     def undo(self) -> JournalEntry | None:
         """Take back the last thing; None where there is none."""

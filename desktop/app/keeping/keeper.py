@@ -53,7 +53,7 @@ from llm_lite.desktop.state.defects import ReportDefect, defect_of
 from llm_lite.desktop.state.history_state import ROWS, Shelf
 from llm_lite.desktop.state.state import AppState
 
-FIRST_SEARCH, WHOLE_SEARCH = 0.05, 2.0  # seconds: at once, and where nobody types on
+FIRST_SEARCH, WHOLE_SEARCH = 0.04, 2.0  # seconds: at once, and where nobody types on
 FOUND = 60  # results
 PALETTE = 30  # results in the command palette
 Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect | PaletteAnswered

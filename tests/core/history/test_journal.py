@@ -4,36 +4,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_lite.core.history import History, Journal
-from tests.core.history.talks import RUN, add_talk
+from tests.core.history.talks import add_talk
 
 
 def test_each_thing_is_taken_back_and_done_again(history):
     talk = add_talk(history, "One?", "1")
-    question, answer = history.conversation(talk).messages
-    other = history.begin_answer(talk, question.id, RUN)
     journal = Journal(history)
     steps = {
         "Rename": lambda: journal.rename(talk, "Numbers"),
         "Pin": lambda: journal.pin(talk),
         "Archive": lambda: journal.archive(talk),
-        "Show version": lambda: journal.select(talk, question.id, answer.id),
         "Unpin": lambda: journal.pin(talk, False),
         "Delete": lambda: journal.delete([talk]),
     }
     states = [history.conversation(talk)]
     for label, step in steps.items():
         step()
-        assert journal.undo_label == label
+        assert journal.newest.label == label
         states.append(history.conversation(talk))
     assert len(set(map(repr, states))) == len(states)
-    assert states[0].messages[0].selected == other.id
     for state in reversed(states[:-1]):
         journal.undo()
         assert history.conversation(talk) == state
-    assert journal.undo() is None and journal.undo_label == ""
+    assert journal.undo() is None and journal.newest is None
     for label, state in zip(steps, states[1:], strict=True):
-        assert journal.redo_label == label
-        journal.redo()
+        assert journal.redo().label == label
         assert history.conversation(talk) == state
     assert journal.redo() is None
     assert history.flush() and history.conversation(talk) == states[-1]
@@ -63,7 +58,6 @@ def test_what_changes_nothing_is_no_entry(history):
     journal.restore([talk])
     journal.delete([12345])
     journal.rename(12345, "Nobody")
-    journal.select(talk, 12345, None)
     assert journal.undo() is None
     journal.rename(talk, "New")
     journal.undo()
