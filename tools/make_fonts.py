@@ -122,6 +122,7 @@ ICONS = {
     "COLORS": "palette",
     "XRAY": "scan-eye",
     "CHOICES": "list-tree",
+    "MAP": "network",
 }
 
 

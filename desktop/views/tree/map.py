@@ -16,7 +16,7 @@ from llm_lite.desktop.state.state import AppState, Message
 from llm_lite.desktop.state.tree.tree_map import MapCell, TreeMap, tree_map
 from llm_lite.desktop.views.tree.drawing import Pen, draw_cell, draw_forks, draw_link
 from llm_lite.desktop.views.tree.roles import speaker
-from llm_lite.desktop.widgets.icons import ICON_BRANCH, ICON_UNDO
+from llm_lite.desktop.widgets.icons import ICON_MAP, ICON_UNDO
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, fit, popover, text, tip, wrapped
 
@@ -56,7 +56,7 @@ def draw_map_button(state: AppState, ui: Ui) -> None:
     on = imgui.is_popup_open(MAP)
     colors = {"button": "accent_soft" if on else "-", "text": "link" if on else "muted"}
     with ui.font(style="small"), ui.colored(**colors):
-        clicked = imgui.button(f"{ICON_BRANCH}##{MAP}", ImVec2(map_width(ui), ui.u(7)))
+        clicked = imgui.button(f"{ICON_MAP}##{MAP}", ImVec2(map_width(ui), ui.u(7)))
     ui.mark("chat.map")
     high = imgui.get_item_rect_max()
     ui.memory[f"{MAP}.at"] = (high.x, high.y + ui.u(1))
