@@ -109,6 +109,10 @@ class Recorder:
             if one is not other:
                 break
             same += 1
+        left = {message.key for message in messages[same:]}
+        for gone in self._unfinished():  # an answer that was undone while it was written
+            if gone.shown.key not in left and len(seen) > same:
+                self._finish(gone, gone.shown, now)
         if self.conversation is None and messages:
             self._prompt = state.system_prompt
             begun = self._history.begin(system_prompt=self._prompt)

@@ -157,6 +157,8 @@ def test_undo_while_an_answer_is_written_keeps_what_it_said(chat):
     one.wait(lambda s: s.draining is None)
     said = one.state.messages[1].versions[0][0]
     assert said.stop_reason == "stopped" and said.text and first.startswith(said.text)
+    kept = {m.text: m.finished for m in one.stored().by_id.values() if m.role == "assistant"}
+    assert kept == {first: True, said.text: True}, "also while it is not shown"
     one.program.do(RedoHistory())
     assert one.state.messages[1].text == said.text
     assert one.stored().path()[-1].text == said.text
