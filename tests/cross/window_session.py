@@ -163,11 +163,12 @@ def select_and_copy(session: Session) -> None:
     answer = session.told()["messages"][-1][1]
     x0, y0, _, y1 = session.shown("message.1")
     first, lowest = y0 + 34, y1 - 34  # a line's middle, behind the head and above the buttons
-    session.do("mousemove", x0 + 20, first, "click", "--repeat", 2, "--delay", 60, 1)
+    session.do("mousemove", x0 + 20, first)
+    session.do("click", "--repeat", 2, "--delay", 60, 1)
     session.keys("ctrl+c")
     word = session.clipboard()
     expect(word.strip() in answer and " " not in word.strip() and word != "", f"a word: {word!r}")
-    session.do("mousemove", x0 + 20, first, "click", "--repeat", 3, "--delay", 60, 1)
+    session.do("click", "--repeat", 3, "--delay", 60, 1)
     session.keys("ctrl+c")
     line = session.clipboard()
     expect(len(line) > len(word) and line.split()[0] in answer, f"a line: {line!r}")
