@@ -4,6 +4,7 @@ private folder that goes when the program ends."""
 from __future__ import annotations
 
 import atexit
+import re
 import shutil
 import tempfile
 from functools import cache
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from llm_lite.core.errors import FileError
+from llm_lite.core.plain_text import one_line
 
 Kind = Literal["cache", "config", "data", "state", "documents"]
 
@@ -47,3 +49,10 @@ def _private() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="llm-lite-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def plain_name(name: str, longest: int, otherwise: str) -> str:
+    """One that every system takes for a file's: letters, digits and a few marks, `longest`
+    characters at most; `otherwise` where nothing is left."""
+    plain = re.sub(r"[^\w .()+-]+", "-", one_line(name)).strip(" .-")
+    return plain[:longest].strip(" .-") or otherwise

@@ -9,7 +9,7 @@ from pathlib import Path
 from llm_lite.core.attachments.decoding import decode
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import read_bytes
-from llm_lite.core.plain_text import one_line
+from llm_lite.core.files.places import plain_name
 from llm_lite.desktop.state.composing.prompts import LONGEST_NAME, LONGEST_PROMPT, SavedPrompt
 
 ENDINGS = (".md", ".markdown", ".txt")
@@ -19,9 +19,8 @@ _NAME = re.compile(r"^(?:name|title)[ \t]*:[ \t]*(.+)$", re.MULTILINE | re.IGNOR
 
 
 def prompt_name(name: str) -> str:
-    """One that every system takes for a file's: letters, digits and a few marks."""
-    plain = re.sub(r"[^\w .()+-]+", "-", one_line(name)).strip(" .-")
-    return plain[:LONGEST_NAME].strip(" .-") or "prompt"
+    """What a prompt of this name is kept as."""
+    return plain_name(name, LONGEST_NAME, "prompt")
 
 
 def read_prompt(path: Path) -> SavedPrompt:

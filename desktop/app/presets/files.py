@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found, read_object
-from llm_lite.core.files.places import expanded, user_folder
+from llm_lite.core.files.places import expanded, plain_name, user_folder
 from llm_lite.core.files.writing import make_folder, reason, write_file
 from llm_lite.core.messages import MODES, Gains, Mode, SamplingOptions
 from llm_lite.core.plain_text import lines, one_line
@@ -91,9 +90,8 @@ class PresetFiles:
 
 
 def file_name(name: str) -> str:
-    """A name that every system takes for a file's: letters, digits and a few marks."""
-    plain = re.sub(r"[^\w .()+-]+", "-", one_line(name)).strip(" .-")[:LONGEST_NAME].strip(" .-")
-    return plain or "preset"
+    """What a preset of this name is kept as."""
+    return plain_name(name, LONGEST_NAME, "preset")
 
 
 def write(path: Path, preset: Preset) -> None:
