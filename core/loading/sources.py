@@ -53,7 +53,7 @@ def open_source(path: Path, progress: Callable[[float], None] | None = None) -> 
     except LlmLiteError:
         file.close()
         raise
-    return GgufSource(file, MappingProxyType(dict(tensors)), path.stat().st_size)
+    return GgufSource(file, MappingProxyType(dict(tensors)), file.nbytes)
 
 
 def _translated(folder: HuggingFaceFolder) -> HuggingFaceSource:
