@@ -102,8 +102,9 @@ def library() -> Any:
             import huggingface_hub.file_download
             import huggingface_hub.utils
         except ImportError as error:
+            name = quote(error.name or "")
             raise RequestError(
-                f"the hub cannot be asked: Python's module {quote(error.name or '')} is missing; run "
+                f"the hub cannot be asked: Python's module {name} is missing; run "
                 "`pip install huggingface_hub`"
             ) from None
         except ValueError as error:  # a variable of its own that it does not understand
