@@ -58,7 +58,10 @@ class _Client(httpx2.Client):
 
 def unreachable(url: httpx2.URL, error: Exception) -> str:
     reason = str(error).strip() or type(error).__name__
-    return f"{_origin(url)} cannot be reached ({quote(reason)}): look at the connection, HF_ENDPOINT and the proxies"
+    return (
+        f"{_origin(url)} cannot be reached ({quote(reason)}): look at the connection, "
+        "HF_ENDPOINT and the proxies"
+    )
 
 
 def _origin(url: httpx2.URL) -> str:

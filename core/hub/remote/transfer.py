@@ -186,7 +186,7 @@ def _complete(source: Source, writer: _Writer, meter: Meter, stop: Stop) -> None
         if tries > _TRIES or pause is None:
             raise failure
         if writer.size == before:
-            meter.note(f"tries again in {pause:.0f} s: {failure}")
+            meter.note(f"tries again in {pause:.0f} s: {str(failure).partition(';')[0]}")
         sleep(pause, stop)
         wait = min(_LONGEST_PAUSE, wait * 2)
 

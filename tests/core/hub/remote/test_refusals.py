@@ -1,4 +1,4 @@
-"""Whatever a hub, the way to it or the disk refuses: one sentence, and nothing half taken for whole."""
+"""Whatever a hub, the way to it or the disk refuses: a sentence, and nothing half for whole."""
 
 import hashlib
 import resource
